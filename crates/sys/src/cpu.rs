@@ -1,0 +1,191 @@
+//! Cores and CPU time: where a thread may run, and how much of a core it has used.
+//!
+//! Two clocks are offered, because they answer different questions. [`current_thread_cpu`] splits user from system
+//! time, but only for the thread that asks. [`thread_run_time`] gives one total in nanoseconds for any thread of
+//! this process, so that a measuring thread need not disturb the one it measures.
+
+use std::fs;
+use std::io;
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+
+/// CPU time that a thread has used, split as the kernel splits it.
+///
+/// Both parts count from the start of the thread. The sum is exact; the split between the two is the kernel's
+/// estimate, scaled to the sum.
+///
+/// ```
+/// use anywire_sys::cpu::current_thread_cpu;
+///
+/// let before = current_thread_cpu()?;
+/// let sum: u64 = (0..1000u64).sum();
+/// let used = current_thread_cpu()? - before;
+/// println!("{sum} took {:?} of CPU", used.total());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Time spent in the program's own code.
+    pub user: Duration,
+    /// Time that the kernel spent on the thread's behalf: system calls, and the interrupts charged to it.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// User and system time together.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+}
+
+impl Sub for CpuTime {
+    type Output = Self;
+
+    /// The time used between two samples. Each part stops at zero, since the kernel may move a little between the
+    /// two when it rescales them.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+impl Add for CpuTime {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { user: self.user + other.user, system: self.system + other.system }
+    }
+}
+
+/// The numbers of the cores that this thread may run on, ascending. Never empty.
+///
+/// This is the affinity mask, so a container or `taskset` that leaves two cores of sixteen gives two. Where the mask
+/// cannot be read (more than 1024 cores), the cores `0..n` are assumed.
+pub fn available_cores() -> Vec<usize> {
+    let cores: Vec<usize> = match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect(),
+        Err(_) => Vec::new(),
+    };
+    if !cores.is_empty() {
+        return cores;
+    }
+    (0..std::thread::available_parallelism().map_or(1, Into::into)).collect()
+}
+
+/// Ties the calling thread to one core.
+///
+/// # Errors
+///
+/// `InvalidInput` if this process may not use such a core, with the cores that it may; else what
+/// `sched_setaffinity(2)` said.
+pub fn pin_current_thread(core: usize) -> io::Result<()> {
+    let refused = || {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "cannot pin a thread to core {core}: not among the cores this process may use; choose one of {:?}",
+                available_cores()
+            ),
+        )
+    };
+    if core >= CpuSet::MAX_CPU {
+        return Err(refused());
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    match sched_setaffinity(None, &set) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::INVAL) => Err(refused()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The kernel's number of the calling thread, as `top -H` and `/proc/self/task` show it.
+pub fn thread_id() -> i32 {
+    gettid().as_raw_nonzero().get()
+}
+
+/// CPU time of the calling thread since it started (`getrusage(2)`, `RUSAGE_THREAD`). Resolution: one microsecond.
+///
+/// # Errors
+///
+/// What the kernel said; none is known to occur.
+#[allow(unsafe_code)]
+pub fn current_thread_cpu() -> io::Result<CpuTime> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is valid for writes of one `rusage` for the whole call, and the kernel keeps no pointer to it.
+    if unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all bytes were zeroed, which is a valid `rusage` (integers only), and the call has filled them in.
+    let usage = unsafe { usage.assume_init() };
+    Ok(CpuTime { user: duration(usage.ru_utime), system: duration(usage.ru_stime) })
+}
+
+/// CPU time that a thread of this process has used since it started, user and system together.
+///
+/// `tid` is the thread's [`thread_id`]. Reads `/proc/self/task/TID/schedstat`, whose first field is in nanoseconds
+/// and up to date even while the thread runs, to within one scheduler tick (1 to 10 ms).
+///
+/// # Errors
+///
+/// `NotFound` if this process has no such thread (any more); `InvalidData` if the kernel keeps no such statistics.
+pub fn thread_run_time(tid: i32) -> io::Result<Duration> {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat"))?;
+    let nanoseconds = run_nanoseconds(&text).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "cannot read the run time of thread {tid}: schedstat holds {text:?}, not three numbers; \
+                 a kernel with CONFIG_SCHED_INFO is needed"
+            ),
+        )
+    })?;
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+fn run_nanoseconds(schedstat: &str) -> Option<u64> {
+    schedstat.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let microseconds = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(microseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(user_ms: u64, system_ms: u64) -> CpuTime {
+        CpuTime { user: Duration::from_millis(user_ms), system: Duration::from_millis(system_ms) }
+    }
+
+    #[test]
+    fn difference_never_goes_below_zero() {
+        assert_eq!(time(5, 1) - time(2, 3), time(3, 0));
+        assert_eq!(time(5, 1) + time(2, 3), time(7, 4));
+        assert_eq!(time(5, 1).total(), Duration::from_millis(6));
+    }
+
+    #[test]
+    fn schedstat_gives_its_first_field() {
+        assert_eq!(run_nanoseconds("123456 789 10\n"), Some(123_456));
+        assert_eq!(run_nanoseconds(""), None);
+        assert_eq!(run_nanoseconds("x 1 2"), None);
+    }
+
+    #[test]
+    fn an_impossible_core_is_refused_with_the_possible_ones() {
+        for core in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU, usize::MAX] {
+            let error = pin_current_thread(core).expect_err("no machine has this core");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(&format!("{:?}", available_cores())), "{error}");
+        }
+    }
+}

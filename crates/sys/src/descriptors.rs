@@ -1,0 +1,49 @@
+//! The limit on open files and sockets (`RLIMIT_NOFILE`), and raising it as far as the system lets us.
+//!
+//! Most systems start a process with a soft limit of 1024, far below the hard one, for the sake of programs that
+//! still use `select(2)`. A server that holds many connections raises it once, at start.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many descriptors this process may have open, before and after [`raise_limit`].
+///
+/// `u64::MAX` stands for "no limit".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorLimit {
+    /// The limit in force before the call.
+    pub soft_before: u64,
+    /// The limit in force now.
+    pub soft: u64,
+    /// What the limit can be raised to without privilege.
+    pub hard: u64,
+}
+
+/// Raises the soft limit of this process to its hard limit. Calling it again changes nothing.
+///
+/// ```
+/// let limit = anywire_sys::descriptors::raise_limit()?;
+/// assert_eq!(limit.soft, limit.hard);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// What `setrlimit(2)` said: a sandbox may forbid the call. The limit is then unchanged, and [`limit`] reads it.
+pub fn raise_limit() -> io::Result<DescriptorLimit> {
+    let before = limit();
+    if before.soft == before.hard {
+        return Ok(before);
+    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(DescriptorLimit { soft_before: before.soft, ..limit() })
+}
+
+/// The limit as it stands now, changing nothing; `soft_before` and `soft` are the same.
+pub fn limit() -> DescriptorLimit {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let soft = current.unwrap_or(u64::MAX);
+    DescriptorLimit { soft_before: soft, soft, hard: maximum.unwrap_or(u64::MAX) }
+}

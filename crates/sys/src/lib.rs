@@ -1,0 +1,22 @@
+//! The edge to the system: pinning, counters, limits, and the raw epoll loop that everything is compared with.
+//!
+//! The one crate of the project that may hold `unsafe`; each block states why it is sound. Everything here asks
+//! the kernel for one thing and gives back a typed answer. There is no protocol logic, no runtime and no policy.
+//!
+//! | module | answers |
+//! | --- | --- |
+//! | [`cpu`] | which cores there are, where this thread runs, how much CPU time a thread has used |
+//! | [`syscalls`] | how many system calls a thread has made |
+//! | [`descriptors`] | how many files and sockets this process may have open |
+//! | [`memory`] | how much memory this process holds |
+//! | [`tcp_info`] | what the kernel knows of one TCP connection |
+//! | [`epoll_limit`] | how fast this machine can answer at all: an HTTP server that parses nothing |
+//!
+//! Linux only: the answers come from Linux interfaces.
+
+pub mod cpu;
+pub mod descriptors;
+pub mod epoll_limit;
+pub mod memory;
+pub mod syscalls;
+pub mod tcp_info;
