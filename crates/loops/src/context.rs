@@ -1,0 +1,239 @@
+//! What belongs to the loop that the caller runs on.
+
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use crate::deadline::Wheel;
+use crate::guarded::Guarded;
+use crate::handle::LoopHandle;
+use crate::inbox::Job;
+use crate::shared::Shared;
+use crate::task::{LocalTask, TaskError};
+
+/// The loop that the caller runs on; `None` on any other thread.
+pub fn current() -> Option<LoopHandle> {
+    Local::try_with(|local| LoopHandle::new(Arc::clone(&local.shared)))
+}
+
+/// Runs a future on the present loop, beside the present task. It need not be `Send`.
+///
+/// A panic is caught, counted, logged, and given to whoever awaits the task.
+///
+/// ```
+/// let loops = anywire_loops::Loops::start(1)?;
+/// let sum = loops.get(0).spawn(|| async {
+///     let (one, two) = (anywire_loops::spawn(async { 1 }), anywire_loops::spawn(async { 2 }));
+///     one.await.unwrap_or(0) + two.await.unwrap_or(0)
+/// });
+/// assert_eq!(sum.wait()?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+///
+/// If the caller does not run on a loop; see [`LoopHandle::spawn`] for a way that works anywhere.
+#[track_caller]
+pub fn spawn<F>(future: F) -> LocalTask<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let guarded = Local::with(|local| Guarded::new(future, local));
+    LocalTask::new(tokio::task::spawn_local(guarded))
+}
+
+/// The one value of type `T` that the present loop keeps, made by `init` when first asked for.
+///
+/// It lives until the loop ends, and is dropped after the loop's tasks. Types tell values apart, so wrap what others
+/// might keep too in a type of your own.
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// #[derive(Default)]
+/// struct Visits(Cell<u32>);
+///
+/// let loops = anywire_loops::Loops::start(1)?;
+/// for visit in 1..=3 {
+///     let seen = loops.get(0).spawn(|| async {
+///         let visits = anywire_loops::local(Visits::default);
+///         visits.0.set(visits.0.get() + 1);
+///         visits.0.get()
+///     });
+///     assert_eq!(seen.wait()?, visit);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+///
+/// If the caller does not run on a loop.
+#[track_caller]
+pub fn local<T: 'static>(init: impl FnOnce() -> T) -> Rc<T> {
+    Local::with(|local| local.value(init))
+}
+
+/// Resolves when the present loop has been told to stop; at once if it has.
+///
+/// For tasks that would go on for ever: a loop that is shutting down waits for its tasks until the deadline, and then
+/// cuts them.
+///
+/// # Panics
+///
+/// If the caller does not run on a loop.
+pub async fn stopping() {
+    let local = Local::with(Rc::clone);
+    let told = local.told_to_stop.notified();
+    if local.stop_at.get().is_none() {
+        told.await;
+    }
+}
+
+/// The part of a loop that never leaves its thread.
+pub(crate) struct Local {
+    shared: Arc<Shared>,
+    wheel: Rc<Wheel>,
+    /// A loop keeps few values, so a search from the start beats hashing.
+    values: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
+    /// When tasks that still run are cut; `None` until the loop is told to stop.
+    stop_at: Cell<Option<Instant>>,
+    told_to_stop: Notify,
+    /// The emptied queue of the last hand-overs, kept for its memory.
+    spare_jobs: Cell<Vec<Job>>,
+}
+
+impl Local {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            wheel: Rc::default(),
+            values: RefCell::default(),
+            stop_at: Cell::new(None),
+            told_to_stop: Notify::new(),
+            spare_jobs: Cell::default(),
+        }
+    }
+
+    /// Makes the calling thread a loop, or no longer one.
+    pub(crate) fn set_current(local: Option<Rc<Self>>) {
+        let before = CURRENT.with(|current| current.replace(local));
+        drop(before);
+    }
+
+    /// The present loop, or nothing on another thread.
+    #[inline]
+    pub(crate) fn try_with<R>(read: impl FnOnce(&Rc<Self>) -> R) -> Option<R> {
+        // Cloned so that `read`, which may run code of users, finds the cell free. On a thread that is ending the
+        // cell may be gone already.
+        let local = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()?;
+        Some(read(&local))
+    }
+
+    /// The present loop; panics elsewhere.
+    #[track_caller]
+    pub(crate) fn with<R>(read: impl FnOnce(&Rc<Self>) -> R) -> R {
+        let Some(result) = Self::try_with(read) else {
+            panic!(
+                "this must be called on a loop, and the thread is none; use LoopHandle::spawn to get onto one"
+            );
+        };
+        result
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn wheel(&self) -> &Rc<Wheel> {
+        &self.wheel
+    }
+
+    /// Runs what has been handed over. Jobs that arrive meanwhile wait for the next time.
+    pub(crate) fn take_hand_overs(&self) {
+        let mut jobs = self.spare_jobs.take();
+        self.shared.inbox.take(&mut jobs);
+        self.shared.counts.hand_overs.add(jobs.len() as u64);
+        for job in jobs.drain(..) {
+            job();
+        }
+        jobs.shrink_to(SPARE_JOBS_MAX);
+        self.spare_jobs.set(jobs);
+    }
+
+    pub(crate) fn task_begins(&self) {
+        self.shared.counts.tasks_live.add(1);
+        self.shared.counts.tasks_spawned.add(1);
+    }
+
+    pub(crate) fn task_ends(&self) {
+        self.shared.counts.tasks_live.subtract(1);
+        if self.stop_at.get().is_some() && self.tasks_live() == 0 {
+            self.shared.inbox.wake();
+        }
+    }
+
+    pub(crate) fn tasks_live(&self) -> u64 {
+        self.shared.counts.tasks_live.value()
+    }
+
+    /// Counts and logs a panic that has been caught.
+    pub(crate) fn note_panic(&self, text: String) -> TaskError {
+        self.shared.counts.panics.add(1);
+        tracing::error!(loop_id = %self.shared.id, panic = %text, "a task panicked; its loop goes on");
+        TaskError::Panicked(text)
+    }
+
+    /// Tells the tasks that the loop is to end, and when those that still run will be cut. An earlier time given
+    /// before stays.
+    pub(crate) fn stop(&self, at: Instant) {
+        let at = self.stop_at.get().map_or(at, |before| before.min(at));
+        self.stop_at.set(Some(at));
+        self.told_to_stop.notify_waiters();
+        self.shared.inbox.wake();
+    }
+
+    pub(crate) fn stop_at(&self) -> Option<Instant> {
+        self.stop_at.get()
+    }
+
+    fn value<T: 'static>(&self, init: impl FnOnce() -> T) -> Rc<T> {
+        if let Some(value) = self.find() {
+            return value;
+        }
+        // Not under the borrow: `init` may ask for values of other types, or even of this one.
+        let made = Rc::new(init());
+        if let Some(value) = self.find() {
+            return value;
+        }
+        self.values.borrow_mut().push((TypeId::of::<T>(), Rc::clone(&made) as Rc<dyn Any>));
+        made
+    }
+
+    fn find<T: 'static>(&self) -> Option<Rc<T>> {
+        let values = self.values.borrow();
+        let (_, value) = values.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
+        Rc::clone(value).downcast().ok()
+    }
+
+    /// Drops the values that the loop keeps, one after another, those that the others make meanwhile included.
+    pub(crate) fn drop_values(&self) {
+        loop {
+            let value = self.values.borrow_mut().pop();
+            if value.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// More than this many places are not kept after a burst of hand-overs.
+const SPARE_JOBS_MAX: usize = 1024;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Local>>> = const { RefCell::new(None) };
+}

@@ -1,0 +1,81 @@
+//! What each loop counts.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use crate::handle::LoopId;
+
+/// The counters of one loop since it started, taken at one moment.
+///
+/// ```
+/// let loops = anywire_loops::Loops::start(1)?;
+/// loops.get(0).spawn(|| async {}).wait()?;
+/// let counters = loops.get(0).counters();
+/// assert_eq!((counters.tasks_spawned, counters.tasks_live, counters.panics), (1, 0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoopCounters {
+    /// Whose counters these are.
+    pub id: LoopId,
+    /// Tasks that run or wait now. Tasks given straight to tokio, past this crate, are not seen.
+    pub tasks_live: u64,
+    /// Tasks ever started, live ones included.
+    pub tasks_spawned: u64,
+    /// Tasks that ended by a panic, which was caught and logged.
+    pub panics: u64,
+    /// Closures that came through the inbox, from other threads or from the loop itself.
+    pub hand_overs: u64,
+    /// How often the loop slept and had to be woken for a hand-over: one write to an eventfd each.
+    pub wake_ups: u64,
+    /// Hand-overs refused because [`Limits::hand_overs_waiting`](crate::Limits::hand_overs_waiting) waited already.
+    pub refused: u64,
+    /// CPU time that the loop's thread has used, user and system together.
+    pub busy: Duration,
+    /// Time since the loop started; once it has ended, how long it ran.
+    pub up: Duration,
+}
+
+impl LoopCounters {
+    /// The part of its time that the loop was running and not asleep: 0 to 1.
+    pub fn busy_share(&self) -> f64 {
+        if self.up.is_zero() {
+            return 0.0;
+        }
+        (self.busy.as_secs_f64() / self.up.as_secs_f64()).min(1.0)
+    }
+}
+
+/// The counters that only the loop itself writes, so that counting is a plain load and store.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) tasks_live: Count,
+    pub(crate) tasks_spawned: Count,
+    pub(crate) panics: Count,
+    pub(crate) hand_overs: Count,
+}
+
+/// A number with one writer and any readers.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Only for the one writer: two at once would lose a count.
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    /// Only for the one writer.
+    #[inline]
+    pub(crate) fn subtract(&self, less: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(less), Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,192 @@
+//! Coarse deadlines that cost one memory write to set.
+//!
+//! A server sets a deadline for each request and almost never reaches one. A timer of the runtime would cost a lock,
+//! a reading of the clock and a walk through its wheel each time. Here setting is a store of a tick number, and
+//! clearing another; once a tick, one task a loop looks whether the earliest of them is due.
+//!
+//! A deadline is never early. It is late by 100 to 200 ms if its length is a multiple of [`TICK`], by up to 300 ms
+//! otherwise, and by whatever time tasks have blocked the loop.
+
+mod wheel;
+
+use std::fmt;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::clock::Reading;
+use crate::context::Local;
+
+pub(crate) use self::wheel::Wheel;
+
+/// One deadline of one loop, unset at first. Make one a connection, and set it as often as needed.
+///
+/// ```
+/// use anywire_loops::Deadline;
+/// use std::future::poll_fn;
+/// use std::time::{Duration, Instant};
+///
+/// let loops = anywire_loops::Loops::start(1)?;
+/// let waited = loops.get(0).spawn(|| async {
+///     let deadline = Deadline::new();
+///     let start = Instant::now();
+///     deadline.set(Duration::from_millis(20));
+///     poll_fn(|context| deadline.poll_expired(context)).await;
+///     start.elapsed()
+/// });
+/// assert!(waited.wait()? >= Duration::from_millis(20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Deadline {
+    wheel: Rc<Wheel>,
+    key: usize,
+}
+
+impl Deadline {
+    /// An unset deadline on the present loop.
+    ///
+    /// # Panics
+    ///
+    /// If the caller does not run on a loop.
+    #[track_caller]
+    #[allow(clippy::new_without_default, reason = "it depends on where it is called")]
+    pub fn new() -> Self {
+        let wheel = Local::with(|local| Rc::clone(local.wheel()));
+        let key = wheel.insert();
+        if wheel.start_ticking(Reading::take()) {
+            // Past the count of tasks: a shutdown need not wait for it.
+            tokio::task::spawn_local(tick(Rc::clone(&wheel)));
+        }
+        Self { wheel, key }
+    }
+
+    /// Sets it to expire in `after`, whatever it was set to before. Longer than thirteen years is as good as unset.
+    #[inline]
+    pub fn set(&self, after: Duration) {
+        self.wheel.set(self.key, after);
+    }
+
+    /// Unsets it: it does not expire until set again.
+    #[inline]
+    pub fn clear(&self) {
+        self.wheel.clear(self.key);
+    }
+
+    /// Ready if it has expired, and until it is set again or cleared; else wakes the task when it expires.
+    ///
+    /// Only the task that polled last is woken. Setting it anew does not need another poll.
+    #[inline]
+    pub fn poll_expired(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.wheel.poll_expired(self.key, context.waker())
+    }
+
+    /// Whether it has expired, without waiting for it.
+    #[inline]
+    pub fn is_expired(&self) -> bool {
+        self.wheel.is_expired(self.key)
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        self.wheel.remove(self.key);
+    }
+}
+
+impl fmt::Debug for Deadline {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Deadline").field("is_expired", &self.is_expired()).finish_non_exhaustive()
+    }
+}
+
+/// The resolution of deadlines and of [`clock`](crate::clock): 100 ms.
+pub const TICK: Duration = Duration::from_millis(100);
+
+/// Turns the wheel while there is any deadline in it.
+async fn tick(wheel: Rc<Wheel>) {
+    let mut next = Instant::now() + TICK;
+    let mut sleep = std::pin::pin!(sleep_until(next));
+    loop {
+        sleep.as_mut().await;
+        let reading = Reading::take();
+        if !wheel.tick(reading) {
+            return;
+        }
+        next = next_beat(next, Instant::from_std(reading.instant));
+        sleep.as_mut().reset(next);
+    }
+}
+
+/// When the next tick is to come, after one that was expected at a time and came `now`.
+///
+/// Ticks keep to a fixed beat, so that their lateness does not add up over the length of a deadline. After a delay of
+/// more than a tick the beat starts anew: else the ticks that were missed would follow at once, and a deadline set
+/// just before them would be early.
+fn next_beat(expected: Instant, now: Instant) -> Instant {
+    let beat = if now.saturating_duration_since(expected) <= TICK { expected } else { now };
+    beat + TICK
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// Turns a wheel whose ticks are late by `lateness`, in ms, and sets a deadline of `after` some time into it.
+    /// Says how much later than asked it expired.
+    fn expires_late_by(lateness: &[u64], set_in_tick: usize, set_at_share: f64, after: Duration) -> Duration {
+        let start = Instant::now();
+        let wheel = Wheel::default();
+        let key = wheel.insert();
+        let mut expected = start + TICK;
+        let mut last = start;
+        let mut set_at = None;
+        for tick in 0.. {
+            let late = MS(lateness[tick % lateness.len()]);
+            // A tick never comes before the one before it has been seen to.
+            let now = expected.max(last) + late;
+            if tick == set_in_tick {
+                set_at = Some(last + (now - last).mul_f64(set_at_share));
+                wheel.set(key, after);
+            }
+            wheel.tick(Reading { instant: now.into_std(), ..Reading::take() });
+            if let Some(set_at) = set_at
+                && wheel.is_expired(key)
+            {
+                return (now - set_at)
+                    .checked_sub(after)
+                    .unwrap_or_else(|| panic!("early: {:?}", now - set_at));
+            }
+            (expected, last) = (next_beat(expected, now), now);
+        }
+        unreachable!("the ticks never end")
+    }
+
+    proptest! {
+        #[test]
+        fn never_early_however_late_the_ticks_are(
+            lateness in prop::collection::vec(prop_oneof![3 => 0..5u64, 1 => 0..700u64], 1..20),
+            set_in_tick in 0..40usize,
+            set_at_share in 0.0..=1.0,
+            after_ms in 0..3000u64,
+        ) {
+            expires_late_by(&lateness, set_in_tick, set_at_share, MS(after_ms));
+        }
+
+        #[test]
+        fn late_by_two_ticks_where_the_loop_is_not_blocked(
+            lateness in prop::collection::vec(0..5u64, 1..20),
+            set_in_tick in 0..40usize,
+            set_at_share in 0.0..=1.0,
+            ticks in 0..50u32,
+        ) {
+            let late = expires_late_by(&lateness, set_in_tick, set_at_share, TICK * ticks);
+            prop_assert!((TICK - MS(5)..=2 * TICK + MS(5)).contains(&late), "{late:?}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! All deadlines of one loop: a slab of tick numbers, and the earliest of them.
+//!
+//! It knows no clock. Ticks are counted as they come, at least [`TICK`] apart from the second on.
+
+use std::cell::{Cell, RefCell};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+
+use super::TICK;
+use crate::clock::Reading;
+
+/// The deadlines of one loop.
+pub(crate) struct Wheel {
+    entries: RefCell<Slab<Entry>>,
+    /// Ticks so far.
+    now: Cell<u32>,
+    /// No entry is due before this tick. It may be too early, never too late: clearing and setting later leave it.
+    earliest: Cell<u32>,
+    /// The clocks at the last tick; `None` while nobody ticks.
+    reading: Cell<Option<Reading>>,
+    /// The list of those to be woken, empty between ticks and kept for its memory.
+    due: Cell<Vec<Waker>>,
+}
+
+impl Wheel {
+    /// Adds an unset deadline.
+    pub(crate) fn insert(&self) -> usize {
+        self.entries.borrow_mut().insert(Entry::default())
+    }
+
+    /// Takes a deadline out.
+    pub(crate) fn remove(&self, key: usize) {
+        let entry = self.entries.borrow_mut().try_remove(key);
+        // Dropping a waker may drop a task and so another deadline: not under the borrow.
+        drop(entry);
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, key: usize, after: Duration) {
+        let due = self.tick_after(after);
+        self.entries.borrow()[key].due.set(due);
+        if due < self.earliest.get() {
+            self.earliest.set(due);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn clear(&self, key: usize) {
+        self.entries.borrow()[key].due.set(UNSET);
+    }
+
+    #[inline]
+    pub(crate) fn is_expired(&self, key: usize) -> bool {
+        self.entries.borrow()[key].due.get() <= self.now.get()
+    }
+
+    pub(crate) fn poll_expired(&self, key: usize, waker: &Waker) -> Poll<()> {
+        let entries = self.entries.borrow();
+        let entry = &entries[key];
+        if entry.due.get() <= self.now.get() {
+            return Poll::Ready(());
+        }
+        let before = match &mut *entry.waker.borrow_mut() {
+            Some(present) if present.will_wake(waker) => return Poll::Pending,
+            other => other.replace(waker.clone()),
+        };
+        drop(entries);
+        drop(before);
+        Poll::Pending
+    }
+
+    /// Says that ticks will come from now on; false if they already do.
+    pub(crate) fn start_ticking(&self, reading: Reading) -> bool {
+        let started = self.reading.get().is_none();
+        if started {
+            self.reading.set(Some(reading));
+        }
+        started
+    }
+
+    /// One tick later: wakes those whose deadline is due. False if there is none left to wait for: then nobody ticks
+    /// any more.
+    pub(crate) fn tick(&self, reading: Reading) -> bool {
+        if self.entries.borrow().is_empty() {
+            self.reading.set(None);
+            return false;
+        }
+        self.reading.set(Some(reading));
+        let now = self.now.get() + 1;
+        self.now.set(now);
+        if self.earliest.get() <= now {
+            self.wake_due(now);
+        }
+        true
+    }
+
+    /// The clocks at the last tick, if there was one lately.
+    #[inline]
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        self.reading.get()
+    }
+
+    #[cold]
+    fn wake_due(&self, now: u32) {
+        let mut due = self.due.take();
+        let mut earliest = UNSET;
+        for (_, entry) in self.entries.borrow().iter() {
+            let at = entry.due.get();
+            if at > now {
+                earliest = earliest.min(at);
+            } else {
+                due.extend(entry.waker.take());
+            }
+        }
+        self.earliest.set(earliest);
+        // Not under the borrow: waking may run code that sets or drops deadlines.
+        due.drain(..).for_each(Waker::wake);
+        self.due.set(due);
+    }
+
+    /// The tick at which something set now is due.
+    ///
+    /// The present moment lies between tick `now` and the next, or up to a tick later if that is late. So the time
+    /// from there to tick `now + 2 + n` is `n` ticks at least.
+    #[inline]
+    fn tick_after(&self, after: Duration) -> u32 {
+        let ticks = after
+            .as_secs()
+            .saturating_mul(TICKS_PER_SECOND)
+            .saturating_add(u64::from(after.subsec_nanos().div_ceil(TICK.subsec_nanos())));
+        let due = ticks.saturating_add(u64::from(self.now.get()) + 2);
+        u32::try_from(due).unwrap_or(UNSET)
+    }
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self {
+            entries: RefCell::default(),
+            now: Cell::new(0),
+            earliest: Cell::new(UNSET),
+            reading: Cell::new(None),
+            due: Cell::default(),
+        }
+    }
+}
+
+struct Entry {
+    /// The tick at which it expires, or [`UNSET`].
+    due: Cell<u32>,
+    /// Who waits for it.
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self { due: Cell::new(UNSET), waker: RefCell::default() }
+    }
+}
+
+/// Later than any tick: a loop would have to run for thirteen years to get there.
+const UNSET: u32 = u32::MAX;
+const TICKS_PER_SECOND: u64 = 10;
+const _: () = assert!(TICKS_PER_SECOND * TICK.as_millis() as u64 == 1000);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::task::Wake;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn tick(wheel: &Wheel) -> bool {
+        wheel.tick(Reading::take())
+    }
+
+    #[test]
+    fn only_the_last_who_polled_is_woken_and_once() {
+        let (wheel, first, last) = (Wheel::default(), Arc::new(Wakes::default()), Arc::new(Wakes::default()));
+        let key = wheel.insert();
+        wheel.set(key, TICK);
+        for wakes in [&first, &last, &last] {
+            assert!(wheel.poll_expired(key, &Arc::clone(wakes).into()).is_pending());
+        }
+        let ticks = (1..).find(|_| tick(&wheel) && wheel.is_expired(key));
+        assert_eq!(ticks, Some(3), "one for its length, and two since the present tick may be nearly over");
+        assert_eq!((first.0.load(Relaxed), last.0.load(Relaxed)), (0, 1));
+        tick(&wheel);
+        assert_eq!(last.0.load(Relaxed), 1);
+        assert!(wheel.poll_expired(key, &Arc::clone(&last).into()).is_ready(), "it stays expired");
+        wheel.set(key, TICK);
+        assert!(wheel.poll_expired(key, &Arc::clone(&last).into()).is_pending(), "until set again");
+        wheel.clear(key);
+        assert!((0..10).all(|_| tick(&wheel)));
+        assert_eq!(last.0.load(Relaxed), 1, "cleared, it wakes nobody");
+    }
+
+    #[test]
+    fn ticking_ends_with_the_last_deadline() {
+        let wheel = Wheel::default();
+        assert!(wheel.reading().is_none());
+        let (one, two) = (wheel.insert(), wheel.insert());
+        assert!(wheel.start_ticking(Reading::take()));
+        assert!(!wheel.start_ticking(Reading::take()));
+        assert!(tick(&wheel) && wheel.reading().is_some());
+        wheel.remove(one);
+        assert!(tick(&wheel));
+        wheel.remove(two);
+        assert!(!tick(&wheel) && wheel.reading().is_none());
+        assert!(wheel.start_ticking(Reading::take()));
+    }
+
+    #[test]
+    fn endless_durations_never_expire() {
+        let wheel = Wheel::default();
+        let key = wheel.insert();
+        for endless in [Duration::MAX, Duration::from_secs(u64::from(u32::MAX))] {
+            wheel.set(key, endless);
+            assert!((0..10).all(|_| tick(&wheel) && !wheel.is_expired(key)));
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert,
+        Remove(usize),
+        Set(usize, u32),
+        Clear(usize),
+        Tick,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            1 => Just(Step::Insert),
+            1 => (0..8usize).prop_map(Step::Remove),
+            4 => (0..8usize, 0..20u32).prop_map(|(at, ticks)| Step::Set(at, ticks)),
+            1 => (0..8usize).prop_map(Step::Clear),
+            6 => Just(Step::Tick),
+        ];
+        prop::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// Against a plain list of what is due when: each waiting deadline is woken in the tick that it is due at,
+        /// and in no other.
+        #[test]
+        fn wakes_exactly_those_that_are_due(steps in steps()) {
+            let wheel = Wheel::default();
+            let mut now = 0;
+            let mut model: Vec<(usize, Option<u32>, Arc<Wakes>)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Insert if model.len() < 8 => model.push((wheel.insert(), None, Arc::default())),
+                    Step::Remove(at) if at < model.len() => wheel.remove(model.remove(at).0),
+                    Step::Set(at, ticks) if at < model.len() => {
+                        let (key, due, wakes) = &mut model[at];
+                        wheel.set(*key, TICK * ticks);
+                        *due = Some(now + 2 + ticks);
+                        prop_assert!(wheel.poll_expired(*key, &Arc::clone(wakes).into()).is_pending());
+                    }
+                    Step::Clear(at) if at < model.len() => {
+                        wheel.clear(model[at].0);
+                        model[at].1 = None;
+                    }
+                    Step::Tick if !model.is_empty() => {
+                        prop_assert!(tick(&wheel));
+                        now += 1;
+                        for (key, due, wakes) in &model {
+                            let is_due = due.is_some_and(|due| due <= now);
+                            prop_assert_eq!(wheel.is_expired(*key), is_due);
+                            prop_assert_eq!(wakes.0.swap(0, Relaxed), usize::from(*due == Some(now)));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}

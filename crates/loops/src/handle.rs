@@ -1,0 +1,144 @@
+//! A loop as seen from anywhere: where it runs, and how to give it work.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::context::Local;
+use crate::counters::LoopCounters;
+use crate::guarded::{Delivering, Guarded};
+use crate::inbox::Refused;
+use crate::shared::Shared;
+use crate::task::{Packet, Task, TaskError, panic_text};
+
+/// One loop. Cheap to clone, and usable from any thread.
+///
+/// A handle does not keep its loop running: once the loop has ended, what is spawned ends with
+/// [`TaskError::Stopped`].
+#[derive(Clone)]
+pub struct LoopHandle {
+    shared: Arc<Shared>,
+}
+
+impl LoopHandle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Runs a future on this loop. The closure is what travels; the future is made there, so it need not be `Send`.
+    ///
+    /// May be called from any thread, this loop's own included; the closure runs soon and never within this call.
+    /// A loop that is asleep is woken once, however many hand-overs follow; one that is awake takes them without a
+    /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller.
+    ///
+    /// An awake loop looks for hand-overs after each poll of a task started through this crate, and before it
+    /// sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    ///
+    /// let loops = anywire_loops::Loops::start(1)?;
+    /// let task = loops.get(0).spawn(|| async {
+    ///     let not_send = Rc::new(1);
+    ///     tokio::task::yield_now().await;
+    ///     *not_send
+    /// });
+    /// assert_eq!(task.wait()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn<M, F>(&self, make: M) -> Task<F::Output>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let (packet, promise) = Packet::new();
+        let job = {
+            let packet = Arc::clone(&packet);
+            Box::new(move || {
+                if packet.is_aborted() {
+                    return;
+                }
+                Local::with(|local| match catch_unwind(AssertUnwindSafe(make)) {
+                    Ok(future) => {
+                        let delivering = Delivering::new(Guarded::new(future, local), promise);
+                        packet.running(tokio::task::spawn_local(delivering).abort_handle());
+                    }
+                    Err(payload) => promise.fulfil(Err(local.note_panic(panic_text(&*payload)))),
+                });
+            })
+        };
+        match self.shared.inbox.push(job) {
+            Ok(()) => {}
+            Err(Refused::Full(job)) => {
+                packet.finish(Err(TaskError::Full));
+                drop(job);
+            }
+            // Dropping the job drops its promise, which says `Stopped`.
+            Err(Refused::Closed(job)) => drop(job),
+        }
+        Task::new(packet)
+    }
+
+    /// Which loop of its [`Loops`](crate::Loops) this is.
+    pub fn id(&self) -> LoopId {
+        self.shared.id
+    }
+
+    /// The core that the loop's thread is pinned to, if it is.
+    pub fn core(&self) -> Option<usize> {
+        self.shared.core
+    }
+
+    /// The kernel's number of the loop's thread.
+    pub fn thread_id(&self) -> i32 {
+        self.shared.thread_id
+    }
+
+    /// Whether both are the same loop, not merely loops of the same number.
+    pub fn same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether the caller runs on this loop.
+    pub fn is_current(&self) -> bool {
+        Local::try_with(|local| Arc::ptr_eq(&self.shared, local.shared())).unwrap_or(false)
+    }
+
+    /// The loop's counters at this moment.
+    pub fn counters(&self) -> LoopCounters {
+        self.shared.counters()
+    }
+}
+
+impl fmt::Debug for LoopHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LoopHandle")
+            .field("id", &self.id())
+            .field("core", &self.core())
+            .field("thread_id", &self.thread_id())
+            .finish()
+    }
+}
+
+/// The number of a loop within its [`Loops`](crate::Loops), from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LoopId(pub(crate) u32);
+
+impl LoopId {
+    /// The number as an index, for [`Loops::get`](crate::Loops::get) or an array with one place a loop.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for LoopId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}

@@ -1,0 +1,50 @@
+//! One event loop a core: placement, hand-over, loop-local storage and coarse deadlines.
+//!
+//! A **loop** is one OS thread with one tokio [`LocalRuntime`](tokio::runtime::LocalRuntime). What is opened on a
+//! loop stays there, so tasks need not be `Send`, and state shared between them needs no lock: an [`Rc`](std::rc::Rc)
+//! and a [`Cell`](std::cell::Cell) will do.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | start loops, pick one, stop them | [`Loops`] |
+//! | run something on a given loop, from anywhere | [`LoopHandle::spawn`] |
+//! | run something beside the present task, on its loop | [`spawn`] |
+//! | keep one value a loop: a pool, a cache | [`local`] |
+//! | give up on a silent peer without a timer a connection | [`deadline::Deadline`] |
+//! | know the time without asking the system | [`clock`] |
+//!
+//! Everything of tokio works on a loop too: its sockets, timers, channels.
+//!
+//! ```
+//! use anywire_loops::Loops;
+//! use std::time::Duration;
+//!
+//! let loops = Loops::start(2)?;
+//! let answer = loops.pick().spawn(|| async { 6 * 7 }).wait()?;
+//! assert_eq!(answer, 42);
+//! loops.shutdown(Duration::from_secs(1))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod clock;
+mod context;
+mod counters;
+pub mod deadline;
+mod guarded;
+mod handle;
+mod inbox;
+mod limits;
+mod loops;
+mod shared;
+mod shutdown;
+mod task;
+mod thread;
+
+pub use context::{current, local, spawn, stopping};
+pub use counters::LoopCounters;
+pub use deadline::Deadline;
+pub use handle::{LoopHandle, LoopId};
+pub use limits::Limits;
+pub use loops::{Builder, Loops, Pinning, StartError};
+pub use shutdown::{Shutdown, ShutdownError};
+pub use task::{LocalTask, Task, TaskError};

@@ -1,0 +1,30 @@
+//! What a loop refuses to go beyond.
+
+/// Limits of each loop.
+///
+/// ```
+/// use anywire_loops::{Limits, Loops};
+///
+/// let limits = Limits { hand_overs_waiting: 1000, ..Limits::default() };
+/// let loops = Loops::builder().count(1).limits(limits).start()?;
+/// # Ok::<(), anywire_loops::StartError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Hand-overs that may wait for one loop to take them. Default: 262,144.
+    ///
+    /// A loop takes all that wait at once, so many of them mean that it has been busy with one task for long, and
+    /// that callers do not wait for answers. Each holds some 100 bytes beside what its closure has captured: the
+    /// default bounds the queue to about 25 MiB. A hand-over beyond it ends with [`TaskError::Full`] and is counted
+    /// in [`LoopCounters::refused`].
+    ///
+    /// [`TaskError::Full`]: crate::TaskError::Full
+    /// [`LoopCounters::refused`]: crate::LoopCounters::refused
+    pub hand_overs_waiting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { hand_overs_waiting: 1 << 18 }
+    }
+}

@@ -1,0 +1,31 @@
+//! How a shutdown went.
+
+/// What was left when the loops were shut down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Tasks that had not ended by the deadline and were dropped where they waited.
+    pub tasks_cut: u64,
+    /// Loops that could not be stopped, because a task blocked their thread beyond the deadline. The thread is left
+    /// behind, and ends when that task lets it.
+    pub loops_stuck: usize,
+}
+
+impl Shutdown {
+    /// Whether every task ended by itself.
+    pub fn is_clean(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Why a shutdown was refused. The caller's mistake; nothing has been changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// The caller runs on a loop, which would wait for itself.
+    #[error(
+        "cannot shut down the loops from a loop: it would wait for its own end; \
+         call shutdown from the thread that started them, or drop the last Loops"
+    )]
+    OnLoop,
+}

@@ -1,0 +1,276 @@
+//! Handles of running tasks, and how their outcome gets to whoever waits for it.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::thread::{self, Thread};
+
+use tokio::task::{AbortHandle, JoinHandle};
+
+/// A task on some loop, awaited from anywhere: a future of its outcome.
+///
+/// It may be awaited on any runtime, or on none by [`Task::wait`]. Dropping it lets the task run on unattended.
+pub struct Task<T> {
+    packet: Arc<Packet<T>>,
+}
+
+impl<T> Task<T> {
+    pub(crate) fn new(packet: Arc<Packet<T>>) -> Self {
+        Self { packet }
+    }
+
+    /// Stops the task where it waits, or before it begins. The outcome is then [`TaskError::Aborted`], unless the
+    /// task had ended already. Returns at once; the task's values are dropped on its loop.
+    pub fn abort(&self) {
+        self.packet.abort();
+    }
+
+    /// Blocks the calling thread until the task has ended. For threads that are no loop, such as `main`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the task: [`TaskError`].
+    ///
+    /// # Panics
+    ///
+    /// If called on a loop, which would stand still; there, await the task.
+    pub fn wait(self) -> Result<T, TaskError> {
+        assert!(
+            crate::current().is_none(),
+            "cannot wait for a task on a loop: it would block all others; await it instead"
+        );
+        let mut task = pin!(self);
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match task.as_mut().poll(&mut context) {
+                Poll::Ready(outcome) => return outcome,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.packet.poll_outcome(context.waker())
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+/// A task on the present loop, started by [`spawn`](crate::spawn): a future of its outcome.
+///
+/// Dropping it lets the task run on unattended.
+#[derive(Debug)]
+pub struct LocalTask<T> {
+    handle: JoinHandle<Result<T, TaskError>>,
+    aborted: Cell<bool>,
+}
+
+impl<T> LocalTask<T> {
+    pub(crate) fn new(handle: JoinHandle<Result<T, TaskError>>) -> Self {
+        Self { handle, aborted: Cell::new(false) }
+    }
+
+    /// Stops the task where it waits. The outcome is then [`TaskError::Aborted`], unless it had ended already.
+    pub fn abort(&self) {
+        self.aborted.set(true);
+        self.handle.abort();
+    }
+
+    /// Whether the task has ended, in whatever way.
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+impl<T> Future for LocalTask<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let joined = ready!(Pin::new(&mut self.handle).poll(context));
+        Poll::Ready(joined.unwrap_or_else(|error| {
+            // Panics of the task itself never get here; only one of its destructor does.
+            Err(match error.try_into_panic() {
+                Ok(payload) => TaskError::Panicked(panic_text(&*payload)),
+                Err(_) if self.aborted.get() => TaskError::Aborted,
+                Err(_) => TaskError::Stopped,
+            })
+        }))
+    }
+}
+
+/// Why a task has no output.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// The task's own code panicked, with this message. The fault is in that code; the loop goes on.
+    #[error("the task panicked: {0}; the place is in the log, and the other tasks of the loop go on")]
+    Panicked(String),
+    /// The loop ended before the task did, or had ended before the task was given to it.
+    #[error(
+        "the task was not finished: its loop has stopped; start tasks before shutdown, or give it more time"
+    )]
+    Stopped,
+    /// The caller aborted the task.
+    #[error("the task was not finished: it was aborted")]
+    Aborted,
+    /// Too many hand-overs waited for the loop: [`Limits::hand_overs_waiting`](crate::Limits::hand_overs_waiting).
+    #[error(
+        "the task was not started: as many hand-overs as the limit allows wait for the loop; \
+         wait for earlier tasks, use more loops, or raise Limits::hand_overs_waiting"
+    )]
+    Full,
+}
+
+/// The words of a panic, where it has any.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "(a panic without text)".to_owned()
+    }
+}
+
+/// What a [`Task`] and the task itself share: the outcome on its way from one thread to another.
+pub(crate) struct Packet<T> {
+    state: Mutex<State<T>>,
+}
+
+impl<T> Packet<T> {
+    /// An open packet, and the promise to fill it.
+    pub(crate) fn new() -> (Arc<Self>, Promise<T>) {
+        let state = State { outcome: Outcome::Awaited(None), stage: Stage::Waiting };
+        let packet = Arc::new(Self { state: Mutex::new(state) });
+        (Arc::clone(&packet), Promise { packet })
+    }
+
+    /// Sets the outcome, unless there is one.
+    pub(crate) fn finish(&self, outcome: Result<T, TaskError>) {
+        let mut state = self.lock();
+        let Outcome::Awaited(waker) = &mut state.outcome else {
+            return;
+        };
+        let waker = waker.take();
+        state.outcome = Outcome::Ready(outcome);
+        // Lets the runtime's task go, which this packet must not keep in memory.
+        let stage = std::mem::replace(&mut state.stage, Stage::Over);
+        drop(state);
+        drop(stage);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether the task was given up before it began.
+    pub(crate) fn is_aborted(&self) -> bool {
+        matches!(self.lock().stage, Stage::Aborted)
+    }
+
+    /// Says that the task has begun, and how to abort it.
+    pub(crate) fn running(&self, handle: AbortHandle) {
+        let mut state = self.lock();
+        match state.stage {
+            Stage::Waiting => state.stage = Stage::Running(handle),
+            Stage::Aborted => {
+                drop(state);
+                handle.abort();
+            }
+            Stage::Running(_) | Stage::Over => {}
+        }
+    }
+
+    fn abort(&self) {
+        let mut state = self.lock();
+        if matches!(state.stage, Stage::Over | Stage::Aborted) {
+            return;
+        }
+        let stage = std::mem::replace(&mut state.stage, Stage::Aborted);
+        drop(state);
+        if let Stage::Running(handle) = stage {
+            handle.abort();
+        }
+    }
+
+    fn poll_outcome(&self, waiter: &Waker) -> Poll<Result<T, TaskError>> {
+        let mut state = self.lock();
+        match &mut state.outcome {
+            Outcome::Awaited(Some(waker)) => waker.clone_from(waiter),
+            Outcome::Awaited(none) => *none = Some(waiter.clone()),
+            Outcome::Ready(_) => {
+                if let Outcome::Ready(outcome) = std::mem::replace(&mut state.outcome, Outcome::Taken) {
+                    return Poll::Ready(outcome);
+                }
+            }
+            Outcome::Taken => {
+                drop(state);
+                panic!("a task was polled after it had given its outcome");
+            }
+        }
+        Poll::Pending
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing that can panic leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task's side of a packet. Dropped unfulfilled, it says that there will be no outcome.
+pub(crate) struct Promise<T> {
+    packet: Arc<Packet<T>>,
+}
+
+impl<T> Promise<T> {
+    pub(crate) fn fulfil(self, outcome: Result<T, TaskError>) {
+        self.packet.finish(outcome);
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        let error = if self.packet.is_aborted() { TaskError::Aborted } else { TaskError::Stopped };
+        self.packet.finish(Err(error));
+    }
+}
+
+struct State<T> {
+    outcome: Outcome<T>,
+    stage: Stage,
+}
+
+enum Outcome<T> {
+    /// Not there yet; somebody may wait for it.
+    Awaited(Option<Waker>),
+    Ready(Result<T, TaskError>),
+    Taken,
+}
+
+enum Stage {
+    /// In the inbox of the loop.
+    Waiting,
+    Running(AbortHandle),
+    Aborted,
+    Over,
+}
+
+/// Ends the sleep of a thread that waits for a task.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

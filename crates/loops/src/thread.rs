@@ -1,0 +1,110 @@
+//! The thread of a loop, from its start to its end.
+
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
+
+use anywire_sys::cpu;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::context::Local;
+use crate::handle::{LoopHandle, LoopId};
+use crate::limits::Limits;
+use crate::loops::StartError;
+use crate::shared::Shared;
+
+/// What one loop is to be.
+pub(crate) struct Plan {
+    pub(crate) id: LoopId,
+    pub(crate) group: u64,
+    pub(crate) core: Option<usize>,
+    pub(crate) limits: Limits,
+}
+
+impl Plan {
+    /// Is the loop: sets up, says through `ready` how that went, runs, and cleans up.
+    pub(crate) fn run(self, ready: &mpsc::Sender<Result<LoopHandle, StartError>>) {
+        let (shared, runtime) = match self.set_up() {
+            Ok(parts) => parts,
+            Err(error) => {
+                // Whoever started the loops listens until each has answered.
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        // Even if the runtime itself panics, nobody waits in vain for the end.
+        let mut end = End { shared: Arc::clone(&shared), tasks_cut: 0 };
+        let local = Rc::new(Local::new(Arc::clone(&shared)));
+        Local::set_current(Some(Rc::clone(&local)));
+        if ready.send(Ok(LoopHandle::new(Arc::clone(&shared)))).is_ok() {
+            runtime.block_on(until_stopped(&local));
+        }
+
+        end.tasks_cut = local.tasks_live();
+        drop(shared.inbox.close());
+        let handle = runtime.handle().clone();
+        // Drops the tasks; does not wait for blocking calls that they have started on other threads.
+        runtime.shutdown_background();
+        let inside = handle.enter();
+        local.drop_values();
+        drop(inside);
+        Local::set_current(None);
+    }
+
+    fn set_up(&self) -> Result<(Arc<Shared>, LocalRuntime), StartError> {
+        if let Some(core) = self.core {
+            cpu::pin_current_thread(core).map_err(|source| StartError::Pin { core, source })?;
+        }
+        let shared = Arc::new(Shared::new(self.id, self.group, self.core, self.limits));
+        let (parking, unparked) = (Arc::clone(&shared), Arc::clone(&shared));
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .on_thread_park(move || parking.inbox.parking())
+            .on_thread_unpark(move || unparked.inbox.unparked())
+            .build_local(LocalOptions::default())
+            .map_err(StartError::Runtime)?;
+        Ok((shared, runtime))
+    }
+}
+
+/// The main future of a loop: takes hand-overs whenever it is woken, and ends when the loop is to end.
+async fn until_stopped(local: &Local) {
+    let mut cut: Option<std::pin::Pin<Box<Sleep>>> = None;
+    let mut has_waker = false;
+    std::future::poll_fn(|context| {
+        if !has_waker {
+            // The runtime's main waker stays the same for as long as it runs.
+            local.shared().inbox.set_waker(context.waker());
+            has_waker = true;
+        }
+        local.take_hand_overs();
+        let Some(stop_at) = local.stop_at() else {
+            return Poll::Pending;
+        };
+        if local.tasks_live() == 0 {
+            return Poll::Ready(());
+        }
+        let stop_at = Instant::from_std(stop_at);
+        let cut = cut.get_or_insert_with(|| Box::pin(sleep_until(stop_at)));
+        if cut.deadline() != stop_at {
+            cut.as_mut().reset(stop_at);
+        }
+        cut.as_mut().poll(context)
+    })
+    .await;
+}
+
+/// Records the end of the loop when dropped.
+struct End {
+    shared: Arc<Shared>,
+    tasks_cut: u64,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // After a panic the inbox may still be open.
+        drop(self.shared.inbox.close());
+        self.shared.end(self.tasks_cut);
+    }
+}

@@ -1,0 +1,130 @@
+//! Deadlines on a running loop: they wake their task, never early, and cost nothing once gone.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anywire_loops::deadline::TICK;
+use anywire_loops::{Deadline, Loops, clock, spawn};
+
+async fn expired(deadline: &Deadline) {
+    poll_fn(|context| deadline.poll_expired(context)).await;
+}
+
+#[test]
+fn many_at_once_each_at_its_time() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let checked = loops.get(0).spawn(|| async {
+        let tasks: Vec<_> = (0..200u64)
+            .map(|number| {
+                spawn(async move {
+                    let after = Duration::from_millis(number * 3);
+                    let deadline = Deadline::new();
+                    let start = Instant::now();
+                    deadline.set(after);
+                    assert!(!deadline.is_expired());
+                    expired(&deadline).await;
+                    assert!(deadline.is_expired());
+                    let elapsed = start.elapsed();
+                    assert!(elapsed >= after, "{after:?} expired after {elapsed:?}");
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no assertion failed");
+        }
+    });
+    checked.wait().expect("no assertion failed");
+}
+
+#[test]
+fn a_blocked_loop_does_not_make_them_early() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let checked = loops.get(0).spawn(|| async {
+        let deadline = Deadline::new();
+        for _ in 0..3 {
+            // Blocks the loop for some ticks, so that the wheel lags behind when the deadline is set.
+            let blocked = Instant::now();
+            while blocked.elapsed() < 3 * TICK + TICK / 2 {
+                std::hint::spin_loop();
+            }
+            let start = Instant::now();
+            deadline.set(TICK);
+            expired(&deadline).await;
+            let elapsed = start.elapsed();
+            assert!(elapsed >= TICK, "expired after {elapsed:?}");
+        }
+    });
+    checked.wait().expect("no assertion failed");
+}
+
+#[test]
+fn setting_anew_and_clearing_need_no_poll() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let checked = loops.get(0).spawn(|| async {
+        let late = Rc::new(Deadline::new());
+        late.set(Duration::from_secs(600));
+        let waiting = spawn({
+            let late = Rc::clone(&late);
+            async move { expired(&late).await }
+        });
+        let cleared = Deadline::new();
+        cleared.set(Duration::ZERO);
+        tokio::task::yield_now().await;
+        // The task waits already; now its deadline is nearer.
+        late.set(Duration::ZERO);
+        cleared.clear();
+        waiting.await.expect("it is woken");
+        assert!(!cleared.is_expired());
+        cleared.set(Duration::ZERO);
+        expired(&cleared).await;
+    });
+    checked.wait().expect("no assertion failed");
+}
+
+#[test]
+fn the_coarse_clock_follows_the_true_one() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let checked = loops.get(0).spawn(|| async {
+        let deadline = Deadline::new();
+        let first = clock::now();
+        assert_eq!(clock::now(), first, "between ticks it stands still");
+        assert!(first <= Instant::now());
+        let first_of_day = clock::unix_time();
+        deadline.set(TICK);
+        expired(&deadline).await;
+        assert!(clock::now() >= first + TICK, "it has moved on");
+        assert!(clock::now() <= Instant::now());
+        assert_ne!(clock::unix_time(), first_of_day);
+        drop(deadline);
+        // Once the ticks have ended, the true time is read.
+        loop {
+            let before = Instant::now();
+            if clock::now() >= before {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        // And they begin again with the next deadline.
+        let deadline = Deadline::new();
+        deadline.set(Duration::ZERO);
+        expired(&deadline).await;
+    });
+    checked.wait().expect("no assertion failed");
+    let before = Instant::now();
+    assert!(clock::now() >= before, "no loop: the true time");
+}
+
+#[test]
+fn they_do_not_hold_up_a_shutdown() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    loops
+        .get(0)
+        .spawn(|| async {
+            let kept = anywire_loops::local(Deadline::new);
+            kept.set(Duration::from_secs(600));
+        })
+        .wait()
+        .expect("the loop runs");
+    assert!(loops.shutdown(Duration::from_secs(600)).expect("not on a loop").is_clean());
+}
