@@ -1,0 +1,33 @@
+//! How bytes travel: addresses, listeners, dialers and connections over any wire.
+//!
+//! | word | means |
+//! | --- | --- |
+//! | wire | a way for bytes to travel: `tcp`, `unix`, `memory` ([`wires`] lists what this build has) |
+//! | [`Address`] | `WIRE:WHERE`, such as `tcp:0.0.0.0:8080`, `unix:/run/app.sock`, `unix:@name` |
+//! | [`Connection`] | an ordered byte stream on a wire; it lives and dies on one loop |
+//! | [`Listener`] | gives each arriving connection to the loop that will serve it |
+//! | [`Dialer`] | makes connections, with deadlines |
+//!
+//! Nothing outside this crate knows a wire by name: adding one is a file here that implements [`Wire`], and a line
+//! where the wires are listed.
+
+mod address;
+mod connection;
+mod dialer;
+mod error;
+mod listener;
+mod memory;
+mod output;
+mod seats;
+mod socket;
+mod tcp;
+mod unix;
+mod wires;
+
+pub use address::{Address, AddressError};
+pub use connection::{Connection, Credentials, Transport};
+pub use dialer::{DialOptions, Dialer};
+pub use error::{DialError, ListenError};
+pub use listener::{ListenOptions, Listener, ListenerCounters, ListenerHandle};
+pub use output::Output;
+pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

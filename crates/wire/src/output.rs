@@ -1,0 +1,186 @@
+//! Bytes that wait to leave, in as few writes as possible.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use crate::connection::Connection;
+
+/// Heads and small bodies are copied one behind the other; large bodies stand between them uncopied; all of it leaves
+/// in one vectored write.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Everything that was copied.
+    copied: Vec<u8>,
+    /// What was not: each stands before `copied[at]`.
+    shared: Vec<Shared>,
+    /// How much of `copied` has left.
+    copied_sent: usize,
+    /// How many of `shared` have left.
+    shared_sent: usize,
+    /// Bytes of `shared` that have not left.
+    shared_left: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    at: usize,
+    bytes: Bytes,
+}
+
+impl Output {
+    /// Nothing to send; allocates nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where to append what is to be copied.
+    #[inline]
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.copied
+    }
+
+    /// Appends bytes: a copy of few, a reference to many.
+    #[inline]
+    pub fn push_bytes(&mut self, bytes: Bytes) {
+        if bytes.len() <= COPY_MAX_BYTES {
+            self.copied.extend_from_slice(&bytes);
+        } else {
+            self.shared_left += bytes.len();
+            self.shared.push(Shared { at: self.copied.len(), bytes });
+        }
+    }
+
+    /// Bytes that wait.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.copied.len() - self.copied_sent + self.shared_left
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes everything; `Pending` while the connection does not take it.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<io::Result<()>> {
+        while !self.is_empty() {
+            let written = if self.shared.is_empty() {
+                ready!(connection.poll_write(cx, &self.copied[self.copied_sent..]))?
+            } else {
+                let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                let filled = self.fill(&mut slices);
+                ready!(connection.poll_write_vectored(cx, &slices[..filled]))?
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.advance(written);
+        }
+        self.recycle();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Drops what waits.
+    pub fn clear(&mut self) {
+        self.copied_sent = self.copied.len();
+        self.shared_left = 0;
+        self.recycle();
+    }
+
+    fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut filled = 0;
+        let mut at = self.copied_sent;
+        let waiting = self.shared[self.shared_sent..].iter().map(|shared| (shared.at, &shared.bytes[..]));
+        for (end, bytes) in waiting.chain([(self.copied.len(), &[][..])]) {
+            for part in [&self.copied[at..end], bytes] {
+                if filled == slices.len() {
+                    return filled;
+                }
+                if !part.is_empty() {
+                    slices[filled] = IoSlice::new(part);
+                    filled += 1;
+                }
+            }
+            at = end;
+        }
+        filled
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        loop {
+            let end = self.shared.get(self.shared_sent).map_or(self.copied.len(), |shared| shared.at);
+            let step = written.min(end - self.copied_sent);
+            self.copied_sent += step;
+            written -= step;
+            let Some(shared) = self.shared.get_mut(self.shared_sent).filter(|_| written > 0) else { return };
+            let step = written.min(shared.bytes.len());
+            shared.bytes = shared.bytes.split_off(step);
+            self.shared_left -= step;
+            written -= step;
+            if shared.bytes.is_empty() {
+                self.shared_sent += 1;
+            }
+        }
+    }
+
+    fn recycle(&mut self) {
+        self.copied.clear();
+        // A burst must not stay in memory for as long as its connection.
+        self.copied.shrink_to(KEEP_MAX_BYTES);
+        self.shared.clear();
+        self.copied_sent = 0;
+        self.shared_sent = 0;
+    }
+}
+
+/// Up to here copying costs less than another slice of a vectored write does.
+const COPY_MAX_BYTES: usize = 4096;
+/// Memory that an empty output keeps.
+const KEEP_MAX_BYTES: usize = 64 * 1024;
+/// Slices in one vectored write.
+const SLICES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Takes the output out in writes of the given sizes, without a connection.
+    fn drain(output: &mut Output, sizes: &[usize]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut sizes = sizes.iter().cycle();
+        while !output.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let filled = output.fill(&mut slices);
+            let joined: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();
+            let size = sizes.next().copied().unwrap_or(1).clamp(1, joined.len());
+            out.extend_from_slice(&joined[..size]);
+            output.advance(size);
+        }
+        output.recycle();
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_leave_in_order_however_they_are_written(
+            parts in prop::collection::vec((any::<u8>(), 0_usize..10_000, any::<bool>()), 0..40),
+            sizes in prop::collection::vec(1_usize..20_000, 1..8),
+        ) {
+            let mut output = Output::new();
+            let mut expected = Vec::new();
+            for (fill, len, copied) in parts {
+                let part = vec![fill; len];
+                expected.extend_from_slice(&part);
+                if copied { output.buffer().extend_from_slice(&part) } else { output.push_bytes(part.into()) }
+                prop_assert_eq!(output.len(), expected.len());
+            }
+            prop_assert_eq!(drain(&mut output, &sizes), expected);
+            prop_assert!(output.is_empty());
+        }
+    }
+}
