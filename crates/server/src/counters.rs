@@ -1,0 +1,72 @@
+//! What a server counts: one writer a loop, so that counting is a load and a store, not an atomic read-modify-write.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What has happened on a server so far, summed over its loops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Connections open now.
+    pub connections_open: u64,
+    /// Connections taken since the start.
+    pub connections: u64,
+    /// Requests whose head was complete.
+    pub requests: u64,
+    /// Requests refused by the decoder: bad syntax, too large, smuggling (the peer's fault).
+    pub bad_requests: u64,
+    /// Handlers that panicked; each was answered 500.
+    pub panics: u64,
+    /// Handlers dropped at [`Limits::handler_deadline`](crate::Limits::handler_deadline); each was answered 503.
+    pub handler_timeouts: u64,
+    /// Heads and bodies that did not come in time (408).
+    pub read_timeouts: u64,
+    /// Connections closed because nothing was asked for a whole
+    /// [`Limits::idle_deadline`](crate::Limits::idle_deadline).
+    pub idle_timeouts: u64,
+    /// Connections aborted because the peer took nothing of an answer.
+    pub write_timeouts: u64,
+    /// Connections that ended by an error of the wire (reset and the like).
+    pub wire_errors: u64,
+}
+
+macro_rules! live {
+    ($($field:ident)*) => {
+        /// The counters of one loop as they are written.
+        #[derive(Debug, Default)]
+        pub(crate) struct Live {
+            $(pub(crate) $field: Cell,)*
+        }
+
+        impl Live {
+            /// Adds what this loop has counted to a sum.
+            pub(crate) fn add_to(&self, sum: &mut Counters) {
+                $(sum.$field += self.$field.get();)*
+            }
+        }
+    };
+}
+
+live! {
+    connections_open connections requests bad_requests panics handler_timeouts read_timeouts idle_timeouts
+    write_timeouts wire_errors
+}
+
+/// A number with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub(crate) struct Cell(AtomicU64);
+
+impl Cell {
+    /// Adds one; only the loop that owns the cell may call this.
+    pub(crate) fn increment(&self) {
+        self.0.store(self.get().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Takes one off; only the loop that owns the cell may call this.
+    pub(crate) fn decrement(&self) {
+        self.0.store(self.get().wrapping_sub(1), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,94 @@
+//! The body as JSON, bytes, text, or as the stream it is.
+
+use anywire_http::Body;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use super::{FromRequest, Rejection};
+use crate::request::Request;
+
+/// A JSON body in a request (as an argument) or a response (as a result).
+///
+/// As an argument it asks for a content type of `application/json` or `application/*+json` (else 415), reads at most
+/// [`Limits::body_bytes`](crate::Limits::body_bytes) (else 413), and answers 400 for text that is no JSON, 422 for
+/// JSON of another shape.
+///
+/// ```
+/// use anywire_server::{Json, Router};
+///
+/// #[derive(serde::Deserialize, serde::Serialize)]
+/// struct Order { item: String }
+///
+/// let router = Router::new().post("/orders", async |Json(order): Json<Order>| Json(order));
+/// # drop(router);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest for Json<T> {
+    type Rejection = Rejection;
+
+    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
+        let found = request.headers().get("content-type").unwrap_or_default();
+        if !is_json(found) {
+            return Err(Rejection::ContentType { found: found.to_owned() });
+        }
+        let body = collect(request, "Json").await?;
+        serde_json::from_slice(&body).map(Self).map_err(Rejection::Json)
+    }
+}
+
+impl FromRequest for Bytes {
+    type Rejection = Rejection;
+
+    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
+        collect(request, "Bytes").await
+    }
+}
+
+impl FromRequest for String {
+    type Rejection = Rejection;
+
+    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
+        let body = collect(request, "String").await?;
+        Self::from_utf8(body.into()).map_err(|invalid| Rejection::Text(invalid.utf8_error()))
+    }
+}
+
+/// The stream itself: nothing is read from the wire before the handler asks for it.
+impl FromRequest for Body {
+    type Rejection = Rejection;
+
+    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
+        request.body_for("Body")
+    }
+}
+
+async fn collect(request: &mut Request, extractor: &'static str) -> Result<Bytes, Rejection> {
+    let limit = request.body_limit_bytes();
+    request.body_for(extractor)?.bytes(limit).await.map_err(Rejection::Body)
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let Some((kind, subtype)) = essence.split_once('/') else { return false };
+    let suffix = subtype.len().checked_sub("+json".len()).and_then(|at| subtype.get(at..));
+    kind.eq_ignore_ascii_case("application")
+        && (subtype.eq_ignore_ascii_case("json")
+            || suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case("+json")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_json;
+
+    #[test]
+    fn content_types_of_json() {
+        for yes in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
+            assert!(is_json(yes), "{yes}");
+        }
+        for no in ["", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "json"] {
+            assert!(!is_json(no), "{no}");
+        }
+    }
+}

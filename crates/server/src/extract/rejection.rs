@@ -1,0 +1,75 @@
+//! Why an extractor refused a request, and what the peer is told.
+
+use anywire_http::body::BodyError;
+use anywire_http::{Response, StatusCode};
+
+use crate::respond::IntoResponse;
+
+/// Why one of the extractors of this crate refused; each variant says who is at fault by its status.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// 400, the peer's fault: a path parameter does not have the type that the handler takes.
+    #[error("the path parameter does not fit: {0}")]
+    Path(String),
+    /// 400, the peer's fault: the query does not have the fields or types that the handler takes.
+    #[error("the query does not fit: {0}")]
+    Query(#[source] serde_urlencoded::de::Error),
+    /// 415, the peer's fault: a JSON body must say so.
+    #[error("the content type is {found:?}, expected application/json")]
+    ContentType {
+        /// What the request said.
+        found: String,
+    },
+    /// 400 (not JSON) or 422 (JSON of another shape), the peer's fault.
+    #[error("the JSON body does not fit: {0}")]
+    Json(#[source] serde_json::Error),
+    /// 400, the peer's fault: a text body must be UTF-8.
+    #[error("the body is not UTF-8: {0}")]
+    Text(#[source] std::str::Utf8Error),
+    /// 413 if it was too large for [`Limits::body_bytes`](crate::Limits::body_bytes), 408 or 400 if it did not come
+    /// whole.
+    #[error("the body could not be read: {0}")]
+    Body(#[source] BodyError),
+    /// 500, the handler's fault: two of its arguments take the body, or one after the whole request.
+    #[error("{extractor} found the body taken by an argument before it; a handler takes the body once")]
+    BodyTaken {
+        /// The extractor that came too late.
+        extractor: &'static str,
+    },
+    /// 500, the server's fault: the state was never given. An extractor that names its needs makes this an error at
+    /// start.
+    #[error("no state of type {type_name} was given to the router; add .state(..)")]
+    NoState {
+        /// The type that was asked for.
+        type_name: &'static str,
+    },
+}
+
+impl Rejection {
+    /// The status that the peer gets.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Path(_) | Self::Query(_) | Self::Text(_) => StatusCode::BAD_REQUEST,
+            Self::ContentType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Json(_) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyError::Timeout) => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(_) => StatusCode::BAD_REQUEST,
+            Self::BodyTaken { .. } | Self::NoState { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        if status.is_server_error() {
+            tracing::error!(error = %self, "a handler cannot be called");
+            return (status, "this route is not set up right; its owner finds the reason in the log")
+                .into_response();
+        }
+        (status, self.to_string()).into_response()
+    }
+}

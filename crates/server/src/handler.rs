@@ -1,0 +1,97 @@
+//! Handlers: plain `async fn`s whose arguments are taken out of the request and whose result becomes the response.
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use anywire_http::Response;
+
+use crate::extract::{FromRequest, Needs};
+use crate::request::Request;
+use crate::respond::IntoResponse;
+
+/// An `async` function of up to eight extractors that answers requests.
+///
+/// The future need not be `Send`: it runs on the connection's loop, beside the connection, from start to end. Every
+/// argument implements [`FromRequest`]; they are taken from left to right, and the first one that fails answers for
+/// all. The result implements [`IntoResponse`].
+///
+/// ```
+/// use anywire_server::{Path, Router};
+///
+/// async fn hello(Path(name): Path<String>) -> String {
+///     format!("Hello, {name}!")
+/// }
+///
+/// let router = Router::new().get("/hello/{name}", hello).get("/", async || "Hello, World!");
+/// # drop(router);
+/// ```
+pub trait Handler<Args>: Clone + Send + Sync + 'static {
+    /// Answers one request.
+    fn call(self, request: Request) -> impl Future<Output = Response> + 'static;
+
+    /// Names what the arguments need from the server, so that a lack is an error at start.
+    fn needs(needs: &mut Needs);
+}
+
+macro_rules! handlers {
+    ($(($($arg:ident),*))*) => {$(
+        #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
+        impl<F, Fut, R, $($arg),*> Handler<($($arg,)*)> for F
+        where
+            F: Fn($($arg),*) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future<Output = R> + 'static,
+            R: IntoResponse + 'static,
+            $($arg: FromRequest + 'static,)*
+        {
+            #[allow(unused_mut, unused_variables, reason = "a handler without arguments looks at no request")]
+            async fn call(self, mut request: Request) -> Response {
+                $(let $arg = match $arg::from_request(&mut request).await {
+                    Ok(value) => value,
+                    Err(rejection) => return rejection.into_response(),
+                };)*
+                self($($arg),*).await.into_response()
+            }
+
+            #[allow(unused_variables, reason = "a handler without arguments needs nothing")]
+            fn needs(needs: &mut Needs) {
+                $($arg::needs(needs);)*
+            }
+        }
+    )*};
+}
+
+handlers! {
+    ()
+    (A)
+    (A, B)
+    (A, B, C)
+    (A, B, C, D)
+    (A, B, C, D, E)
+    (A, B, C, D, E, G)
+    (A, B, C, D, E, G, H)
+    (A, B, C, D, E, G, H, I)
+}
+
+/// A running handler.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Response>>>;
+
+/// A handler whose arguments' types are forgotten, as the router keeps it.
+pub(crate) trait Endpoint: Send + Sync {
+    fn call(&self, request: Request) -> Answer;
+}
+
+/// Forgets the argument types of a handler.
+pub(crate) fn endpoint<H: Handler<Args>, Args: 'static>(handler: H) -> Box<dyn Endpoint> {
+    Box::new(Typed { handler, args: PhantomData::<fn() -> Args> })
+}
+
+struct Typed<H, Args> {
+    handler: H,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
+    fn call(&self, request: Request) -> Answer {
+        Box::pin(self.handler.clone().call(request))
+    }
+}

@@ -1,0 +1,38 @@
+//! The HTTP server of anywire: a router, `async` handlers that need not be `Send`, over any wire.
+//!
+//! ```no_run
+//! use anywire_server::{Json, Path, Router, Server};
+//!
+//! #[derive(serde::Serialize)]
+//! struct Order { id: u64 }
+//!
+//! let router = Router::new()
+//!     .get("/hello/{name}", async |Path(name): Path<String>| format!("Hello, {name}!"))
+//!     .get("/orders/{id}", async |Path(id): Path<u64>| Json(Order { id }));
+//! Server::new(router).listen("tcp:0.0.0.0:8080").listen("unix:/run/app.sock").run()?;
+//! # Ok::<(), anywire_server::ServerError>(())
+//! ```
+//!
+//! A connection lives on one loop, and so do its handlers: no lock and no thread switch on the way of a request.
+//! Everything has a limit ([`Limits`]), a counter ([`Counters`]) and an answer that says what was wrong.
+
+mod connection;
+mod counters;
+mod exchange;
+mod extract;
+mod handler;
+mod limits;
+mod request;
+mod respond;
+mod router;
+mod server;
+mod service;
+
+pub use counters::Counters;
+pub use extract::{FromRequest, Json, Needs, Path, Query, Rejection, State};
+pub use handler::Handler;
+pub use limits::Limits;
+pub use request::Request;
+pub use respond::{Error, Html, IntoResponse};
+pub use router::{RouteError, Router};
+pub use server::{Running, Server, ServerError, Shutdown};

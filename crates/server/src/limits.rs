@@ -1,0 +1,65 @@
+//! The limits of a server: how much of everything one peer, or all of them, may take.
+
+use std::time::Duration;
+
+use anywire_http::h1;
+
+/// What a server allows, each with a default that suits a service on the open network.
+///
+/// Reaching a limit gives the peer the right status (or closes the connection, where no request was begun) and
+/// counts in [`Counters`](crate::Counters); other connections go on.
+///
+/// ```
+/// use std::time::Duration;
+/// use anywire_server::Limits;
+///
+/// let limits = Limits { head_deadline: Duration::from_secs(3), ..Limits::default() };
+/// assert_eq!(limits.body_bytes, 4 * 1024 * 1024);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Size and number of everything in a message's head, chunk framing and trailers (16 KiB, 100 fields).
+    pub head: h1::Limits,
+    /// Largest body that an extractor collects into memory, in bytes (4 MiB). A streamed body has no limit here: it
+    /// is never held.
+    pub body_bytes: usize,
+    /// How much of a body that the handler left unread is read and thrown away to keep the connection (64 KiB);
+    /// beyond it the connection is closed after the answer.
+    pub drain_bytes: u64,
+    /// Body bytes on their way between a connection and its handler, each direction (64 KiB).
+    pub body_in_flight_bytes: usize,
+    /// Connections open at once, per listening address (`None`: 90 % of the process's descriptor limit). At the
+    /// limit accepting pauses, and peers wait in the system's backlog.
+    pub connections: Option<usize>,
+    /// From a request's first byte (a connection's first request: from accept) to the end of its head (10 s), else
+    /// 408. What ends slowloris.
+    pub head_deadline: Duration,
+    /// Between two requests on one connection (60 s).
+    pub idle_deadline: Duration,
+    /// Longest silence of a peer whose body the handler waits for (10 s), else the handler sees a typed error.
+    pub body_deadline: Duration,
+    /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped.
+    pub handler_deadline: Duration,
+    /// Longest time without progress in writing an answer (30 s), else the connection is aborted.
+    pub write_deadline: Duration,
+    /// How long a closing connection waits for the peer to take the last answer (2 s).
+    pub linger_deadline: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head: h1::Limits::default(),
+            body_bytes: 4 * 1024 * 1024,
+            drain_bytes: 64 * 1024,
+            body_in_flight_bytes: 64 * 1024,
+            connections: None,
+            head_deadline: Duration::from_secs(10),
+            idle_deadline: Duration::from_secs(60),
+            body_deadline: Duration::from_secs(10),
+            handler_deadline: Duration::from_secs(60),
+            write_deadline: Duration::from_secs(30),
+            linger_deadline: Duration::from_secs(2),
+        }
+    }
+}

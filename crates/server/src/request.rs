@@ -1,0 +1,143 @@
+//! A request as a handler sees it: head, body, path parameters, and the connection it came on.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use anywire_http::{Body, Headers, Method, RequestHead, Version};
+use anywire_wire::{Address, Credentials};
+
+use crate::extract::{Rejection, States};
+
+/// One request: the head, the body (read only when asked for), what the route's `{name}`s matched, and the peer.
+///
+/// Extractors read it; a handler that wants all of it takes it whole, as its only argument.
+///
+/// ```
+/// use anywire_server::{Request, Router};
+///
+/// async fn echo_head(request: Request) -> String {
+///     format!("{} {}", request.method(), request.target())
+/// }
+/// # drop(Router::new().get("/", echo_head));
+/// ```
+#[derive(Debug)]
+pub struct Request {
+    head: RequestHead,
+    body: Option<Body>,
+    params: Params,
+    context: Rc<Context>,
+}
+
+impl Request {
+    pub(crate) fn new(head: RequestHead, body: Body, params: Params, context: Rc<Context>) -> Self {
+        Self { head, body: Some(body), params, context }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        self.head.method()
+    }
+
+    /// The request target as it came, with its query.
+    pub fn target(&self) -> &str {
+        self.head.target()
+    }
+
+    /// The path, still percent-encoded.
+    pub fn path(&self) -> &str {
+        self.head.path()
+    }
+
+    /// The query without its `?`, still percent-encoded.
+    pub fn query(&self) -> Option<&str> {
+        self.head.query()
+    }
+
+    /// The protocol version.
+    pub fn version(&self) -> Version {
+        self.head.version()
+    }
+
+    /// The header fields.
+    pub fn headers(&self) -> &Headers {
+        self.head.headers()
+    }
+
+    /// The head.
+    pub fn head(&self) -> &RequestHead {
+        &self.head
+    }
+
+    /// The body, once: `None` if it was taken before.
+    pub fn take_body(&mut self) -> Option<Body> {
+        self.body.take()
+    }
+
+    /// What `{name}` of the route matched, still percent-encoded.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params().find_map(|(key, value)| (key == name).then_some(value))
+    }
+
+    /// All path parameters in the order of the route, still percent-encoded.
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+        let path = self.path();
+        self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
+    }
+
+    /// The address at the other end, as its wire says it.
+    pub fn peer(&self) -> &Address {
+        &self.context.peer
+    }
+
+    /// Process, user and group at the other end, on wires that know them (Unix sockets).
+    pub fn credentials(&self) -> Option<Credentials> {
+        self.context.credentials
+    }
+
+    pub(crate) fn states(&self) -> &States {
+        &self.context.states
+    }
+
+    pub(crate) fn body_limit_bytes(&self) -> usize {
+        self.context.body_limit_bytes
+    }
+
+    /// The body for an extractor that consumes it.
+    pub(crate) fn body_for(&mut self, extractor: &'static str) -> Result<Body, Rejection> {
+        self.body.take().ok_or(Rejection::BodyTaken { extractor })
+    }
+
+    /// The whole request for a handler; the body goes with it.
+    pub(crate) fn take(&mut self) -> Self {
+        let (head, params) = (self.head.clone(), self.params.clone());
+        Self { head, body: self.body.take(), params, context: Rc::clone(&self.context) }
+    }
+}
+
+/// What all requests of one connection share; made when the first one asks for it.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) peer: Address,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) states: Rc<States>,
+    pub(crate) body_limit_bytes: usize,
+}
+
+/// Where the path parameters of a route stand in the path; names are the route's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Params {
+    names: Option<Rc<[Box<str>]>>,
+    ranges: Vec<Range<u32>>,
+}
+
+impl Params {
+    pub(crate) fn new(names: Rc<[Box<str>]>, ranges: Vec<Range<u32>>) -> Self {
+        debug_assert_eq!(names.len(), ranges.len());
+        Self { names: Some(names), ranges }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        let names = self.names.iter().flat_map(|names| names.iter());
+        names.map(AsRef::as_ref).zip(self.ranges.iter().map(|range| range.start as usize..range.end as usize))
+    }
+}

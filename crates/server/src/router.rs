@@ -1,0 +1,343 @@
+//! The router: a radix tree of paths, and at each path a handler per method.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use anywire_http::{Method, Response, StatusCode};
+
+use crate::extract::{Needs, StateFactories, States};
+use crate::handler::{Endpoint, Handler, endpoint};
+use crate::request::Params;
+use crate::respond::IntoResponse;
+
+/// Routes and their handlers.
+///
+/// A path is literal text, `{name}` for one segment (also `a-{name}.b`, one a segment), and `{*rest}` for all that
+/// follows; literal beats variable, and the cost of a match does not grow with the number of routes. A path that
+/// nobody has answers 404; a method that the path does not have answers 405 with `Allow`; `HEAD` is answered by the
+/// `GET` handler without its body, `OPTIONS` by the list of methods, unless a handler of their own is given.
+///
+/// Mistakes (two handlers for one path and method, paths that clash, state that a handler needs and nobody gave) are
+/// collected and reported by [`Server::start`](crate::Server::start), each naming its route.
+///
+/// ```
+/// use anywire_server::{Path, Router};
+///
+/// let orders = Router::new().get("/{id}", async |Path(id): Path<u64>| format!("order {id}"));
+/// let router = Router::new().get("/", async || "Hello, World!").nest("/orders", orders);
+/// # drop(router);
+/// ```
+#[derive(Default)]
+pub struct Router {
+    routes: Vec<Route>,
+    fallback: Option<Box<dyn Endpoint>>,
+    states: StateFactories,
+    needs: Vec<(String, Needs)>,
+}
+
+struct Route {
+    path: String,
+    methods: Vec<(Method, Box<dyn Endpoint>)>,
+}
+
+/// Why a set of routes cannot serve; its author's fault.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// The path clashes with another or is malformed.
+    #[error("route {path:?} cannot be added: {cause}; rename one of the two or make one of them longer")]
+    Path {
+        /// The path as it was given, with its prefix.
+        path: String,
+        /// What the radix tree found.
+        #[source]
+        cause: matchit::InsertError,
+    },
+    /// A path that does not begin with `/`.
+    #[error("route {path:?} cannot be added: a path begins with '/'; write {:?}", format!("/{path}"))]
+    Relative {
+        /// The path as it was given.
+        path: String,
+    },
+    /// Two handlers for the same method and path.
+    #[error("{method} {path} has two handlers; remove one of them")]
+    Twice {
+        /// The method.
+        method: Method,
+        /// The path.
+        path: String,
+    },
+    /// A handler takes a state that was not given.
+    #[error(
+        "the handler of {route} takes a State<{type_name}> that nobody gave; add .state(..) to the router"
+    )]
+    State {
+        /// Method and path.
+        route: String,
+        /// The type that is missing.
+        type_name: &'static str,
+    },
+}
+
+macro_rules! methods {
+    ($($name:ident $method:ident)*) => {$(
+        #[doc = concat!("Answers `", stringify!($method), "` on this path.")]
+        #[must_use]
+        pub fn $name<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+            self.route(Method::$method, path, handler)
+        }
+    )*};
+}
+
+impl Router {
+    /// A router without routes: everything is 404.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    methods! { get GET post POST put PUT delete DELETE patch PATCH head HEAD options OPTIONS }
+
+    /// Answers this method, which may be an extension method, on this path.
+    #[must_use]
+    pub fn route<H: Handler<Args>, Args: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
+        let mut needs = Needs::default();
+        H::needs(&mut needs);
+        self.needs.push((format!("{method} {path}"), needs));
+        self.add(path.to_owned(), method, endpoint(handler));
+        self
+    }
+
+    /// Answers what no route has, instead of 404.
+    #[must_use]
+    pub fn fallback<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
+        let mut needs = Needs::default();
+        H::needs(&mut needs);
+        self.needs.push(("the fallback".to_owned(), needs));
+        self.fallback = Some(endpoint(handler));
+        self
+    }
+
+    /// Gives a value to the handlers that take a [`State`](crate::State) of its type; a later one of the same type
+    /// replaces it. Each loop holds a clone.
+    #[must_use]
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.give(value);
+        self
+    }
+
+    /// Puts all routes of another router behind a prefix. Its `/` becomes the prefix itself; its states join, its
+    /// fallback is dropped.
+    #[must_use]
+    pub fn nest(mut self, prefix: &str, inner: Self) -> Self {
+        let prefix = prefix.trim_end_matches('/');
+        for route in inner.routes {
+            let path = if route.path == "/" { prefix.to_owned() } else { format!("{prefix}{}", route.path) };
+            for (method, endpoint) in route.methods {
+                self.add(path.clone(), method, endpoint);
+            }
+        }
+        self.needs.extend(inner.needs);
+        self.states.join(inner.states);
+        self
+    }
+
+    fn add(&mut self, path: String, method: Method, endpoint: Box<dyn Endpoint>) {
+        if let Some(route) = self.routes.iter_mut().find(|route| route.path == path) {
+            route.methods.push((method, endpoint));
+        } else {
+            self.routes.push(Route { path, methods: vec![(method, endpoint)] });
+        }
+    }
+
+    /// Checks everything and builds the tree.
+    pub(crate) fn build(self) -> Result<Table, RouteError> {
+        for (route, needs) in self.needs {
+            if let Some(type_name) = needs.missing(&self.states) {
+                return Err(RouteError::State { route, type_name });
+            }
+        }
+        let mut tree = matchit::Router::new();
+        let mut leaves = Vec::with_capacity(self.routes.len());
+        for route in self.routes {
+            if !route.path.starts_with('/') {
+                return Err(RouteError::Relative { path: route.path });
+            }
+            let leaf = Leaf::new(&route.path, route.methods)?;
+            tree.insert(&route.path, leaves.len())
+                .map_err(|cause| RouteError::Path { path: route.path, cause })?;
+            leaves.push(leaf);
+        }
+        Ok(Table { tree, leaves, fallback: self.fallback, states: self.states })
+    }
+}
+
+/// The routes as they serve: built once, shared by all loops.
+pub(crate) struct Table {
+    tree: matchit::Router<usize>,
+    leaves: Vec<Leaf>,
+    fallback: Option<Box<dyn Endpoint>>,
+    states: StateFactories,
+}
+
+/// What the router says to one request.
+pub(crate) enum Matched<'t> {
+    /// This handler answers, with these parameters.
+    Endpoint(&'t dyn Endpoint, Params),
+    /// The router itself answers: 404, 405, or the list of methods. Boxed: it is rare, and the other one is hot.
+    Response(Box<Response>),
+}
+
+impl Table {
+    pub(crate) fn states(&self) -> States {
+        self.states.instantiate()
+    }
+
+    /// The names of each route's parameters, for one loop: reference-counted without atomics.
+    pub(crate) fn param_names(&self) -> Vec<Rc<[Box<str>]>> {
+        self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()
+    }
+
+    /// Finds who answers `method` on `path` (still percent-encoded).
+    pub(crate) fn find(&self, method: &Method, path: &str, names: &[Rc<[Box<str>]>]) -> Matched<'_> {
+        let Ok(found) = self.tree.at(path) else { return self.unknown_path() };
+        let leaf = &self.leaves[*found.value];
+        let Some(endpoint) = leaf.endpoint(method) else {
+            return Matched::Response(Box::new(leaf.other_method(method)));
+        };
+        if found.params.is_empty() {
+            return Matched::Endpoint(endpoint, Params::default());
+        }
+        let ranges = found.params.iter().map(|(_, value)| range_in(path, value)).collect();
+        Matched::Endpoint(endpoint, Params::new(Rc::clone(&names[*found.value]), ranges))
+    }
+
+    fn unknown_path(&self) -> Matched<'_> {
+        match &self.fallback {
+            Some(endpoint) => Matched::Endpoint(endpoint.as_ref(), Params::default()),
+            None => Matched::Response(Box::new((StatusCode::NOT_FOUND, "nothing is here").into_response())),
+        }
+    }
+}
+
+/// All methods of one path.
+struct Leaf {
+    methods: Vec<(Method, Box<dyn Endpoint>)>,
+    allow: String,
+    params: Vec<Box<str>>,
+}
+
+impl Leaf {
+    fn new(path: &str, methods: Vec<(Method, Box<dyn Endpoint>)>) -> Result<Self, RouteError> {
+        let mut allow: Vec<&str> = Vec::new();
+        for (method, _) in &methods {
+            if allow.contains(&method.as_str()) {
+                return Err(RouteError::Twice { method: method.clone(), path: path.to_owned() });
+            }
+            allow.push(method.as_str());
+        }
+        if allow.contains(&"GET") && !allow.contains(&"HEAD") {
+            allow.push("HEAD");
+        }
+        if !allow.contains(&"OPTIONS") {
+            allow.push("OPTIONS");
+        }
+        let allow = allow.join(", ");
+        Ok(Self { methods, allow, params: param_names(path) })
+    }
+
+    fn endpoint(&self, method: &Method) -> Option<&dyn Endpoint> {
+        let own = |wanted: &Method| self.methods.iter().find(|(method, _)| method == wanted);
+        let found = own(method).or_else(|| (method == Method::HEAD).then(|| own(&Method::GET)).flatten());
+        found.map(|(_, endpoint)| endpoint.as_ref())
+    }
+
+    fn other_method(&self, method: &Method) -> Response {
+        let mut response = if method == Method::OPTIONS {
+            Response::new(StatusCode::NO_CONTENT)
+        } else {
+            let message = format!("this path does not answer {method}, it answers {}", self.allow);
+            (StatusCode::METHOD_NOT_ALLOWED, message).into_response()
+        };
+        let set = response.headers.append("allow", &self.allow);
+        debug_assert!(set.is_ok(), "methods are tokens");
+        response
+    }
+}
+
+/// The names between braces, in order: `/a/{b}/{*c}` has `b` and `c`; `{{` is a literal brace.
+fn param_names(path: &str) -> Vec<Box<str>> {
+    let mut names = Vec::new();
+    let mut rest = path.replace("{{", "").replace("}}", "");
+    while let Some((_, after)) = rest.split_once('{') {
+        let Some((name, tail)) = after.split_once('}') else { break };
+        names.push(name.trim_start_matches('*').into());
+        rest = tail.to_owned();
+    }
+    names
+}
+
+/// Where `part`, a slice of `whole`, stands in it.
+fn range_in(whole: &str, part: &str) -> Range<u32> {
+    let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
+    // A head is limited to far less than 4 GiB.
+    start as u32..(start + part.len()) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+
+    async fn nothing() {}
+
+    fn status(table: &Table, method: &Method, path: &str) -> Option<StatusCode> {
+        match table.find(method, path, &table.param_names()) {
+            Matched::Endpoint(..) => None,
+            Matched::Response(response) => Some(response.status),
+        }
+    }
+
+    #[test]
+    fn finds_by_method_and_path() {
+        let inner = Router::new().get("/", nothing).post("/{id}", nothing);
+        let table = Router::new().get("/", nothing).nest("/a", inner).build().expect("routes are right");
+        assert_eq!(status(&table, &Method::GET, "/"), None);
+        assert_eq!(status(&table, &Method::HEAD, "/"), None);
+        assert_eq!(status(&table, &Method::GET, "/a"), None);
+        assert_eq!(status(&table, &Method::POST, "/a/7"), None);
+        assert_eq!(status(&table, &Method::GET, "/a/7"), Some(StatusCode::METHOD_NOT_ALLOWED));
+        assert_eq!(status(&table, &Method::OPTIONS, "/a/7"), Some(StatusCode::NO_CONTENT));
+        assert_eq!(status(&table, &Method::GET, "/b"), Some(StatusCode::NOT_FOUND));
+    }
+
+    #[test]
+    fn allow_names_what_the_path_answers() {
+        let table = Router::new().get("/", nothing).put("/", nothing).build().expect("routes are right");
+        let Matched::Response(response) = table.find(&Method::DELETE, "/", &table.param_names()) else {
+            panic!("DELETE has no handler")
+        };
+        assert_eq!(response.headers.get("allow"), Some("GET, PUT, HEAD, OPTIONS"));
+    }
+
+    #[test]
+    fn parameters_stand_where_they_matched() {
+        assert_eq!(param_names("/a/{b}/x-{c}.y/{*d}"), ["b".into(), "c".into(), "d".into()] as [Box<str>; 3]);
+        assert_eq!(range_in("/a/seven", &"/a/seven"[3..]), 3..8);
+    }
+
+    #[test]
+    fn mistakes_name_their_route() {
+        let twice = Router::new().get("/a", nothing).get("/a", nothing).build();
+        assert_eq!(
+            twice.err().map(|e| e.to_string()),
+            Some("GET /a has two handlers; remove one of them".into())
+        );
+        let clash = Router::new().get("/{a}", nothing).get("/{b}", nothing).build();
+        assert!(matches!(clash, Err(RouteError::Path { path, .. }) if path == "/{b}"));
+        let relative = Router::new().get("a", nothing).build();
+        assert!(matches!(relative, Err(RouteError::Relative { .. })));
+        let lacking = Router::new().get("/", async |_: State<u8>| ()).build();
+        assert!(matches!(lacking, Err(RouteError::State { type_name: "u8", .. })));
+    }
+}

@@ -1,0 +1,64 @@
+//! `?` in a handler is a 500 that tells the peer nothing; an error with a status says what its author meant.
+
+mod support;
+
+use anywire_http::StatusCode;
+use anywire_server::{Error, Json, Query, Router};
+
+#[derive(serde::Deserialize, serde::Serialize)]
+struct Order {
+    item: String,
+}
+
+#[derive(serde::Deserialize)]
+struct Paging {
+    page: u32,
+}
+
+fn served() -> support::Served {
+    support::serve(
+        Router::new()
+            .get("/io", async || -> Result<String, Error> { Ok(std::fs::read_to_string("/nowhere/at/all")?) })
+            .get("/gone", async || Err::<(), _>(Error::new(StatusCode::GONE, "it is gone")))
+            .get("/page", async |Query(paging): Query<Paging>| paging.page.to_string())
+            .post("/orders", async |Json(order): Json<Order>| (StatusCode::CREATED, Json(order))),
+    )
+}
+
+#[test]
+fn an_error_of_the_system_is_not_shown() {
+    let answer = served().ask("GET /io HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(answer.status, 500);
+    assert!(!answer.text().contains("nowhere"));
+}
+
+#[test]
+fn an_error_with_a_status_is() {
+    let answer = served().ask("GET /gone HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!((answer.status, answer.text()), (410, "it is gone"));
+}
+
+#[test]
+fn a_query_is_decoded_or_400() {
+    let served = served();
+    assert_eq!(served.ask("GET /page?page=3 HTTP/1.1\r\nhost: x\r\n\r\n").text(), "3");
+    assert_eq!(served.ask("GET /page?page=x HTTP/1.1\r\nhost: x\r\n\r\n").status, 400);
+    assert_eq!(served.ask("GET /page HTTP/1.1\r\nhost: x\r\n\r\n").status, 400);
+}
+
+#[test]
+fn json_is_decoded_or_refused() {
+    let served = served();
+    let post = |kind: &str, body: &str| {
+        let length = body.len();
+        served.ask(&format!(
+            "POST /orders HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let made = post("application/json", "{\"item\":\"tea\"}");
+    assert_eq!((made.status, made.text()), (201, "{\"item\":\"tea\"}"));
+    assert_eq!(made.header("content-type"), Some("application/json"));
+    assert_eq!(post("application/json", "{\"item\":").status, 400);
+    assert_eq!(post("application/json", "{\"thing\":1}").status, 422);
+    assert_eq!(post("text/plain", "{\"item\":\"tea\"}").status, 415);
+}

@@ -1,0 +1,63 @@
+//! Shutdown stops accepting, closes idle connections, lets requests finish, and cuts what is left at the deadline.
+
+mod support;
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anywire_server::{Router, State};
+use tokio::sync::Notify;
+
+/// Told when a request has reached its handler, and lets it go on.
+#[derive(Clone, Default)]
+struct Gate {
+    entered: Arc<Notify>,
+    open: Arc<Notify>,
+}
+
+fn gated(gate: &Gate) -> Router {
+    Router::new().state(gate.clone()).get("/", async || "ok").get("/gated", async |gate: State<Gate>| {
+        gate.entered.notify_one();
+        gate.open.notified().await;
+        "finished"
+    })
+}
+
+fn wait(notify: &Notify) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(notify.notified());
+}
+
+#[test]
+fn requests_finish_and_idle_connections_close() {
+    let gate = Gate::default();
+    let served = support::serve(gated(&gate));
+    let mut idle = served.connect();
+    idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(idle.answer(false).text(), "ok");
+    let mut busy = served.connect();
+    busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+    wait(&gate.entered);
+    let address = served.address;
+    let running = served.running;
+    let ending = std::thread::spawn(move || running.shutdown(Duration::from_secs(60)));
+    idle.assert_closed();
+    gate.open.notify_one();
+    let answer = busy.answer(false);
+    assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
+    drop(busy);
+    assert_eq!(ending.join().expect("no panic").connections_cut, 0);
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn what_does_not_finish_is_cut() {
+    let gate = Gate::default();
+    let served = support::serve(gated(&gate));
+    let mut busy = served.connect();
+    busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+    wait(&gate.entered);
+    assert_eq!(served.running.shutdown(Duration::from_millis(100)).connections_cut, 1);
+    busy.assert_closed();
+}
