@@ -1,0 +1,260 @@
+//! The channel behind a streaming body: bounded by bytes, with a sender that knows whether anybody wants to
+//! read.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::BodyError;
+use crate::Headers;
+
+/// Fills a body that was made with [`super::Body::channel`].
+///
+/// Wait for [`Sender::ready`], then [`Sender::send`]; end with [`Sender::finish`]. Dropping it before that
+/// tells the reader that the body is [`BodyError::Incomplete`].
+pub struct Sender {
+    shared: Arc<Shared>,
+}
+
+impl Sender {
+    /// Waits until there is room for a chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Closed`] if the reader is gone.
+    pub async fn ready(&mut self) -> Result<(), SendError> {
+        poll_fn(|cx| self.poll_ready(cx)).await
+    }
+
+    /// The polling form of [`Sender::ready`].
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.poll_until(cx, State::has_room)
+    }
+
+    /// Waits until the reader has asked for bytes at least once and there is room.
+    ///
+    /// A server reads nothing from the wire before that, so that a body that nobody wants costs nothing, and
+    /// a client that waits for `100 Continue` is told so only when a handler reads.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Closed`] if the reader is gone.
+    pub fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.poll_until(cx, |state| state.wanted && state.has_room())
+    }
+
+    /// Hands over a chunk; an empty one is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Full`] without room (see [`Sender::ready`]), [`SendError::Closed`] if the reader is gone.
+    pub fn send(&mut self, chunk: Bytes) -> Result<(), SendError> {
+        let mut state = self.shared.lock();
+        if state.reader_gone {
+            return Err(SendError::Closed);
+        }
+        if !state.has_room() {
+            return Err(SendError::Full { chunk });
+        }
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        state.queued_bytes += chunk.len();
+        state.chunks.push_back(chunk);
+        let waker = state.reader.take();
+        drop(state);
+        wake(waker);
+        Ok(())
+    }
+
+    /// Sets the trailer fields that the reader finds after the end.
+    pub fn trailers(&mut self, trailers: Headers) {
+        self.shared.lock().trailers = Some(Box::new(trailers));
+    }
+
+    /// Ends the body.
+    pub fn finish(self) {
+        self.end(End::Complete);
+    }
+
+    /// Breaks the body off: the reader finds `error` behind what was sent so far.
+    pub fn abort(self, error: BodyError) {
+        self.end(End::Broken(error));
+    }
+
+    /// Whether the reader is gone, so that nothing that is sent would be read.
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().reader_gone
+    }
+
+    fn end(&self, end: End) {
+        let mut state = self.shared.lock();
+        if matches!(state.end, End::Open) {
+            state.end = end;
+            let waker = state.reader.take();
+            drop(state);
+            wake(waker);
+        }
+    }
+
+    fn poll_until(
+        &self,
+        cx: &Context<'_>,
+        condition: impl FnOnce(&State) -> bool,
+    ) -> Poll<Result<(), SendError>> {
+        let mut state = self.shared.lock();
+        if state.reader_gone {
+            return Poll::Ready(Err(SendError::Closed));
+        }
+        if condition(&state) {
+            return Poll::Ready(Ok(()));
+        }
+        keep_waker(&mut state.sender, cx);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.end(End::Broken(BodyError::Incomplete));
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("closed", &self.is_closed()).finish()
+    }
+}
+
+/// Why a chunk was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The reader is gone: nobody wants the body any more. No fault; stop making it.
+    #[error("sending a body's chunk: its reader is gone; stop making the body")]
+    Closed,
+    /// As many bytes wait as the channel holds. Fault of the caller, who did not wait until there was room.
+    #[error("sending a body's chunk: the channel is full; wait for Sender::ready first")]
+    Full {
+        /// The chunk that was not taken.
+        chunk: Bytes,
+    },
+}
+
+pub(super) struct Receiver {
+    shared: Arc<Shared>,
+}
+
+impl Receiver {
+    pub(super) fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        let mut state = self.shared.lock();
+        let first_ask = !std::mem::replace(&mut state.wanted, true);
+        if let Some(chunk) = state.chunks.pop_front() {
+            let was_full = !state.has_room();
+            state.queued_bytes -= chunk.len();
+            let waker = if first_ask || was_full { state.sender.take() } else { None };
+            drop(state);
+            wake(waker);
+            return Poll::Ready(Ok(Some(chunk)));
+        }
+        match std::mem::replace(&mut state.end, End::Complete) {
+            End::Complete => Poll::Ready(Ok(None)),
+            End::Broken(error) => Poll::Ready(Err(error)),
+            End::Open => {
+                state.end = End::Open;
+                keep_waker(&mut state.reader, cx);
+                let waker = if first_ask { state.sender.take() } else { None };
+                drop(state);
+                wake(waker);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(super) fn take_trailers(&self) -> Option<Box<Headers>> {
+        self.shared.lock().trailers.take()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.reader_gone = true;
+        let chunks = std::mem::take(&mut state.chunks);
+        let waker = state.sender.take();
+        drop(state);
+        wake(waker);
+        drop(chunks);
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the lock is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct State {
+    chunks: VecDeque<Bytes>,
+    queued_bytes: usize,
+    limit_bytes: usize,
+    /// The reader has asked at least once.
+    wanted: bool,
+    reader_gone: bool,
+    end: End,
+    trailers: Option<Box<Headers>>,
+    reader: Option<Waker>,
+    sender: Option<Waker>,
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.queued_bytes < self.limit_bytes
+    }
+}
+
+enum End {
+    Open,
+    Complete,
+    Broken(BodyError),
+}
+
+pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
+    let state = State {
+        chunks: VecDeque::new(),
+        queued_bytes: 0,
+        limit_bytes: limit_bytes.max(1),
+        wanted: false,
+        reader_gone: false,
+        end: End::Open,
+        trailers: None,
+        reader: None,
+        sender: None,
+    };
+    let shared = Arc::new(Shared { state: Mutex::new(state) });
+    (Sender { shared: shared.clone() }, Receiver { shared })
+}
+
+/// Wakes after the lock was given back: a waker may run, or drop, whatever it likes.
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Remembers whom to wake, without cloning a waker that is there already.
+fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) {
+    match place {
+        Some(waker) if waker.will_wake(cx.waker()) => {}
+        _ => *place = Some(cx.waker().clone()),
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a body broke off.
+
+use crate::h1::{DecodeError, Fault};
+
+/// A body that cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// Its sender went away without finishing it. Fault of the wire.
+    #[error(
+        "reading a body: its sender went away before the end; the connection closed, or a task was cancelled"
+    )]
+    Incomplete,
+    /// It is larger than its reader allows. Fault: limit.
+    #[error("reading a body: it is larger than {limit_bytes} bytes; send less, or raise the limit")]
+    TooLarge {
+        /// The limit that was reached.
+        limit_bytes: usize,
+    },
+    /// The peer sent what is no body. Fault of the peer.
+    #[error("reading a body: {0}")]
+    Malformed(#[from] DecodeError),
+    /// The connection broke. Fault of the wire.
+    #[error("reading a body: the connection broke ({0}); try again if the request may be repeated")]
+    Wire(#[from] std::io::Error),
+    /// The peer sent nothing for longer than the deadline. Fault of the peer.
+    #[error("reading a body: the peer sent nothing until the deadline; send faster, or raise the deadline")]
+    Timeout,
+    /// Its maker gave up, for a reason of its own. Fault of the caller.
+    #[error("reading a body: what makes it failed: {0}")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl BodyError {
+    /// Wraps a reason of the maker of a body.
+    pub fn failed(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Failed(reason.into())
+    }
+
+    /// Who is at fault.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Incomplete | Self::Wire(_) => Fault::Wire,
+            Self::TooLarge { .. } => Fault::Limit,
+            Self::Malformed(error) => error.fault(),
+            Self::Timeout => Fault::Peer,
+            Self::Failed(_) => Fault::Caller,
+        }
+    }
+
+    /// Whether a limit on the size was reached (a server answers 413).
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::TooLarge { .. })
+    }
+
+    /// Whether a deadline passed (a server answers 408).
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout)
+    }
+}

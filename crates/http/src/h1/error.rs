@@ -1,0 +1,209 @@
+//! Why a message was refused, who is at fault, and which status says so.
+
+use http::StatusCode;
+
+/// A message that cannot be decoded. Nothing that follows it on the connection can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The start line is not a request line or status line (RFC 9112 sections 3 and 4). Fault of the peer.
+    #[error(
+        "reading the start line: found no `METHOD target HTTP/1.1` or `HTTP/1.1 status reason`; does the peer speak HTTP/1, without TLS?"
+    )]
+    StartLine,
+    /// The version is neither 1.0 nor 1.1. Fault of the peer.
+    #[error("reading the start line: found another version than HTTP/1.0 and 1.1; use one of these")]
+    Version,
+    /// The request target has none of the four forms (RFC 9112 section 3.2). Fault of the peer.
+    #[error(
+        "reading the request target: found none of /path, http://host/path, host:port (CONNECT), * (OPTIONS); send one of these"
+    )]
+    Target,
+    /// A line does not end in CR LF: a bare LF or a bare CR (RFC 9112 section 2.2). Fault of the peer.
+    #[error("reading a line: found a bare LF or a bare CR; end each line with CR LF (RFC 9112 2.2)")]
+    LineEnding,
+    /// A field name is no token, has white space before its colon, or the line is folded (RFC 9112 section
+    /// 5). Fault of the peer.
+    #[error(
+        "reading a header: found no `name: value`; use a token as the name, no space before the colon, no folded lines (RFC 9112 5)"
+    )]
+    HeaderName,
+    /// A field value holds a control character (RFC 9110 section 5.5). Fault of the peer.
+    #[error("reading a header: found a control character in its value; encode or remove it (RFC 9110 5.5)")]
+    HeaderValue,
+    /// The start line is longer than [`super::Limits::start_line_bytes`]. Fault: limit.
+    #[error(
+        "reading the start line: found more than {limit} bytes; use a shorter target, or raise Limits::start_line_bytes"
+    )]
+    StartLineTooLong {
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// The head is larger than [`super::Limits::head_bytes`]. Fault: limit.
+    #[error(
+        "reading the head: found more than {limit} bytes; send fewer or shorter headers, or raise Limits::head_bytes"
+    )]
+    HeadTooLarge {
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// There are more fields than [`super::Limits::headers`]. Fault: limit.
+    #[error("reading the head: found more than {limit} headers; send fewer, or raise Limits::headers")]
+    TooManyHeaders {
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// A 1.1 request without `Host` (RFC 9112 section 3.2). Fault of the peer.
+    #[error("reading a request: found no Host header; HTTP/1.1 needs exactly one (RFC 9112 3.2)")]
+    MissingHost,
+    /// More than one `Host`. Fault of the peer.
+    #[error("reading a request: found more than one Host header; send exactly one (RFC 9112 3.2)")]
+    DuplicateHost,
+    /// `Host` is not a host with an optional port. Fault of the peer.
+    #[error(
+        "reading a request: found a Host header that is no `host` or `host:port`; correct it (RFC 9110 7.2)"
+    )]
+    InvalidHost,
+    /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 section 6.1). Fault of the peer.
+    #[error(
+        "finding the body's length: found both Content-Length and Transfer-Encoding; send one of them (RFC 9112 6.1)"
+    )]
+    BothLengths,
+    /// `Content-Length` is not a number of plain digits below 2^64. Fault of the peer.
+    #[error(
+        "finding the body's length: found a Content-Length that is no decimal number; send plain digits (RFC 9110 8.6)"
+    )]
+    ContentLength,
+    /// More than one `Content-Length`, be they equal. Fault of the peer.
+    #[error("finding the body's length: found more than one Content-Length; send it once (RFC 9112 6.3)")]
+    DuplicateContentLength,
+    /// `Transfer-Encoding` in an HTTP/1.0 message (RFC 9112 section 6.1). Fault of the peer.
+    #[error(
+        "finding the body's length: found Transfer-Encoding in HTTP/1.0, which has none; use HTTP/1.1 (RFC 9112 6.1)"
+    )]
+    TransferEncodingInHttp10,
+    /// More than one `Transfer-Encoding` field. Fault of the peer.
+    #[error("finding the body's length: found more than one Transfer-Encoding; send it once (RFC 9112 6.1)")]
+    DuplicateTransferEncoding,
+    /// A transfer coding other than exactly `chunked`. Fault of the peer; answered with 501.
+    #[error(
+        "finding the body's length: found a transfer coding other than `chunked`; send chunked alone (RFC 9112 6.1)"
+    )]
+    TransferCoding,
+    /// A chunk size is not 1 to 16 hexadecimal digits, or the line has other characters (RFC 9112 section
+    /// 7.1). Fault of the peer.
+    #[error(
+        "reading a chunk: found no size of 1 to 16 hexadecimal digits; send digits, CR LF (RFC 9112 7.1)"
+    )]
+    ChunkSize,
+    /// A chunk's data is not followed by CR LF. Fault of the peer.
+    #[error(
+        "reading a chunk: found no CR LF after its data; send as many bytes as the size says (RFC 9112 7.1)"
+    )]
+    ChunkEnd,
+    /// Chunk extensions are longer than their limits. Fault: limit.
+    #[error(
+        "reading a chunk: found more than {limit} bytes of extensions; send none, or raise the limits of chunk extensions"
+    )]
+    ChunkExtensions {
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// The trailer section is larger than [`super::Limits::trailer_bytes`]. Fault: limit.
+    #[error(
+        "reading the trailers: found more than {limit} bytes; send fewer, or raise Limits::trailer_bytes"
+    )]
+    TrailersTooLarge {
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// There are more trailer fields than [`super::Limits::trailers`]. Fault: limit.
+    #[error("reading the trailers: found more than {limit}; send fewer, or raise Limits::trailers")]
+    TooManyTrailers {
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// A trailer that would change the framing or the routing of its message (RFC 9110 section 6.5.1). Fault
+    /// of the peer.
+    #[error(
+        "reading the trailers: found Content-Length, Transfer-Encoding or Host; send these in the head (RFC 9110 6.5.1)"
+    )]
+    ForbiddenTrailer,
+    /// The peer closed in the middle of a head. Fault of the peer, or of the wire.
+    #[error("reading a head: found the end of the connection before the head's end; send it whole")]
+    HeadCutShort,
+    /// The peer closed in the middle of a body. Fault of the peer, or of the wire.
+    #[error(
+        "reading a body: found the end of the connection before the body's end; send as much as was declared"
+    )]
+    BodyCutShort,
+}
+
+impl DecodeError {
+    /// The status that a server answers with before it closes: 400, 414, 431, 501 or 505.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::StartLineTooLong { .. } => StatusCode::URI_TOO_LONG,
+            Self::HeadTooLarge { .. }
+            | Self::TooManyHeaders { .. }
+            | Self::TrailersTooLarge { .. }
+            | Self::TooManyTrailers { .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::TransferCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// Who is at fault.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::StartLineTooLong { .. }
+            | Self::HeadTooLarge { .. }
+            | Self::TooManyHeaders { .. }
+            | Self::ChunkExtensions { .. }
+            | Self::TrailersTooLarge { .. }
+            | Self::TooManyTrailers { .. } => Fault::Limit,
+            _ => Fault::Peer,
+        }
+    }
+
+    /// Whether the peer closed in the middle of a message, so that there may be nobody left to answer.
+    pub fn is_cut_short(&self) -> bool {
+        matches!(self, Self::HeadCutShort | Self::BodyCutShort)
+    }
+}
+
+/// Who is at fault for an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The other end sent what the RFCs do not allow.
+    Peer,
+    /// Our own program asked for what cannot be done.
+    Caller,
+    /// A limit was reached that a configuration may raise.
+    Limit,
+    /// The connection broke.
+    Wire,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_and_faults_fit_their_cause() {
+        assert_eq!(DecodeError::BothLengths.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(DecodeError::TransferCoding.status(), StatusCode::NOT_IMPLEMENTED);
+        assert_eq!(DecodeError::Version.status().as_u16(), 505);
+        assert_eq!(DecodeError::StartLineTooLong { limit: 1 }.status().as_u16(), 414);
+        assert_eq!(DecodeError::HeadTooLarge { limit: 1 }.status().as_u16(), 431);
+        assert_eq!(DecodeError::HeadTooLarge { limit: 1 }.fault(), Fault::Limit);
+        assert_eq!(DecodeError::BothLengths.fault(), Fault::Peer);
+        assert!(DecodeError::BodyCutShort.is_cut_short() && !DecodeError::Version.is_cut_short());
+    }
+
+    #[test]
+    fn errors_are_small() {
+        assert!(size_of::<DecodeError>() <= 16);
+    }
+}

@@ -1,0 +1,132 @@
+//! Where a body ends (RFC 9112 section 6.3), and whether the connection stays open after it (section 9.3).
+
+use http::Version;
+
+use super::DecodeError;
+use crate::headers::{Headers, Kind, Kinds};
+
+/// How the end of a body is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body, nor could there be one: a request without a length, an answer to HEAD, 1xx, 204,
+    /// 304.
+    None,
+    /// So many bytes follow; may be 0.
+    Length(u64),
+    /// Chunks follow, perhaps trailers (RFC 9112 section 7.1).
+    Chunked,
+    /// All bytes until the peer closes; in responses only.
+    UntilClose,
+}
+
+impl Framing {
+    /// Whether no byte of a body follows.
+    pub fn is_empty(self) -> bool {
+        matches!(self, Self::None | Self::Length(0))
+    }
+
+    /// The number of bytes that follow, if it is known.
+    pub fn length(self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Length(length) => Some(length),
+            Self::Chunked | Self::UntilClose => None,
+        }
+    }
+}
+
+/// Names of which a second field line must not be merged or ignored.
+pub(super) const SINGLE: Kinds = Kinds::of(&[Kind::Host, Kind::ContentLength, Kind::TransferEncoding]);
+
+/// What the head declares, or `None` if it declares nothing. `repeated` are the kinds that stand in it twice.
+pub(super) fn declared(
+    headers: &Headers,
+    repeated: Kinds,
+    version: Version,
+) -> Result<Option<Framing>, DecodeError> {
+    let present = headers.present();
+    if !present.intersects(const { Kinds::of(&[Kind::ContentLength, Kind::TransferEncoding]) }) {
+        return Ok(None);
+    }
+    if present.contains(Kind::TransferEncoding) {
+        return chunked(headers, repeated, version).map(Some);
+    }
+    if repeated.contains(Kind::ContentLength) {
+        return Err(DecodeError::DuplicateContentLength);
+    }
+    let value = headers.value_of(Kind::ContentLength).unwrap_or_default();
+    decimal(value).map(|length| Some(Framing::Length(length))).ok_or(DecodeError::ContentLength)
+}
+
+fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {
+    if headers.present().contains(Kind::ContentLength) {
+        return Err(DecodeError::BothLengths);
+    }
+    if version == Version::HTTP_10 {
+        return Err(DecodeError::TransferEncodingInHttp10);
+    }
+    if repeated.contains(Kind::TransferEncoding) {
+        return Err(DecodeError::DuplicateTransferEncoding);
+    }
+    let value = headers.value_of(Kind::TransferEncoding).unwrap_or_default();
+    if !value.eq_ignore_ascii_case(b"chunked") {
+        return Err(DecodeError::TransferCoding);
+    }
+    Ok(Framing::Chunked)
+}
+
+/// Whether the connection is to stay open after this message, as far as its head says (RFC 9112 section 9.3).
+#[inline]
+pub(super) fn keep_alive(headers: &Headers, version: Version) -> bool {
+    if !headers.present().contains(Kind::Connection) {
+        return version == Version::HTTP_11;
+    }
+    if headers.has_token(Kind::Connection, "close") {
+        return false;
+    }
+    version == Version::HTTP_11 || headers.has_token(Kind::Connection, "keep-alive")
+}
+
+/// Plain digits only: no sign, no space, no list (RFC 9110 section 8.6).
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &digit| {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_plain_digits_that_fit() {
+        assert_eq!(decimal(b"0"), Some(0));
+        assert_eq!(decimal(b"0012"), Some(12));
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        for wrong in [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"1,1", b"0x1", b"18446744073709551616", b"1e3"] {
+            assert_eq!(decimal(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn connections_stay_open_as_the_rfc_says() {
+        let with = |value: &str| {
+            let mut headers = Headers::new();
+            headers.append("connection", value).expect("valid");
+            headers
+        };
+        assert!(keep_alive(&Headers::new(), Version::HTTP_11));
+        assert!(!keep_alive(&Headers::new(), Version::HTTP_10));
+        assert!(keep_alive(&with("Keep-Alive"), Version::HTTP_10));
+        assert!(!keep_alive(&with("close"), Version::HTTP_11));
+        assert!(!keep_alive(&with("keep-alive, CLOSE"), Version::HTTP_10));
+        assert!(keep_alive(&with("upgrade"), Version::HTTP_11));
+        assert!(!keep_alive(&with("upgrade"), Version::HTTP_10));
+    }
+}

@@ -1,0 +1,264 @@
+//! What the heads of requests, of responses, and trailer sections have in common.
+//!
+//! `httparse` does the parsing. It is more lenient than we are about line ends, so each line is checked to
+//! end in CR LF, at a fixed cost per line. A head that comes in pieces is not parsed again for each piece:
+//! only once its end has been seen, or once it has doubled (so that garbage is still refused early), the cost
+//! stays linear.
+
+use std::mem::MaybeUninit;
+
+use http::Version;
+use httparse::Header;
+
+use super::{DecodeError, Limits, framing};
+use crate::headers::{Field, Headers, Kind, Kinds};
+
+/// How far a head that is not complete has been looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Bytes that hold no end of a head, as a search or a parse has shown.
+    seen: usize,
+    /// Bytes that the last parse had.
+    parsed: usize,
+    /// Whether the start line's end was among the bytes seen.
+    line_ended: bool,
+}
+
+impl Progress {
+    /// Before a head.
+    pub(super) const IDLE: Self = Self { seen: 0, parsed: 0, line_ended: false };
+
+    /// Whether nothing of a head has been seen yet.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.seen == 0
+    }
+
+    /// Whether it is worth parsing `data` now; if not, call [`Progress::check_partial`] and wait.
+    #[inline]
+    pub(super) fn is_worth_parsing(&mut self, data: &[u8]) -> bool {
+        self.seen == 0 || self.has_reason(data)
+    }
+
+    fn has_reason(&mut self, data: &[u8]) -> bool {
+        // The end may straddle what was seen and what is new.
+        let from = self.seen.saturating_sub(HEAD_END.len() - 1).min(data.len());
+        let ended = memchr::memmem::find(&data[from..], HEAD_END).is_some();
+        self.seen = data.len();
+        ended || data.len() / 2 >= self.parsed
+    }
+
+    /// Notes that `data` holds no complete head.
+    pub(super) fn parsed_partial(&mut self, data: &[u8]) {
+        self.seen = data.len();
+        self.parsed = data.len();
+    }
+
+    /// Refuses a head that can no longer end within its limits. `no_room`: the buffer cannot take another
+    /// byte.
+    pub(super) fn check_partial(
+        &mut self,
+        data: &[u8],
+        limits: &Limits,
+        no_room: bool,
+    ) -> Result<(), DecodeError> {
+        let line_limit = limits.start_line_bytes;
+        let line_bytes_max = line_limit.saturating_add(2);
+        if !self.line_ended {
+            self.line_ended = memchr::memchr(b'\n', &data[..data.len().min(line_bytes_max)]).is_some();
+            if !self.line_ended && data.len() >= line_bytes_max {
+                return Err(DecodeError::StartLineTooLong { limit: line_limit });
+            }
+        }
+        if data.len() >= limits.head_bytes || no_room {
+            return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes.min(data.len()) });
+        }
+        Ok(())
+    }
+}
+
+/// Room for the fields of one parse: on the stack for the default limit, which is never written beyond its
+/// use.
+pub(super) struct Slots<'b> {
+    stack: [MaybeUninit<Header<'b>>; STACK_SLOTS],
+    heap: Vec<MaybeUninit<Header<'b>>>,
+}
+
+impl<'b> Slots<'b> {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self { stack: [const { MaybeUninit::uninit() }; STACK_SLOTS], heap: Vec::new() }
+    }
+
+    #[inline(always)]
+    pub(super) fn with_room_for(&mut self, count: usize) -> &mut [MaybeUninit<Header<'b>>] {
+        if count <= STACK_SLOTS {
+            return &mut self.stack[..count];
+        }
+        self.heap.resize(count.min(Limits::FIELDS_MAX), MaybeUninit::uninit());
+        &mut self.heap
+    }
+}
+
+/// Copies the fields of a complete head (`head`: start line to empty line) into `headers`, after checking its
+/// lines' ends and its limits. Gives the names of which a second field matters that stand in it twice.
+#[inline(always)]
+pub(super) fn collect(
+    headers: &mut Headers,
+    head: &[u8],
+    parsed: &[Header<'_>],
+    limits: &Limits,
+) -> Result<Kinds, DecodeError> {
+    let start = parsed.first().map_or(head.len() - 2, |first| offset_in(head, first.name.as_bytes()));
+    if start > limits.start_line_bytes.saturating_add(2) {
+        return Err(DecodeError::StartLineTooLong { limit: limits.start_line_bytes });
+    }
+    if head.len() > limits.head_bytes {
+        return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes });
+    }
+    if head.get(start.wrapping_sub(2)..start) != Some(b"\r\n") {
+        return Err(DecodeError::LineEnding);
+    }
+    collect_lines(headers, &head[start..], parsed)
+}
+
+/// Like [`collect`], for a trailer section, which has no start line.
+pub(super) fn collect_trailers(section: &[u8], parsed: &[Header<'_>]) -> Result<Headers, DecodeError> {
+    let mut headers = Headers::new();
+    collect_lines(&mut headers, section, parsed)?;
+    if headers.present().intersects(framing::SINGLE) {
+        return Err(DecodeError::ForbiddenTrailer);
+    }
+    Ok(headers)
+}
+
+/// Copies `section`: lines, then the empty line.
+#[inline(always)]
+fn collect_lines(headers: &mut Headers, section: &[u8], parsed: &[Header<'_>]) -> Result<Kinds, DecodeError> {
+    let [lines @ .., b'\r', b'\n'] = section else { return Err(DecodeError::LineEnding) };
+    if lines.len() > SECTION_BYTES_MAX {
+        return Err(DecodeError::HeadTooLarge { limit: SECTION_BYTES_MAX });
+    }
+    // The parser takes LF alone as a line's end; what stands before each line, and at the end, must be CR LF.
+    let mut lines_end_well = parsed.is_empty() || lines.ends_with(b"\r\n");
+    let mut names_fit = true;
+    let mut seen = Kinds::NONE;
+    let mut repeated = Kinds::NONE;
+    let fields = parsed.iter().map(|header| {
+        let start = offset_in(lines, header.name.as_bytes());
+        let kind = Kind::of(header.name.as_bytes());
+        lines_end_well &= start == 0 || lines.get(start.wrapping_sub(2)..start) == Some(b"\r\n");
+        names_fit &= header.name.len() <= usize::from(u16::MAX);
+        if seen.contains(kind) {
+            repeated.add(kind);
+        }
+        seen.add(kind);
+        Field {
+            start: start as u32,
+            value: offset_in(lines, header.value) as u32,
+            value_len: header.value.len() as u32,
+            name_len: header.name.len() as u16,
+            kind,
+        }
+    });
+    headers.fill(lines, fields);
+    if !lines_end_well {
+        return Err(DecodeError::LineEnding);
+    }
+    if !names_fit {
+        return Err(DecodeError::HeaderName);
+    }
+    Ok(repeated)
+}
+
+/// Where `part`, which is a part of `whole`, lies in it.
+#[inline(always)]
+pub(super) fn offset_in(whole: &[u8], part: &[u8]) -> usize {
+    part.as_ptr() as usize - whole.as_ptr() as usize
+}
+
+/// Gives the parser's error our name.
+#[cold]
+pub(super) fn refusal(error: httparse::Error, data: &[u8], limits: &Limits) -> DecodeError {
+    match error {
+        httparse::Error::HeaderName => DecodeError::HeaderName,
+        httparse::Error::HeaderValue => DecodeError::HeaderValue,
+        httparse::Error::NewLine => DecodeError::LineEnding,
+        httparse::Error::TooManyHeaders => DecodeError::TooManyHeaders { limit: limits.headers },
+        httparse::Error::Version if names_other_version(data) => DecodeError::Version,
+        _ => DecodeError::StartLine,
+    }
+}
+
+/// Whether a version stands in its place (last of three words, or first) that is well-formed but none of
+/// ours.
+fn names_other_version(data: &[u8]) -> bool {
+    let line = data.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let mut words = line.split(|&byte| byte == b' ');
+    [words.next(), words.nth(1)].into_iter().flatten().any(|word| {
+        matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() && !matches!((major, minor), (b'1', b'0' | b'1')))
+    })
+}
+
+/// The version from the parser's minor number.
+#[inline(always)]
+pub(super) fn version(minor: Option<u8>) -> Version {
+    if minor == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 }
+}
+
+/// Whether `target` can stand in a request line: not empty, no space, no control character.
+pub(crate) fn is_target(target: &str) -> bool {
+    !target.is_empty() && target.bytes().all(|byte| byte > b' ' && byte != 0x7f)
+}
+
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+const STACK_SLOTS: usize = 100;
+
+/// Offsets are 32 bits wide; whatever a configuration says, no head comes near that.
+const SECTION_BYTES_MAX: usize = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trickled_head_is_parsed_a_few_times_only() {
+        let data = [b'x'; 10_000];
+        let mut progress = Progress::IDLE;
+        let mut parses = 0;
+        for end in 1..=data.len() {
+            if progress.is_worth_parsing(&data[..end]) {
+                parses += 1;
+                progress.parsed_partial(&data[..end]);
+            }
+        }
+        assert!(parses <= 15, "{parses} parses of 10,000 bytes that came one by one");
+    }
+
+    #[test]
+    fn an_end_that_straddles_two_reads_is_seen() {
+        let mut progress = Progress::IDLE;
+        let head = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        for split in 1..head.len() {
+            let mut progress_here = progress;
+            assert!(progress_here.is_worth_parsing(&head[..split]));
+            progress_here.parsed_partial(&head[..split]);
+            assert!(progress_here.is_worth_parsing(head), "split at {split}");
+        }
+        assert!(progress.is_idle() && progress.is_worth_parsing(head));
+    }
+
+    #[test]
+    fn other_versions_are_told_from_garbage() {
+        let limits = Limits::default();
+        let of = |data: &[u8]| refusal(httparse::Error::Version, data, &limits);
+        assert_eq!(of(b"PRI * HTTP/2.0\r\n\r\n"), DecodeError::Version);
+        assert_eq!(of(b"GET / HTTP/1.2\r\n"), DecodeError::Version);
+        assert_eq!(of(b"GET / HTTQ/1.1\r\n"), DecodeError::StartLine);
+        assert_eq!(of(b"HTTP/3.0 200 OK\r\n"), DecodeError::Version);
+        assert_eq!(of(b"GET / HTTP/11\r\n"), DecodeError::StartLine);
+        assert_eq!(of(b"GET / a HTTP/1.1\r\n"), DecodeError::StartLine);
+    }
+}

@@ -1,0 +1,25 @@
+//! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112): decoders, encoder, limits.
+//!
+//! Strict on purpose: what two implementations could read in two ways (both lengths, a bare LF, a folded
+//! line, a second `Content-Length`, a sign in a chunk size) is refused, because such differences are how
+//! requests are smuggled past a proxy. After an error a decoder stays in error: nothing behind it can be
+//! trusted.
+
+mod body;
+mod chunked;
+mod error;
+mod framing;
+mod head;
+mod limits;
+mod request_decoder;
+mod response_decoder;
+
+pub mod encode;
+
+pub use error::{DecodeError, Fault};
+pub use framing::Framing;
+pub use limits::Limits;
+pub use request_decoder::{RequestDecoder, RequestEvent};
+pub use response_decoder::{ResponseDecoder, ResponseEvent};
+
+pub(crate) use head::is_target;

@@ -1,0 +1,307 @@
+//! Bytes of a client into request heads and bodies.
+
+use http::{Method, Version};
+
+use super::body::{Body, Part};
+use super::head::{self, Progress, Slots};
+use super::{DecodeError, Framing, Limits, framing};
+use crate::headers::{Kind, Kinds};
+use crate::message::{RequestHead, RequestParts};
+use crate::{Buffer, Headers, spare};
+
+/// Decodes the requests of one connection, one after the other (pipelined ones too).
+///
+/// The drain rule: after each filling of the buffer, call [`RequestDecoder::decode`] until it gives `None` or
+/// an error. Between two calls nothing but filling may be done to the buffer.
+#[derive(Debug)]
+pub struct RequestDecoder {
+    limits: Limits,
+    state: State,
+}
+
+/// What was found next. Head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the
+/// end.
+#[derive(Debug)]
+pub enum RequestEvent<'b> {
+    /// A head. If [`RequestHead::framing`] is [`Framing::None`], the request is complete and no `End`
+    /// follows.
+    Head(RequestHead),
+    /// Bytes of the body, already taken out of the buffer; never empty.
+    Data(&'b [u8]),
+    /// The trailer fields of a chunked body; only if there are any.
+    Trailers(Headers),
+    /// The body is complete; what follows is the next request.
+    End,
+}
+
+#[derive(Debug)]
+enum State {
+    Head { progress: Progress, blank_lines: u8 },
+    Body(Body),
+    Failed(DecodeError),
+}
+
+impl State {
+    const START: Self = Self::Head { progress: Progress::IDLE, blank_lines: 0 };
+}
+
+impl RequestDecoder {
+    /// A decoder before the first request of a connection.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, state: State::START }
+    }
+
+    /// Takes the next event out of `input`; `None` means that more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// The same error again on each later call: what follows a malformed request cannot be trusted.
+    #[inline]
+    pub fn decode<'b>(&mut self, input: &'b mut Buffer) -> Result<Option<RequestEvent<'b>>, DecodeError> {
+        match &mut self.state {
+            State::Head { .. } => match self.decode_head(input) {
+                Ok(Some(head)) => Ok(Some(RequestEvent::Head(head))),
+                Ok(None) => Ok(None),
+                Err(error) => Err(self.fail(error)),
+            },
+            State::Body(body) => match body.decode(input, &self.limits) {
+                Ok(None) => Ok(None),
+                Ok(Some(Part::Data(data))) => Ok(Some(RequestEvent::Data(data))),
+                Ok(Some(Part::Trailers(trailers))) => Ok(Some(RequestEvent::Trailers(trailers))),
+                Ok(Some(Part::End)) => {
+                    self.state = State::START;
+                    Ok(Some(RequestEvent::End))
+                }
+                Err(error) => Err(self.fail(error)),
+            },
+            State::Failed(error) => Err(*error),
+        }
+    }
+
+    /// Says that the peer will send nothing more.
+    ///
+    /// # Errors
+    ///
+    /// If it stopped within a request, or an earlier error.
+    pub fn finish(&mut self) -> Result<(), DecodeError> {
+        match &self.state {
+            State::Head { progress, .. } if progress.is_idle() => Ok(()),
+            State::Head { .. } => Err(self.fail(DecodeError::HeadCutShort)),
+            State::Body(_) => Err(self.fail(DecodeError::BodyCutShort)),
+            State::Failed(error) => Err(*error),
+        }
+    }
+
+    /// Whether the decoder stands between two requests and has seen nothing of the next head: the connection
+    /// may be closed, or its idle time counted, without cutting a request.
+    pub fn is_idle(&self) -> bool {
+        matches!(&self.state, State::Head { progress, .. } if progress.is_idle())
+    }
+
+    #[cold]
+    fn fail(&mut self, error: DecodeError) -> DecodeError {
+        self.state = State::Failed(error);
+        error
+    }
+
+    // Apart, so that `decode` is small enough to melt into the caller's match on its event.
+    #[inline(never)]
+    fn decode_head(&mut self, input: &mut Buffer) -> Result<Option<RequestHead>, DecodeError> {
+        let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
+        if input.data().first().is_none_or(|&first| first == b'\r' || first == b'\n')
+            && !skip_blank_lines(input, blank_lines)?
+        {
+            return Ok(None);
+        }
+        let no_room = input.is_full();
+        let data = input.data();
+        if !progress.is_worth_parsing(data) {
+            progress.check_partial(data, &self.limits, no_room)?;
+            return Ok(None);
+        }
+        let mut slots = Slots::new();
+        let mut request = httparse::Request::new(&mut []);
+        match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.headers)) {
+            Ok(httparse::Status::Complete(end)) => {
+                let head = build(&data[..end], &request, &self.limits)?;
+                self.state = match Body::of(head.framing()) {
+                    None => State::START,
+                    Some(body) => State::Body(body),
+                };
+                input.consume(end);
+                Ok(Some(head))
+            }
+            Ok(httparse::Status::Partial) => {
+                progress.parsed_partial(data);
+                progress.check_partial(data, &self.limits, no_room)?;
+                Ok(None)
+            }
+            Err(error) => Err(head::refusal(error, data, &self.limits)),
+        }
+    }
+}
+
+/// Skips empty lines before a request line, a few of them (RFC 9112 section 2.2). Says whether something
+/// follows.
+#[cold]
+fn skip_blank_lines(input: &mut Buffer, skipped: &mut u8) -> Result<bool, DecodeError> {
+    loop {
+        match input.data() {
+            [] | [b'\r'] => return Ok(false),
+            [b'\r', b'\n', ..] => {
+                *skipped += 1;
+                if *skipped > BLANK_LINES_MAX {
+                    return Err(DecodeError::StartLine);
+                }
+                input.consume(2);
+            }
+            [b'\r' | b'\n', ..] => return Err(DecodeError::LineEnding),
+            _ => return Ok(true),
+        }
+    }
+}
+
+#[inline(always)]
+fn build(
+    head: &[u8],
+    request: &httparse::Request<'_, '_>,
+    limits: &Limits,
+) -> Result<RequestHead, DecodeError> {
+    let mut parts = spare::draw::<RequestParts>();
+    let repeated = head::collect(&mut parts.headers, head, request.headers, limits)?;
+    let method = request.method.unwrap_or_default();
+    if parts.method.as_str() != method {
+        parts.method = Method::from_bytes(method.as_bytes()).map_err(|_| DecodeError::StartLine)?;
+    }
+    let target = request.path.unwrap_or_default();
+    check_target(&parts.method, target)?;
+    parts.target.push_str(target);
+    let version = head::version(request.version);
+    parts.version = version;
+    check_host(&parts.headers, repeated, version)?;
+    parts.framing = framing::declared(&parts.headers, repeated, version)?.unwrap_or(Framing::None);
+    parts.keep_alive = framing::keep_alive(&parts.headers, version);
+    Ok(RequestHead::from_parts(parts))
+}
+
+/// RFC 9112 section 3.2: origin-form, absolute-form, authority-form (CONNECT), asterisk-form (OPTIONS).
+#[inline]
+fn check_target(method: &Method, target: &str) -> Result<(), DecodeError> {
+    if target.starts_with('/') && *method != Method::CONNECT {
+        return Ok(());
+    }
+    let fits = match *method {
+        Method::CONNECT => is_host(target.as_bytes()) && target.contains(':'),
+        Method::OPTIONS if target == "*" => true,
+        _ => target.split_once("://").is_some_and(|(scheme, rest)| {
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+                && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+                && !authority.is_empty()
+                && is_host(authority.as_bytes())
+        }),
+    };
+    if fits { Ok(()) } else { Err(DecodeError::Target) }
+}
+
+/// RFC 9112 section 3.2: exactly one `Host` in 1.1, at most one in 1.0, and it must be one.
+#[inline]
+fn check_host(headers: &Headers, repeated: Kinds, version: Version) -> Result<(), DecodeError> {
+    if repeated.contains(Kind::Host) {
+        return Err(DecodeError::DuplicateHost);
+    }
+    match headers.value_of(Kind::Host) {
+        Some(host) if is_host(host) => Ok(()),
+        Some(_) => Err(DecodeError::InvalidHost),
+        None if version == Version::HTTP_11 => Err(DecodeError::MissingHost),
+        None => Ok(()),
+    }
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 section 7.2), which may be empty.
+#[inline]
+pub(super) fn is_host(host: &[u8]) -> bool {
+    // One pass for the usual form: letters, digits, dots, dashes, and then at most one colon with digits.
+    let name_len = host.iter().position(|&byte| !PLAIN_HOST[usize::from(byte)]).unwrap_or(host.len());
+    match &host[name_len..] {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => is_unusual_host(host),
+    }
+}
+
+/// IPv6 in brackets, percent-encoded and other registered names (RFC 3986 section 3.2.2).
+fn is_unusual_host(host: &[u8]) -> bool {
+    let after_name = if let [b'[', rest @ ..] = host {
+        let Some(close) = memchr::memchr(b']', rest) else { return false };
+        let literal = &rest[..close];
+        if literal.is_empty() || !literal.iter().all(|&byte| byte == b':' || is_name_byte(byte)) {
+            return false;
+        }
+        &rest[close + 1..]
+    } else {
+        let colon = memchr::memchr(b':', host).unwrap_or(host.len());
+        if !host[..colon].iter().all(|&byte| is_name_byte(byte)) {
+            return false;
+        }
+        &host[colon..]
+    };
+    match after_name {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// unreserved / sub-delims / the percent sign.
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte)
+}
+
+static PLAIN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'.' | b'_');
+        byte += 1;
+    }
+    table
+};
+
+/// Some clients send an empty line after a body; nobody sends many.
+const BLANK_LINES_MAX: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_and_addresses_with_ports() {
+        for host in
+            ["", "a", "a:80", "127.0.0.1:8080", "[::1]", "[::1]:80", "a_b.example", "%41", "a:", "x~y"]
+        {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in
+            ["a b", "a/b", "user@a", "a:80:80", "a:b", "[::1", "[]", "[::1]x", "a?b", "a#b", "a\\b", "\u{e4}"]
+        {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn targets_have_one_of_four_forms() {
+        let check = |method: &Method, target| check_target(method, target).is_ok();
+        assert!(check(&Method::GET, "/"));
+        assert!(check(&Method::GET, "http://a:80/b?c"));
+        assert!(check(&Method::OPTIONS, "*"));
+        assert!(check(&Method::CONNECT, "a:443"));
+        assert!(!check(&Method::GET, "*"));
+        assert!(!check(&Method::GET, "a:443"));
+        assert!(!check(&Method::GET, "a/b"));
+        assert!(!check(&Method::GET, "http:///b"));
+        assert!(!check(&Method::GET, "http://u@a/b"));
+        assert!(!check(&Method::CONNECT, "/"));
+        assert!(!check(&Method::CONNECT, "a"));
+    }
+}

@@ -1,0 +1,349 @@
+//! Header fields in the form in which they travel, looked up lazily (RFC 9110 section 5).
+//!
+//! [`Headers`] holds the lines `name: value\r\n` in one block of bytes, and beside it one small record per
+//! line. So a decoded head is one copy plus offsets, and an encoded one is one copy. Looking a name up walks
+//! the records, which for the usual few fields is faster than hashing. The memory of both comes from, and
+//! goes back to, a bounded list of the thread: a request in steady state allocates nothing.
+
+mod block;
+mod kind;
+mod line;
+
+use std::fmt;
+
+use http::{HeaderName, HeaderValue};
+
+use crate::spare;
+
+pub use self::line::{InvalidHeader, StaticHeader};
+
+use self::block::Block;
+pub(crate) use self::block::Field;
+pub(crate) use self::kind::{Kind, Kinds};
+
+/// The header fields of a message, in order, in wire form.
+///
+/// Names compare without regard to case and keep the case they were given; values are bytes without line
+/// breaks. A name may appear more than once ([`Headers::append`], [`Headers::get_all`]).
+///
+/// ```
+/// use anywire_http::Headers;
+///
+/// let mut headers = Headers::new();
+/// headers.append("content-type", "text/plain")?;
+/// assert_eq!(headers.get("Content-Type"), Some("text/plain"));
+/// assert_eq!(headers.wire_bytes(), b"content-type: text/plain\r\n");
+/// # Ok::<(), anywire_http::InvalidHeader>(())
+/// ```
+#[derive(Default)]
+pub struct Headers {
+    /// One pointer, so that messages are cheap to move; `None` until there is something to hold.
+    block: Option<Box<Block>>,
+}
+
+impl Headers {
+    /// No fields; allocates nothing.
+    pub const fn new() -> Self {
+        Self { block: None }
+    }
+
+    /// The first value of `name`; `None` if it is absent or not UTF-8 ([`Headers::get_bytes`] gives it then).
+    pub fn get(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.get_bytes(name)?).ok()
+    }
+
+    /// The first value of `name` as bytes.
+    pub fn get_bytes(&self, name: &str) -> Option<&[u8]> {
+        self.get_all(name).next()
+    }
+
+    /// All values of `name`, in order.
+    pub fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        let block = self.block();
+        block.fields.iter().filter(move |field| block.is_named(field, name)).map(|field| block.value(field))
+    }
+
+    /// Whether `name` is present.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get_bytes(name).is_some()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> {
+        let block = self.block();
+        block.fields.iter().map(|field| (block.name(field), block.value(field)))
+    }
+
+    /// How many fields (lines) there are.
+    pub fn len(&self) -> usize {
+        self.block().fields.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Replaces all fields of this name by one, at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidHeader`] if the name is no token or the value holds a control character; nothing is changed
+    /// then.
+    pub fn insert(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
+        let value = line::check(name, value.as_ref())?;
+        self.remove(name);
+        self.block_mut().push(name, value)
+    }
+
+    /// Adds a field at the end, beside those of the same name.
+    ///
+    /// White space around the value is dropped, as it has no meaning (RFC 9110 section 5.5).
+    ///
+    /// # Errors
+    ///
+    /// As [`Headers::insert`].
+    pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
+        let value = line::check(name, value.as_ref())?;
+        self.block_mut().push(name, value)
+    }
+
+    /// Adds a field that was checked when the program was compiled: one copy, and it cannot fail.
+    pub fn append_static(&mut self, header: &StaticHeader) {
+        self.block_mut().push_static(header);
+    }
+
+    /// Removes all fields of this name; says whether there was one.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.block.as_mut().is_some_and(|block| block.remove(name))
+    }
+
+    /// Removes all fields.
+    pub fn clear(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.clear();
+        }
+    }
+
+    /// All lines as they travel, each ended by CR LF, without the empty line.
+    #[inline]
+    pub fn wire_bytes(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| &block.bytes)
+    }
+
+    /// Appends the lines to `out`, without those of the kinds in `except`.
+    #[inline]
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>, except: Kinds) {
+        match &self.block {
+            Some(block) if block.present.intersects(except) => block.write_filtered(out, except),
+            Some(block) => out.extend_from_slice(&block.bytes),
+            None => {}
+        }
+    }
+
+    /// Which of the names that the engine knows are present.
+    #[inline]
+    pub(crate) fn present(&self) -> Kinds {
+        self.block.as_ref().map_or(Kinds::NONE, |block| block.present)
+    }
+
+    /// The first value of a name that the engine knows.
+    #[inline]
+    pub(crate) fn value_of(&self, kind: Kind) -> Option<&[u8]> {
+        self.values_of(kind).next()
+    }
+
+    /// All values of a name that the engine knows.
+    #[inline]
+    pub(crate) fn values_of(&self, kind: Kind) -> impl Iterator<Item = &[u8]> {
+        let block = self.block();
+        block.fields.iter().filter(move |field| field.kind == kind).map(|field| block.value(field))
+    }
+
+    /// Whether the list-valued fields of this kind hold `token`, without regard to case.
+    #[inline]
+    pub(crate) fn has_token(&self, kind: Kind, token: &str) -> bool {
+        self.present().contains(kind) && self.lists_token(kind, token)
+    }
+
+    fn lists_token(&self, kind: Kind, token: &str) -> bool {
+        self.values_of(kind).any(|value| {
+            value.split(|&b| b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+        })
+    }
+
+    /// Replaces all fields by those of a decoded head: `lines` are its lines, `fields` come in order with
+    /// offsets into them.
+    #[inline]
+    pub(crate) fn fill(&mut self, lines: &[u8], fields: impl ExactSizeIterator<Item = Field>) {
+        self.block_mut().fill(lines, fields);
+    }
+
+    /// Empties them for the next head, keeping their memory; says whether it is small enough to be kept.
+    #[inline]
+    pub(crate) fn reset(&mut self) -> bool {
+        self.block.as_mut().is_none_or(|block| spare::Spare::reset(&mut **block))
+    }
+
+    #[inline]
+    fn block(&self) -> &Block {
+        static NOTHING: Block = Block::new();
+        self.block.as_deref().unwrap_or(&NOTHING)
+    }
+
+    #[inline]
+    fn block_mut(&mut self) -> &mut Block {
+        match &mut self.block {
+            Some(block) => block,
+            none => none.insert(spare::draw()),
+        }
+    }
+}
+
+impl Clone for Headers {
+    fn clone(&self) -> Self {
+        let Some(block) = &self.block else { return Self::new() };
+        let mut clone = Self::new();
+        clone.fill(&block.bytes, block.fields.iter().copied());
+        clone
+    }
+}
+
+impl Drop for Headers {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            spare::give_back(block);
+        }
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
+            .finish()
+    }
+}
+
+/// Equal if they hold the same fields in the same order, names compared without regard to case.
+impl PartialEq for Headers {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self.iter().zip(other.iter()).all(|((name, value), (other_name, other_value))| {
+                name.eq_ignore_ascii_case(other_name) && value == other_value
+            })
+    }
+}
+
+impl Eq for Headers {}
+
+impl Extend<(HeaderName, HeaderValue)> for Headers {
+    fn extend<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(&mut self, fields: T) {
+        for (name, value) in fields {
+            // Both types were checked when they were made; only 4 GiB of them could be refused.
+            let _ = self.append(name.as_str(), value.as_bytes());
+        }
+    }
+}
+
+impl FromIterator<(HeaderName, HeaderValue)> for Headers {
+    fn from_iter<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(fields: T) -> Self {
+        let mut headers = Self::new();
+        headers.extend(fields);
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Headers {
+        let mut headers = Headers::new();
+        headers.append("Host", "a").expect("valid");
+        headers.append("X-One", "1").expect("valid");
+        headers.append("x-two", " 2\t").expect("valid");
+        headers.append("X-ONE", "one").expect("valid");
+        headers
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        let headers = sample();
+        assert_eq!(headers.get("host"), Some("a"));
+        assert_eq!(headers.get("X-TWO"), Some("2"));
+        assert_eq!(headers.get_all("x-one").collect::<Vec<_>>(), [&b"1"[..], b"one"]);
+        assert_eq!(headers.get("x-three"), None);
+        assert!(headers.contains("x-two"));
+        assert_eq!(headers.len(), 4);
+    }
+
+    #[test]
+    fn removing_moves_the_later_fields() {
+        let mut headers = sample();
+        assert!(headers.remove("x-one"));
+        assert!(!headers.remove("x-one"));
+        assert_eq!(headers.wire_bytes(), b"Host: a\r\nx-two: 2\r\n");
+        assert_eq!(headers.get("x-two"), Some("2"));
+        assert!(headers.remove("host"));
+        assert!(!headers.present().contains(Kind::Host));
+    }
+
+    #[test]
+    fn inserting_replaces_all_of_the_name() {
+        let mut headers = sample();
+        headers.insert("x-one", "new").expect("valid");
+        assert_eq!(headers.get_all("x-one").collect::<Vec<_>>(), [&b"new"[..]]);
+        assert_eq!(headers.wire_bytes(), b"Host: a\r\nx-two: 2\r\nx-one: new\r\n");
+    }
+
+    #[test]
+    fn a_line_break_cannot_be_smuggled_in() {
+        let mut headers = Headers::new();
+        assert!(headers.append("x", "a\r\nset-cookie: b").is_err());
+        assert!(headers.append("x", "a\nb").is_err());
+        assert!(headers.append("x", "a\0").is_err());
+        assert!(headers.append("x y", "a").is_err());
+        assert!(headers.append("", "a").is_err());
+        assert!(headers.append("x:", "a").is_err());
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn fields_of_a_kind_are_left_out_when_written() {
+        let mut headers = sample();
+        headers.append("Content-Length", "3").expect("valid");
+        let mut out = Vec::new();
+        headers.write_to(&mut out, Kinds::of(&[Kind::ContentLength, Kind::Host]));
+        assert_eq!(out, b"X-One: 1\r\nx-two: 2\r\nX-ONE: one\r\n");
+    }
+
+    #[test]
+    fn static_fields_are_the_same_as_others() {
+        const PLAIN: StaticHeader = StaticHeader::new("content-type: text/plain");
+        let mut headers = Headers::new();
+        headers.append_static(&PLAIN);
+        let mut other = Headers::new();
+        other.append("Content-Type", "text/plain").expect("valid");
+        assert_eq!(headers, other);
+        assert_eq!(headers.get("content-type"), Some("text/plain"));
+    }
+
+    #[test]
+    fn values_that_are_not_utf8_are_bytes() {
+        let mut headers = Headers::new();
+        headers.append("x", b"\xff\xfe").expect("obs-text is allowed");
+        assert_eq!(headers.get("x"), None);
+        assert_eq!(headers.get_bytes("x"), Some(&b"\xff\xfe"[..]));
+    }
+
+    #[test]
+    fn clones_and_cleared_ones_keep_their_ground() {
+        let mut headers = sample();
+        let clone = headers.clone();
+        headers.clear();
+        assert!(headers.is_empty() && headers.wire_bytes().is_empty());
+        assert_eq!(clone, sample());
+    }
+}

@@ -1,0 +1,187 @@
+//! The block of bytes behind [`super::Headers`], and the records that say where in it each field lies.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::thread::LocalKey;
+
+use crate::spare::{Spare, Spares};
+
+use super::{InvalidHeader, Kind, Kinds, StaticHeader};
+
+/// The lines of the fields, without gaps.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) bytes: Vec<u8>,
+    pub(super) fields: Vec<Field>,
+    /// Which names with a meaning to the engine are present, so that most heads are copied unread.
+    pub(super) present: Kinds,
+}
+
+/// Where one line lies in the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// Start of the line, which is the start of the name.
+    pub(crate) start: u32,
+    pub(crate) value: u32,
+    pub(crate) value_len: u32,
+    pub(crate) name_len: u16,
+    pub(crate) kind: Kind,
+}
+
+const _: () = assert!(size_of::<Field>() == 16);
+
+impl Block {
+    pub(super) const fn new() -> Self {
+        Self { bytes: Vec::new(), fields: Vec::new(), present: Kinds::NONE }
+    }
+
+    /// Replaces all that is held by the lines of a head: see [`super::Headers::fill`].
+    #[inline]
+    pub(super) fn fill(&mut self, lines: &[u8], fields: impl ExactSizeIterator<Item = Field>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(lines);
+        self.fields.clear();
+        let mut present = Kinds::NONE;
+        self.fields.extend(fields.inspect(|field| present.add(field.kind)));
+        self.present = present;
+    }
+
+    /// Appends a field that was checked.
+    #[inline]
+    pub(super) fn push(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidHeader> {
+        let start = self.line_start(name.len() + value.len() + 4)?;
+        let kind = Kind::of(name.as_bytes());
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
+        // `line_start` made sure that the line ends below 4 GiB, and `line::check` that the name fits 16
+        // bits.
+        let name_len = name.len() as u16;
+        let value_start = start + u32::from(name_len) + 2;
+        self.fields.push(Field { start, value: value_start, value_len: value.len() as u32, name_len, kind });
+        self.present.add(kind);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn push_static(&mut self, header: &StaticHeader) {
+        // A block of 4 GiB is out of reach of fields that stand in a program's text; the guard keeps offsets
+        // honest.
+        let Ok(start) = self.line_start(header.line().len()) else { return };
+        self.bytes.extend_from_slice(header.line());
+        self.fields.push(header.field_at(start));
+        self.present.add(header.kind());
+    }
+
+    pub(super) fn remove(&mut self, name: &str) -> bool {
+        let mut removed = false;
+        let mut index = 0;
+        while let Some(field) = self.fields.get(index) {
+            if !self.is_named(field, name) {
+                index += 1;
+                continue;
+            }
+            removed = true;
+            self.present.remove(field.kind);
+            let line = self.line_range(index);
+            let shift = line.len() as u32;
+            self.bytes.drain(line);
+            self.fields.remove(index);
+            for later in &mut self.fields[index..] {
+                later.start -= shift;
+                later.value -= shift;
+            }
+        }
+        removed
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+        self.present = Kinds::NONE;
+    }
+
+    pub(super) fn write_filtered(&self, out: &mut Vec<u8>, except: Kinds) {
+        for (index, field) in self.fields.iter().enumerate() {
+            if !except.contains(field.kind) {
+                out.extend_from_slice(&self.bytes[self.line_range(index)]);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_named(&self, field: &Field, name: &str) -> bool {
+        usize::from(field.name_len) == name.len()
+            && self.name_bytes(field).eq_ignore_ascii_case(name.as_bytes())
+    }
+
+    pub(super) fn name(&self, field: &Field) -> &str {
+        // Names are tokens, checked when they came in, so they are ASCII; the default is never seen.
+        std::str::from_utf8(self.name_bytes(field)).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn value(&self, field: &Field) -> &[u8] {
+        let start = field.value as usize;
+        &self.bytes[start..start + field.value_len as usize]
+    }
+
+    #[inline]
+    fn name_bytes(&self, field: &Field) -> &[u8] {
+        let start = field.start as usize;
+        &self.bytes[start..start + usize::from(field.name_len)]
+    }
+
+    /// Where a line of `len` bytes would start, with room made for it.
+    #[inline]
+    fn line_start(&mut self, len: usize) -> Result<u32, InvalidHeader> {
+        let end = self.bytes.len().saturating_add(len);
+        if u32::try_from(end).is_err() {
+            return Err(InvalidHeader::TooLarge { bytes: end });
+        }
+        self.bytes.reserve(len);
+        Ok(self.bytes.len() as u32)
+    }
+
+    fn line_range(&self, index: usize) -> Range<usize> {
+        let end = self.fields.get(index + 1).map_or(self.bytes.len(), |next| next.start as usize);
+        self.fields[index].start as usize..end
+    }
+}
+
+impl Spare for Block {
+    const KEPT_MAX: usize = 256;
+
+    fn kept() -> &'static LocalKey<Spares<Self>> {
+        &KEPT
+    }
+
+    #[cold]
+    fn allocate() -> Box<Self> {
+        Box::new(Self {
+            bytes: Vec::with_capacity(BYTES),
+            fields: Vec::with_capacity(FIELDS),
+            present: Kinds::NONE,
+        })
+    }
+
+    #[inline]
+    fn reset(&mut self) -> bool {
+        self.clear();
+        self.bytes.capacity() <= BYTES_KEPT_MAX && self.fields.capacity() <= FIELDS_KEPT_MAX
+    }
+}
+
+thread_local! {
+    static KEPT: Spares<Block> = const { RefCell::new(Vec::new()) };
+}
+
+/// Room for most heads.
+const BYTES: usize = 512;
+const FIELDS: usize = 16;
+
+/// A larger block is not kept: 256 spares of this size are 1 MiB a thread at most.
+const BYTES_KEPT_MAX: usize = 2048;
+const FIELDS_KEPT_MAX: usize = 128;

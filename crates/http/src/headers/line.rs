@@ -1,0 +1,204 @@
+//! What may stand in a field line, checked at run time or while compiling.
+
+use super::{Field, Kind};
+
+/// A field line that was checked when the program was compiled.
+///
+/// Appending one ([`crate::Headers::append_static`]) is one copy and cannot fail, which suits the fields that
+/// a service sends with each response.
+///
+/// ```
+/// use anywire_http::{Headers, StaticHeader};
+///
+/// const PLAIN: StaticHeader = StaticHeader::new("content-type: text/plain; charset=utf-8");
+///
+/// let mut headers = Headers::new();
+/// headers.append_static(&PLAIN);
+/// assert_eq!(headers.get("content-type"), Some("text/plain; charset=utf-8"));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct StaticHeader {
+    /// `name: value\r\n`, then unused space: a constant cannot join strings of any length.
+    line: [u8; Self::LINE_BYTES_MAX],
+    len: u8,
+    name_len: u8,
+    kind: Kind,
+}
+
+impl StaticHeader {
+    /// The longest line, with its CR LF.
+    pub const LINE_BYTES_MAX: usize = 125;
+
+    /// Takes `text` in the form `name: value`, without a line break.
+    ///
+    /// # Panics
+    ///
+    /// If the text has another form, holds what no field may hold, or is longer than 123 bytes. Use it in a
+    /// `const`, where that is an error of the compiler.
+    pub const fn new(text: &'static str) -> Self {
+        let text = text.as_bytes();
+        assert!(text.len() + 2 <= Self::LINE_BYTES_MAX, "a static header is at most 123 bytes long");
+        let mut line = [0; Self::LINE_BYTES_MAX];
+        let mut name_len = 0;
+        while name_len < text.len() && text[name_len] != b':' {
+            assert!(TOKEN[text[name_len] as usize], "the name of a static header must be a token");
+            name_len += 1;
+        }
+        assert!(name_len > 0, "a static header needs a name");
+        assert!(name_len + 2 < text.len(), "a static header has the form `name: value`");
+        assert!(text[name_len + 1] == b' ', "a static header has one space after its colon");
+        assert!(
+            text[name_len + 2] != b' ' && text[text.len() - 1] != b' ',
+            "no white space around the value of a static header"
+        );
+        let mut index = 0;
+        while index < text.len() {
+            assert!(is_value_byte(text[index]), "no control character in a static header");
+            line[index] = text[index];
+            index += 1;
+        }
+        line[index] = b'\r';
+        line[index + 1] = b'\n';
+        let kind = Kind::of(text.split_at(name_len).0);
+        Self { line, len: (text.len() + 2) as u8, name_len: name_len as u8, kind }
+    }
+
+    pub(super) fn line(&self) -> &[u8] {
+        &self.line[..usize::from(self.len)]
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn field_at(&self, start: u32) -> Field {
+        let before_value = u32::from(self.name_len) + 2;
+        Field {
+            start,
+            value: start + before_value,
+            value_len: u32::from(self.len) - 2 - before_value,
+            name_len: u16::from(self.name_len),
+            kind: self.kind,
+        }
+    }
+}
+
+/// A field that cannot be sent. The caller is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidHeader {
+    /// The name is empty, longer than 65,535 bytes, or holds a byte that no token has (RFC 9110 section
+    /// 5.6.2).
+    #[error(
+        "setting a header: `{name}` is not a field name; use letters, digits and any of !#$%&'*+-.^_`|~ (RFC 9110 5.6.2)"
+    )]
+    Name {
+        /// The name, made printable, at most 64 characters of it.
+        name: String,
+    },
+    /// The value holds a line break or another control character (RFC 9110 section 5.5).
+    #[error(
+        "setting the header `{name}`: its value holds byte {byte:#04x} at {position}; encode or remove control characters (RFC 9110 5.5)"
+    )]
+    Value {
+        /// The field's name.
+        name: String,
+        /// The byte that is not allowed.
+        byte: u8,
+        /// Where it stands in the value.
+        position: usize,
+    },
+    /// All fields together would pass 4 GiB.
+    #[error("setting a header: all fields together would be {bytes} bytes; keep them below 4 GiB")]
+    TooLarge {
+        /// The size that would result.
+        bytes: usize,
+    },
+}
+
+/// Checks a field and gives its value without the white space around it.
+#[inline]
+pub(super) fn check<'v>(name: &str, value: &'v [u8]) -> Result<&'v [u8], InvalidHeader> {
+    if !is_token(name.as_bytes()) || name.len() > usize::from(u16::MAX) {
+        return Err(invalid_name(name));
+    }
+    // No early exit, so that the compiler tests many bytes at once.
+    if !value.iter().fold(true, |valid, &byte| valid & is_value_byte(byte)) {
+        return Err(invalid_value(name, value));
+    }
+    Ok(trim(value))
+}
+
+/// Whether `text` is a token (RFC 9110 section 5.6.2).
+#[inline]
+fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)])
+}
+
+/// Visible characters, space, tab and obs-text (RFC 9110 section 5.5).
+const fn is_value_byte(byte: u8) -> bool {
+    (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')
+}
+
+fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+#[cold]
+fn invalid_name(name: &str) -> InvalidHeader {
+    InvalidHeader::Name { name: name.chars().take(64).flat_map(char::escape_default).collect() }
+}
+
+#[cold]
+fn invalid_value(name: &str, value: &[u8]) -> InvalidHeader {
+    let position = value.iter().position(|&byte| !is_value_byte(byte)).unwrap_or_default();
+    InvalidHeader::Value {
+        name: name.to_owned(),
+        byte: value.get(position).copied().unwrap_or_default(),
+        position,
+    }
+}
+
+static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"!#$%&'*+-.^_`|~";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_part_that_is_wrong() {
+        let error = check("x\r\ny", b"1").expect_err("no token");
+        assert!(error.to_string().contains(r"x\r\ny"), "{error}");
+        let error = check("x", b"ab\ncd").expect_err("no value");
+        assert_eq!(error, InvalidHeader::Value { name: "x".into(), byte: b'\n', position: 2 });
+    }
+
+    #[test]
+    fn long_names_are_refused() {
+        assert!(check(&"n".repeat(65_536), b"").is_err());
+        assert!(check(&"n".repeat(65_535), b"").is_ok());
+    }
+
+    #[test]
+    fn white_space_around_the_value_is_dropped() {
+        assert_eq!(check("x", b" \t a b \t"), Ok(&b"a b"[..]));
+        assert_eq!(check("x", b" \t"), Ok(&b""[..]));
+    }
+}

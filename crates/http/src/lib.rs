@@ -1,0 +1,58 @@
+//! HTTP/1.0 and HTTP/1.1 as bytes in, bytes out: messages, headers, bodies, and the engine that decodes and
+//! encodes them.
+//!
+//! This crate is sans-IO: it owns no socket, reads no clock and starts no task. Bytes that arrived are put
+//! into a [`Buffer`], a decoder of [`h1`] takes events out of it, and the functions of [`h1::encode`] append
+//! the bytes to send to a `Vec<u8>`. Whoever drives it (the server, the client, the load generator, a test)
+//! brings the wire.
+//!
+//! The drain rule: after each filling of the buffer, call `decode` until it returns `None`. Only then read
+//! again.
+//!
+//! ```
+//! use anywire_http::{Buffer, Headers, StatusCode, h1};
+//!
+//! let mut input = Buffer::new();
+//! let request = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+//! input.spare()[..request.len()].copy_from_slice(request);
+//! input.filled(request.len());
+//!
+//! let mut decoder = h1::RequestDecoder::new(h1::Limits::default());
+//! let Some(h1::RequestEvent::Head(head)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
+//! assert_eq!(head.path(), "/hello");
+//!
+//! let mut output = Vec::new();
+//! h1::encode::response_head(
+//!     &mut output,
+//!     &h1::encode::ResponseParts {
+//!         status: StatusCode::OK,
+//!         headers: &Headers::new(),
+//!         framing: h1::Framing::Length(2),
+//!         version: head.version(),
+//!         keep_alive: head.keep_alive(),
+//!         answers_head: false,
+//!         date: None,
+//!     },
+//! );
+//! output.extend_from_slice(b"hi");
+//! assert_eq!(output, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
+//! # Ok::<(), h1::DecodeError>(())
+//! ```
+
+pub mod body;
+pub mod buffer;
+pub mod convert;
+pub mod date;
+pub mod h1;
+pub mod headers;
+pub mod message;
+
+mod spare;
+
+pub use body::{Body, BodyError};
+pub use buffer::Buffer;
+pub use convert::ConvertError;
+pub use date::DateLine;
+pub use headers::{Headers, InvalidHeader, StaticHeader};
+pub use http::{Method, StatusCode, Version};
+pub use message::{InvalidTarget, Request, RequestHead, Response, ResponseHead};

@@ -1,0 +1,177 @@
+//! A streaming body takes no more than its limit ahead of its reader, and each end learns what became of the
+//! other.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use anywire_http::body::{Body, BodyError, SendError, Sender};
+use anywire_http::{Headers, h1};
+use bytes::Bytes;
+use futures_core::Stream;
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Bell {
+    fn rung(&self) -> usize {
+        self.0.swap(0, Ordering::SeqCst)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn bell() -> (Arc<Bell>, Waker) {
+    let bell = Arc::new(Bell::default());
+    (bell.clone(), bell.into())
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("the future waits for something"),
+    }
+}
+
+fn is_ready(sender: &mut Sender, waker: &Waker) -> bool {
+    sender.poll_ready(&mut Context::from_waker(waker)).is_ready()
+}
+
+fn is_wanted(sender: &mut Sender, waker: &Waker) -> bool {
+    sender.poll_wanted(&mut Context::from_waker(waker)).is_ready()
+}
+
+fn next(body: &mut Body, waker: &Waker) -> Poll<Result<Option<Bytes>, BodyError>> {
+    body.poll_chunk(&mut Context::from_waker(waker))
+}
+
+#[test]
+fn there_is_room_until_the_limit_and_again_when_the_reader_took_some() {
+    let (bell, waker) = bell();
+    let (mut sender, mut body) = Body::channel(10);
+    assert!(is_ready(&mut sender, &waker));
+    sender.send(Bytes::from_static(b"12345678")).expect("room");
+    assert!(is_ready(&mut sender, &waker));
+    sender.send(Bytes::from_static(b"90abc")).expect("room for the last chunk");
+    assert!(!is_ready(&mut sender, &waker));
+    let refused = sender.send(Bytes::from_static(b"d"));
+    assert_eq!(refused, Err(SendError::Full { chunk: Bytes::from_static(b"d") }));
+    assert_eq!(bell.rung(), 0);
+    assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"12345678"[..]));
+    assert_eq!(bell.rung(), 1);
+    assert!(is_ready(&mut sender, &waker));
+}
+
+#[test]
+fn nothing_is_wanted_before_the_reader_asked() {
+    let (bell, waker) = bell();
+    let (reader_bell, reader_waker) = self::bell();
+    let (mut sender, mut body) = Body::channel(10);
+    assert!(is_ready(&mut sender, &waker) && !is_wanted(&mut sender, &waker));
+    assert!(next(&mut body, &reader_waker).is_pending());
+    assert_eq!(bell.rung(), 1);
+    assert!(is_wanted(&mut sender, &waker));
+    sender.send(Bytes::from_static(b"x")).expect("room");
+    assert_eq!(reader_bell.rung(), 1);
+    assert!(matches!(next(&mut body, &reader_waker), Poll::Ready(Ok(Some(_)))));
+}
+
+#[test]
+fn what_was_sent_comes_before_the_end_and_the_trailers_after() {
+    let (mut sender, mut body) = Body::channel(10);
+    let mut trailers = Headers::new();
+    trailers.append("sum", "1").expect("valid");
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.send(Bytes::new()).expect("ignored");
+    sender.send(Bytes::from_static(b"b")).expect("room");
+    sender.trailers(trailers.clone());
+    sender.finish();
+    assert!(body.trailers().is_none());
+    assert_eq!(now(body.bytes(2)).expect("no error"), "ab");
+    assert_eq!(body.trailers(), Some(&trailers));
+    assert!(matches!(now(body.chunk()), Ok(None)));
+}
+
+#[test]
+fn a_sender_that_goes_away_leaves_the_body_incomplete() {
+    let (bell, waker) = bell();
+    let (mut sender, mut body) = Body::channel(10);
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    assert!(matches!(next(&mut body, &waker), Poll::Ready(Ok(Some(_)))));
+    assert!(next(&mut body, &waker).is_pending());
+    drop(sender);
+    assert_eq!(bell.rung(), 1);
+    assert!(matches!(now(body.chunk()), Err(BodyError::Incomplete)));
+    assert!(matches!(now(body.chunk()), Ok(None)));
+}
+
+#[test]
+fn a_sender_that_gives_up_says_why() {
+    let (sender, mut body) = Body::channel(10);
+    sender.abort(h1::DecodeError::BodyCutShort.into());
+    assert!(matches!(now(body.chunk()), Err(BodyError::Malformed(h1::DecodeError::BodyCutShort))));
+}
+
+#[test]
+fn a_reader_that_goes_away_closes_the_sender() {
+    let (bell, waker) = bell();
+    let (mut sender, body) = Body::channel(1);
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    assert!(!is_ready(&mut sender, &waker));
+    drop(body);
+    assert_eq!(bell.rung(), 1);
+    assert_eq!(now(sender.ready()), Err(SendError::Closed));
+    assert_eq!(sender.send(Bytes::from_static(b"b")), Err(SendError::Closed));
+    assert!(sender.is_closed());
+}
+
+#[test]
+fn bytes_stop_at_their_limit() {
+    assert_eq!(now(Body::from("hello").bytes(5)).expect("fits"), "hello");
+    assert!(matches!(now(Body::from("hello").bytes(4)), Err(BodyError::TooLarge { limit_bytes: 4 })));
+    let (mut sender, mut body) = Body::channel(10);
+    for _ in 0..3 {
+        sender.send(Bytes::from_static(b"abc")).expect("room");
+    }
+    assert!(matches!(now(body.bytes(8)), Err(BodyError::TooLarge { limit_bytes: 8 })));
+    let (_sender, body) = Body::channel(10);
+    assert!(now(body.with_length(9).bytes(8)).expect_err("declared too long").is_too_large());
+}
+
+/// Gives its items, one a poll.
+struct Items(Vec<Result<Bytes, BodyError>>);
+
+impl Stream for Items {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.pop())
+    }
+}
+
+#[test]
+fn streams_skip_what_is_empty_and_count_down_their_length() {
+    let items = vec![Ok(Bytes::from_static(b"c")), Ok(Bytes::new()), Ok(Bytes::from_static(b"ab"))];
+    let mut body = Body::stream(Items(items)).with_length(3);
+    assert_eq!((body.length(), body.framing()), (Some(3), h1::Framing::Length(3)));
+    assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"ab"[..]));
+    assert_eq!(body.length(), Some(1));
+    assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"c"[..]));
+    assert!(matches!(now(body.chunk()), Ok(None)));
+}
+
+#[test]
+fn an_error_ends_a_stream() {
+    let reset = io::Error::from(io::ErrorKind::ConnectionReset);
+    let mut body = Body::stream(Items(vec![Ok(Bytes::from_static(b"never")), Err(reset.into())]));
+    assert_eq!(body.framing(), h1::Framing::Chunked);
+    assert_eq!(now(body.chunk()).expect_err("reset").fault(), h1::Fault::Wire);
+    assert!(matches!(now(body.chunk()), Ok(None)));
+}

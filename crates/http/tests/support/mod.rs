@@ -1,0 +1,125 @@
+//! What the behaviour tests share: decoding of pieces into events that can be compared.
+
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code)]
+
+use anywire_http::h1::{DecodeError, Limits, RequestDecoder, RequestEvent, ResponseDecoder, ResponseEvent};
+use anywire_http::{Buffer, Headers, Method};
+
+/// An event, owned; neighbouring data joined, as a split may fall anywhere in a body.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Event {
+    /// `METHOD target version framing keep-alive` or `status version framing keep-alive`.
+    Head(String, Headers),
+    Data(Vec<u8>),
+    Trailers(Headers),
+    End,
+}
+
+/// The events of requests that arrive in `pieces`, then the end of the connection.
+pub(crate) fn requests<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    limits: Limits,
+) -> (Vec<Event>, Option<DecodeError>) {
+    let mut decoder = RequestDecoder::new(limits);
+    let mut events = Vec::new();
+    let fed = feed(pieces, |input| {
+        while let Some(event) = decoder.decode(input)? {
+            push(
+                &mut events,
+                match event {
+                    RequestEvent::Head(head) => Event::Head(
+                        format!(
+                            "{} {} {:?} {:?} {}",
+                            head.method(),
+                            head.target(),
+                            head.version(),
+                            head.framing(),
+                            head.keep_alive()
+                        ),
+                        head.headers().clone(),
+                    ),
+                    RequestEvent::Data(data) => Event::Data(data.to_vec()),
+                    RequestEvent::Trailers(trailers) => Event::Trailers(trailers),
+                    RequestEvent::End => Event::End,
+                },
+            );
+        }
+        Ok(())
+    });
+    let end = fed.and_then(|()| decoder.finish());
+    (events, end.err())
+}
+
+/// The events of responses (to requests of `method`) that arrive in `pieces`, then the end of the connection.
+pub(crate) fn responses<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    method: &Method,
+    limits: Limits,
+) -> (Vec<Event>, Option<DecodeError>) {
+    let mut decoder = ResponseDecoder::new(limits);
+    decoder.request_method(method);
+    let mut events = Vec::new();
+    let fed = feed(pieces, |input| {
+        while let Some(event) = decoder.decode(input)? {
+            push(
+                &mut events,
+                match event {
+                    ResponseEvent::Informational(head) | ResponseEvent::Head(head) => Event::Head(
+                        format!(
+                            "{} {:?} {:?} {}",
+                            head.status(),
+                            head.version(),
+                            head.framing(),
+                            head.keep_alive()
+                        ),
+                        head.headers().clone(),
+                    ),
+                    ResponseEvent::Data(data) => Event::Data(data.to_vec()),
+                    ResponseEvent::Trailers(trailers) => Event::Trailers(trailers),
+                    ResponseEvent::End => Event::End,
+                },
+            );
+        }
+        Ok(())
+    });
+    let end = fed.and_then(|()| decoder.finish()).map(|end| {
+        if end.is_some() {
+            events.push(Event::End);
+        }
+    });
+    (events, end.err())
+}
+
+/// The error that `bytes` give as requests.
+pub(crate) fn request_error(bytes: &[u8]) -> Option<DecodeError> {
+    requests([bytes], Limits::default()).1
+}
+
+/// The error that `bytes` give as responses to GET.
+pub(crate) fn response_error(bytes: &[u8]) -> Option<DecodeError> {
+    responses([bytes], &Method::GET, Limits::default()).1
+}
+
+fn feed<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    mut drain: impl FnMut(&mut Buffer) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut input = Buffer::new();
+    for mut piece in pieces {
+        while !piece.is_empty() {
+            let copied = input.fill_from(piece);
+            assert!(copied > 0, "a decoder left a full buffer standing without an error");
+            piece = &piece[copied..];
+            drain(&mut input)?;
+        }
+    }
+    Ok(())
+}
+
+fn push(events: &mut Vec<Event>, event: Event) {
+    match (events.last_mut(), event) {
+        (Some(Event::Data(before)), Event::Data(data)) => before.extend_from_slice(&data),
+        (_, event) => events.push(event),
+    }
+}
