@@ -4,25 +4,26 @@
 //! handler that is not ready holds the requests behind it back (answers keep the order of the requests) but not the
 //! answers before it.
 
+mod reply;
+mod upload;
+
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use anywire_http::body::Sender;
-use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent, encode};
+use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent};
 use anywire_http::{Body, BodyError, Buffer, Method, RequestHead, Response, StatusCode, Version};
 use anywire_wire::{Connection, Output};
-use bytes::Bytes;
 
-use crate::handler::Answer;
+use self::reply::Reply;
+use self::upload::Upload;
 use crate::limits::Limits;
 use crate::request;
 use crate::respond::IntoResponse;
-use crate::service::{Begun, Ending, Service};
+use crate::service::{Answer, Begun, Service};
 
 /// The working state of a connection between its first byte of a request and its last byte of an answer.
 pub(crate) struct Exchange {
@@ -101,35 +102,11 @@ enum Stage {
     Discarding(u64),
 }
 
-/// What the answer has to know of the request.
-#[derive(Debug, Clone, Copy)]
-struct Reply {
-    version: Version,
-    keep_alive: bool,
-    head_only: bool,
-}
-
-/// A request body on its way to whoever reads it.
-struct Upload {
-    /// `None` once the reader is gone.
-    sender: Option<Sender>,
-    framing: Framing,
-    /// The peer waits for `100 Continue` before it sends the body.
-    awaits_continue: bool,
-}
-
-impl Upload {
-    /// Nobody will read the rest. (The reader may still be at it when the answer begins: an echo is both.)
-    fn is_abandoned(&self) -> bool {
-        self.sender.as_ref().is_none_or(Sender::is_closed)
-    }
-}
-
 impl Exchange {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             input: Buffer::new(),
-            decoder: RequestDecoder::new(limits.head.clone()),
+            decoder: RequestDecoder::new(limits.head),
             output: Output::new(),
             stage: Stage::Next,
             upload: None,
@@ -155,6 +132,7 @@ impl Exchange {
 
     /// Does all that can be done now.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<Turn, Turn>> {
+        link.service.refresh_date();
         loop {
             if self.answer(cx, link)?.is_pending() {
                 // Answers that are ready do not wait for the one that is not.
@@ -171,7 +149,7 @@ impl Exchange {
             }
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Head(head))) => {
-                    self.begin(head, link);
+                    self.begin(head, cx, link);
                     continue;
                 }
                 // Bodies are taken while their request is current, so none is left here.
@@ -248,21 +226,19 @@ impl Exchange {
                 Stage::Next => return Poll::Ready(Ok(())),
                 Stage::Handling(answer, reply) => {
                     let reply = *reply;
-                    let Poll::Ready(outcome) = poll_caught(answer, cx) else {
+                    let polled = poll_caught(answer, cx);
+                    let Poll::Ready(outcome) = polled else {
                         self.waiting = Waiting::Handler;
                         match self.upload(cx, link)? {
                             Poll::Ready(true) => continue,
                             Poll::Ready(false) | Poll::Pending => return Poll::Pending,
                         }
                     };
-                    self.stage = Stage::Next;
-                    let response = outcome.unwrap_or_else(|panic| {
-                        link.service.counters.panics.increment();
-                        tracing::error!(panic = panic_text(panic.as_ref()), "a handler panicked");
-                        (StatusCode::INTERNAL_SERVER_ERROR, "the server failed to answer this request")
-                            .into_response()
-                    });
-                    self.respond(response, reply, link.service);
+                    let stage = std::mem::replace(&mut self.stage, Stage::Next);
+                    if let (Stage::Handling(answer, _), Ok(_)) = (stage, &outcome) {
+                        link.service.ended(answer);
+                    }
+                    self.conclude(outcome, reply, link.service);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, link)?.is_pending() {
@@ -279,7 +255,7 @@ impl Exchange {
     }
 
     /// Starts on a request whose head is complete.
-    fn begin(&mut self, head: RequestHead, link: &mut Link<'_>) {
+    fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, link: &mut Link<'_>) {
         link.service.counters.requests.increment();
         let reply = Reply {
             version: head.version(),
@@ -289,250 +265,34 @@ impl Exchange {
         let body = self.body_of(&head, link.service);
         let context = link.context.get_or_insert_with(|| link.service.context(link.connection));
         let begun = catch_unwind(AssertUnwindSafe(|| link.service.begin(head, body, context)));
-        match begun {
-            Ok(Begun::Handler(answer)) => self.stage = Stage::Handling(answer, reply),
-            Ok(Begun::Response(response)) => self.respond(*response, reply, link.service),
-            Err(panic) => {
-                link.service.counters.panics.increment();
-                tracing::error!(
-                    panic = panic_text(panic.as_ref()),
-                    "a handler panicked before its first await"
-                );
-                self.respond(StatusCode::INTERNAL_SERVER_ERROR.into_response(), reply, link.service);
-            }
-        }
-    }
-
-    /// The body of a request: whole if it is in the buffer already, else a stream that reads when it is read.
-    fn body_of(&mut self, head: &RequestHead, service: &Service) -> Body {
-        let framing = head.framing();
-        match framing {
-            Framing::None => return Body::empty(),
-            Framing::Length(length) if length <= self.input.len() as u64 => {
-                let mut whole = Bytes::new();
-                // All of it is one piece of data, and then the end.
-                while let Ok(Some(RequestEvent::Data(data))) = self.decoder.decode(&mut self.input) {
-                    whole = Bytes::copy_from_slice(data);
+        let outcome = match begun {
+            Ok(Begun::Answer(mut answer)) => match poll_caught(&mut answer, cx) {
+                Poll::Pending => {
+                    self.stage = Stage::Handling(answer, reply);
+                    return;
                 }
-                debug_assert_eq!(whole.len() as u64, length);
-                return whole.into();
-            }
-            _ => {}
-        }
-        let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
-        self.upload =
-            Some(Upload { sender: Some(sender), framing, awaits_continue: head.expects_continue() });
-        match framing.length() {
-            Some(length) => body.with_length(length),
-            None => body,
-        }
-    }
-
-    /// Brings the peer's body to its reader, as far as the reader asks for it. `true`: something came, so the handler
-    /// is worth another poll; `false`: nobody asks.
-    fn upload(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<bool, Turn>> {
-        let mut moved = false;
-        loop {
-            let Some(upload) = &mut self.upload else { return Poll::Ready(Ok(moved)) };
-            let Some(sender) = &mut upload.sender else { return Poll::Ready(Ok(moved)) };
-            match sender.poll_wanted(cx) {
-                Poll::Pending => return Poll::Ready(Ok(moved)),
-                Poll::Ready(Err(_)) => {
-                    upload.sender = None;
-                    return Poll::Ready(Ok(moved));
-                }
-                Poll::Ready(Ok(())) => {}
-            }
-            match self.decoder.decode(&mut self.input) {
-                Ok(Some(RequestEvent::Data(data))) => {
-                    // There is room, and a reader that has gone meanwhile shows at the next look.
-                    let _ = sender.send(Bytes::copy_from_slice(data));
-                    moved = true;
-                }
-                Ok(Some(RequestEvent::Trailers(trailers))) => sender.trailers(trailers),
-                Ok(Some(RequestEvent::End | RequestEvent::Head(_))) => {
-                    if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
-                        sender.finish();
+                // Most handlers are ready at once; theirs never becomes a stage.
+                Poll::Ready(outcome) => {
+                    if outcome.is_ok() {
+                        link.service.ended(answer);
                     }
-                    return Poll::Ready(Ok(true));
+                    outcome
                 }
-                Ok(None) => {
-                    if std::mem::take(&mut upload.awaits_continue) {
-                        encode::continue_100(self.output.buffer());
-                    }
-                    if self.flush(cx, link.connection)?.is_pending() {
-                        self.waiting = Waiting::Write;
-                        return Poll::Pending;
-                    }
-                    match self.fill(cx, link.connection).map_err(|_| wire_error(link.service))? {
-                        Poll::Ready(0) => return Poll::Ready(Ok(self.end_upload(BodyError::Incomplete))),
-                        Poll::Ready(_) => {}
-                        Poll::Pending if moved => return Poll::Ready(Ok(true)),
-                        Poll::Pending => {
-                            self.waiting = Waiting::Body;
-                            return Poll::Pending;
-                        }
-                    }
-                }
-                Err(error) => {
-                    link.service.counters.bad_requests.increment();
-                    tracing::debug!(%error, "a request body is malformed");
-                    return Poll::Ready(Ok(self.end_upload(error.into())));
-                }
-            }
-        }
-    }
-
-    /// The body ends before its time: its reader is told, and the connection closes after the answer.
-    fn end_upload(&mut self, why: BodyError) -> bool {
-        if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
-            sender.abort(why);
-        }
-        self.closing = true;
-        true
-    }
-
-    /// Reads the rest of a body that the handler left, so that the connection can be kept.
-    fn discard(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
-        let Stage::Discarding(allowed) = &mut self.stage else { return Poll::Ready(Ok(())) };
-        loop {
-            match self.decoder.decode(&mut self.input) {
-                Ok(Some(RequestEvent::Data(data))) => {
-                    let Some(left) = allowed.checked_sub(data.len() as u64) else { break };
-                    *allowed = left;
-                }
-                Ok(Some(RequestEvent::Trailers(_))) => {}
-                Ok(Some(RequestEvent::End | RequestEvent::Head(_))) => {
-                    self.stage = Stage::Next;
-                    return Poll::Ready(Ok(()));
-                }
-                Ok(None) => {
-                    // The answer leaves first: a peer may wait for it before it sends on.
-                    match self.output.poll_flush(cx, link.connection) {
-                        Poll::Ready(flushed) => flushed.map_err(|_| wire_error(link.service))?,
-                        Poll::Pending => {
-                            self.waiting = Waiting::Write;
-                            return Poll::Pending;
-                        }
-                    }
-                    match link
-                        .connection
-                        .poll_read(cx, self.input.spare())
-                        .map_err(|_| wire_error(link.service))?
-                    {
-                        Poll::Ready(0) => break,
-                        Poll::Ready(read) => self.input.filled(read),
-                        Poll::Pending => {
-                            self.waiting = Waiting::Body;
-                            return Poll::Pending;
-                        }
-                    }
-                }
-                Err(_) => break,
-            }
-        }
-        self.stage = Stage::Next;
-        self.closing = true;
-        Poll::Ready(Ok(()))
-    }
-
-    /// Writes the head of an answer, and its body if it is whole.
-    fn respond(&mut self, response: Response, reply: Reply, service: &Service) {
-        if let Some(fault) = response.fault() {
-            tracing::error!(error = %fault, "a handler's response cannot be sent");
-            return self.respond(StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
-        }
-        let Response { status, headers, body, .. } = response;
-        let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
-        if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_abandoned()) {
-            // What will not be read to its end would be taken for the next request.
-            let too_long = upload.framing.length().is_some_and(|length| length > service.limits.drain_bytes);
-            keep_alive &= !too_long && !upload.awaits_continue;
-        }
-        let parts = encode::ResponseParts {
-            status,
-            headers: &headers,
-            framing: body.framing(),
-            version: reply.version,
-            keep_alive,
-            answers_head: reply.head_only,
-            date: None,
+            },
+            Ok(Begun::Response(response)) => Ok(*response),
+            Err(panic) => Err(panic),
         };
-        let out = self.output.buffer();
-        let commitment = service.with_date(|date| {
-            encode::response_head(out, &encode::ResponseParts { date: Some(date), ..parts })
+        self.conclude(outcome, reply, link.service);
+    }
+
+    /// Answers with what came of the handler; a panic is a 500, and everything else goes on.
+    fn conclude(&mut self, outcome: Outcome, reply: Reply, service: &Service) {
+        let response = outcome.unwrap_or_else(|panic| {
+            service.counters.panics.increment();
+            tracing::error!(panic = panic_text(panic.as_ref()), "a handler panicked");
+            (StatusCode::INTERNAL_SERVER_ERROR, "the server failed to answer this request").into_response()
         });
-        self.closing |= !commitment.keep_alive;
-        if commitment.framing.is_empty() {
-            // A body that nobody may send, or an empty one.
-        } else if let Some(whole) = body.as_full() {
-            self.output.push_bytes(whole.clone());
-        } else {
-            let left = body.length().unwrap_or(u64::MAX);
-            self.stage = Stage::Streaming { body, framing: commitment.framing, left };
-            return;
-        }
-        self.after_response(service);
-    }
-
-    /// The answer is written as far as this request is concerned; what of its body is unread?
-    fn after_response(&mut self, service: &Service) {
-        let unread = self.upload.take().is_some();
-        self.stage =
-            if unread && !self.closing { Stage::Discarding(service.limits.drain_bytes) } else { Stage::Next };
-    }
-
-    /// Moves a streaming body into the output, with back-pressure from the wire.
-    fn stream(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
-        loop {
-            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, link.connection)?.is_pending() {
-                self.waiting = Waiting::Write;
-                return Poll::Pending;
-            }
-            let Stage::Streaming { body, framing, left } = &mut self.stage else {
-                return Poll::Ready(Ok(()));
-            };
-            let Poll::Ready(chunk) = body.poll_chunk(cx) else {
-                self.waiting = Waiting::Handler;
-                // A body that echoes what it reads needs the request's body to go on.
-                return match self.upload(cx, link)? {
-                    Poll::Ready(true) => continue,
-                    Poll::Ready(false) | Poll::Pending => Poll::Pending,
-                };
-            };
-            match chunk {
-                Ok(Some(chunk)) if *framing == Framing::Chunked => {
-                    encode::chunk_head(self.output.buffer(), chunk.len());
-                    self.output.push_bytes(chunk);
-                    encode::chunk_tail(self.output.buffer());
-                }
-                Ok(Some(chunk)) => {
-                    let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                        tracing::error!("a handler's body is longer than the length it stated");
-                        return Poll::Ready(Err(Turn::Abort));
-                    };
-                    *left = rest;
-                    self.output.push_bytes(chunk);
-                }
-                Ok(None) => {
-                    match framing {
-                        Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
-                        Framing::Length(_) if *left > 0 => {
-                            tracing::error!("a handler's body is shorter than the length it stated");
-                            return Poll::Ready(Err(Turn::Abort));
-                        }
-                        _ => {}
-                    }
-                    self.after_response(link.service);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) => {
-                    // The head is gone, so the one way left to say that the body is not whole is a reset.
-                    tracing::error!(%error, "a handler's body failed");
-                    return Poll::Ready(Err(Turn::Abort));
-                }
-            }
-        }
+        self.respond(response, reply, service);
     }
 
     /// Answers a request that cannot be understood; nothing after it can be, either.
@@ -594,8 +354,11 @@ impl Exchange {
     }
 }
 
-fn poll_caught(answer: &mut Answer, cx: &mut Context<'_>) -> Poll<Result<Response, Box<dyn Any + Send>>> {
-    match catch_unwind(AssertUnwindSafe(|| Pin::as_mut(answer).poll(cx))) {
+/// What came of a handler: its response, or what it panicked with.
+type Outcome = Result<Response, Box<dyn Any + Send>>;
+
+fn poll_caught(answer: &mut Answer, cx: &mut Context<'_>) -> Poll<Outcome> {
+    match catch_unwind(AssertUnwindSafe(|| answer.poll(cx))) {
         Ok(polled) => polled.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     }

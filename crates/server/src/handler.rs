@@ -2,8 +2,10 @@
 
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use anywire_http::Response;
+use pin_project_lite::pin_project;
 
 use crate::extract::{FromRequest, Needs};
 use crate::request::Request;
@@ -72,12 +74,10 @@ handlers! {
     (A, B, C, D, E, G, H, I)
 }
 
-/// A running handler.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Response>>>;
-
 /// A handler whose arguments' types are forgotten, as the router keeps it.
 pub(crate) trait Endpoint: Send + Sync {
-    fn call(&self, request: Request) -> Answer;
+    /// Memory for one run of the handler after another.
+    fn slot(&self) -> Slot;
 }
 
 /// Forgets the argument types of a handler.
@@ -91,7 +91,45 @@ struct Typed<H, Args> {
 }
 
 impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
-    fn call(&self, request: Request) -> Answer {
-        Box::pin(self.handler.clone().call(request))
+    fn slot(&self) -> Slot {
+        let handler = self.handler.clone();
+        Box::pin(Running { start: move |request| handler.clone().call(request), answer: None })
+    }
+}
+
+/// Where a handler runs: its future is made in place, so that a request allocates nothing once slots are there.
+pub(crate) type Slot = Pin<Box<dyn Run>>;
+
+/// What can be done with a [`Slot`]: start, poll until ready, clear, start again.
+pub(crate) trait Run {
+    fn start(self: Pin<&mut Self>, request: Request);
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response>;
+    fn clear(self: Pin<&mut Self>);
+}
+
+pin_project! {
+    struct Running<S, F> {
+        start: S,
+        #[pin]
+        answer: Option<F>,
+    }
+}
+
+impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
+    fn start(self: Pin<&mut Self>, request: Request) {
+        let mut this = self.project();
+        let answer = (this.start)(request);
+        this.answer.set(Some(answer));
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        match self.project().answer.as_pin_mut() {
+            Some(answer) => answer.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    fn clear(self: Pin<&mut Self>) {
+        self.project().answer.set(None);
     }
 }

@@ -123,21 +123,27 @@ pub(crate) struct Context {
     pub(crate) body_limit_bytes: usize,
 }
 
-/// Where the path parameters of a route stand in the path; names are the route's.
+/// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a
+/// request is moved often, so what there is stands behind one pointer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Params {
-    names: Option<Rc<[Box<str>]>>,
+pub(crate) struct Params(Option<Box<Matches>>);
+
+#[derive(Debug, Clone)]
+struct Matches {
+    names: Rc<[Box<str>]>,
     ranges: Vec<Range<u32>>,
 }
 
 impl Params {
     pub(crate) fn new(names: Rc<[Box<str>]>, ranges: Vec<Range<u32>>) -> Self {
         debug_assert_eq!(names.len(), ranges.len());
-        Self { names: Some(names), ranges }
+        Self(Some(Box::new(Matches { names, ranges })))
     }
 
     fn iter(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
-        let names = self.names.iter().flat_map(|names| names.iter());
-        names.map(AsRef::as_ref).zip(self.ranges.iter().map(|range| range.start as usize..range.end as usize))
+        self.0.iter().flat_map(|matches| {
+            let ranges = matches.ranges.iter().map(|range| range.start as usize..range.end as usize);
+            matches.names.iter().map(AsRef::as_ref).zip(ranges)
+        })
     }
 }

@@ -1,13 +1,12 @@
 //! What the connections of one loop share: routes, states, spare buffers, the clock's date line, and the switch that
 //! ends them all.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{self, Poll, Waker};
 
-use anywire_http::date::DateLine;
-use anywire_http::{Body, Method, RequestHead};
+use anywire_http::{Body, DateLine, RequestHead, Response};
 use anywire_loops::clock;
 use anywire_wire::Connection;
 use slab::Slab;
@@ -16,10 +15,10 @@ use tokio::sync::Notify;
 use crate::counters::Live;
 use crate::exchange::Exchange;
 use crate::extract::States;
-use crate::handler::Answer;
+use crate::handler::Slot;
 use crate::limits::Limits;
 use crate::request::{Context, Request};
-use crate::router::{Matched, Table};
+use crate::router::{EndpointId, Matched, Table};
 
 /// A server on one loop.
 pub(crate) struct Service {
@@ -31,7 +30,10 @@ pub(crate) struct Service {
     date: RefCell<DateLine>,
     /// Buffers and decoders of connections that are idle now; the next one that wakes takes the last one put here,
     /// which is still in the cache.
+    #[expect(clippy::vec_box, reason = "an exchange moves between here and its connection as one pointer")]
     spares: RefCell<Vec<Box<Exchange>>>,
+    /// By endpoint: memory in which its handler has run before.
+    slots: RefCell<Vec<Vec<Slot>>>,
     seats: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
     empty: Notify,
@@ -53,6 +55,7 @@ impl Service {
         Self {
             param_names: table.param_names(),
             states: Rc::new(table.states()),
+            slots: RefCell::new((0..table.endpoints()).map(|_| Vec::new()).collect()),
             table,
             limits,
             counters,
@@ -74,14 +77,14 @@ impl Service {
         })
     }
 
-    /// Who answers this method and path.
-    pub(crate) fn find(&self, method: &Method, path: &str) -> Matched<'_> {
-        self.table.find(method, path, &self.param_names)
+    /// Brings the `Date` line up to date: once a turn, not once an answer.
+    pub(crate) fn refresh_date(&self) {
+        self.date.borrow_mut().line(clock::unix_time());
     }
 
-    /// The `Date` field line of this second.
-    pub(crate) fn with_date<R>(&self, write: impl FnOnce(&[u8]) -> R) -> R {
-        write(self.date.borrow_mut().line(clock::unix_time()))
+    /// The `Date` line as of this turn.
+    pub(crate) fn date(&self) -> Ref<'_, DateLine> {
+        self.date.borrow()
     }
 
     pub(crate) fn take_spare(&self) -> Box<Exchange> {
@@ -140,23 +143,48 @@ impl Service {
     }
 }
 
-/// Starts the handler of a request, or has the answer already.
+/// A handler that runs in a slot of its endpoint's.
+pub(crate) struct Answer {
+    slot: Slot,
+    endpoint: EndpointId,
+}
+
+/// What came of a request's head.
 pub(crate) enum Begun {
-    Handler(Answer),
-    Response(Box<anywire_http::Response>),
+    Answer(Answer),
+    Response(Box<Response>),
 }
 
 impl Service {
     /// Routes a request and calls its handler.
     pub(crate) fn begin(&self, head: RequestHead, body: Body, context: &Rc<Context>) -> Begun {
-        match self.find(head.method(), head.path()) {
+        match self.table.find(head.method(), head.path(), &self.param_names) {
             Matched::Endpoint(endpoint, params) => {
-                Begun::Handler(endpoint.call(Request::new(head, body, params, Rc::clone(context))))
+                let spare = self.slots.borrow_mut()[endpoint.index()].pop();
+                let mut slot = spare.unwrap_or_else(|| self.table.slot(endpoint));
+                slot.as_mut().start(Request::new(head, body, params, Rc::clone(context)));
+                Begun::Answer(Answer { slot, endpoint })
             }
             Matched::Response(response) => Begun::Response(response),
         }
     }
+
+    /// Takes back the slot of a handler that has ended in order.
+    pub(crate) fn ended(&self, mut answer: Answer) {
+        answer.slot.as_mut().clear();
+        let mut slots = self.slots.borrow_mut();
+        let spares = &mut slots[answer.endpoint.index()];
+        if spares.len() < SPARES_MAX {
+            spares.push(answer.slot);
+        }
+    }
 }
 
-/// Spare buffers kept a loop: 16 KiB each, so 4 MiB at most.
+impl Answer {
+    pub(crate) fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Response> {
+        self.slot.as_mut().poll(cx)
+    }
+}
+
+/// Spare buffers kept a loop: 16 KiB each, so 4 MiB at most. Likewise the slots of each handler.
 const SPARES_MAX: usize = 256;

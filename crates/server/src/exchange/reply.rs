@@ -1,0 +1,116 @@
+//! Answers on their way out: one head and one body, or a head and a stream.
+
+use std::task::{Context, Poll};
+
+use anywire_http::h1::{Framing, encode};
+use anywire_http::{Response, StatusCode, Version};
+
+use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn, Waiting};
+use crate::service::{Ending, Service};
+
+/// What the answer has to know of the request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reply {
+    pub(super) version: Version,
+    pub(super) keep_alive: bool,
+    pub(super) head_only: bool,
+}
+
+impl Exchange {
+    /// Writes the head of an answer, and its body if it is whole.
+    pub(super) fn respond(&mut self, response: Response, reply: Reply, service: &Service) {
+        if let Some(fault) = response.fault() {
+            tracing::error!(error = %fault, "a handler's response cannot be sent");
+            return self.respond(StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
+        }
+        let Response { status, headers, body, .. } = response;
+        let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
+        if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_abandoned()) {
+            // What will not be read to its end would be taken for the next request.
+            let too_long = upload.framing.length().is_some_and(|length| length > service.limits.drain_bytes);
+            keep_alive &= !too_long && !upload.awaits_continue;
+        }
+        let date = service.date();
+        let parts = encode::ResponseParts {
+            status,
+            headers: &headers,
+            framing: body.framing(),
+            version: reply.version,
+            keep_alive,
+            answers_head: reply.head_only,
+            date: Some(date.rendered()),
+        };
+        let commitment = encode::response_head(self.output.buffer(), &parts);
+        self.closing |= !commitment.keep_alive;
+        if commitment.framing.is_empty() {
+            // A body that nobody may send, or an empty one.
+        } else if let Some(whole) = body.as_full() {
+            self.output.push_bytes(whole.clone());
+        } else {
+            let left = body.length().unwrap_or(u64::MAX);
+            self.stage = Stage::Streaming { body, framing: commitment.framing, left };
+            return;
+        }
+        self.after_response(service);
+    }
+
+    /// The answer is written as far as this request is concerned; what of its body is unread?
+    fn after_response(&mut self, service: &Service) {
+        let unread = self.upload.take().is_some();
+        self.stage =
+            if unread && !self.closing { Stage::Discarding(service.limits.drain_bytes) } else { Stage::Next };
+    }
+
+    /// Moves a streaming body into the output, with back-pressure from the wire.
+    pub(super) fn stream(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
+        loop {
+            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, link.connection)?.is_pending() {
+                self.waiting = Waiting::Write;
+                return Poll::Pending;
+            }
+            let Stage::Streaming { body, framing, left } = &mut self.stage else {
+                return Poll::Ready(Ok(()));
+            };
+            let Poll::Ready(chunk) = body.poll_chunk(cx) else {
+                self.waiting = Waiting::Handler;
+                // A body that echoes what it reads needs the request's body to go on.
+                return match self.upload(cx, link)? {
+                    Poll::Ready(true) => continue,
+                    Poll::Ready(false) | Poll::Pending => Poll::Pending,
+                };
+            };
+            match chunk {
+                Ok(Some(chunk)) if *framing == Framing::Chunked => {
+                    encode::chunk_head(self.output.buffer(), chunk.len());
+                    self.output.push_bytes(chunk);
+                    encode::chunk_tail(self.output.buffer());
+                }
+                Ok(Some(chunk)) => {
+                    let Some(rest) = left.checked_sub(chunk.len() as u64) else {
+                        tracing::error!("a handler's body is longer than the length it stated");
+                        return Poll::Ready(Err(Turn::Abort));
+                    };
+                    *left = rest;
+                    self.output.push_bytes(chunk);
+                }
+                Ok(None) => {
+                    match framing {
+                        Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
+                        Framing::Length(_) if *left > 0 => {
+                            tracing::error!("a handler's body is shorter than the length it stated");
+                            return Poll::Ready(Err(Turn::Abort));
+                        }
+                        _ => {}
+                    }
+                    self.after_response(link.service);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) => {
+                    // The head is gone, so the one way left to say that the body is not whole is a reset.
+                    tracing::error!(%error, "a handler's body failed");
+                    return Poll::Ready(Err(Turn::Abort));
+                }
+            }
+        }
+    }
+}
