@@ -1,0 +1,220 @@
+//! The rounds: every candidate once a round, in an order that rotates, each started anew.
+//!
+//! A candidate is started for each of its rounds and stopped after it. Kept warm, it would keep one memory layout and
+//! one spread of its connections for all rounds, and that luck would look like a difference between candidates; started
+//! anew, it becomes part of the spread. And no idle server of another candidate shares the core meanwhile.
+
+use std::collections::HashSet;
+
+use anywire_loops::{Loops, Pinning, StartError};
+use anywire_sys::cpu;
+
+use crate::compare::candidate::{Candidate, Settings};
+use crate::compare::result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA};
+use crate::compare::round::{self, Bench};
+use crate::compare::settings::Options;
+use crate::errors::LoadError;
+use crate::host::{Host, Tool};
+
+/// Measures the candidates against each other; blocks the thread for about [`Options::time`].
+///
+/// `progress` is called before each part. A candidate that does not start, or fails, has its errors in its row, and the
+/// others go on.
+///
+/// # Errors
+///
+/// Nothing could be measured at all: see [`CompareError`].
+pub fn compare(
+    candidates: &[Box<dyn Candidate>],
+    options: &Options,
+    mut progress: impl FnMut(&Step<'_>),
+) -> Result<Comparison, CompareError> {
+    check(candidates, options)?;
+    let placement = place(&cpu::available_cores());
+    let pinning = placement.client_core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
+    let loops = Loops::builder().count(1).pinning(pinning).name("load").start()?;
+    let settings = Settings {
+        core: placement.server_core,
+        body_bytes: options.body_bytes,
+        connections: options.connections,
+        depth: options.depth,
+    };
+    let bench = Bench { loops: &loops, options, settings };
+
+    let mut rows: Vec<Row> = candidates.iter().map(|candidate| empty_row(candidate.as_ref())).collect();
+    let mut results: Vec<Vec<RoundResult>> = candidates.iter().map(|_| Vec::new()).collect();
+    let mut interrupted = false;
+    'rounds: for round in 1..=options.rounds {
+        let mut of_round: Vec<Option<RoundResult>> = vec![None; candidates.len()];
+        for turn in 0..candidates.len() {
+            let index = (turn + round - 1) % candidates.len();
+            let candidate = candidates[index].as_ref();
+            let step = |stage| Step { round, rounds: options.rounds, candidate: candidate.name(), stage };
+            of_round[index] =
+                round::measure(&bench, candidate, round, &mut rows[index], |stage| progress(&step(stage)))?;
+            if options.stop.is_stopped() {
+                // A round in which not every candidate had its turn would tilt the medians.
+                interrupted = true;
+                break 'rounds;
+            }
+        }
+        add_ratios(candidates, &mut of_round);
+        for (index, result) in of_round.into_iter().enumerate() {
+            results[index].extend(result);
+        }
+    }
+    for (row, rounds) in rows.iter_mut().zip(results) {
+        row.summarise(rounds);
+    }
+    Ok(Comparison {
+        schema: SCHEMA.to_owned(),
+        tool: Tool::this(),
+        host: Host::of(&loops),
+        placement,
+        plan: ComparePlan {
+            mode: "closed".to_owned(),
+            connections: options.connections,
+            depth: options.depth,
+            body_bytes: options.body_bytes,
+            rounds: options.rounds,
+            duration_seconds: options.duration.as_secs_f64(),
+            warm_up_seconds: options.warm_up.as_secs_f64(),
+        },
+        notes: notes(&placement, candidates),
+        candidates: rows,
+        interrupted,
+    })
+}
+
+/// What a comparison is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// The round, from 1.
+    pub round: usize,
+    /// Of so many.
+    pub rounds: usize,
+    /// The candidate's name.
+    pub candidate: &'a str,
+    /// The part of the round.
+    pub stage: Stage,
+}
+
+/// The parts of a candidate's round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Its server is started.
+    Starting,
+    /// Load, measured.
+    Load,
+    /// Load with its system calls counted, whose other figures are thrown away.
+    SystemCalls,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// There is no candidate (the caller's fault).
+    #[error("comparing needs at least one candidate, there is none; name one")]
+    NoCandidate,
+    /// No rounds were asked for (the caller's fault).
+    #[error("comparing needs at least one round, 0 were asked for")]
+    NoRound,
+    /// Two candidates have one name, or both are the limit (the caller's fault).
+    #[error("two candidates cannot both be {0:?}; rename one, or leave one out")]
+    Twice(String),
+    /// The client's loop did not start.
+    #[error("starting the client's loop failed")]
+    Loop(#[from] StartError),
+    /// The load itself is not possible, for any candidate.
+    #[error("the load is not possible")]
+    Load(#[from] LoadError),
+}
+
+fn check(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<(), CompareError> {
+    if anywire_loops::current().is_some() {
+        return Err(LoadError::OnLoop.into());
+    }
+    if candidates.is_empty() {
+        return Err(CompareError::NoCandidate);
+    }
+    if options.rounds == 0 {
+        return Err(CompareError::NoRound);
+    }
+    let mut names = HashSet::new();
+    if let Some(twice) = candidates.iter().find(|candidate| !names.insert(candidate.name())) {
+        return Err(CompareError::Twice(twice.name().to_owned()));
+    }
+    if candidates.iter().filter(|candidate| candidate.is_limit()).count() > 1 {
+        return Err(CompareError::Twice("limit".to_owned()));
+    }
+    Ok(())
+}
+
+/// The server has a core for itself: the last, since the system's own work likes the first.
+fn place(cores: &[usize]) -> Placement {
+    match cores {
+        [first, .., last] => Placement { server_core: Some(*last), client_core: Some(*first) },
+        _ => Placement { server_core: None, client_core: None },
+    }
+}
+
+fn notes(placement: &Placement, candidates: &[Box<dyn Candidate>]) -> Vec<String> {
+    let mut notes = vec![
+        "closed: stalls hide requests, so the tail of the latencies is better than users see".to_owned(),
+    ];
+    if placement.server_core.is_none() {
+        notes.push(
+            "one core only: server and client share it, nothing is pinned, rates are about halved".to_owned(),
+        );
+    }
+    if !candidates.iter().any(|candidate| candidate.is_limit()) {
+        notes.push("no limit among the candidates: ratio_to_limit is unknown".to_owned());
+    }
+    notes
+}
+
+fn empty_row(candidate: &dyn Candidate) -> Row {
+    let mut row = Row {
+        name: candidate.name().to_owned(),
+        wire: candidate.wire().to_owned(),
+        requests_per_second: None,
+        server_cpu_us_per_request: None,
+        client_cpu_us_per_request: None,
+        syscalls_per_request: None,
+        p50_us: None,
+        p99_us: None,
+        max_us: None,
+        ratio_to_limit: None,
+        spread: Default::default(),
+        rounds: Vec::new(),
+        errors: Default::default(),
+        error_messages: Vec::new(),
+        notes: Vec::new(),
+    };
+    row.note(candidate.note());
+    row
+}
+
+/// The ratio is taken within a round, where all candidates met the same machine, and its median over the rounds.
+fn add_ratios(candidates: &[Box<dyn Candidate>], of_round: &mut [Option<RoundResult>]) {
+    let limit = candidates.iter().position(|candidate| candidate.is_limit());
+    let Some(limit) = limit.and_then(|index| of_round[index].as_ref()?.server_cpu_us_per_request) else {
+        return;
+    };
+    for result in of_round.iter_mut().flatten() {
+        result.ratio_to_limit = result.server_cpu_us_per_request.map(|own| own / limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_and_client_never_share_a_core_where_there_are_two() {
+        assert_eq!(place(&[0, 1]), Placement { server_core: Some(1), client_core: Some(0) });
+        assert_eq!(place(&[2, 4, 6]), Placement { server_core: Some(6), client_core: Some(2) });
+        assert_eq!(place(&[3]), Placement { server_core: None, client_core: None });
+    }
+}

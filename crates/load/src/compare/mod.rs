@@ -1,0 +1,16 @@
+//! The compare harness: the same load against several candidates in alternating rounds, and what each request cost.
+//!
+//! A candidate brings a server and says how to sample it ([`Candidate`], [`Running`]); [`compare`] measures, and gives
+//! a [`Comparison`], which is the JSON `anywire.compare/1` and prints as a table with bars.
+
+mod candidate;
+mod harness;
+mod result;
+mod round;
+mod settings;
+mod table;
+
+pub use candidate::{Candidate, CandidateError, Running, Settings};
+pub use harness::{CompareError, Stage, Step, compare};
+pub use result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA, Spread, Spreads};
+pub use settings::Options;

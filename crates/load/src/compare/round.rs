@@ -1,0 +1,181 @@
+//! One candidate in one round: its server is started, loaded, sampled, and stopped.
+
+use anywire_loops::Loops;
+use anywire_sys::cpu::CpuTime;
+use anywire_sys::syscalls::SyscallCounter;
+
+use crate::compare::candidate::{Candidate, Running, Settings};
+use crate::compare::harness::Stage;
+use crate::compare::result::{RoundResult, Row};
+use crate::compare::settings::Options;
+use crate::engine::{self, Boundary};
+use crate::errors::LoadError;
+use crate::outcome::Outcome;
+use crate::plan::{Amount, Expect, Plan};
+
+/// What all rounds share.
+pub(crate) struct Bench<'a> {
+    pub(crate) loops: &'a Loops,
+    pub(crate) options: &'a Options,
+    pub(crate) settings: Settings,
+}
+
+/// Measures one candidate once; `None` if its server did not start, which its row then says.
+pub(crate) fn measure(
+    bench: &Bench<'_>,
+    candidate: &dyn Candidate,
+    round: usize,
+    row: &mut Row,
+    mut stage: impl FnMut(Stage),
+) -> Result<Option<RoundResult>, LoadError> {
+    stage(Stage::Starting);
+    let running = match candidate.start(&bench.settings) {
+        Ok(running) => running,
+        Err(error) => {
+            message(row, format!("round {round}: starting failed: {}", chain(error.as_ref())));
+            return Ok(None);
+        }
+    };
+    stage(Stage::Load);
+    let (outcome, server_cpu) = load(bench, running.as_ref(), row)?;
+    let answered = outcome.totals.answered;
+    let mut result = RoundResult {
+        round,
+        answered,
+        errors: outcome.totals.errors.total(),
+        connections_open: outcome.totals.connections.open_at_start,
+        ..RoundResult::default()
+    };
+    // Without an answer there are no figures; a rate of 0 would stand in the medians as if it had been measured.
+    if answered > 0 {
+        result.requests_per_second = Some(outcome.rate.achieved);
+        result.server_cpu_us_per_request =
+            server_cpu.map(|cpu| cpu.total().as_nanos() as f64 / 1000.0 / answered as f64);
+        result.client_cpu_us_per_request = outcome.generator.cpu_us_per_request;
+        if let Some(latency) = &outcome.latency.send {
+            result.p50_us = Some(latency.p50);
+            result.p99_us = Some(latency.p99);
+            result.max_us = Some(latency.max);
+        }
+        if result.connections_open != bench.options.connections as u64 {
+            row.note(format!(
+                "round {round}: only {} of {} connections were open",
+                result.connections_open, bench.options.connections
+            ));
+        }
+    }
+    add_errors(row, &outcome);
+    if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
+        stage(Stage::SystemCalls);
+        result.syscalls_per_request = syscalls(bench, running.as_ref(), row)?;
+    }
+    Ok(Some(result))
+}
+
+/// The measured load, and the CPU time of the server's thread in it.
+fn load(
+    bench: &Bench<'_>,
+    running: &dyn Running,
+    row: &mut Row,
+) -> Result<(Outcome, Option<CpuTime>), LoadError> {
+    let options = bench.options;
+    let plan =
+        Plan { warm_up: options.warm_up, amount: Amount::Duration(options.duration), ..plan(bench, running) };
+    let mut before = None;
+    let mut after = None;
+    let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
+        Boundary::Measuring => before = Some(running.server_cpu()),
+        Boundary::Measured => after = Some(running.server_cpu()),
+    })?;
+    let cpu = match (before, after) {
+        (Some(Ok(before)), Some(Ok(after))) => Some(after - before),
+        (Some(Err(error)), _) | (_, Some(Err(error))) => {
+            row.note(format!(
+                "server_cpu_us_per_request is unknown: sampling the server's thread failed: {error}"
+            ));
+            None
+        }
+        _ => None,
+    };
+    Ok((outcome, cpu))
+}
+
+/// System calls of the server's thread per answer, from a short load of its own: the tracepoint costs time at each call
+/// and would stand in the CPU figures.
+fn syscalls(bench: &Bench<'_>, running: &dyn Running, row: &mut Row) -> Result<Option<f64>, LoadError> {
+    let counter = match SyscallCounter::for_thread(running.server_thread()) {
+        Ok(counter) => counter,
+        Err(error) => {
+            row.note(format!("syscalls_per_request is unknown: {}", chain(&error)));
+            return Ok(None);
+        }
+    };
+    let options = bench.options;
+    let plan = Plan {
+        warm_up: options.syscall_duration / 5,
+        amount: Amount::Duration(options.syscall_duration),
+        ..plan(bench, running)
+    };
+    let mut counted = Ok(0);
+    let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
+        Boundary::Measuring => counted = counter.reset_and_enable().map(|()| 0),
+        Boundary::Measured => {
+            if counted.is_ok() {
+                counted = counter.disable().and_then(|()| counter.read());
+            }
+        }
+    })?;
+    let answered = outcome.totals.answered;
+    match counted {
+        Ok(calls) if answered > 0 => Ok(Some(calls as f64 / answered as f64)),
+        Ok(_) => Ok(None),
+        Err(error) => {
+            row.note(format!("syscalls_per_request is unknown: reading the counter failed: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+fn plan(bench: &Bench<'_>, running: &dyn Running) -> Plan {
+    let options = bench.options;
+    Plan {
+        via: running.via(),
+        connections: options.connections,
+        depth: options.depth,
+        expect: Expect { status: None, body_bytes: Some(options.body_bytes as u64) },
+        stop: options.stop.clone(),
+        ..Plan::new(running.url())
+    }
+}
+
+fn add_errors(row: &mut Row, outcome: &Outcome) {
+    row.errors.merge(&outcome.totals.errors);
+    for sample in &outcome.totals.error_samples {
+        message(row, format!("{}: {}", sample.kind, sample.message));
+    }
+}
+
+/// Adds a message once, and not without end.
+fn message(row: &mut Row, message: String) {
+    if row.error_messages.len() < MESSAGES_MAX && !row.error_messages.contains(&message) {
+        row.error_messages.push(message);
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // Some errors repeat their cause in their own text.
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// Messages kept for one row.
+const MESSAGES_MAX: usize = 20;

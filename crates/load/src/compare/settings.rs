@@ -1,0 +1,60 @@
+//! What a comparison does: load, rounds, times.
+
+use std::time::Duration;
+
+use crate::stop::Stop;
+
+/// The options of a comparison, with defaults for a run of about two minutes with three candidates.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Connections (64).
+    pub connections: usize,
+    /// Requests in flight on each (1).
+    pub depth: usize,
+    /// The length of the body of each answer, in bytes (13: `Hello, World!`).
+    pub body_bytes: usize,
+    /// Rounds; each measures every candidate once (7: enough that the median ignores three bad ones).
+    pub rounds: usize,
+    /// The measured part of one round of one candidate (3 s).
+    pub duration: Duration,
+    /// Load before it (0.5 s).
+    pub warm_up: Duration,
+    /// The separate part in which system calls are counted, once a round (0.3 s; zero: they are not counted).
+    pub syscall_duration: Duration,
+    /// The handle that ends it early.
+    pub stop: Stop,
+}
+
+impl Options {
+    /// Options for a look at once: three rounds, about 1.2 s for each candidate in each.
+    pub fn quick() -> Self {
+        Self {
+            rounds: 3,
+            duration: Duration::from_millis(800),
+            warm_up: Duration::from_millis(200),
+            syscall_duration: Duration::from_millis(150),
+            ..Self::default()
+        }
+    }
+
+    /// About how long it takes with so many candidates.
+    pub fn time(&self, candidates: usize) -> Duration {
+        let of_one = self.warm_up + self.duration + self.syscall_duration;
+        of_one.saturating_mul(u32::try_from(candidates * self.rounds).unwrap_or(u32::MAX))
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            depth: 1,
+            body_bytes: 13,
+            rounds: 7,
+            duration: Duration::from_secs(3),
+            warm_up: Duration::from_millis(500),
+            syscall_duration: Duration::from_millis(300),
+            stop: Stop::new(),
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! One open connection: windows of requests go out, answers come in and are matched in order. The hot path.
+//!
+//! At depth 1 one request costs one read, one write, one look at the clock and one record in the histogram. The
+//! read buffer belongs to the loop's spare ones and is held only while part of an answer is in it.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
+use anywire_http::{Buffer, Method, StatusCode};
+use anywire_loops::deadline::Deadline;
+use anywire_wire::Connection;
+
+use crate::engine::tally::{Batch, Tally};
+use crate::errors::ErrorKind;
+
+/// The exchange on one open connection.
+pub(crate) struct Exchange {
+    tally: Rc<Tally>,
+    connection: Connection,
+    decoder: ResponseDecoder,
+    depth: u32,
+    /// HEAD: the decoder must be told before each answer, since its length names a body that does not come.
+    head_only: bool,
+    /// Bytes of the window that are still to be written.
+    unwritten: usize,
+    in_flight: u32,
+    batches: VecDeque<Batch>,
+    /// The buffer while part of an answer is in it.
+    partial: Option<Buffer>,
+    /// The answer being received, after its head.
+    answer: Answer,
+    /// Answers since the connection was opened.
+    answers: u64,
+    /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
+    deadline: Deadline,
+}
+
+/// What is known of an answer whose head has come.
+struct Answer {
+    status: StatusCode,
+    body_bytes: u64,
+    keep_alive: bool,
+}
+
+/// Why an exchange ended.
+pub(crate) enum Ending {
+    /// All requests of the plan were sent, and each of this connection's was answered.
+    Spent,
+    /// The peer closed, with or without saying so before; nothing was lost.
+    Closed,
+    /// Something failed; it has been counted.
+    Failed,
+}
+
+impl Exchange {
+    pub(crate) fn new(tally: Rc<Tally>, connection: Connection) -> Self {
+        let plan = Arc::clone(&tally.plan);
+        let deadline = Deadline::new();
+        deadline.set(plan.timeout);
+        let mut decoder = ResponseDecoder::new(plan.limits.head);
+        let head_only = plan.method == Method::HEAD;
+        if head_only {
+            decoder.request_method(&Method::HEAD);
+        }
+        Self {
+            tally,
+            connection,
+            decoder,
+            depth: plan.depth as u32,
+            head_only,
+            unwritten: 0,
+            in_flight: 0,
+            batches: VecDeque::new(),
+            partial: None,
+            answer: Answer::NONE,
+            answers: 0,
+            deadline,
+        }
+    }
+
+    /// Answers since the connection was opened.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// Drives the connection until nothing moves.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        if self.in_flight == 0 {
+            self.refill(Instant::now());
+        }
+        let mut reads = 0;
+        loop {
+            if self.unwritten > 0
+                && let Poll::Ready(Err(error)) = self.poll_write(context)
+            {
+                return Poll::Ready(
+                    self.fail(ErrorKind::Write, &format!("sending a request failed: {error}")),
+                );
+            }
+            if self.in_flight == 0 && self.tally.is_spent() {
+                return Poll::Ready(Ending::Spent);
+            }
+            match self.poll_read(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(ending)) => return Poll::Ready(ending),
+                Poll::Pending => break,
+            }
+            reads += 1;
+            if reads == self.tally.plan.limits.reads_in_a_row {
+                context.waker().wake_by_ref();
+                break;
+            }
+        }
+        self.poll_timeout(context)
+    }
+
+    /// One read, and all that is in it: answers are counted, and new requests take their places.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ending>> {
+        let mut buffer = self.partial.take().unwrap_or_default();
+        let read = match self.connection.poll_read(context, buffer.spare()) {
+            Poll::Ready(read) => read,
+            Poll::Pending => {
+                if !buffer.is_empty() {
+                    self.partial = Some(buffer);
+                }
+                return Poll::Pending;
+            }
+        };
+        match read {
+            Ok(0) => Poll::Ready(Err(self.end_of_stream())),
+            Ok(count) => {
+                buffer.filled(count);
+                let now = Instant::now();
+                let taken = self.take(&mut buffer, count, now);
+                if !buffer.is_empty() {
+                    self.partial = Some(buffer);
+                }
+                taken?;
+                self.refill(now);
+                Poll::Ready(Ok(()))
+            }
+            Err(error) => {
+                Poll::Ready(Err(self.fail(ErrorKind::Read, &format!("receiving an answer failed: {error}"))))
+            }
+        }
+    }
+
+    /// Takes all answers that are whole out of the buffer.
+    fn take(&mut self, buffer: &mut Buffer, count: usize, now: Instant) -> Result<(), Ending> {
+        self.tally.counts().bytes_in += count as u64;
+        loop {
+            match self.decoder.decode(buffer) {
+                Ok(None) => return Ok(()),
+                Ok(Some(ResponseEvent::Head(head))) => {
+                    if self.in_flight == 0 {
+                        return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
+                    }
+                    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
+                        let message = "the peer switched to another protocol (101), which was not asked for";
+                        return Err(self.fail(ErrorKind::Parse, message));
+                    }
+                    let keep_alive = head.keep_alive();
+                    self.answer = Answer { status: head.status(), body_bytes: 0, keep_alive };
+                    if head.framing() == Framing::None {
+                        self.answered(now)?;
+                    }
+                }
+                Ok(Some(ResponseEvent::Data(data))) => self.answer.body_bytes += data.len() as u64,
+                Ok(Some(ResponseEvent::End)) => self.answered(now)?,
+                Ok(Some(ResponseEvent::Informational(_) | ResponseEvent::Trailers(_))) => {}
+                Err(error) => {
+                    return Err(self.fail(ErrorKind::Parse, &format!("reading an answer failed: {error}")));
+                }
+            }
+        }
+    }
+
+    /// A whole answer has come: it belongs to the oldest request.
+    #[inline]
+    fn answered(&mut self, now: Instant) -> Result<(), Ending> {
+        let Some(batch) = self.batches.front_mut() else {
+            return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
+        };
+        let (sent_at, measured) = (batch.sent_at, batch.measured);
+        batch.requests -= 1;
+        if batch.requests == 0 {
+            self.batches.pop_front();
+        }
+        self.in_flight -= 1;
+        self.answers += 1;
+        if self.head_only {
+            self.decoder.request_method(&Method::HEAD);
+        }
+        let Answer { status, body_bytes, keep_alive } = std::mem::replace(&mut self.answer, Answer::NONE);
+        if measured {
+            let mut counts = self.tally.counts();
+            counts.answered += 1;
+            counts.body_bytes_in += body_bytes;
+            // A status has three digits, and the decoder has seen to it: the slot is there.
+            if let Some(count) = counts.statuses.get_mut(usize::from(status.as_u16())) {
+                *count += 1;
+            }
+            drop(counts);
+            self.tally.latency().record(now.saturating_duration_since(sent_at));
+            self.check(status, body_bytes);
+        } else {
+            self.tally.counts().answered_in_warm_up += 1;
+        }
+        if keep_alive {
+            return Ok(());
+        }
+        // The peer said that this was its last answer (RFC 9112 section 9.6): what was sent after it is lost, but that
+        // is the pipelining's doing and no fault.
+        self.lose();
+        Err(Ending::Closed)
+    }
+
+    fn check(&self, status: StatusCode, body_bytes: u64) {
+        let expect = &self.tally.plan.expect;
+        let good = match expect.status {
+            None => status.as_u16() < 400,
+            Some(expected) => status == expected,
+        };
+        if !good {
+            self.tally.error(ErrorKind::Status, || format!("an answer had the status {status}"));
+        } else if let Some(expected) = expect.body_bytes
+            && body_bytes != expected
+        {
+            self.tally.error(ErrorKind::Check, || {
+                format!("an answer's body had {body_bytes} bytes, the plan expects {expected}")
+            });
+        }
+    }
+
+    /// As many new requests as there are free places, to leave in one write.
+    #[inline]
+    fn refill(&mut self, now: Instant) {
+        let wanted = self.depth - self.in_flight;
+        if wanted == 0 {
+            return;
+        }
+        let drawn = self.tally.draw(wanted);
+        if drawn == 0 {
+            return;
+        }
+        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
+        self.in_flight += drawn;
+        self.unwritten += drawn as usize * self.tally.prepared.request_bytes;
+    }
+
+    /// Writes what is unwritten, as far as the wire takes it.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        let prepared = &self.tally.prepared;
+        while self.unwritten > 0 {
+            // All requests are the same bytes, so the rest of a half-written one is found from what is unwritten.
+            let begun =
+                (prepared.request_bytes - self.unwritten % prepared.request_bytes) % prepared.request_bytes;
+            let end = (begun + self.unwritten).min(prepared.window.len());
+            let written = ready!(self.connection.poll_write(context, &prepared.window[begun..end]))?;
+            if written == 0 {
+                return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
+            }
+            self.unwritten -= written;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the oldest request has waited too long.
+    fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        while self.deadline.poll_expired(context).is_ready() {
+            let timeout = self.tally.plan.timeout;
+            let Some(oldest) = self.batches.front() else {
+                self.deadline.set(timeout);
+                continue;
+            };
+            let age = oldest.sent_at.elapsed();
+            if age < timeout {
+                self.deadline.set(timeout - age);
+                continue;
+            }
+            return Poll::Ready(self.time_out(timeout));
+        }
+        Poll::Pending
+    }
+
+    #[cold]
+    fn time_out(&mut self, timeout: Duration) -> Ending {
+        while let Some(batch) = self.batches.front()
+            && batch.sent_at.elapsed() >= timeout
+        {
+            if batch.measured {
+                let requests = u64::from(batch.requests);
+                self.tally.latency().record_many(batch.sent_at.elapsed(), requests);
+                self.tally.counts().timed_out += requests;
+                for _ in 0..requests {
+                    self.tally.error(ErrorKind::Timeout, || {
+                        format!("no answer came within {} ms", timeout.as_millis())
+                    });
+                }
+            }
+            self.batches.pop_front();
+        }
+        self.lose();
+        self.connection.abort();
+        Ending::Failed
+    }
+
+    /// The peer will send nothing more.
+    #[cold]
+    fn end_of_stream(&mut self) -> Ending {
+        match self.decoder.finish() {
+            Ok(Some(_)) => match self.answered(Instant::now()) {
+                // A body that lasts until the close ends the connection with its answer.
+                Ok(()) | Err(Ending::Closed) => {
+                    self.lose();
+                    Ending::Closed
+                }
+                Err(ending) => ending,
+            },
+            Ok(None) if self.in_flight == 0 => Ending::Closed,
+            Ok(None) => {
+                let message = format!("the peer closed with {} requests unanswered", self.in_flight);
+                self.fail(ErrorKind::Close, &message)
+            }
+            Err(error) => self.fail(ErrorKind::Read, &format!("the peer closed inside an answer: {error}")),
+        }
+    }
+
+    /// Ends the exchange with an error.
+    #[cold]
+    fn fail(&mut self, kind: ErrorKind, message: &str) -> Ending {
+        self.tally.error(kind, || message.to_owned());
+        self.lose();
+        Ending::Failed
+    }
+
+    /// Counts what is in flight as lost with the connection.
+    #[cold]
+    fn lose(&mut self) {
+        let lost = self.batches.drain(..).filter(|batch| batch.measured);
+        let requests: u64 = lost.map(|batch| u64::from(batch.requests)).sum();
+        self.tally.counts().unanswered_at_close += requests;
+        self.in_flight = 0;
+        self.unwritten = 0;
+    }
+}
+
+impl Drop for Exchange {
+    /// The run has ended: what is in flight is no error, but it is said how long the oldest has waited.
+    fn drop(&mut self) {
+        let mut counts = self.tally.counts();
+        for batch in self.batches.iter().filter(|batch| batch.measured) {
+            counts.unanswered_at_end += u64::from(batch.requests);
+            counts.oldest_unanswered = counts.oldest_unanswered.max(Some(batch.sent_at.elapsed()));
+        }
+        drop(counts);
+        self.tally.open.set(self.tally.open.get() - 1);
+    }
+}
+
+impl Answer {
+    const NONE: Self = Self { status: StatusCode::OK, body_bytes: 0, keep_alive: true };
+}

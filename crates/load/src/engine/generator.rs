@@ -1,0 +1,156 @@
+//! One loop's part of a run: it starts its connections, follows the phases, and hands back what was counted.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anywire_sys::cpu::{self, CpuTime};
+use anywire_wire::{DialOptions, Dialer};
+use tokio::sync::{mpsc, watch};
+
+use crate::engine::tally::{Counts, Live, Tally};
+use crate::engine::worker;
+use crate::histogram::Latency;
+use crate::plan::{Plan, Prepared};
+
+/// The phases of a run, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Connections are opened, nothing is sent.
+    Connecting,
+    /// Load that is in no figure.
+    WarmUp,
+    /// Load that is measured.
+    Measuring,
+    /// Connections are dropped.
+    Ended,
+}
+
+/// What a loop says to the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Each of its connections is open, or failed once.
+    Settled,
+    /// None of its connections has anything left to do.
+    Idle,
+}
+
+/// What a loop needs to know.
+pub(crate) struct Share {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) connections: usize,
+    pub(crate) requests: u64,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) news: mpsc::UnboundedSender<News>,
+    pub(crate) live: Arc<Live>,
+}
+
+/// What a loop counted.
+pub(crate) struct Yield {
+    pub(crate) counts: Counts,
+    pub(crate) latency: Latency,
+    /// The measured part here; zero if the run ended before it.
+    pub(crate) measured: Duration,
+    /// CPU time of the loop's thread in it.
+    pub(crate) cpu: Option<CpuTime>,
+    pub(crate) open_at_start: u64,
+    pub(crate) open_at_end: u64,
+}
+
+/// Runs this loop's part; called on the loop.
+pub(crate) async fn generate(mut share: Share) -> Yield {
+    let tally = Rc::new(Tally::new(share.plan, share.prepared, share.connections, share.requests));
+    let dialer = Rc::new(Dialer::new(DialOptions::default()));
+    let workers: Vec<_> = (0..share.connections)
+        .map(|_| anywire_loops::spawn(worker::work(Rc::clone(&tally), Rc::clone(&dialer))))
+        .collect();
+    let stage = Stage::new(Rc::clone(&tally), share.live, share.news);
+
+    stage.until(&mut share.phase, Phase::WarmUp).await;
+    tally.started.set(true);
+    // Zero connections per loop happen with fewer connections than loops; the notification is then for nobody.
+    if *share.phase.borrow() == Phase::WarmUp {
+        tally.go.notify_waiters();
+        stage.until(&mut share.phase, Phase::Measuring).await;
+    }
+
+    let open_at_start = tally.open.get();
+    let cpu_before = cpu::current_thread_cpu();
+    let begun = Instant::now();
+    let mut measured = Duration::ZERO;
+    if *share.phase.borrow() == Phase::Measuring {
+        tally.measure();
+        tally.go.notify_waiters();
+        stage.until(&mut share.phase, Phase::Ended).await;
+        measured = begun.elapsed();
+    }
+    let cpu = match (cpu::current_thread_cpu(), cpu_before) {
+        (Ok(after), Ok(before)) => Some(after - before),
+        _ => None,
+    };
+    let open_at_end = tally.open.get();
+
+    for worker in &workers {
+        worker.abort();
+    }
+    for worker in workers {
+        // Each ends as aborted, or as panicked, which the loop has logged; either way it has dropped its connection.
+        let _ = worker.await;
+    }
+    let latency = tally.latency().clone();
+    let counts = tally.counts().clone();
+    Yield { counts, latency, measured, cpu, open_at_start, open_at_end }
+}
+
+/// The part that waits: it follows the run's phases, and tells what happens here.
+struct Stage {
+    tally: Rc<Tally>,
+    live: Arc<Live>,
+    news: mpsc::UnboundedSender<News>,
+    settled_said: Cell<bool>,
+    idle_said: Cell<bool>,
+}
+
+impl Stage {
+    fn new(tally: Rc<Tally>, live: Arc<Live>, news: mpsc::UnboundedSender<News>) -> Self {
+        Self { tally, live, news, settled_said: Cell::new(false), idle_said: Cell::new(false) }
+    }
+
+    /// Waits until the run is in `phase` or past it; the run's own end counts as [`Phase::Ended`].
+    async fn until(&self, phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+        let mut reached = pin!(async move {
+            // An error means that the run was dropped: nobody waits for this loop any more.
+            let _ = phase.wait_for(|now| *now >= wanted).await;
+        });
+        loop {
+            if self.tally.unsettled.get() == 0 && !self.settled_said.replace(true) {
+                let _ = self.news.send(News::Settled);
+            }
+            if self.tally.working.get() == 0 && !self.idle_said.replace(true) {
+                let _ = self.news.send(News::Idle);
+            }
+            self.tally.publish(&self.live);
+            if self.first(reached.as_mut()).await {
+                self.tally.publish(&self.live);
+                return;
+            }
+        }
+    }
+
+    /// Whether the phase came; else something changed, or it is time to publish the counts.
+    async fn first(&self, reached: impl Future<Output = ()>) -> bool {
+        tokio::select! {
+            biased;
+            () = reached => true,
+            () = self.tally.changed.notified() => false,
+            () = tokio::time::sleep(PUBLISH_EVERY) => false,
+        }
+    }
+}
+
+/// Often enough for a progress line, and nothing beside the load.
+const PUBLISH_EVERY: Duration = Duration::from_millis(100);

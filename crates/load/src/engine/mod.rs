@@ -1,0 +1,16 @@
+//! The engine of the closed mode, from the outside in: `run` (the public handle and its phases), `monitor` (a look at
+//! it from outside), `generator` (one loop's part), `worker` (one connection's life), `exchange` (one open
+//! connection: the hot path), `tally` (one loop's counts).
+
+mod exchange;
+mod generator;
+mod monitor;
+mod run;
+mod tally;
+mod worker;
+
+pub use generator::Phase;
+pub(crate) use generator::Yield;
+pub use monitor::{Monitor, Progress};
+pub use run::{Boundary, Run, run, run_observed, start};
+pub(crate) use tally::Counts;

@@ -1,0 +1,332 @@
+//! The run as its caller holds it, and the controller that leads all loops through the phases together.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use anywire_loops::{Loops, Task};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::engine::generator::{self, News, Phase, Share, Yield};
+use crate::engine::monitor::Monitor;
+use crate::engine::tally::Live;
+use crate::errors::LoadError;
+use crate::outcome::Outcome;
+use crate::plan::{Amount, Plan, Prepared};
+use crate::summing;
+
+/// Runs a plan on these loops and waits for its outcome.
+///
+/// Blocks the thread; on an event loop, use [`start`] and await [`Run::outcome`].
+///
+/// ```no_run
+/// use anywire_load::{Plan, run};
+/// use anywire_loops::Loops;
+///
+/// let loops = Loops::start(2)?;
+/// let outcome = run(&loops, Plan::new("http://127.0.0.1:8080/"))?;
+/// println!("{outcome}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The plan is wrong, the loops ended, or this thread is an event loop. What goes wrong with the peer is no error here:
+/// it is counted in the outcome.
+pub fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
+    start(loops, plan)?.wait()
+}
+
+/// Like [`run`], and calls `observe` on this thread right before the measured part begins and right after it has ended.
+///
+/// The run waits for it: load goes on before the first call, and has stopped before the second, so that counters read
+/// in it belong to the measured part.
+///
+/// # Errors
+///
+/// Those of [`run`].
+pub fn run_observed(
+    loops: &Loops,
+    plan: Plan,
+    mut observe: impl FnMut(Boundary),
+) -> Result<Outcome, LoadError> {
+    refuse_on_loop()?;
+    let (sender, mut boundaries) = mpsc::unbounded_channel();
+    let run = begin(loops, plan, Some(sender))?;
+    while let Some((boundary, seen)) = block_on(boundaries.recv()) {
+        observe(boundary);
+        // Nobody waits for the answer if the run was lost meanwhile; the outcome says so.
+        let _ = seen.send(());
+    }
+    run.wait()
+}
+
+/// Starts a plan on these loops; the run goes on by itself.
+///
+/// # Errors
+///
+/// The plan is wrong (see [`LoadError`]); nothing was sent then.
+pub fn start(loops: &Loops, plan: Plan) -> Result<Run, LoadError> {
+    begin(loops, plan, None)
+}
+
+fn begin(loops: &Loops, plan: Plan, boundaries: Option<Observer>) -> Result<Run, LoadError> {
+    let prepared = plan.prepare()?;
+    let (phase, phases) = watch::channel(Phase::Connecting);
+    let live: Vec<Arc<Live>> = loops.iter().map(|_| Arc::default()).collect();
+    let monitor = Monitor::new(live.clone(), phases);
+    let controller = Controller {
+        loops: loops.clone(),
+        plan: Arc::new(plan),
+        prepared: Arc::new(prepared),
+        phase,
+        boundaries,
+        live,
+    };
+    let task = loops.get(0).spawn(move || controller.lead());
+    Ok(Run { lead: Lead(task), monitor })
+}
+
+/// Where the controller says that it stands at a boundary, and how it is told to go on.
+type Observer = mpsc::UnboundedSender<(Boundary, oneshot::Sender<()>)>;
+
+/// A run under way. Dropping it ends the run without an outcome.
+#[derive(Debug)]
+pub struct Run {
+    lead: Lead,
+    monitor: Monitor,
+}
+
+impl Run {
+    /// Where the run is; for a progress line, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// The outcome, when the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// A loop ended while the run was on it.
+    pub async fn outcome(self) -> Result<Outcome, LoadError> {
+        self.lead.await
+    }
+
+    /// Like [`Run::outcome`], for a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Run::outcome`]; this thread is an event loop.
+    pub fn wait(self) -> Result<Outcome, LoadError> {
+        refuse_on_loop()?;
+        block_on(self.outcome())
+    }
+}
+
+/// The controller's task, which ends with its handle: nobody is left to take the outcome.
+#[derive(Debug)]
+struct Lead(Task<Result<Outcome, LoadError>>);
+
+impl Future for Lead {
+    type Output = Result<Outcome, LoadError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = ready!(Pin::new(&mut self.0).poll(context));
+        Poll::Ready(ended.unwrap_or_else(|source| Err(LoadError::LoopLost { source })))
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// An edge of the measured part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    /// The measured part begins when the observer returns.
+    Measuring,
+    /// The measured part has ended, and the load with it.
+    Measured,
+}
+
+/// Leads the loops through the phases; lives on the first of them.
+struct Controller {
+    loops: Loops,
+    plan: Arc<Plan>,
+    prepared: Arc<Prepared>,
+    phase: watch::Sender<Phase>,
+    boundaries: Option<Observer>,
+    live: Vec<Arc<Live>>,
+}
+
+impl Controller {
+    async fn lead(self) -> Result<Outcome, LoadError> {
+        let (news_sender, news) = mpsc::unbounded_channel();
+        let tasks = self.spawn_generators(&news_sender);
+        drop(news_sender);
+        let mut loops = LoopNews { news, settled: 0, idle: 0, count: tasks.len() };
+
+        let mut going = self.unless_ended(None, &mut loops, LoopNews::all_settled).await;
+        if going && !self.plan.warm_up.is_zero() {
+            self.phase.send_replace(Phase::WarmUp);
+            going = self.unless_ended(Some(self.plan.warm_up), &mut loops, LoopNews::all_idle).await;
+        }
+        if going {
+            self.cross(Boundary::Measuring).await;
+            self.phase.send_replace(Phase::Measuring);
+            let time = match self.plan.amount {
+                Amount::Duration(time) => Some(time),
+                Amount::Requests(_) => None,
+            };
+            self.unless_ended(time, &mut loops, LoopNews::all_idle).await;
+        }
+        let interrupted = self.plan.stop.is_stopped();
+        self.phase.send_replace(Phase::Ended);
+
+        let mut yields: Vec<Yield> = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            yields.push(task.await.map_err(|source| LoadError::LoopLost { source })?);
+        }
+        self.cross(Boundary::Measured).await;
+        Ok(summing::outcome(&self.loops, &self.plan, &self.prepared, &yields, interrupted))
+    }
+
+    /// Starts each loop's part with its share of the connections and requests.
+    fn spawn_generators(&self, news: &mpsc::UnboundedSender<News>) -> Vec<Task<Yield>> {
+        let count = self.loops.len();
+        let requests = match self.plan.amount {
+            Amount::Requests(requests) => requests,
+            Amount::Duration(_) => 0,
+        };
+        // Connections that have work: the requests are divided by connections, not by loops, some of which may have none.
+        let connections = self.plan.connections;
+        let mut connections_before = 0;
+        let mut tasks = Vec::with_capacity(count);
+        for (index, one) in self.loops.iter().enumerate() {
+            let own = connections / count + usize::from(index < connections % count);
+            let share = |up_to: usize| portion(requests, up_to, connections);
+            let share = Share {
+                plan: Arc::clone(&self.plan),
+                prepared: Arc::clone(&self.prepared),
+                connections: own,
+                requests: share(connections_before + own) - share(connections_before),
+                phase: self.phase.subscribe(),
+                news: news.clone(),
+                live: Arc::clone(&self.live[index]),
+            };
+            connections_before += own;
+            tasks.push(one.spawn(move || generator::generate(share)));
+        }
+        tasks
+    }
+
+    /// Waits for `time` (without: for ever) or until the loops have news that satisfies `done`. False if the run has
+    /// to end now: it was stopped, or nothing is left that could go on.
+    async fn unless_ended(
+        &self,
+        time: Option<Duration>,
+        loops: &mut LoopNews,
+        done: fn(&LoopNews) -> bool,
+    ) -> bool {
+        let time = time.map_or(FOREVER, |time| time);
+        tokio::select! {
+            biased;
+            () = self.plan.stop.stopped() => false,
+            () = loops.until(done) => !loops.all_idle(),
+            () = tokio::time::sleep(time) => true,
+        }
+    }
+
+    /// Tells the observer, if there is one, and waits until it has looked.
+    async fn cross(&self, boundary: Boundary) {
+        let Some(observer) = &self.boundaries else { return };
+        let (seen, sight) = oneshot::channel();
+        if observer.send((boundary, seen)).is_ok() {
+            // An error means that there is no observer any more.
+            let _ = sight.await;
+        }
+    }
+}
+
+/// What the loops have said so far.
+struct LoopNews {
+    news: mpsc::UnboundedReceiver<News>,
+    settled: usize,
+    idle: usize,
+    count: usize,
+}
+
+impl LoopNews {
+    async fn until(&mut self, done: fn(&Self) -> bool) {
+        while !done(self) {
+            match self.news.recv().await {
+                Some(News::Settled) => self.settled += 1,
+                Some(News::Idle) => self.idle += 1,
+                // All loops have ended without saying so: they were shut down.
+                None => self.idle = self.count,
+            }
+        }
+    }
+
+    fn all_settled(&self) -> bool {
+        self.settled == self.count || self.all_idle()
+    }
+
+    fn all_idle(&self) -> bool {
+        self.idle == self.count
+    }
+}
+
+/// `whole * part / parts` without overflow.
+fn portion(whole: u64, part: usize, parts: usize) -> u64 {
+    let exact = u128::from(whole) * part as u128 / parts as u128;
+    u64::try_from(exact).expect("a portion is at most the whole")
+}
+
+fn refuse_on_loop() -> Result<(), LoadError> {
+    if anywire_loops::current().is_some() { Err(LoadError::OnLoop) } else { Ok(()) }
+}
+
+/// Polls a future on this thread, which sleeps in between; no runtime is needed, since all work is on the loops.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A run that is ended by its requests has no time of its own; tokio's timer takes at most about two years.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_add_up_to_the_whole() {
+        for whole in [0, 1, 7, 1000, u64::MAX] {
+            let parts = 7;
+            let sum: u128 = (0..parts)
+                .map(|part| u128::from(portion(whole, part + 1, parts) - portion(whole, part, parts)))
+                .sum();
+            assert_eq!(sum, u128::from(whole));
+        }
+    }
+}

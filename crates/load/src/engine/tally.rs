@@ -1,0 +1,170 @@
+//! What the connections of one loop count together. Only that loop writes, so that a count is a load and a store.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
+use crate::histogram::Latency;
+use crate::plan::{Amount, Plan, Prepared};
+
+/// The shared state of one loop's connections.
+pub(crate) struct Tally {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) prepared: Arc<Prepared>,
+    /// Connections dialling now, bounded by `Limits::dials_at_once`.
+    pub(crate) dials: Semaphore,
+    /// Said when a worker's first attempt has its result, and when a worker ends.
+    pub(crate) changed: Notify,
+    /// Said when load may begin.
+    pub(crate) go: Notify,
+    pub(crate) started: Cell<bool>,
+    /// Workers whose first attempt has no result yet.
+    pub(crate) unsettled: Cell<usize>,
+    /// Workers that have not ended.
+    pub(crate) working: Cell<usize>,
+    /// Connections open now.
+    pub(crate) open: Cell<u64>,
+    measuring: Cell<bool>,
+    /// Requests of the measured part that may still be sent.
+    budget: Cell<u64>,
+    counts: RefCell<Counts>,
+    latency: RefCell<Latency>,
+}
+
+/// The counts of one loop; all but the first four are of the measured part.
+#[derive(Default, Clone)]
+pub(crate) struct Counts {
+    pub(crate) answered_in_warm_up: u64,
+    pub(crate) opened: u64,
+    pub(crate) lost: u64,
+    pub(crate) given_up: u64,
+    pub(crate) sent: u64,
+    pub(crate) answered: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) unanswered_at_close: u64,
+    pub(crate) unanswered_at_end: u64,
+    pub(crate) oldest_unanswered: Option<Duration>,
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) body_bytes_in: u64,
+    pub(crate) errors: ErrorCounts,
+    pub(crate) samples: Vec<ErrorSample>,
+    /// Index: the status.
+    pub(crate) statuses: Vec<u64>,
+}
+
+impl Tally {
+    pub(crate) fn new(plan: Arc<Plan>, prepared: Arc<Prepared>, workers: usize, requests: u64) -> Self {
+        let budget = match plan.amount {
+            Amount::Duration(_) => u64::MAX,
+            Amount::Requests(_) => requests,
+        };
+        let dials = Semaphore::new(plan.limits.dials_at_once.clamp(1, Semaphore::MAX_PERMITS));
+        let counts = Counts { statuses: vec![0; STATUSES], ..Counts::default() };
+        Self {
+            plan,
+            prepared,
+            dials,
+            changed: Notify::new(),
+            go: Notify::new(),
+            started: Cell::new(false),
+            unsettled: Cell::new(workers),
+            working: Cell::new(workers),
+            open: Cell::new(0),
+            measuring: Cell::new(false),
+            budget: Cell::new(budget),
+            counts: RefCell::new(counts),
+            latency: RefCell::new(Latency::new()),
+        }
+    }
+
+    /// From now on what is sent belongs to the measured part.
+    pub(crate) fn measure(&self) {
+        self.measuring.set(true);
+        let mut counts = self.counts.borrow_mut();
+        counts.bytes_in = 0;
+        counts.body_bytes_in = 0;
+        // Failures to connect stay: nothing else would show why a connection is missing.
+        counts.errors = ErrorCounts { connect: counts.errors.connect, ..ErrorCounts::default() };
+        counts.samples.retain(|sample| sample.kind == ErrorKind::Connect);
+    }
+
+    /// Whether requests that leave now belong to the measured part.
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.measuring.get()
+    }
+
+    /// How many of `wanted` requests may be sent; in the measured part they are counted as sent.
+    #[inline]
+    pub(crate) fn draw(&self, wanted: u32) -> u32 {
+        if !self.measuring.get() {
+            return wanted;
+        }
+        let left = self.budget.get();
+        let drawn = left.min(u64::from(wanted));
+        if left != u64::MAX {
+            self.budget.set(left - drawn);
+        }
+        let mut counts = self.counts.borrow_mut();
+        counts.sent += drawn;
+        counts.bytes_out += drawn * self.prepared.request_bytes as u64;
+        drawn as u32
+    }
+
+    /// Whether all requests of the measured part were sent.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.measuring.get() && self.budget.get() == 0
+    }
+
+    pub(crate) fn counts(&self) -> std::cell::RefMut<'_, Counts> {
+        self.counts.borrow_mut()
+    }
+
+    pub(crate) fn latency(&self) -> std::cell::RefMut<'_, Latency> {
+        self.latency.borrow_mut()
+    }
+
+    /// Counts an error, and keeps the words of the first of its kind.
+    #[cold]
+    pub(crate) fn error(&self, kind: ErrorKind, message: impl FnOnce() -> String) {
+        let mut counts = self.counts.borrow_mut();
+        counts.errors.count(kind);
+        if counts.samples.iter().all(|sample| sample.kind != kind) {
+            counts.samples.push(ErrorSample { kind, message: message() });
+        }
+    }
+
+    /// Writes the counts where another thread reads them.
+    pub(crate) fn publish(&self, live: &Live) {
+        let counts = self.counts.borrow();
+        live.answered.store(counts.answered, Ordering::Relaxed);
+        live.answered_in_warm_up.store(counts.answered_in_warm_up, Ordering::Relaxed);
+        live.errors.store(counts.errors.total(), Ordering::Relaxed);
+        live.open.store(self.open.get(), Ordering::Relaxed);
+    }
+}
+
+/// The counts of one loop as another thread sees them, a moment old.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) answered: AtomicU64,
+    pub(crate) answered_in_warm_up: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) open: AtomicU64,
+}
+
+/// Requests that left together; most often one entry is a whole window.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batch {
+    pub(crate) sent_at: Instant,
+    pub(crate) requests: u32,
+    /// Whether they belong to the measured part: an answer is counted where its request was.
+    pub(crate) measured: bool,
+}
+
+/// Statuses have three digits (RFC 9112 section 4).
+const STATUSES: usize = 1000;

@@ -1,0 +1,105 @@
+//! The life of one connection: dial, wait for the start, exchange, and dial again while that makes sense.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+
+use anywire_wire::{DialError, Dialer};
+
+use crate::engine::exchange::{Ending, Exchange};
+use crate::engine::tally::Tally;
+use crate::errors::{ErrorKind, dial_message};
+
+/// Runs one connection of the plan until the requests are spent or the connection is given up; the end of the run
+/// drops it.
+pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
+    let mut settling = Settling { tally: Rc::clone(&tally), settled: false };
+    let limits = &tally.plan.limits;
+    let mut failures = 0;
+    let mut opened_before = false;
+    loop {
+        match dial(&tally, &dialer).await {
+            Ok(mut exchange) => {
+                settling.settle();
+                wait_for_start(&tally).await;
+                let ending = poll_fn(|context| exchange.poll(context)).await;
+                let answers = exchange.answers();
+                drop(exchange);
+                if matches!(ending, Ending::Spent) {
+                    return;
+                }
+                tally.counts().lost += 1;
+                opened_before = true;
+                if answers > 0 {
+                    failures = 0;
+                }
+                // A peer that answered and then closed is dialled again at once: that is its way, not a failure.
+                if matches!(ending, Ending::Closed) && answers > 0 {
+                    if tally.is_spent() {
+                        return;
+                    }
+                    continue;
+                }
+            }
+            Err(error) => {
+                let message = || dial_message(&tally.prepared.address, &error);
+                tally.error(ErrorKind::Connect, message);
+            }
+        }
+        settling.settle();
+        if tally.is_spent() {
+            return;
+        }
+        failures += 1;
+        if failures >= limits.failures_in_a_row {
+            let mut counts = tally.counts();
+            counts.given_up += 1;
+            drop(counts);
+            let after = if opened_before { "after it had been open" } else { "without ever being open" };
+            tracing::debug!(address = %tally.prepared.address, failures, "connection given up {after}");
+            return;
+        }
+        let doubled = limits.backoff.saturating_mul(1 << (failures - 1).min(20));
+        tokio::time::sleep(doubled.min(limits.backoff_max)).await;
+    }
+}
+
+async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Exchange, DialError> {
+    // The semaphore is never closed; without a permit the dial goes ahead, which is the lesser harm.
+    let _permit = tally.dials.acquire().await;
+    let connection = dialer.dial(&tally.prepared.address).await?;
+    tally.counts().opened += 1;
+    tally.open.set(tally.open.get() + 1);
+    Ok(Exchange::new(Rc::clone(tally), connection))
+}
+
+async fn wait_for_start(tally: &Tally) {
+    let go = tally.go.notified();
+    if !tally.started.get() {
+        go.await;
+    }
+}
+
+/// Says that the first attempt has its result, at the latest when the worker ends, even by a panic: the run waits for
+/// it.
+struct Settling {
+    tally: Rc<Tally>,
+    settled: bool,
+}
+
+impl Settling {
+    fn settle(&mut self) {
+        if !self.settled {
+            self.settled = true;
+            self.tally.unsettled.set(self.tally.unsettled.get() - 1);
+            self.tally.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.settle();
+        self.tally.working.set(self.tally.working.get() - 1);
+        self.tally.changed.notify_one();
+    }
+}

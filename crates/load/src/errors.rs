@@ -1,0 +1,260 @@
+//! Errors of a load run: why it could not start, and the kinds of failures that are counted while it runs.
+
+use std::fmt;
+
+use anywire_http::h1::encode::EncodeError;
+use anywire_loops::TaskError;
+use anywire_wire::{Address, AddressError};
+use serde::{Deserialize, Serialize};
+
+/// Why a run could not start, or gave no result.
+///
+/// What goes wrong between the generator and its peer is not in here: it is counted by kind in
+/// [`Totals::errors`](crate::Totals), and the run goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The URL has no meaning (the caller's fault).
+    #[error("reading the URL {url:?} failed: {reason}; write it as http://HOST[:PORT]/PATH")]
+    Url {
+        /// The text that was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The URL asks for a scheme that no wire here carries (the caller's fault).
+    #[error("loading {url:?} is not possible: the scheme {scheme:?} is not spoken here; use http://")]
+    Scheme {
+        /// The text that was given.
+        url: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// The URL's host and port make no address (the caller's fault).
+    #[error("the URL {url:?} names no address that can be dialled")]
+    Address {
+        /// The text that was given.
+        url: String,
+        /// What is wrong with the address.
+        #[source]
+        source: AddressError,
+    },
+    /// The plan asks for more than [`Limits`](crate::Limits) allows, or for nothing (the caller's fault).
+    #[error("the plan asks for {asked} {what}, allowed is {least} to {most}; change the plan or its limits")]
+    Limit {
+        /// What was asked for, in words.
+        what: &'static str,
+        /// How much of it.
+        asked: u64,
+        /// The least that makes sense.
+        least: u64,
+        /// The most that is allowed.
+        most: u64,
+    },
+    /// The plan's host or target cannot be sent in a request (the caller's fault).
+    #[error("the plan's request cannot be written")]
+    Request {
+        /// What is wrong with it.
+        #[source]
+        source: EncodeError,
+    },
+    /// The method makes something else than requests and answers of the connection (the caller's fault).
+    #[error(
+        "loading with the method {method} is not possible: its answer ends HTTP on the connection; use GET"
+    )]
+    Method {
+        /// The method.
+        method: String,
+    },
+    /// A loop ended while the run was on it (the caller shut the loops down, or a task panicked).
+    #[error("the run was lost with its loop ({source}); keep the loops until the run has its outcome")]
+    LoopLost {
+        /// What became of the task.
+        #[source]
+        source: TaskError,
+    },
+    /// A blocking call was made on an event loop (the caller's fault): it would wait for itself.
+    #[error("waiting for a load run on an event loop would block it for ever; await `Run::outcome` instead")]
+    OnLoop,
+}
+
+/// What went wrong with an exchange, by where it went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ErrorKind {
+    /// No connection: refused, unreachable, no such name or file, not in time.
+    Connect,
+    /// The connection stood, the TLS handshake failed.
+    Tls,
+    /// Sending a request failed.
+    Write,
+    /// Receiving failed, or ended inside an answer.
+    Read,
+    /// What came is no HTTP answer, or one that nobody asked for.
+    Parse,
+    /// No answer within the plan's timeout; its age stands in the histogram, so that the tail shows it.
+    Timeout,
+    /// An answer with a status that the plan does not expect (400 and above, unless it names one).
+    Status,
+    /// An answer whose body is not as long as the plan expects.
+    Check,
+    /// The peer closed between two answers while requests were unanswered.
+    Close,
+}
+
+impl ErrorKind {
+    /// All kinds, in the order in which an exchange can meet them.
+    pub const ALL: [Self; 9] = [
+        Self::Connect,
+        Self::Tls,
+        Self::Write,
+        Self::Read,
+        Self::Parse,
+        Self::Timeout,
+        Self::Status,
+        Self::Check,
+        Self::Close,
+    ];
+
+    /// The name in JSON and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Parse => "parse",
+            Self::Timeout => "timeout",
+            Self::Status => "status",
+            Self::Check => "check",
+            Self::Close => "close",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// How many errors there were of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCounts {
+    /// See [`ErrorKind::Connect`].
+    pub connect: u64,
+    /// See [`ErrorKind::Tls`].
+    pub tls: u64,
+    /// See [`ErrorKind::Write`].
+    pub write: u64,
+    /// See [`ErrorKind::Read`].
+    pub read: u64,
+    /// See [`ErrorKind::Parse`].
+    pub parse: u64,
+    /// See [`ErrorKind::Timeout`].
+    pub timeout: u64,
+    /// See [`ErrorKind::Status`].
+    pub status: u64,
+    /// See [`ErrorKind::Check`].
+    pub check: u64,
+    /// See [`ErrorKind::Close`].
+    pub close: u64,
+}
+
+impl ErrorCounts {
+    /// How many of one kind.
+    pub fn of(&self, kind: ErrorKind) -> u64 {
+        let mut copy = *self;
+        *copy.slot(kind)
+    }
+
+    /// How many of all kinds.
+    pub fn total(&self) -> u64 {
+        ErrorKind::ALL.iter().map(|&kind| self.of(kind)).sum()
+    }
+
+    /// The kinds that occurred, as `3 connect, 1 close`; `none` if there were none.
+    pub fn line(&self) -> String {
+        let kinds = ErrorKind::ALL.iter().filter(|&&kind| self.of(kind) > 0);
+        let parts: Vec<String> = kinds.map(|&kind| format!("{} {kind}", self.of(kind))).collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    }
+
+    pub(crate) fn count(&mut self, kind: ErrorKind) {
+        *self.slot(kind) += 1;
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for kind in ErrorKind::ALL {
+            *self.slot(kind) += other.of(kind);
+        }
+    }
+
+    fn slot(&mut self, kind: ErrorKind) -> &mut u64 {
+        match kind {
+            ErrorKind::Connect => &mut self.connect,
+            ErrorKind::Tls => &mut self.tls,
+            ErrorKind::Write => &mut self.write,
+            ErrorKind::Read => &mut self.read,
+            ErrorKind::Parse => &mut self.parse,
+            ErrorKind::Timeout => &mut self.timeout,
+            ErrorKind::Status => &mut self.status,
+            ErrorKind::Check => &mut self.check,
+            ErrorKind::Close => &mut self.close,
+        }
+    }
+}
+
+/// The first error of a kind in words: counts alone do not say what to repair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorSample {
+    /// Its kind.
+    pub kind: ErrorKind,
+    /// What was tried and what was found.
+    pub message: String,
+}
+
+/// The address that a plan dials, for messages.
+pub(crate) fn dial_message(address: &Address, error: &dyn fmt::Display) -> String {
+    let text = error.to_string();
+    // Most dial errors name the address themselves; saying it twice helps nobody.
+    if text.contains(address.location()) { text } else { format!("{address}: {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_count() {
+        let mut counts = ErrorCounts::default();
+        for (times, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            for _ in 0..=times {
+                counts.count(kind);
+            }
+        }
+        for (times, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(counts.of(kind), times as u64 + 1, "{kind}");
+        }
+        assert_eq!(counts.total(), 45);
+        let mut twice = counts;
+        twice.merge(&counts);
+        assert_eq!(twice.total(), 90);
+    }
+
+    #[test]
+    fn the_line_names_only_what_occurred() {
+        let mut counts = ErrorCounts::default();
+        assert_eq!(counts.line(), "none");
+        counts.count(ErrorKind::Close);
+        counts.count(ErrorKind::Connect);
+        assert_eq!(counts.line(), "1 connect, 1 close");
+    }
+
+    #[test]
+    fn json_names_are_the_display_names() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
+        }
+    }
+}

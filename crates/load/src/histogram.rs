@@ -1,0 +1,246 @@
+//! The latency histogram: every answer is recorded, memory is fixed, and two histograms merge without loss.
+//!
+//! Three significant digits from 1 us to 60 s. Values are kept in nanoseconds, because a unit of 1 us would leave two
+//! digits at 50 us and none below it, where shared memory and in-process wires live. What took longer than 60 s is
+//! recorded as 60 s **and** counted, so that the table can say so.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+/// Latencies of one loop, or of several merged.
+///
+/// ```
+/// use std::time::Duration;
+/// use anywire_load::Latency;
+///
+/// let mut latency = Latency::new();
+/// latency.record(Duration::from_micros(250));
+/// assert_eq!(latency.count(), 1);
+/// assert!((latency.summary().unwrap().p50 - 250.0).abs() < 0.5);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latency {
+    nanoseconds: Histogram<u64>,
+    clamped: u64,
+}
+
+impl Latency {
+    /// An empty histogram; it takes its whole memory (about 220 KiB) now.
+    pub fn new() -> Self {
+        let nanoseconds = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants that the histogram accepts");
+        Self { nanoseconds, clamped: 0 }
+    }
+
+    /// Records one latency.
+    pub fn record(&mut self, latency: Duration) {
+        self.record_many(latency, 1);
+    }
+
+    /// Records the same latency `count` times: answers that came in one read to requests that left in one write.
+    pub fn record_many(&mut self, latency: Duration, count: u64) {
+        let mut nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if nanoseconds > HIGHEST_NS {
+            nanoseconds = HIGHEST_NS;
+            self.clamped += count;
+        }
+        // Never out of range: the value was clamped to the bound that the histogram was built with.
+        self.nanoseconds.saturating_record_n(nanoseconds.max(LOWEST_NS), count);
+    }
+
+    /// Adds all that another histogram holds; the sum is what one histogram would have recorded.
+    pub fn merge(&mut self, other: &Self) {
+        self.nanoseconds.add(&other.nanoseconds).expect("both histograms have the same bounds");
+        self.clamped += other.clamped;
+    }
+
+    /// How many latencies were recorded.
+    pub fn count(&self) -> u64 {
+        self.nanoseconds.len()
+    }
+
+    /// How many of them took longer than 60 s and were recorded as 60 s.
+    pub fn clamped(&self) -> u64 {
+        self.clamped
+    }
+
+    /// The latency that the share `quantile` (0 .. 1) of all stayed at or below; `None` if nothing was recorded.
+    pub fn quantile(&self, quantile: f64) -> Option<Duration> {
+        (self.count() > 0).then(|| Duration::from_nanos(self.nanoseconds.value_at_quantile(quantile)))
+    }
+
+    /// The figures for tables and JSON; `None` if nothing was recorded (unknown is never 0).
+    pub fn summary(&self) -> Option<LatencySummary> {
+        if self.count() == 0 {
+            return None;
+        }
+        let at = |quantile: f64| us(self.nanoseconds.value_at_quantile(quantile));
+        Some(LatencySummary {
+            unit: "us".to_owned(),
+            min: us(self.nanoseconds.min()),
+            mean: round(self.nanoseconds.mean() / 1000.0),
+            p50: at(0.50),
+            p75: at(0.75),
+            p90: at(0.90),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: us(self.nanoseconds.max()),
+            count: self.count(),
+            clamped: self.clamped,
+            curve: self.curve(),
+            hdr: self.encoded(),
+        })
+    }
+
+    /// Points of the percentile curve, denser towards the tail: each halving of the rest gets `TICKS_PER_HALVING`.
+    fn curve(&self) -> Vec<CurvePoint> {
+        let mut curve: Vec<CurvePoint> = Vec::new();
+        for value in self.nanoseconds.iter_quantiles(TICKS_PER_HALVING).take(CURVE_POINTS_MAX) {
+            let share = value.quantile_iterated_to();
+            curve.push(CurvePoint { share, us: us(value.value_iterated_to()) });
+        }
+        curve
+    }
+
+    /// HdrHistogram V2, deflated, in base64: what other tools read, and what later runs merge.
+    fn encoded(&self) -> Option<String> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.nanoseconds, &mut bytes).ok()?;
+        Some(BASE64.encode(bytes))
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A histogram in figures, in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// The unit of all figures but `count` and `clamped`: `us`.
+    pub unit: String,
+    /// The shortest.
+    pub min: f64,
+    /// The mean.
+    pub mean: f64,
+    /// Half of all stayed at or below this.
+    pub p50: f64,
+    /// 75 % stayed at or below this.
+    pub p75: f64,
+    /// 90 % stayed at or below this.
+    pub p90: f64,
+    /// 99 % stayed at or below this.
+    pub p99: f64,
+    /// 99.9 % stayed at or below this.
+    pub p99_9: f64,
+    /// 99.99 % stayed at or below this.
+    pub p99_99: f64,
+    /// The longest.
+    pub max: f64,
+    /// How many were recorded.
+    pub count: u64,
+    /// How many of them were longer than 60 s and stand as 60 s.
+    pub clamped: u64,
+    /// The percentile curve, at most 120 points from the shortest to the longest.
+    pub curve: Vec<CurvePoint>,
+    /// The whole histogram (nanoseconds) as HdrHistogram V2, deflated, base64; `null` if it could not be encoded.
+    pub hdr: Option<String>,
+}
+
+/// One point of a percentile curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The share of all latencies, 0 .. 1.
+    pub share: f64,
+    /// The latency that this share stayed at or below, in microseconds.
+    pub us: f64,
+}
+
+fn us(nanoseconds: u64) -> f64 {
+    round(nanoseconds as f64 / 1000.0)
+}
+
+/// Three decimals: a nanosecond, below which there is only noise of the floating point.
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+const LOWEST_NS: u64 = 1;
+const HIGHEST_NS: u64 = 60_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+const TICKS_PER_HALVING: u32 = 5;
+const CURVE_POINTS_MAX: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn above_sixty_seconds_is_clamped_and_counted() {
+        let mut latency = Latency::new();
+        latency.record(Duration::from_secs(61));
+        latency.record(Duration::from_secs(59));
+        let summary = latency.summary().unwrap();
+        assert_eq!((summary.count, summary.clamped), (2, 1));
+        assert!((summary.max - 60_000_000.0).abs() < 60_000.0, "{}", summary.max);
+    }
+
+    #[test]
+    fn nothing_recorded_is_unknown_not_zero() {
+        assert_eq!(Latency::new().summary(), None);
+        assert_eq!(Latency::new().quantile(0.5), None);
+    }
+
+    #[test]
+    fn three_digits_hold_from_one_microsecond_to_sixty_seconds() {
+        let mut nanoseconds = 1_000_u64;
+        while nanoseconds < HIGHEST_NS {
+            let mut latency = Latency::new();
+            latency.record(Duration::from_nanos(nanoseconds));
+            let seen = latency.quantile(0.5).unwrap().as_nanos() as f64;
+            assert!((seen / nanoseconds as f64 - 1.0).abs() < 0.001, "{nanoseconds} was kept as {seen}");
+            nanoseconds = nanoseconds * 13 / 10;
+        }
+    }
+
+    #[test]
+    fn the_curve_ends_at_the_longest() {
+        let mut latency = Latency::new();
+        for us in 1..=10_000 {
+            latency.record(Duration::from_micros(us));
+        }
+        let summary = latency.summary().unwrap();
+        assert_eq!(summary.curve.last().unwrap().us, summary.max);
+        assert!(summary.curve.windows(2).all(|pair| pair[0].us <= pair[1].us));
+        assert!(summary.hdr.unwrap().len() > 100);
+    }
+
+    proptest! {
+        #[test]
+        fn merged_is_the_same_as_recorded_in_one(parts in prop::collection::vec(
+            prop::collection::vec(0_u64..70_000_000_000, 0..200), 1..5)) {
+            let mut one = Latency::new();
+            let mut merged = Latency::new();
+            for part in &parts {
+                let mut of_loop = Latency::new();
+                for &nanoseconds in part {
+                    one.record(Duration::from_nanos(nanoseconds));
+                    of_loop.record(Duration::from_nanos(nanoseconds));
+                }
+                merged.merge(&of_loop);
+            }
+            prop_assert_eq!(merged.summary(), one.summary());
+            prop_assert_eq!(merged, one);
+        }
+    }
+}

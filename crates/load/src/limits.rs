@@ -1,0 +1,56 @@
+//! The limits of a load run: how much one plan may ask for, and when a connection gives up.
+
+use std::time::Duration;
+
+use anywire_http::h1;
+
+/// What a run allows itself and its peer, each with its default and the reason for it.
+///
+/// What a plan asks for beyond a limit is a [`LoadError::Limit`](crate::LoadError::Limit) before anything is sent;
+/// what the peer sends beyond one is an error of the kind `parse`.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections in one plan (100,000: beyond it one machine has no ports left for one address).
+    pub connections: usize,
+    /// Requests in flight on one connection (4096: far beyond what any server reads ahead).
+    pub depth: usize,
+    /// One encoded request with its body, in bytes (16 MiB: it is held in memory once per loop).
+    pub request_bytes: usize,
+    /// A preencoded window, in bytes (256 KiB, what a socket buffer takes at once); a deeper window leaves in several
+    /// writes.
+    pub window_bytes: usize,
+    /// Size and number of everything in an answer's head and framing.
+    pub head: h1::Limits,
+    /// Connections that one loop dials at the same time (128: a listener's backlog of 1024 must not overflow, since
+    /// a dropped SYN costs a second).
+    pub dials_at_once: usize,
+    /// Failed attempts in a row, without an answer between them, after which a connection is given up (8; with the
+    /// pauses below that is about 0.6 s).
+    pub failures_in_a_row: u32,
+    /// Pause after the first failed attempt (5 ms); it doubles with each further one.
+    pub backoff: Duration,
+    /// Longest pause between attempts (1 s).
+    pub backoff_max: Duration,
+    /// Reads of one connection in a row before the other connections of its loop have their turn (16).
+    pub reads_in_a_row: u32,
+    /// Longest warm-up, duration and timeout (24 h: beyond it the plan has a typing error).
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 100_000,
+            depth: 4096,
+            request_bytes: 16 * 1024 * 1024,
+            window_bytes: 256 * 1024,
+            head: h1::Limits::default(),
+            dials_at_once: 128,
+            failures_in_a_row: 8,
+            backoff: Duration::from_millis(5),
+            backoff_max: Duration::from_secs(1),
+            reads_in_a_row: 16,
+            time: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}

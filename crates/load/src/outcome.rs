@@ -1,0 +1,178 @@
+//! The outcome of a run as a typed value, which is also its JSON (`anywire.load/1`): what is unknown is `null`, never 0.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::errors::{ErrorCounts, ErrorSample};
+use crate::histogram::LatencySummary;
+use crate::host::{Host, Tool};
+
+/// All that a run found out. `Display` prints it as a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The form of this object: `anywire.load/1`.
+    pub schema: String,
+    /// What measured.
+    pub tool: Tool,
+    /// Where.
+    pub host: Host,
+    /// What was loaded.
+    pub target: TargetFacts,
+    /// How.
+    pub plan: PlanFacts,
+    /// Counts of the measured part.
+    pub totals: Totals,
+    /// Requests per second.
+    pub rate: Rate,
+    /// Latencies.
+    pub latency: Latencies,
+    /// What the generator itself used.
+    pub generator: Generator,
+    /// What each loop did.
+    pub loops: Vec<LoopShare>,
+    /// The busiest loop's requests over the mean of all; `null` without an answer. 1 is even.
+    pub balance: Option<f64>,
+}
+
+impl Outcome {
+    /// The JSON of this outcome, indented.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("an outcome holds only strings, numbers and lists")
+    }
+}
+
+/// What was loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetFacts {
+    /// The URL.
+    pub url: String,
+    /// The wire: the scheme of `address`.
+    pub wire: String,
+    /// The address that was dialled.
+    pub address: String,
+    /// The protocol: `http/1.1`.
+    pub protocol: String,
+}
+
+/// How it was loaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanFacts {
+    /// `closed`: a new request leaves when an answer comes, so that a stall of the server also stops the requests
+    /// that would have shown it.
+    pub mode: String,
+    /// The method.
+    pub method: String,
+    /// The length of one encoded request, in bytes.
+    pub request_bytes: usize,
+    /// Connections asked for.
+    pub connections: usize,
+    /// Requests in flight on each.
+    pub depth: usize,
+    /// Length of the measured part that was asked for, in seconds; `null` if a number of requests was.
+    pub duration_seconds: Option<f64>,
+    /// Requests that were asked for; `null` if a duration was.
+    pub requests: Option<u64>,
+    /// Load before the measured part, in seconds.
+    pub warm_up_seconds: f64,
+    /// Longest wait for an answer, in seconds.
+    pub timeout_seconds: f64,
+}
+
+/// Counts of the measured part. `sent` = `answered` + `timed_out` + `unanswered_at_close` + `unanswered_at_end`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Requests that left, or began to, after the warm-up.
+    pub sent: u64,
+    /// Those whose whole answer came.
+    pub answered: u64,
+    /// Those that waited longer than the timeout.
+    pub timed_out: u64,
+    /// Those lost with a connection that ended, by whosever fault.
+    pub unanswered_at_close: u64,
+    /// Those still on their way when the time was up; they are no error.
+    pub unanswered_at_end: u64,
+    /// How long the oldest of these had waited, in microseconds; `null` if there was none.
+    pub oldest_unanswered_us: Option<f64>,
+    /// Answers during the warm-up, which are in no other figure.
+    pub answered_in_warm_up: u64,
+    /// Errors of the measured part by kind. Failures to connect before it are here too: nothing else shows them.
+    pub errors: ErrorCounts,
+    /// The first error of each kind in words.
+    pub error_samples: Vec<ErrorSample>,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes received that were bodies.
+    pub body_bytes_in: u64,
+    /// Connections.
+    pub connections: Connections,
+    /// Answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+}
+
+/// Connections of a run, from its first dial to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Opened in all, with those opened anew.
+    pub opened: u64,
+    /// Ended before the run did.
+    pub lost: u64,
+    /// Given up after too many failures in a row.
+    pub given_up: u64,
+    /// Really open when the measured part began.
+    pub open_at_start: u64,
+    /// Really open when it ended.
+    pub open_at_end: u64,
+}
+
+/// How fast it went.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Answers per second over the whole measured part.
+    pub achieved: f64,
+    /// The length of the measured part, in seconds.
+    pub seconds: f64,
+    /// Whether the run was ended early.
+    pub interrupted: bool,
+}
+
+/// Latencies by what they are counted from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// From the write of a request to the read of its whole answer; `null` without an answer. With requests that
+    /// timed out, at the age at which they were given up.
+    pub send: Option<LatencySummary>,
+}
+
+/// What the generator used during the measured part.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// CPU time of its loops in user code, in microseconds.
+    pub cpu_user_us: Option<f64>,
+    /// CPU time of its loops in the kernel, in microseconds.
+    pub cpu_sys_us: Option<f64>,
+    /// Both together per answer.
+    pub cpu_us_per_request: Option<f64>,
+    /// `generator` if a loop was busy for more than 95 % of the time: then the server was perhaps not at its limit.
+    pub limited_by: Option<String>,
+}
+
+/// What one loop did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopShare {
+    /// Its number.
+    pub id: usize,
+    /// Its core, if it is pinned.
+    pub core: Option<usize>,
+    /// Answers.
+    pub requests: u64,
+    /// Connections that it had open at the end.
+    pub connections: u64,
+    /// Its CPU time as a share of the measured part, 0 .. 1.
+    pub busy: Option<f64>,
+}
+
+/// The form of an [`Outcome`].
+pub const SCHEMA: &str = "anywire.load/1";

@@ -1,0 +1,256 @@
+//! The plan of a run: what to send, where, over how many connections, how deep and for how long.
+
+use std::time::Duration;
+
+use anywire_http::h1::{self, Framing};
+use anywire_http::{Headers, Method, StatusCode};
+use anywire_wire::Address;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::errors::LoadError;
+use crate::limits::Limits;
+use crate::stop::Stop;
+
+/// What a run does; fill in what differs from the defaults of [`Plan::new`].
+///
+/// ```
+/// use std::time::Duration;
+/// use anywire_load::{Amount, Plan};
+///
+/// let plan = Plan {
+///     connections: 128,
+///     depth: 16,
+///     amount: Amount::Duration(Duration::from_secs(30)),
+///     via: Some("unix:/run/app.sock".parse().unwrap()),
+///     ..Plan::new("http://localhost/")
+/// };
+/// assert_eq!(plan.warm_up, Duration::from_secs(1));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The URL; only `http` so far.
+    pub url: String,
+    /// The address that is dialled instead of the URL's host and port (`None`: those).
+    pub via: Option<Address>,
+    /// Connections in all, spread evenly over the loops (64).
+    pub connections: usize,
+    /// Requests in flight on each connection (1: no pipelining).
+    pub depth: usize,
+    /// When the measured part ends (after 10 s).
+    pub amount: Amount,
+    /// Load before the measured part, which is in no figure (1 s).
+    pub warm_up: Duration,
+    /// The method (`GET`).
+    pub method: Method,
+    /// Header fields of each request beside `host` and the framing, which the encoder writes; a `host` here
+    /// replaces the URL's.
+    pub headers: Headers,
+    /// The body of each request (empty).
+    pub body: Bytes,
+    /// Longest wait for an answer, from the request's send (10 s, kept to about 0.2 s); then the connection is
+    /// aborted and opened anew.
+    pub timeout: Duration,
+    /// What a good answer looks like.
+    pub expect: Expect,
+    /// Limits of the run.
+    pub limits: Limits,
+    /// The handle that ends the run early; keep a clone of it.
+    pub stop: Stop,
+}
+
+impl Plan {
+    /// `GET url` over 64 connections at depth 1 for 10 s after 1 s of warm-up.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            via: None,
+            connections: 64,
+            depth: 1,
+            amount: Amount::Duration(Duration::from_secs(10)),
+            warm_up: Duration::from_secs(1),
+            method: Method::GET,
+            headers: Headers::new(),
+            body: Bytes::new(),
+            timeout: Duration::from_secs(10),
+            expect: Expect::default(),
+            limits: Limits::default(),
+            stop: Stop::new(),
+        }
+    }
+
+    /// Checks the plan and encodes its request.
+    pub(crate) fn prepare(&self) -> Result<Prepared, LoadError> {
+        let limits = &self.limits;
+        within("connections", self.connections as u64, 1, limits.connections as u64)?;
+        within("requests in flight on a connection (depth)", self.depth as u64, 1, limits.depth as u64)?;
+        let (least, longest) = (1, limits.time.as_millis() as u64);
+        within("ms of timeout", self.timeout.as_millis() as u64, least, longest)?;
+        within("ms of warm-up", self.warm_up.as_millis() as u64, 0, longest)?;
+        match self.amount {
+            Amount::Duration(time) => within("ms of duration", time.as_millis() as u64, least, longest)?,
+            Amount::Requests(requests) => within("requests", requests, 1, u64::MAX)?,
+        }
+        if self.method == Method::CONNECT {
+            return Err(LoadError::Method { method: self.method.to_string() });
+        }
+        let target = Target::parse(&self.url)?;
+        let mut headers = self.headers.clone();
+        let host = match headers.get("host") {
+            Some(host) => host.to_owned(),
+            None => target.authority.clone(),
+        };
+        headers.remove("host");
+        let mut request = Vec::new();
+        let framing =
+            if self.body.is_empty() { Framing::None } else { Framing::Length(self.body.len() as u64) };
+        h1::encode::request_head(&mut request, &self.method, &target.target, &host, &headers, framing)
+            .map_err(|source| LoadError::Request { source })?;
+        request.extend_from_slice(&self.body);
+        within("bytes of one request", request.len() as u64, 1, limits.request_bytes as u64)?;
+        let copies = (limits.window_bytes / request.len()).clamp(1, self.depth);
+        let window = Bytes::from(request.repeat(copies));
+        let address = match &self.via {
+            Some(address) => address.clone(),
+            None => target.address(&self.url)?,
+        };
+        Ok(Prepared { address, window, request_bytes: request.len() })
+    }
+}
+
+/// When the measured part of a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// After this time.
+    Duration(Duration),
+    /// When this many requests have been sent and each was answered or lost.
+    Requests(u64),
+}
+
+/// What a good answer looks like; what differs is counted, and the connection is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// The only status that is good (`None`: any below 400); others count as `status`.
+    pub status: Option<StatusCode>,
+    /// The length that each body must have, in bytes (`None`: any); others count as `check`.
+    pub body_bytes: Option<u64>,
+}
+
+/// A plan that was checked: what the connections need.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    /// What is dialled.
+    pub(crate) address: Address,
+    /// The encoded request, as often as it leaves in one write at most.
+    pub(crate) window: Bytes,
+    /// The length of one.
+    pub(crate) request_bytes: usize,
+}
+
+/// The parts of a URL that a request needs.
+#[derive(Debug)]
+struct Target {
+    host: String,
+    port: u16,
+    /// Host and, unless it is the scheme's own, port.
+    authority: String,
+    /// Path and query.
+    target: String,
+}
+
+impl Target {
+    fn parse(text: &str) -> Result<Self, LoadError> {
+        let wrong = |reason: String| LoadError::Url { url: text.to_owned(), reason };
+        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+        if url.scheme() != "http" {
+            return Err(LoadError::Scheme { url: text.to_owned(), scheme: url.scheme().to_owned() });
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("it holds a user name, which HTTP does not send".to_owned()));
+        }
+        let host = url.host_str().ok_or_else(|| wrong("it has no host".to_owned()))?.to_owned();
+        let port = url.port_or_known_default().ok_or_else(|| wrong("it has no port".to_owned()))?;
+        let authority = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.clone(),
+        };
+        let target = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        Ok(Self { host, port, authority, target })
+    }
+
+    fn address(&self, url: &str) -> Result<Address, LoadError> {
+        Address::from_host(&self.host, self.port)
+            .map_err(|source| LoadError::Address { url: url.to_owned(), source })
+    }
+}
+
+fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), LoadError> {
+    if (least..=most).contains(&asked) {
+        return Ok(());
+    }
+    Err(LoadError::Limit { what, asked, least, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_encoded_as_often_as_the_depth() {
+        let plan = Plan { depth: 3, ..Plan::new("http://example.test:8080/a/b?c=d#e") };
+        let prepared = plan.prepare().unwrap();
+        let one = "GET /a/b?c=d HTTP/1.1\r\nhost: example.test:8080\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&prepared.window).to_lowercase(), one.repeat(3).to_lowercase());
+        assert_eq!(prepared.request_bytes, one.len());
+        assert_eq!(prepared.address, "tcp:example.test:8080".parse().unwrap());
+    }
+
+    #[test]
+    fn a_body_brings_its_length_and_a_host_header_replaces_the_url() {
+        let mut headers = Headers::new();
+        headers.insert("host", "other").unwrap();
+        headers.insert("x-a", "1").unwrap();
+        let body = Bytes::from_static(b"hello");
+        let plan = Plan { method: Method::POST, headers, body, ..Plan::new("http://h/") };
+        let window = plan.prepare().unwrap().window;
+        let text = String::from_utf8_lossy(&window).to_lowercase();
+        assert!(text.contains("host: other\r\n") && !text.contains("host: h\r\n"), "{text}");
+        assert!(text.contains("content-length: 5\r\n") && text.ends_with("\r\n\r\nhello"), "{text}");
+    }
+
+    #[test]
+    fn a_window_larger_than_its_limit_is_cut() {
+        let plan = Plan {
+            depth: 100,
+            body: Bytes::from(vec![0; 100 * 1024]),
+            method: Method::POST,
+            ..Plan::new("http://h/")
+        };
+        let prepared = plan.prepare().unwrap();
+        assert_eq!(prepared.window.len(), 2 * prepared.request_bytes);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_plan_is_said() {
+        let refused = |plan: Plan| plan.prepare().unwrap_err().to_string();
+        assert!(refused(Plan::new("nonsense")).contains("nonsense"));
+        assert!(refused(Plan::new("https://h/")).contains("\"https\""));
+        assert!(refused(Plan::new("http://me:secret@h/")).contains("user name"));
+        assert!(refused(Plan { connections: 0, ..Plan::new("http://h/") }).contains("0 connections"));
+        assert!(refused(Plan { depth: 5000, ..Plan::new("http://h/") }).contains("1 to 4096"));
+        assert!(
+            refused(Plan { amount: Amount::Requests(0), ..Plan::new("http://h/") }).contains("0 requests")
+        );
+        assert!(refused(Plan { method: Method::CONNECT, ..Plan::new("http://h/") }).contains("CONNECT"));
+        let mut headers = Headers::new();
+        headers.insert("host", "not a host").unwrap();
+        assert!(refused(Plan { headers, ..Plan::new("http://h/") }).contains("cannot be written"));
+        let forever = Duration::from_secs(u64::MAX);
+        assert!(refused(Plan { timeout: forever, ..Plan::new("http://h/") }).contains("timeout"));
+    }
+}

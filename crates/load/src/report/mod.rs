@@ -1,0 +1,15 @@
+//! Pages of a result: one HTML file each that needs nothing beside itself.
+//!
+//! Charts are inline SVG in the page's own colours, light or dark as the reader's system says; the tables hold the same
+//! figures, and the whole JSON is embedded (`<script type="application/json" id="result">`). A page runs no script
+//! and, by its own content policy, could load nothing. It is laid out for a phone first.
+
+mod chart;
+mod compare;
+mod load;
+mod page;
+mod palette;
+
+pub use chart::ChartError;
+pub use compare::comparison;
+pub use load::outcome;

@@ -1,0 +1,170 @@
+//! From what the loops counted to one outcome: counts are added, histograms merged, shares computed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anywire_loops::Loops;
+
+use crate::engine::{Counts, Yield};
+use crate::errors::ErrorSample;
+use crate::histogram::Latency;
+use crate::host::{Host, Tool};
+use crate::outcome::{
+    Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
+};
+use crate::plan::{Amount, Plan, Prepared};
+
+/// Puts the loops' yields together.
+pub(crate) fn outcome(
+    loops: &Loops,
+    plan: &Plan,
+    prepared: &Prepared,
+    yields: &[Yield],
+    interrupted: bool,
+) -> Outcome {
+    let totals = totals(yields);
+    let elapsed = yields.iter().map(|one| one.measured).max().unwrap_or_default();
+    let mut latency = Latency::new();
+    for one in yields {
+        latency.merge(&one.latency);
+    }
+    let busiest = yields.iter().map(|one| one.counts.answered).max().unwrap_or_default();
+    let mean = totals.answered as f64 / yields.len().max(1) as f64;
+    let shares: Vec<LoopShare> = loops
+        .iter()
+        .zip(yields)
+        .enumerate()
+        .map(|(id, (one, share))| loop_share(id, one.core(), share))
+        .collect();
+    Outcome {
+        schema: SCHEMA.to_owned(),
+        tool: Tool::this(),
+        host: Host::of(loops),
+        target: TargetFacts {
+            url: plan.url.clone(),
+            wire: prepared.address.scheme().to_owned(),
+            address: prepared.address.to_string(),
+            protocol: "http/1.1".to_owned(),
+        },
+        plan: plan_facts(plan, prepared),
+        rate: Rate {
+            achieved: if elapsed.is_zero() { 0.0 } else { totals.answered as f64 / elapsed.as_secs_f64() },
+            seconds: elapsed.as_secs_f64(),
+            interrupted,
+        },
+        latency: Latencies { send: latency.summary() },
+        generator: generator(yields, &shares, totals.answered),
+        loops: shares,
+        balance: (totals.answered > 0).then(|| busiest as f64 / mean),
+        totals,
+    }
+}
+
+fn totals(yields: &[Yield]) -> Totals {
+    let mut totals = Totals::default();
+    let mut oldest: Option<Duration> = None;
+    let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
+    for Yield { counts, open_at_start, open_at_end, .. } in yields {
+        let Counts {
+            answered_in_warm_up,
+            opened,
+            lost,
+            given_up,
+            sent,
+            answered,
+            timed_out,
+            unanswered_at_close,
+            unanswered_at_end,
+            oldest_unanswered,
+            bytes_out,
+            bytes_in,
+            body_bytes_in,
+            errors,
+            samples,
+            statuses: of_loop,
+        } = counts;
+        totals.answered_in_warm_up += answered_in_warm_up;
+        totals.sent += sent;
+        totals.answered += answered;
+        totals.timed_out += timed_out;
+        totals.unanswered_at_close += unanswered_at_close;
+        totals.unanswered_at_end += unanswered_at_end;
+        totals.bytes_out += bytes_out;
+        totals.bytes_in += bytes_in;
+        totals.body_bytes_in += body_bytes_in;
+        totals.errors.merge(errors);
+        add_samples(&mut totals.error_samples, samples);
+        let of_run = &mut totals.connections;
+        *of_run = Connections {
+            opened: of_run.opened + opened,
+            lost: of_run.lost + lost,
+            given_up: of_run.given_up + given_up,
+            open_at_start: of_run.open_at_start + open_at_start,
+            open_at_end: of_run.open_at_end + open_at_end,
+        };
+        oldest = oldest.max(*oldest_unanswered);
+        for (status, count) in of_loop.iter().enumerate().filter(|(_, count)| **count > 0) {
+            *statuses.entry(status as u16).or_default() += count;
+        }
+    }
+    totals.oldest_unanswered_us = oldest.map(|age| age.as_nanos() as f64 / 1000.0);
+    totals.statuses = statuses;
+    totals
+}
+
+/// One of each kind is enough, whichever loop saw it.
+fn add_samples(all: &mut Vec<ErrorSample>, of_loop: &[ErrorSample]) {
+    for sample in of_loop {
+        if all.iter().all(|known| known.kind != sample.kind) {
+            all.push(sample.clone());
+        }
+    }
+    all.sort_by_key(|sample| sample.kind);
+}
+
+fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
+    let (duration_seconds, requests) = match plan.amount {
+        Amount::Duration(time) => (Some(time.as_secs_f64()), None),
+        Amount::Requests(requests) => (None, Some(requests)),
+    };
+    PlanFacts {
+        mode: "closed".to_owned(),
+        method: plan.method.to_string(),
+        request_bytes: prepared.request_bytes,
+        connections: plan.connections,
+        depth: plan.depth,
+        duration_seconds,
+        requests,
+        warm_up_seconds: plan.warm_up.as_secs_f64(),
+        timeout_seconds: plan.timeout.as_secs_f64(),
+    }
+}
+
+fn loop_share(id: usize, core: Option<usize>, share: &Yield) -> LoopShare {
+    let busy = match share.cpu {
+        Some(cpu) if !share.measured.is_zero() => {
+            Some(cpu.total().as_secs_f64() / share.measured.as_secs_f64())
+        }
+        _ => None,
+    };
+    LoopShare { id, core, requests: share.counts.answered, connections: share.open_at_end, busy }
+}
+
+fn generator(yields: &[Yield], shares: &[LoopShare], answered: u64) -> Generator {
+    // One loop that cannot tell its time makes the sum unknown.
+    let Some(cpu) = yields.iter().map(|one| one.cpu).collect::<Option<Vec<_>>>() else {
+        return Generator::default();
+    };
+    let user_us: f64 = cpu.iter().map(|cpu| cpu.user.as_nanos() as f64 / 1000.0).sum();
+    let system_us: f64 = cpu.iter().map(|cpu| cpu.system.as_nanos() as f64 / 1000.0).sum();
+    let full = shares.iter().any(|share| share.busy.is_some_and(|busy| busy > FULL));
+    Generator {
+        cpu_user_us: Some(user_us),
+        cpu_sys_us: Some(system_us),
+        cpu_us_per_request: (answered > 0).then(|| (user_us + system_us) / answered as f64),
+        limited_by: full.then(|| "generator".to_owned()),
+    }
+}
+
+/// A loop above this share of a core was perhaps the bottleneck itself.
+const FULL: f64 = 0.95;

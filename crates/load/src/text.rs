@@ -1,0 +1,135 @@
+//! Text for a terminal: columns, numbers with thousands marks, latencies in a fitting unit, bars.
+
+use std::fmt::Write as _;
+
+/// Rows of cells under headings: the first `left` columns are aligned to the left, the others, figures, to the right.
+pub(crate) struct Columns {
+    rows: Vec<Vec<String>>,
+    left: usize,
+}
+
+impl Columns {
+    /// `headings` may be empty: then there is no line of them.
+    pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
+        let mut columns = Self { rows: Vec::new(), left };
+        if !headings.is_empty() {
+            columns.row(headings.iter().map(|&heading| heading.to_owned()).collect());
+        }
+        columns
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// The table, each line indented by two spaces and ended by a line feed.
+    pub(crate) fn render(&self) -> String {
+        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..count).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                // Writing to a String cannot fail.
+                let _ = if column < self.left {
+                    write!(line, "  {cell:<width$}")
+                } else {
+                    write!(line, "  {cell:>width$}")
+                };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A whole number with thousands marks: `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of microseconds with three digits, in us, ms or s.
+pub(crate) fn time(us: f64) -> String {
+    let (value, unit) = if us < 1_000.0 {
+        (us, "us")
+    } else if us < 1_000_000.0 {
+        (us / 1_000.0, "ms")
+    } else {
+        (us / 1_000_000.0, "s")
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// A number with about three digits and no exponent.
+pub(crate) fn digits(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 100.0 {
+        format!("{value:.0}")
+    } else if magnitude >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+/// What is known, written by `write`; a dash for what is not.
+pub(crate) fn known(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), write)
+}
+
+/// A bar of `share` (0 .. 1) of `width` characters, in eighths of a character.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] =
+        ["", "\u{258f}", "\u{258e}", "\u{258d}", "\u{258c}", "\u{258b}", "\u{258a}", "\u{2589}"];
+    // Casting saturates, and makes NaN 0.
+    let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    format!("{}{}", "\u{2588}".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_marks_and_units() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(time(12.34), "12.3 us");
+        assert_eq!(time(1_234.0), "1.23 ms");
+        assert_eq!(time(60_000_000.0), "60.0 s");
+        assert_eq!(known(None, digits), "-");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut columns = Columns::new(1, &["name", "n"]);
+        columns.row(vec!["a".to_owned(), "100".to_owned()]);
+        assert_eq!(columns.render(), "  name    n\n  a     100\n");
+    }
+
+    #[test]
+    fn bars_grow_by_eighths() {
+        assert_eq!(bar(1.0, 2), "\u{2588}\u{2588}");
+        assert_eq!(bar(0.5 + 1.0 / 16.0, 2), "\u{2588}\u{258f}");
+        assert_eq!(bar(f64::NAN, 2), "");
+    }
+}

@@ -1,0 +1,38 @@
+//! What was answered during the warm-up is shown, and is part of nothing else.
+
+mod support;
+
+use std::time::Duration;
+
+use anywire_load::{Boundary, Plan, run, run_observed};
+use anywire_loops::Loops;
+use support::server::{Manner, TestServer};
+
+#[test]
+fn the_measured_part_has_its_own_requests_only() {
+    let server = TestServer::start("memory:warm", Manner::Answer);
+    let loops = Loops::start(2).unwrap();
+    let plan = Plan { connections: 4, depth: 2, warm_up: Duration::from_millis(20), ..server.plan(1_000) };
+    let outcome = run(&loops, plan).unwrap();
+    let totals = &outcome.totals;
+    assert_eq!((totals.sent, totals.answered), (1_000, 1_000));
+    assert!(totals.answered_in_warm_up > 0);
+    assert_eq!(server.seen.requests(), 1_000 + totals.answered_in_warm_up);
+    assert_eq!(outcome.latency.send.as_ref().unwrap().count, 1_000);
+    assert_eq!(totals.statuses, [(200, 1_000)].into());
+    assert!(outcome.to_string().contains("answers)"));
+}
+
+#[test]
+fn an_observer_sees_both_edges_of_the_measured_part() {
+    let server = TestServer::start("memory:observed", Manner::Answer);
+    let loops = Loops::start(2).unwrap();
+    let plan = Plan { connections: 4, warm_up: Duration::from_millis(5), ..server.plan(1_000) };
+    let mut seen = Vec::new();
+    let outcome =
+        run_observed(&loops, plan, |boundary| seen.push((boundary, server.seen.requests()))).unwrap();
+    let [(Boundary::Measuring, before), (Boundary::Measured, after)] = seen[..] else { panic!("{seen:?}") };
+    // Load goes on until the first call returns, so `before` is a moment early; nothing moves at the second.
+    assert!(after - before >= outcome.totals.answered);
+    assert_eq!(after, server.seen.requests());
+}
