@@ -1,0 +1,134 @@
+//! `anywire compare`: the same small service over each wire, beside the limit of this machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anywire::load::compare::{Candidate, Comparison, Options, Stage, Step, compare};
+use anywire::load::{Stop, report};
+use clap::Args;
+
+use crate::failure::{Code, Failure};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::{candidates, output, values};
+
+/// Compare the demo service over each wire with the limit of this machine
+///
+/// Each candidate is loaded in turn, round after round, with the server's and the client's thread on cores of their
+/// own. 'limit' is a raw epoll loop in C style that parses nothing: what the kernel alone costs. Shown are medians:
+/// requests per second, CPU time of a request on either side, system calls of a request, latencies. Takes about
+/// 35 seconds; --quick under 15.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Compare {
+    /// What to compare, separated by commas [default: all that can be reached from another process]
+    #[arg(long, visible_alias = "candidates", value_name = "NAMES", value_delimiter = ',')]
+    wires: Option<Vec<String>>,
+    /// Connections
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    connections: usize,
+    /// Requests in flight on each connection (pipelining, if more than 1)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    depth: usize,
+    /// Length of the body of each answer, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 13)]
+    body: usize,
+    /// How long each candidate is measured in each round [default: 1.5s]
+    #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
+    duration: Option<Duration>,
+    /// Rounds; each measures every candidate once [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Write the result as JSON to a file, or to stdout (-) instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the result as a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// A look in under 15 seconds: fewer and shorter rounds
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Compare {
+    /// Measures, and prints the result.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let candidates = candidates::named(self.wires.as_deref())?;
+        let options = self.options();
+        let signals = Signals::stop(options.stop.clone())?;
+        let comparison = measure(&candidates, &options)?;
+        self.print(&comparison)?;
+        signals.check()?;
+        if comparison.candidates.iter().all(|row| row.requests_per_second.is_none()) {
+            let first = comparison.candidates.iter().flat_map(|row| &row.error_messages).next();
+            let found = first.map_or("no candidate answered", String::as_str);
+            return Err(Failure::from_text(Code::Failed, &format!("comparing failed: {found}")));
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> Options {
+        let default = if self.quick { Options::quick() } else { usual() };
+        Options {
+            connections: self.connections,
+            depth: self.depth,
+            body_bytes: self.body,
+            rounds: self.rounds.map_or(default.rounds, usize::from),
+            duration: self.duration.unwrap_or(default.duration),
+            stop: Stop::new(),
+            ..default
+        }
+    }
+
+    fn print(&self, comparison: &Comparison) -> Result<(), Failure> {
+        if self.json.as_deref() != Some(Path::new("-")) {
+            output::print(comparison.to_string().as_bytes())?;
+        }
+        if let Some(path) = &self.json {
+            output::write(path, &comparison.to_json())?;
+        }
+        if let Some(path) = &self.html {
+            let page = report::comparison(comparison).map_err(|error| Failure::of(Code::Failed, &error))?;
+            output::write(path, &page)?;
+        }
+        Ok(())
+    }
+}
+
+/// About 35 s with three candidates: long enough for medians that hold, short enough to watch.
+fn usual() -> Options {
+    Options { rounds: 5, duration: Duration::from_millis(1500), ..Options::default() }
+}
+
+fn measure(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<Comparison, Failure> {
+    let steps = (options.rounds * candidates.len()) as u64;
+    let progress = Progress::start(steps);
+    let seconds = options.time(candidates.len()).as_secs().max(1);
+    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name()).collect();
+    progress.say(&format!("comparing {} in {} rounds, about {seconds} s", names.join(", "), options.rounds));
+    let mut done = 0;
+    let mut round = 0;
+    let comparison = compare(candidates, options, |step: &Step<'_>| {
+        if step.stage != Stage::Starting {
+            return;
+        }
+        progress.show(done, || format!("round {} of {}: {}", step.round, step.rounds, step.candidate));
+        if !progress.is_bar() && step.round != round {
+            round = step.round;
+            progress.say(&format!("round {} of {}", step.round, step.rounds));
+        }
+        done += 1;
+    });
+    progress.finish();
+    comparison.map_err(|error| Failure::of(Code::Usage, &error))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  anywire compare
+  anywire compare --quick --html compare.html
+  anywire compare --wires limit,unix --connections 256 --depth 16
+  anywire compare --body 4096 --rounds 9 --duration 3s --json compare.json
+
+Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 23 result not written,
+130 and 143 ended by SIGINT and SIGTERM with the result so far.";

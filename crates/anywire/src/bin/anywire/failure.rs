@@ -1,0 +1,151 @@
+//! How a command fails: two lines for the person (`error: what was tried: what was found`, `help: what would help`)
+//! and an exit code for the script.
+
+use std::error::Error;
+use std::fmt::{self, Display};
+use std::io::{self, IsTerminal, Write};
+
+use clap::builder::styling::{AnsiColor, Style};
+
+/// Why a command ends without having done its work.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+    help: Option<String>,
+}
+
+/// The exit codes, the same for all commands; those of `get` and `post` are curl's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Code {
+    /// It could not be done.
+    Failed = 1,
+    /// The arguments make no sense.
+    Usage = 2,
+    /// The name of the host could not be resolved.
+    Resolve = 6,
+    /// No connection could be made.
+    Connect = 7,
+    /// The answer's status is 400 or more, and `--fail` was given.
+    Status = 22,
+    /// The result could not be written.
+    Write = 23,
+    /// The data to send could not be read.
+    Read = 26,
+    /// It took too long.
+    Timeout = 28,
+    /// The connection ended before the answer did, or the answer is not HTTP.
+    Answer = 56,
+    /// Interrupted (SIGINT); what was found so far was printed.
+    Interrupted = 130,
+    /// Terminated (SIGTERM); what was found so far was printed.
+    Terminated = 143,
+}
+
+impl Failure {
+    /// A failure with its message: `what was tried: what was found`.
+    pub(crate) fn new(code: Code, message: impl Display) -> Self {
+        Self { code, message: message.to_string(), help: None }
+    }
+
+    /// A failure without a message: whoever is concerned has been told, or is gone.
+    pub(crate) fn silent(code: Code) -> Self {
+        Self::new(code, "")
+    }
+
+    /// An error of one of the crates. Their messages end with `; what would help`, which becomes the second line.
+    pub(crate) fn of(code: Code, error: &dyn Error) -> Self {
+        Self::from_text(code, &with_causes(error))
+    }
+
+    /// A message of one of the crates, split as by [`of`](Self::of).
+    pub(crate) fn from_text(code: Code, whole: &str) -> Self {
+        match whole.rsplit_once("; ") {
+            Some((message, help)) => Self::new(code, message).help(help),
+            None => Self::new(code, whole),
+        }
+    }
+
+    /// Says what would help.
+    pub(crate) fn help(mut self, help: impl Display) -> Self {
+        self.help = Some(help.to_string());
+        self
+    }
+
+    /// Prints it to stderr, coloured on a terminal, and gives the exit code.
+    pub(crate) fn report(&self) -> u8 {
+        let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        if !self.message.is_empty() {
+            // Nobody is left to be told if stderr is closed; the exit code still says it.
+            let _ = write!(io::stderr(), "{}", Report { failure: self, coloured });
+        }
+        self.code as u8
+    }
+}
+
+/// The two lines.
+struct Report<'f> {
+    failure: &'f Failure,
+    coloured: bool,
+}
+
+impl Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let style = |colour: AnsiColor| if self.coloured { colour.on_default().bold() } else { Style::new() };
+        let (red, green) = (style(AnsiColor::Red), style(AnsiColor::Green));
+        writeln!(f, "{red}error:{red:#} {}", self.failure.message)?;
+        match &self.failure.help {
+            Some(help) => writeln!(f, "{green}help:{green:#} {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The message of an error with those of its causes that it does not repeat itself.
+fn with_causes(error: &dyn Error) -> String {
+    let mut whole = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !whole.contains(&text) {
+            whole = format!("{whole}: {text}");
+        }
+        cause = error.source();
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(io::Error);
+
+    impl Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("listening on tcp:h:1 failed")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn an_error_becomes_two_lines_with_its_cause() {
+        let failure = Failure::of(Code::Failed, &Outer(io::Error::other("it is in use; stop who holds it")));
+        let lines = Report { failure: &failure, coloured: false }.to_string();
+        assert_eq!(lines, "error: listening on tcp:h:1 failed: it is in use\nhelp: stop who holds it\n");
+    }
+
+    #[test]
+    fn colours_surround_the_first_word_only() {
+        let failure = Failure::new(Code::Usage, "no").help("yes");
+        let lines = Report { failure: &failure, coloured: true }.to_string();
+        assert_eq!(lines, "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m no\n\u{1b}[1m\u{1b}[32mhelp:\u{1b}[0m yes\n");
+    }
+}

@@ -1,0 +1,210 @@
+//! `anywire load URL`: many requests over many connections, and what each took.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anywire::http::Method;
+use anywire::load::{Amount, Monitor, Outcome, Phase, Plan, Run, Stop, report};
+use anywire::loops::Loops;
+use anywire::wire::Address;
+use bytes::Bytes;
+use clap::Args;
+
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::values::{self, Field};
+
+/// Load a URL and print how fast it answers
+///
+/// Closed mode: each connection sends its next request when an answer has come, so a stall of the server also stops
+/// the requests that would have shown it. Ctrl-C ends the run early and prints what was found so far.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Load {
+    /// The URL, such as http://localhost:8080/json
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Connections in all, spread evenly over the loops
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    connections: usize,
+    /// How long to measure
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    duration: Duration,
+    /// Send so many requests instead of measuring for a time
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    requests: Option<u64>,
+    /// Requests in flight on each connection (pipelining, if more than 1)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    depth: usize,
+    /// The wire to go by instead of the URL's host and port, WIRE:WHERE
+    #[arg(long, value_name = "ADDRESS")]
+    via: Option<Address>,
+    /// Event loops that generate the load, each a thread [default: half of the cores]
+    #[arg(long, value_name = "N")]
+    loops: Option<usize>,
+    /// Load before the measured part, which is in no figure
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    warm_up: Duration,
+    /// Longest wait for an answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    timeout: Duration,
+    /// A header field, 'Name: value'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    headers: Vec<Field>,
+    /// The method [default: GET, or POST with --data]
+    #[arg(short, long, value_name = "METHOD")]
+    method: Option<Method>,
+    /// The body of each request: text, or @FILE
+    #[arg(long, value_name = "DATA")]
+    data: Option<String>,
+    /// Write the result as JSON to a file, or to stdout (-) instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the result as a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Load {
+    /// Runs it, and prints the result.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let plan = self.plan()?;
+        let signals = Signals::stop(plan.stop.clone())?;
+        let cores = anywire_sys::cpu::available_cores().len();
+        let count = self.loops.unwrap_or((cores / 2).max(1));
+        let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
+        let total = plan.warm_up + self.duration;
+        let run = anywire::load::start(&loops, plan).map_err(|error| refused(&error))?;
+        let outcome = self.watch(run, total)?;
+        self.print(&outcome)?;
+        signals.check()?;
+        judge(&outcome)
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let body = match &self.data {
+            Some(data) => data_bytes(data)?,
+            None => Bytes::new(),
+        };
+        let method = if self.data.is_some() { Method::POST } else { Method::GET };
+        Ok(Plan {
+            via: self.via.clone(),
+            connections: self.connections,
+            depth: self.depth,
+            amount: self.requests.map_or(Amount::Duration(self.duration), Amount::Requests),
+            warm_up: self.warm_up,
+            method: self.method.clone().unwrap_or(method),
+            headers: values::headers(&self.headers)?,
+            body,
+            timeout: self.timeout,
+            stop: Stop::new(),
+            ..Plan::new(&self.url)
+        })
+    }
+
+    /// Waits for the outcome, and shows how it goes meanwhile.
+    fn watch(&self, run: Run, total: Duration) -> Result<Outcome, Failure> {
+        let progress = Progress::start(self.requests.unwrap_or(total.as_millis() as u64));
+        let what =
+            self.via.as_ref().map_or_else(|| self.url.clone(), |via| format!("{} over {via}", self.url));
+        progress.say(&format!("loading {what} with {} connections, depth {}", self.connections, self.depth));
+        let monitor = run.monitor();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let by_requests = self.requests.is_some();
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let begun = Instant::now();
+                // Until the other end is dropped, which it is as soon as there is an outcome.
+                while ended.recv_timeout(LOOK_EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                    show(&progress, &monitor, begun, by_requests);
+                }
+            });
+            let outcome = run.wait();
+            drop(end);
+            outcome
+        });
+        outcome.map_err(|error| refused(&error))
+    }
+
+    fn print(&self, outcome: &Outcome) -> Result<(), Failure> {
+        let json_to_stdout = self.json.as_deref() == Some(std::path::Path::new("-"));
+        if !json_to_stdout {
+            output::print(outcome.to_string().as_bytes())?;
+        }
+        if let Some(path) = &self.json {
+            output::write(path, &outcome.to_json())?;
+        }
+        if let Some(path) = &self.html {
+            let page = report::outcome(outcome).map_err(|error| Failure::of(Code::Failed, &error))?;
+            output::write(path, &page)?;
+        }
+        Ok(())
+    }
+}
+
+fn show(progress: &Progress, monitor: &Monitor, begun: Instant, by_requests: bool) {
+    let now = monitor.progress();
+    let done = if by_requests { now.answered } else { begun.elapsed().as_millis() as u64 };
+    progress.show(done, || {
+        let phase = match now.phase {
+            Phase::Connecting => "connecting",
+            Phase::WarmUp => "warming up",
+            Phase::Measuring => "measuring",
+            Phase::Ended => "ending",
+        };
+        let answers = now.answered + now.answered_in_warm_up;
+        format!("{phase}: {answers} answers, {} errors, {} connections", now.errors, now.connections_open)
+    });
+}
+
+/// A run without a single answer has measured nothing.
+fn judge(outcome: &Outcome) -> Result<(), Failure> {
+    if outcome.totals.answered > 0 {
+        return Ok(());
+    }
+    let found = match outcome.totals.error_samples.first() {
+        Some(sample) => sample.message.clone(),
+        None => "nothing came in the time that was measured; measure for longer".to_owned(),
+    };
+    let message = format!("loading {}: no request was answered: {found}", outcome.target.url);
+    Err(Failure::from_text(Code::Failed, &message))
+}
+
+fn data_bytes(data: &str) -> Result<Bytes, Failure> {
+    let Some(name) = data.strip_prefix('@') else { return Ok(Bytes::from(data.to_owned())) };
+    std::fs::read(name).map(Bytes::from).map_err(|cause| {
+        let message = format!("reading the data of {name:?} failed: {cause}");
+        Failure::new(Code::Failed, message).help("name a file that this user can read")
+    })
+}
+
+/// The plan's own mistakes are those of the arguments.
+fn refused(error: &anywire::load::LoadError) -> Failure {
+    use anywire::load::LoadError;
+    let code = match error {
+        LoadError::Url { .. }
+        | LoadError::Scheme { .. }
+        | LoadError::Address { .. }
+        | LoadError::Limit { .. }
+        | LoadError::Request { .. }
+        | LoadError::Method { .. } => Code::Usage,
+        _ => Code::Failed,
+    };
+    Failure::of(code, error)
+}
+
+/// How often the progress is drawn anew: as often as the figures change.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+const EXAMPLES: &str = "\
+Examples:
+  anywire load http://127.0.0.1:8080/ -c 64 -d 10s
+  anywire load http://localhost/ --via unix:/run/app.sock --depth 16
+  anywire load http://127.0.0.1:8080/echo --data @body.json -H 'Content-Type: application/json'
+  anywire load http://127.0.0.1:8080/ --json result.json --html result.html
+  anywire load http://127.0.0.1:8080/ -d 2s --json - | jq .rate.achieved
+
+Exit codes: 0 measured, 1 could not run or nothing was answered, 2 bad arguments, 23 result not
+written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

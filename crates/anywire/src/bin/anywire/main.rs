@@ -1,0 +1,58 @@
+//! The command `anywire`: serve, call, load and compare over any wire.
+//!
+//! One file a command, which holds its arguments and what it does; this file only starts it and reports its end.
+
+mod blocks;
+mod call;
+mod candidates;
+mod cli;
+mod compare;
+mod completions;
+mod demo;
+mod failure;
+mod files;
+mod load;
+mod man;
+mod output;
+mod progress;
+mod serve;
+mod signals;
+mod values;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use anywire_sys::descriptors;
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log(&cli);
+    // A service that holds many connections needs as many descriptors as it may have; one that may not goes on.
+    if let Err(cause) = descriptors::raise_limit() {
+        tracing::warn!(%cause, "the limit on open files could not be raised; 'ulimit -n' shows it");
+    }
+    match cli.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(failure.report()),
+    }
+}
+
+/// Logs to stderr: stdout carries results only.
+fn start_log(cli: &Cli) {
+    let level = match cli.verbose {
+        0 => cli.command.log_level(),
+        1 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

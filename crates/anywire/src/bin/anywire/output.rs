@@ -1,0 +1,39 @@
+//! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::failure::{Code, Failure};
+
+/// Prints a result.
+pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(result).and_then(|()| stdout.flush()).map_err(|cause| unwritten("stdout", &cause))
+}
+
+/// Prints a result and ends its line.
+pub(crate) fn print_line(line: impl std::fmt::Display) -> Result<(), Failure> {
+    print(format!("{line}\n").as_bytes())
+}
+
+/// Writes a result to a file; `-` is stdout.
+pub(crate) fn write(path: &Path, result: &str) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return print_line(result);
+    }
+    std::fs::write(path, result).map_err(|cause| unwritten(&path.display().to_string(), &cause))
+}
+
+/// Why a result did not get where it should. A reader that closed its pipe has what it wanted: nothing is said.
+pub(crate) fn unwritten(place: &str, cause: &io::Error) -> Failure {
+    if cause.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::silent(Code::Write);
+    }
+    let help = match cause.kind() {
+        io::ErrorKind::NotFound => "make its directory first",
+        io::ErrorKind::PermissionDenied => "choose a place that this user may write to",
+        io::ErrorKind::StorageFull => "make room on the disk, or choose another place",
+        _ => "choose another place",
+    };
+    Failure::new(Code::Write, format_args!("writing {place} failed: {cause}")).help(help)
+}

@@ -1,0 +1,81 @@
+//! `anywire serve`: the demo service or the files of a directory, over any number of wires at once.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anywire::server::Server;
+use anywire::wire::{Address, ListenOptions};
+use clap::Args;
+
+use crate::failure::{Code, Failure};
+use crate::{demo, files, output, values};
+
+/// Serve a demo service, or the files of a directory
+///
+/// Without --dir, a demo service answers: / (13 bytes), /json, POST /echo (the body back, as it comes), /bytes/N (N
+/// bytes, streamed) and /delay/MS (after so many milliseconds). With --dir, GET and HEAD read files; names that
+/// begin with a dot, and links that lead out of the directory, are not found.
+///
+/// The addresses are printed to stdout, one a line. SIGTERM or SIGINT ends it: requests under way may finish.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    /// Where to listen, WIRE:WHERE; may be repeated
+    #[arg(long, short, value_name = "ADDRESS", default_value = "tcp:127.0.0.1:8080")]
+    listen: Vec<Address>,
+    /// Serve the files of this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Event loops, each a thread [default: one for each core]
+    #[arg(long, value_name = "N")]
+    loops: Option<usize>,
+    /// Mode of the socket files, in octal [default: 666 less the umask]
+    #[arg(long, value_name = "MODE", value_parser = values::file_mode)]
+    unix_mode: Option<u32>,
+    /// How long requests may take to finish after a signal
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    shutdown_deadline: Duration,
+}
+
+impl Serve {
+    /// Serves until a signal.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let router = match &self.dir {
+            Some(dir) => files::router(dir)?,
+            None => demo::router(demo::GREETING),
+        };
+        let options = ListenOptions { unix_mode: self.unix_mode, ..ListenOptions::default() };
+        let mut server =
+            Server::new(router).listen_options(options).shutdown_deadline(self.shutdown_deadline);
+        for address in &self.listen {
+            server = server.listen(address.to_string());
+        }
+        if let Some(loops) = self.loops {
+            server = server.loops(loops);
+        }
+        let running = server.start().map_err(|error| Failure::of(Code::Failed, &error))?;
+        for address in running.addresses() {
+            output::print_line(format_args!("listening on {address}"))?;
+        }
+        let ended = running.wait_for_signal().map_err(|error| Failure::of(Code::Failed, &error))?;
+        if ended.connections_cut > 0 {
+            tracing::warn!(
+                connections_cut = ended.connections_cut,
+                "requests had not finished at the deadline"
+            );
+        }
+        Ok(())
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  anywire serve                                       the demo service on tcp:127.0.0.1:8080
+  anywire serve --listen tcp:0.0.0.0:80 --listen unix:/run/app.sock --unix-mode 660
+  anywire serve --dir public --listen 'tcp:[::]:8080'
+
+Then, in another terminal:
+  curl http://127.0.0.1:8080/json
+  anywire get http://localhost/json --via unix:/run/app.sock
+
+Exit codes: 0 ended by a signal, 1 could not serve, 2 bad arguments.";

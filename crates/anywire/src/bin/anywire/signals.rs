@@ -1,0 +1,70 @@
+//! The signals that end a run early: the first one asks, the second one ends the process at once.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anywire::load::Stop;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::{Code, Failure};
+
+/// What became of the watch for SIGINT and SIGTERM.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Signals {
+    first: Arc<Mutex<Option<Code>>>,
+}
+
+impl Signals {
+    /// Stops the run at the first signal from now on. A thread of its own waits for them: the loops are busy with
+    /// the load, and the command's thread with the result.
+    pub(crate) fn stop(stop: Stop) -> Result<Self, Failure> {
+        let unwatched = |cause: io::Error| {
+            let message = format!("watching for SIGINT and SIGTERM failed: {cause}");
+            Failure::new(Code::Failed, message).help("a higher limit on open files may help")
+        };
+        let runtime = Builder::new_current_thread().enable_io().build().map_err(unwatched)?;
+        let watch = Watch::start(&runtime).map_err(unwatched)?;
+        let signals = Self::default();
+        let first = Arc::clone(&signals.first);
+        std::thread::spawn(move || {
+            runtime.block_on(async move {
+                let mut watch = watch;
+                let code = watch.next().await;
+                *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
+                stop.stop();
+                let code = watch.next().await;
+                std::process::exit(code as i32);
+            });
+        });
+        Ok(signals)
+    }
+
+    /// A failure with the signal's exit code if there was one: the result so far has been printed.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match *self.first.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(code) => Err(Failure::silent(code)),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Watch {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Watch {
+    fn start(runtime: &Runtime) -> io::Result<Self> {
+        let _context = runtime.enter();
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// The exit code of the next signal.
+    async fn next(&mut self) -> Code {
+        tokio::select! {
+            _ = self.interrupt.recv() => Code::Interrupted,
+            _ = self.terminate.recv() => Code::Terminated,
+        }
+    }
+}

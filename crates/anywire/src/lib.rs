@@ -1,0 +1,56 @@
+//! anywire: one service, any wire.
+//!
+//! Write a service or a client once; an address says which wire it goes over: `tcp:127.0.0.1:8080`,
+//! `unix:/run/app.sock`, `memory:name` within a process. Nothing else in the program changes.
+//!
+//! ```
+//! use anywire::{Client, Json, Path, Router, Server};
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Greeting { text: String }
+//!
+//! async fn hello(Path(name): Path<String>) -> Json<Greeting> {
+//!     Json(Greeting { text: format!("Hello, {name}!") })
+//! }
+//!
+//! let router = Router::new().get("/hello/{name}", hello);
+//! let running = Server::new(router).listen("tcp:127.0.0.1:0").listen("memory:hello").start()?;
+//!
+//! let client = Client::builder().loops(running.loops()).build()?;
+//! let call = running.loops().get(0).spawn(move || async move {
+//!     client.get("http://localhost/hello/anyone").via("memory:hello").send().await?.json::<Greeting>().await
+//! });
+//! assert_eq!(call.wait()??.text, "Hello, anyone!");
+//! running.shutdown(std::time::Duration::from_secs(1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A service of its own ends at a signal: `Server::new(router).listen("tcp:0.0.0.0:8080").run()?`. A client on its
+//! own is `Client::new()?`, and its calls may be awaited on any runtime.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`server`] | router, handlers, extractors, limits, shutdown |
+//! | [`client`] | calls, pools of connections, deadlines |
+//! | [`http`] | messages, headers, bodies, and the HTTP/1.1 engine as bytes in, bytes out |
+//! | [`wire`] | addresses, listeners, dialers, connections: how bytes travel |
+//! | [`loops`] | event loops, one a core: placement, loop-local storage, deadlines |
+//! | [`load`] | the load generator, the compare harness, reports |
+
+pub use anywire_client as client;
+pub use anywire_http as http;
+pub use anywire_load as load;
+pub use anywire_loops as loops;
+pub use anywire_server as server;
+pub use anywire_wire as wire;
+
+pub use anywire_client::Client;
+pub use anywire_http::{Body, Headers, Method, Response, StatusCode};
+pub use anywire_loops::Loops;
+pub use anywire_server::{Error, Html, IntoResponse, Json, Path, Query, Request, Router, Server, State};
+pub use anywire_wire::Address;
+
+/// The code in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

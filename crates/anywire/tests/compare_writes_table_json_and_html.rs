@@ -1,0 +1,71 @@
+//! `anywire compare --quick`: a few seconds, a table, JSON with the promised names, and a page with charts.
+
+mod common;
+
+use common::{anywire, stderr, stdout, text};
+
+#[test]
+fn compare_writes_table_json_and_html() {
+    let dir = tempfile::tempdir().expect("a directory for the results");
+    let (json, html) = (dir.path().join("compare.json"), dir.path().join("compare.html"));
+    let output = anywire(&["compare", "--quick", "--json", text(&json), "--html", text(&html)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let comparison = std::fs::read_to_string(&json).expect("the JSON was written");
+    let comparison: serde_json::Value = serde_json::from_str(&comparison).expect("it is JSON");
+    assert_eq!(comparison["schema"], "anywire.compare/1");
+    assert!(comparison["host"]["cores"].is_u64(), "{comparison}");
+    // What it plans to take; a busy machine adds to it, and no test should depend on that.
+    let plan = &comparison["plan"];
+    let number = |key: &str| plan[key].as_f64().expect("a number");
+    let seconds = 3.0 * number("rounds") * (number("duration_seconds") + number("warm_up_seconds"));
+    assert!(seconds < 12.0, "{plan}");
+    let rows = comparison["candidates"].as_array().expect("a list of candidates");
+    let wires: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(wires, ["limit", "tcp", "unix"]);
+    for row in rows {
+        for key in [
+            "requests_per_second",
+            "server_cpu_us_per_request",
+            "client_cpu_us_per_request",
+            "p50_us",
+            "p99_us",
+            "max_us",
+            "ratio_to_limit",
+        ] {
+            assert!(row[key].as_f64() > Some(0.0), "{key} in {row}");
+        }
+        // Counting them is not allowed everywhere; the row then says why not.
+        let counted = &row["syscalls_per_request"];
+        let notes = row["notes"].as_array().map_or(0, Vec::len);
+        assert!(counted.is_f64() || (counted.is_null() && notes > 0), "{row}");
+        assert_eq!(row["errors"]["connect"], 0, "{row}");
+    }
+    for name in ["limit", "tcp", "unix"] {
+        assert!(
+            stdout(&output).lines().any(|line| line.trim_start().starts_with(name)),
+            "{}",
+            stdout(&output)
+        );
+    }
+    let page = std::fs::read_to_string(&html).expect("the page was written");
+    assert!(
+        page.contains("<svg") && !page.contains("src=\"http"),
+        "no chart, or a page that loads something"
+    );
+}
+
+#[test]
+fn a_body_of_another_length_is_answered_by_all() {
+    let args =
+        ["compare", "--rounds", "1", "--duration", "100ms", "--body", "5000", "-c", "4", "--json", "-"];
+    let output = anywire(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let comparison: serde_json::Value =
+        serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    assert_eq!(comparison["plan"]["body_bytes"], 5000);
+    for row in comparison["candidates"].as_array().expect("a list of candidates") {
+        assert!(row["requests_per_second"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["errors"]["check"], 0, "{row}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What cannot be done is refused in two lines, with the exit code for it: what was tried and found, what would help.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Served, anywire, assert_refused, has, stderr, text};
+
+#[test]
+fn a_port_in_use() {
+    let served = Served::demo();
+    assert_refused(&anywire(&["serve", "--listen", served.address(0)]), 1, served.address(0));
+}
+
+#[test]
+fn a_socket_path_in_use_and_a_stale_one() {
+    let dir = tempfile::tempdir().expect("a directory for the socket");
+    let path = dir.path().join("app.sock");
+    let address = format!("unix:{}", text(&path));
+    let served = Served::on(&[&address], &[]);
+    assert_refused(&anywire(&["serve", "--listen", &address]), 1, &address);
+    // Killed, it leaves its file behind; that must not keep the next one from starting.
+    drop(served);
+    assert!(path.exists());
+    let next = Served::on(&[&address], &[]);
+    assert_eq!(next.address(0), address);
+}
+
+#[test]
+fn a_bad_address_names_what_is_wrong() {
+    for (address, found) in [
+        ("127.0.0.1:8080", "127.0.0.1"),
+        ("tpc:127.0.0.1:8080", "tpc"),
+        ("tcp:127.0.0.1:80800", "80800"),
+        ("unix:", "unix:"),
+    ] {
+        let output = anywire(&["serve", "--listen", address]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with("error: ") && said.contains(found), "{address}: {said}");
+    }
+}
+
+#[test]
+fn a_socket_in_a_missing_directory() {
+    assert_refused(&anywire(&["serve", "--listen", "unix:/no/such/dir/app.sock"]), 1, "/no/such/dir");
+}
+
+#[test]
+fn no_permission_on_the_socket_path() {
+    // For root nothing is forbidden, so the command runs as nobody where it can.
+    if !has("setpriv") {
+        return;
+    }
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let can = Command::new("setpriv").args(nobody).arg("true").stderr(Stdio::null()).status();
+    if !can.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this user cannot become another one");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory for the socket");
+    // A copy where nobody may run it: the way to the built one may be closed to others.
+    let copy = dir.path().join("anywire");
+    std::fs::copy(env!("CARGO_BIN_EXE_anywire"), &copy).expect("the command can be copied");
+    let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path(), everyone).expect("a directory of this test");
+    let listen = format!("unix:{}", text(&dir.path().join("app.sock")));
+    let output =
+        Command::new("setpriv").args(nobody).arg(&copy).args(["serve", "--listen", &listen]).output();
+    assert_refused(&output.expect("setpriv was found before"), 1, "not permitted");
+}
+
+#[test]
+fn results_that_cannot_be_written() {
+    let served = Served::demo();
+    let (url, place) = (served.url("/"), "/no/such/dir/result");
+    assert_refused(&anywire(&["get", &url, "-o", place]), 23, place);
+    let load = ["load", &url, "-n", "10", "--warm-up", "0", "-c", "1"];
+    assert_refused(&anywire(&[&load[..], &["--json", place]].concat()), 23, place);
+    assert_refused(&anywire(&[&load[..], &["--html", place]].concat()), 23, place);
+}
+
+#[test]
+fn arguments_that_make_no_sense() {
+    assert_refused(&anywire(&["compare", "--wires", "limit,telepathy"]), 2, "telepathy");
+    assert_refused(&anywire(&["load", "http://127.0.0.1:1/", "-c", "0"]), 2, "0 connections");
+    for args in [
+        &["load", "http://h/", "-d", "10 parsecs"][..],
+        &["load", "http://h/", "-H", "no colon"],
+        &["serve", "--unix-mode", "rw"],
+        &["compare", "--rounds", "0"],
+        &["get"],
+        &["no-such-command"],
+    ] {
+        let output = anywire(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).starts_with("error: "), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_load_that_nobody_answers() {
+    let output = anywire(&["load", "http://h/", "--via", "unix:@anywire-nobody", "-c", "1", "-d", "1s"]);
+    assert_refused(&output, 1, "anywire-nobody");
+}
