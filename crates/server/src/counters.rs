@@ -18,6 +18,8 @@ pub struct Counters {
     pub panics: u64,
     /// Handlers dropped at [`Limits::handler_deadline`](crate::Limits::handler_deadline); each was answered 503.
     pub handler_timeouts: u64,
+    /// Handlers and streaming answers that ended early because their peer had left.
+    pub abandoned: u64,
     /// Heads and bodies that did not come in time (408).
     pub read_timeouts: u64,
     /// Connections closed because nothing was asked for a whole
@@ -47,7 +49,7 @@ macro_rules! live {
 }
 
 live! {
-    connections_open connections requests bad_requests panics handler_timeouts read_timeouts idle_timeouts
+    connections_open connections requests bad_requests panics handler_timeouts abandoned read_timeouts idle_timeouts
     write_timeouts wire_errors
 }
 

@@ -69,6 +69,8 @@ pub(crate) enum Waiting {
     Head,
     /// The handler.
     Handler,
+    /// The body of an answer, which may be silent for as long as it likes.
+    Stream,
     /// The peer, with the next part of a body.
     Body,
     /// The peer, to take what was answered.
@@ -84,6 +86,7 @@ impl Waiting {
             Self::Idle => limits.idle_deadline,
             Self::Handler => limits.handler_deadline,
             Self::Body => limits.body_deadline,
+            Self::Stream => Duration::MAX,
             Self::Write => limits.write_deadline,
             Self::Linger => limits.linger_deadline,
         }
@@ -187,7 +190,7 @@ impl Exchange {
     /// The deadline of `waiting` has passed. `None`: an answer says so, and the exchange goes on to send it.
     pub(crate) fn expire(&mut self, waiting: Waiting, service: &Service) -> Option<Turn> {
         match waiting {
-            Waiting::Fresh | Waiting::Idle | Waiting::Linger => return Some(Turn::Close),
+            Waiting::Fresh | Waiting::Idle | Waiting::Linger | Waiting::Stream => return Some(Turn::Close),
             Waiting::Write => {
                 service.counters.write_timeouts.increment();
                 return Some(Turn::Abort);
@@ -231,7 +234,8 @@ impl Exchange {
                         self.waiting = Waiting::Handler;
                         match self.upload(cx, link)? {
                             Poll::Ready(true) => continue,
-                            Poll::Ready(false) | Poll::Pending => return Poll::Pending,
+                            Poll::Ready(false) => return self.watch(cx, link),
+                            Poll::Pending => return Poll::Pending,
                         }
                     };
                     let stage = std::mem::replace(&mut self.stage, Stage::Next);
@@ -252,6 +256,27 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// Looks, while the handler is at work and wants nothing, whether the peer is still there. One that has closed
+    /// (or ended its direction, which cannot be told apart) takes the handler with it, as nobody would read its
+    /// answer.
+    fn watch(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
+        if self.upload.is_some() || !self.input.is_empty() {
+            // What the peer has sent is still to be read, and so the end behind it.
+            return Poll::Pending;
+        }
+        // No buffer is read into before there is something, as always.
+        let read = match link.connection.poll_readable(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(_)) => 0,
+            Poll::Ready(Ok(())) => ready!(self.fill(cx, link.connection)).unwrap_or(0),
+        };
+        if read == 0 {
+            link.service.counters.abandoned.increment();
+            return Poll::Ready(Err(Turn::Close));
+        }
+        Poll::Pending
     }
 
     /// Starts on a request whose head is complete.

@@ -38,7 +38,8 @@ pub struct Limits {
     pub idle_deadline: Duration,
     /// Longest silence of a peer whose body the handler waits for (10 s), else the handler sees a typed error.
     pub body_deadline: Duration,
-    /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped.
+    /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped. A body that streams
+    /// after that has no limit in time, as long as the peer is there and takes it.
     pub handler_deadline: Duration,
     /// Longest time without progress in writing an answer (30 s), else the connection is aborted.
     pub write_deadline: Duration,

@@ -72,11 +72,12 @@ impl Exchange {
                 return Poll::Ready(Ok(()));
             };
             let Poll::Ready(chunk) = body.poll_chunk(cx) else {
-                self.waiting = Waiting::Handler;
+                self.waiting = Waiting::Stream;
                 // A body that echoes what it reads needs the request's body to go on.
                 return match self.upload(cx, link)? {
                     Poll::Ready(true) => continue,
-                    Poll::Ready(false) | Poll::Pending => Poll::Pending,
+                    Poll::Ready(false) => self.watch(cx, link),
+                    Poll::Pending => Poll::Pending,
                 };
             };
             match chunk {

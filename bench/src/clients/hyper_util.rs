@@ -1,0 +1,50 @@
+//! hyper-util's legacy client: the pooled client of the hyper world, on tokio's current-thread runtime.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Uri;
+use hyper_util::client::legacy::Client as LegacyClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+
+use super::{Client, Meter, Plan, Tally};
+use crate::versions;
+
+pub(super) const CLIENT: Client = Client {
+    name: "hyper-util",
+    version: || versions::locked("hyper-util"),
+    settings: "legacy client, pool_max_idle_per_host = in flight, TCP_NODELAY, tokio current-thread runtime",
+    call,
+};
+
+fn call(plan: &Plan) -> Result<Tally> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let client: LegacyClient<_, Empty<Bytes>> = LegacyClient::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(plan.in_flight)
+            .build(connector);
+        let uri: Uri = format!("http://{}/", plan.address).parse()?;
+        let meter = Arc::new(Meter::default());
+        for _ in 0..plan.in_flight {
+            let (client, uri, meter) = (client.clone(), uri.clone(), meter.clone());
+            tokio::spawn(async move {
+                loop {
+                    meter.count(get(&client, &uri).await);
+                }
+            });
+        }
+        meter.interval(plan).await
+    })
+}
+
+async fn get(client: &LegacyClient<HttpConnector, Empty<Bytes>>, uri: &Uri) -> Result<(u16, usize)> {
+    let response = client.get(uri.clone()).await?;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((status, body.len()))
+}

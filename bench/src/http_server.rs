@@ -1,0 +1,200 @@
+//! `bench http-server`: what a request costs each server, and what an idle connection does.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use crate::generators::Generator;
+use crate::idle::{self, IdleResult};
+use crate::report::{self, Bar, Bound, Candidate, Machine};
+use crate::scenario::{BASELINE, OURS, Scenario, ScenarioResult, Settings, WARM_UP};
+use crate::servers::{self, SERVERS, Server};
+
+/// Options of `bench http-server`.
+#[derive(Args)]
+pub struct Options {
+    /// Rounds; in each every server is measured once.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Seconds of load a measurement.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Measure these servers alone, separated by commas (all: see `bench list`).
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Run these scenarios alone, separated by commas: depth-1, depth-16, connections-10000, idle.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    scenarios: Vec<String>,
+    /// What makes the requests.
+    #[arg(long, value_enum, default_value_t = Generator::Anywire)]
+    generator: Generator,
+    /// The core of the servers.
+    #[arg(long, default_value_t = 0)]
+    server_core: usize,
+    /// The core of the load.
+    #[arg(long, default_value_t = 1)]
+    client_core: usize,
+    /// The result's file.
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/http-server.json"))]
+    json: PathBuf,
+}
+
+/// Runs the comparison, prints its tables, writes its file.
+///
+/// # Errors
+/// A wrong option, or the result cannot be written. A server that fails is part of the result instead.
+pub fn run(options: &Options) -> Result<()> {
+    let chosen = choose(&options.only)?;
+    let known: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).chain([idle::NAME]).collect();
+    if let Some(unknown) = options.scenarios.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("no scenario is named `{unknown}`; there are: {}", known.join(", "));
+    }
+    let wanted =
+        |name: &str| options.scenarios.is_empty() || options.scenarios.iter().any(|wanted| wanted == name);
+    // Before this thread is pinned and sees one core.
+    let machine = Machine::here();
+    anywire_sys::cpu::pin_current_thread(options.client_core)
+        .with_context(|| format!("pinning the load to core {} failed", options.client_core))?;
+
+    println!("{}", machine.line());
+    println!("load: {:?} {}\n", options.generator, options.generator.version());
+    let candidates: Vec<_> = chosen.iter().map(|server| Candidate::of_server(server)).collect();
+    for candidate in &candidates {
+        println!("{}", candidate.line());
+    }
+
+    let settings = Settings {
+        rounds: options.rounds,
+        seconds: options.seconds,
+        generator: options.generator,
+        server_core: options.server_core,
+    };
+    let mut scenarios = Vec::new();
+    for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario.name)) {
+        let result = scenario.measure(&chosen, &settings);
+        println!("\n{}\n\n{}", scenario.what, result.table().text());
+        scenarios.push(result);
+    }
+    let idle = wanted(idle::NAME).then(|| idle::measure_all(&chosen, options.rounds, options.server_core));
+    if let Some(idle) = &idle {
+        println!("\n{}\n\n{}", idle.what, idle.table().text());
+    }
+    let bars = bars(&scenarios, idle.as_ref());
+    println!("\n{}", report::bars_table(&bars).text());
+    let result = Results {
+        schema: report::SCHEMA,
+        bench: "http-server",
+        machine,
+        plan: Plan {
+            rounds: options.rounds,
+            seconds: options.seconds,
+            warm_up_seconds: WARM_UP.as_secs_f64(),
+            generator: options.generator,
+            generator_version: options.generator.version(),
+            server_core: options.server_core,
+            client_core: options.client_core,
+        },
+        candidates,
+        scenarios,
+        idle,
+        bars,
+    };
+    report::write(&options.json, &result)
+}
+
+static SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "depth-1",
+        what: "64 connections, one request at a time on each",
+        connections: 64,
+        depth: 1,
+    },
+    Scenario {
+        name: "depth-16",
+        what: "64 connections, 16 requests pipelined on each",
+        connections: 64,
+        depth: 16,
+    },
+    Scenario {
+        name: "connections-10000",
+        what: "10,000 connections, one request at a time on each",
+        connections: 10_000,
+        depth: 1,
+    },
+];
+
+/// What a ratio of CPU per request of our server must be: scenario, divided by whom, bound.
+static RATIO_BARS: &[(&str, &str, Bound)] = &[
+    ("depth-1", BASELINE, Bound::AtMost(1.10)),
+    ("depth-1", "may_minihttp", Bound::AtMost(1.05)),
+    ("depth-1", "hyper", Bound::Below(1.0)),
+    ("depth-1", "axum", Bound::Below(1.0)),
+    ("depth-1", "actix-web", Bound::Below(1.0)),
+    ("depth-1", "nginx", Bound::Below(1.0)),
+    ("depth-16", BASELINE, Bound::AtMost(1.40)),
+    ("depth-16", "hyper", Bound::Below(1.0)),
+    ("depth-16", "axum", Bound::Below(1.0)),
+    ("depth-16", "actix-web", Bound::Below(1.0)),
+    ("depth-16", "nginx", Bound::Below(1.0)),
+    ("connections-10000", BASELINE, Bound::AtMost(1.10)),
+];
+
+fn choose(only: &[String]) -> Result<Vec<&'static Server>> {
+    for name in only {
+        servers::named(name)?;
+    }
+    Ok(SERVERS
+        .iter()
+        .filter(|server| only.is_empty() || only.iter().any(|name| name == server.name))
+        .collect())
+}
+
+/// The bars of the project's foundation.
+fn bars(scenarios: &[ScenarioResult], idle: Option<&IdleResult>) -> Vec<Bar> {
+    let scenario = |name: &str| scenarios.iter().find(|scenario| scenario.name == name);
+    let mut bars: Vec<_> = RATIO_BARS
+        .iter()
+        .map(|&(name, peer, bound)| {
+            let row = scenario(name).and_then(|scenario| scenario.row(peer));
+            let ratio = row.and_then(|row| row.anywire_to_this);
+            Bar::judge_ratio(format!("{name}: CPU per request, anywire / {peer}"), bound, ratio)
+        })
+        .collect();
+    let ours = scenario("depth-1").and_then(|scenario| scenario.row(OURS));
+    bars.push(Bar::judge(
+        "depth-1: system calls per request".to_owned(),
+        Bound::AtMost(2.2),
+        ours.and_then(|row| row.system_calls_per_request),
+    ));
+    bars.push(Bar::judge(
+        "idle: bytes of user memory a connection".to_owned(),
+        Bound::AtMost(1024.0),
+        idle.and_then(|idle| idle.resident_bytes_per_connection(OURS)),
+    ));
+    bars
+}
+
+#[derive(Serialize)]
+struct Results {
+    schema: &'static str,
+    bench: &'static str,
+    machine: Machine,
+    plan: Plan,
+    candidates: Vec<Candidate>,
+    scenarios: Vec<ScenarioResult>,
+    idle: Option<IdleResult>,
+    bars: Vec<Bar>,
+}
+
+#[derive(Serialize)]
+struct Plan {
+    rounds: u32,
+    seconds: u64,
+    warm_up_seconds: f64,
+    generator: Generator,
+    generator_version: String,
+    server_core: usize,
+    client_core: usize,
+}

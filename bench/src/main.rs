@@ -1,0 +1,114 @@
+//! Speed comparisons of anywire with its peers: `bench http-server` and `bench http-client`.
+//!
+//! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
+//! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
+//! ratios to a limit. See `README.md` beside this crate for what each scenario means and how the peers are set.
+
+mod check;
+mod child;
+mod clients;
+mod generators;
+mod http_client;
+mod http_server;
+mod idle;
+mod measure;
+mod report;
+mod rounds;
+mod scenario;
+mod servers;
+mod table;
+mod versions;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+
+use crate::report::Candidate;
+
+#[derive(Parser)]
+#[command(version, about = "Speed comparisons of anywire with its peers")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// CPU per request of HTTP servers, and memory of their idle connections.
+    HttpServer(http_server::Options),
+    /// CPU per request of HTTP clients.
+    HttpClient(http_client::Options),
+    /// The candidates, their versions and settings.
+    List,
+    /// Serve as this candidate until standard input closes (how the program starts itself).
+    #[command(hide = true)]
+    Serve(ChildOptions),
+    /// Call as this candidate and print what it took (how the program starts itself).
+    #[command(hide = true)]
+    Call {
+        #[command(flatten)]
+        child: ChildOptions,
+        /// What to do, as JSON.
+        plan: String,
+    },
+}
+
+#[derive(Args)]
+struct ChildOptions {
+    /// The candidate.
+    name: String,
+    /// The core to run on.
+    #[arg(long)]
+    core: usize,
+}
+
+impl ChildOptions {
+    /// Before any thread is started, so that all of them inherit it.
+    fn pin(&self) -> Result<()> {
+        anywire_sys::cpu::pin_current_thread(self.core)
+            .with_context(|| format!("pinning to core {} failed", self.core))
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // In one line: a process that measures shows what its child said in a row of a table.
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    anywire_sys::descriptors::raise_limit().context("raising the limit of open descriptors failed")?;
+    match &arguments.command {
+        Command::HttpServer(options) => http_server::run(options),
+        Command::HttpClient(options) => http_client::run(options),
+        Command::List => {
+            list();
+            Ok(())
+        }
+        Command::Serve(child) => {
+            child.pin()?;
+            servers::serve(&child.name)
+        }
+        Command::Call { child, plan } => {
+            child.pin()?;
+            clients::call(&child.name, plan)
+        }
+    }
+}
+
+fn list() {
+    println!("servers");
+    for server in servers::SERVERS {
+        println!("  {}", Candidate::of_server(server).line());
+    }
+    println!("clients");
+    for client in clients::CLIENTS {
+        println!("  {}", Candidate::of_client(client).line());
+    }
+}

@@ -1,0 +1,282 @@
+//! One load, all servers: CPU time and system calls per request in interleaved rounds.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use crate::check::start_checked;
+use crate::generators::{Generator, Load, Outcome, Window};
+use crate::measure::{Cpu, CpuUsed, Family, SystemCalls};
+use crate::rounds::{Rounds, Spread, interleaved};
+use crate::servers::Server;
+use crate::table::{self, Table};
+
+/// A load under which the servers are compared.
+pub struct Scenario {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What is done, in words.
+    pub what: &'static str,
+    /// Connections.
+    pub connections: usize,
+    /// Requests under way on each.
+    pub depth: usize,
+}
+
+/// How a scenario is measured.
+pub struct Settings {
+    /// Rounds; in each every server is measured once.
+    pub rounds: u32,
+    /// Seconds of load a measurement.
+    pub seconds: u64,
+    /// What makes the load.
+    pub generator: Generator,
+    /// The core of the servers.
+    pub server_core: usize,
+}
+
+impl Scenario {
+    /// Measures each server.
+    pub fn measure(&self, chosen: &[&Server], settings: &Settings) -> ScenarioResult {
+        let rounds = interleaved(chosen, settings.rounds as usize, |server, round| {
+            let sample = self.sample(server, settings)?;
+            eprintln!(
+                "{} round {}/{} {:<13} {:.3} us/request, {:.0} requests/s",
+                self.name,
+                round + 1,
+                settings.rounds,
+                server.name,
+                sample.cpu_us_per_request,
+                sample.requests_per_second
+            );
+            Ok(sample)
+        });
+        // In a phase of its own, since a trace point costs time on each call.
+        let system_calls = chosen.iter().zip(&rounds).map(|(server, rounds)| match &rounds.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.system_calls_per_request(server, settings).map_err(|error| format!("{error:#}")),
+        });
+        let system_calls = system_calls.collect();
+        ScenarioResult::new(self, chosen, rounds, system_calls)
+    }
+
+    fn sample(&self, server: &Server, settings: &Settings) -> Result<Sample> {
+        let (child, answer_bytes) = start_checked(server, settings.server_core)?;
+        let mut window = CpuWindow { server: child.family(), before: None, used: None };
+        let load = self.load(child.address(), settings.seconds);
+        let outcome = settings.generator.run(&load, child.family(), &mut window)?;
+        self.accept(&outcome)?;
+        let used = window.used.context("the generator never closed the window")?;
+        let requests = outcome.requests_in_window;
+        Ok(Sample {
+            cpu_us_per_request: used.total_us() / requests,
+            user_us_per_request: used.user_us / requests,
+            system_us_per_request: used.system_us / requests,
+            requests_per_second: outcome.requests as f64 / outcome.seconds,
+            answer_bytes,
+            outcome,
+        })
+    }
+
+    fn system_calls_per_request(&self, server: &Server, settings: &Settings) -> Result<f64> {
+        let (child, _) = start_checked(server, settings.server_core)?;
+        let mut window = SystemCallWindow { server: child.family(), counting: None, count: None };
+        let outcome = settings.generator.run(&self.load(child.address(), 1), child.family(), &mut window)?;
+        Ok(window.count.context("the generator never closed the window")? as f64 / outcome.requests_in_window)
+    }
+
+    fn load(&self, address: SocketAddr, seconds: u64) -> Load {
+        Load {
+            address,
+            connections: self.connections,
+            depth: self.depth,
+            warm_up: WARM_UP,
+            duration: Duration::from_secs(seconds),
+        }
+    }
+
+    /// Refuses a measurement in which the two sides did not do what was asked.
+    fn accept(&self, outcome: &Outcome) -> Result<()> {
+        let (open, asked) = (outcome.connections_open, self.connections);
+        ensure!(open >= asked, "only {open} of {asked} connections were open at the server");
+        ensure!(outcome.requests > 0, "no request was answered");
+        ensure!(outcome.errors == 0, "{} of {} requests failed", outcome.errors, outcome.requests);
+        Ok(())
+    }
+}
+
+/// One measurement: one server, one round.
+#[derive(Serialize)]
+struct Sample {
+    cpu_us_per_request: f64,
+    user_us_per_request: f64,
+    system_us_per_request: f64,
+    requests_per_second: f64,
+    answer_bytes: usize,
+    outcome: Outcome,
+}
+
+struct CpuWindow {
+    server: Family,
+    before: Option<Cpu>,
+    used: Option<CpuUsed>,
+}
+
+impl Window for CpuWindow {
+    fn open(&mut self) -> Result<()> {
+        self.before = Some(self.server.cpu()?);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let now = self.server.cpu()?;
+        self.used = self.before.map(|before| now.since(&before));
+        Ok(())
+    }
+}
+
+struct SystemCallWindow {
+    server: Family,
+    counting: Option<SystemCalls>,
+    count: Option<u64>,
+}
+
+impl Window for SystemCallWindow {
+    fn open(&mut self) -> Result<()> {
+        self.counting = Some(self.server.count_system_calls()?);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.count = self.counting.take().map(SystemCalls::finish).transpose()?;
+        Ok(())
+    }
+}
+
+/// What all servers took under one load.
+#[derive(Serialize)]
+pub struct ScenarioResult {
+    /// The scenario's name.
+    pub name: &'static str,
+    /// What was done, in words.
+    pub what: &'static str,
+    connections: usize,
+    depth: usize,
+    rows: Vec<Row>,
+}
+
+/// What one server took.
+#[derive(Serialize)]
+pub struct Row {
+    name: &'static str,
+    cpu_us_per_request: Option<Spread>,
+    user_us_per_request: Option<Spread>,
+    system_us_per_request: Option<Spread>,
+    requests_per_second: Option<Spread>,
+    p50_us: Option<Spread>,
+    p99_us: Option<Spread>,
+    /// CPU per request divided by the limit's, round by round.
+    ratio_to_limit: Option<Spread>,
+    /// anywire's CPU per request divided by this one's, round by round.
+    pub anywire_to_this: Option<Spread>,
+    /// Counted in one run of its own.
+    pub system_calls_per_request: Option<f64>,
+    system_calls_unknown_because: Option<String>,
+    answer_bytes: Option<usize>,
+    failure: Option<String>,
+    samples: Vec<Sample>,
+}
+
+impl ScenarioResult {
+    fn new(
+        scenario: &Scenario,
+        chosen: &[&Server],
+        rounds: Vec<Rounds<Sample>>,
+        system_calls: Vec<Result<f64, String>>,
+    ) -> Self {
+        let place = |name: &str| chosen.iter().position(|server| server.name == name);
+        let ratio = |above: Option<usize>, below: Option<usize>| {
+            rounds[above?].ratio_to(&rounds[below?], |sample| sample.cpu_us_per_request)
+        };
+        let ratios: Vec<_> = (0..chosen.len())
+            .map(|index| (ratio(Some(index), place(BASELINE)), ratio(place(OURS), Some(index))))
+            .collect();
+        let rows = chosen.iter().zip(rounds).zip(ratios).zip(system_calls);
+        let rows = rows.map(|(((server, rounds), (ratio_to_limit, anywire_to_this)), system_calls)| Row {
+            name: server.name,
+            cpu_us_per_request: rounds.spread(|sample| Some(sample.cpu_us_per_request)),
+            user_us_per_request: rounds.spread(|sample| Some(sample.user_us_per_request)),
+            system_us_per_request: rounds.spread(|sample| Some(sample.system_us_per_request)),
+            requests_per_second: rounds.spread(|sample| Some(sample.requests_per_second)),
+            p50_us: rounds.spread(|sample| sample.outcome.p50_us),
+            p99_us: rounds.spread(|sample| sample.outcome.p99_us),
+            ratio_to_limit,
+            anywire_to_this,
+            system_calls_per_request: system_calls.as_ref().ok().copied(),
+            system_calls_unknown_because: system_calls.err(),
+            answer_bytes: rounds.samples.first().map(|sample| sample.answer_bytes),
+            failure: rounds.failure,
+            samples: rounds.samples,
+        });
+        Self {
+            name: scenario.name,
+            what: scenario.what,
+            connections: scenario.connections,
+            depth: scenario.depth,
+            rows: rows.collect(),
+        }
+    }
+
+    /// The row of one server.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// As a table.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(&[
+            "server",
+            "CPU us/request",
+            "user",
+            "system",
+            "ratio to limit",
+            "anywire / it",
+            "syscalls/request",
+            "requests/s",
+            "p50 us",
+            "p99 us",
+            "answer bytes",
+        ]);
+        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        for row in &self.rows {
+            if let Some(failure) = &row.failure {
+                table.row([row.name.to_owned(), "failed".to_owned()]);
+                table.note(format!("{}: {failure}", row.name));
+                continue;
+            }
+            table.row([
+                row.name.to_owned(),
+                table::spread(row.cpu_us_per_request, 2),
+                table::figure(median(row.user_us_per_request), 2),
+                table::figure(median(row.system_us_per_request), 2),
+                table::spread(row.ratio_to_limit, 2),
+                table::figure(median(row.anywire_to_this), 2),
+                table::figure(row.system_calls_per_request, 2),
+                table::thousands(median(row.requests_per_second)),
+                table::figure(median(row.p50_us), 0),
+                table::figure(median(row.p99_us), 0),
+                table::figure(row.answer_bytes.map(|bytes| bytes as f64), 0),
+            ]);
+        }
+        table
+    }
+}
+
+/// Whom everybody is divided by.
+pub const BASELINE: &str = "limit";
+/// Whom the bars are about.
+pub const OURS: &str = "anywire";
+/// Before counting starts: caches warm, the frequency up.
+pub const WARM_UP: Duration = Duration::from_secs(1);

@@ -1,0 +1,52 @@
+//! hyper 1: its HTTP/1 server on tokio's current-thread runtime, one task a connection.
+
+use std::convert::Infallible;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use super::{Announce, BODY, Server};
+use crate::versions;
+
+pub(super) const SERVER: Server = Server {
+    name: "hyper",
+    version: || versions::locked("hyper"),
+    settings: "http1::Builder, pipeline_flush(true), no header-read timer, TCP_NODELAY, tokio current-thread runtime",
+    serve,
+};
+
+fn serve(announce: &Announce) -> Result<()> {
+    let listener = super::listener()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let listener = TcpListener::from_std(listener)?;
+        announce.listening(listener.local_addr()?);
+        // `pipeline_flush` gathers the answers of pipelined requests into one write and turns off vectored writes, which
+        // is what hyper's own entries in public comparisons use. No timer is given, so that none is armed a request.
+        let mut http = http1::Builder::new();
+        http.pipeline_flush(true);
+        loop {
+            let (stream, _) = listener.accept().await.context("accepting a connection failed")?;
+            stream.set_nodelay(true)?;
+            let connection = http.serve_connection(TokioIo::new(stream), service_fn(hello));
+            tokio::spawn(async move {
+                // A peer that goes away is the end of that connection and nothing else.
+                let _ = connection.await;
+            });
+        }
+    })
+}
+
+async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let mut response = Response::new(Full::new(Bytes::from_static(BODY.as_bytes())));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(super::CONTENT_TYPE));
+    Ok(response)
+}

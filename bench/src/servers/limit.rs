@@ -1,0 +1,25 @@
+//! The limit: a raw epoll loop in C style that parses nothing. Every other server is divided by it.
+
+use std::thread;
+
+use anyhow::{Context, Result};
+use anywire_sys::epoll_limit::{EpollLimit, Options};
+
+use super::{Announce, BODY, Server};
+use crate::versions;
+
+pub(super) const SERVER: Server = Server {
+    name: "limit",
+    version: || versions::locked("anywire-sys"),
+    settings: "raw epoll loop, level-triggered, one read and one write a turn, answers prebuilt, requests not parsed",
+    serve,
+};
+
+fn serve(announce: &Announce) -> Result<()> {
+    let limit = EpollLimit::start(Options { core: None, body_bytes: BODY.len() })
+        .context("the raw epoll loop did not start")?;
+    announce.listening(limit.address());
+    loop {
+        thread::park();
+    }
+}

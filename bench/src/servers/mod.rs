@@ -1,0 +1,129 @@
+//! The servers that are compared: one file each, and one line in [`SERVERS`].
+//!
+//! A server runs in a process of its own (`bench serve NAME`), on one thread that works, pinned to one core. All answer
+//! `GET /` with the same body and the same kind of head ([`BODY`], [`CONTENT_TYPE`]); what a peer adds and cannot leave
+//! out (nginx and may_minihttp name themselves) stays. The size of each answer is in the result.
+
+mod actix;
+mod anywire;
+mod axum;
+mod hyper;
+mod limit;
+mod may_minihttp;
+mod nginx;
+
+use std::net::{SocketAddr, TcpListener};
+use std::process;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::child::{self, Announcement};
+
+/// Every server that can be measured. The first is what the others are divided by.
+pub static SERVERS: &[Server] = &[
+    limit::SERVER,
+    anywire::SERVER,
+    may_minihttp::SERVER,
+    hyper::SERVER,
+    axum::SERVER,
+    actix::SERVER,
+    nginx::SERVER,
+];
+
+/// What every server answers to `GET /`: the same as the limit does.
+pub const BODY: &str = "Hello, world!";
+/// The content type of every answer.
+pub const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+/// Connections that wait to be accepted; large enough for 10,000 that come at once (the kernel cuts it to `somaxconn`).
+pub const BACKLOG: i32 = 4096;
+
+/// One candidate of `bench http-server`.
+pub struct Server {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// The version that was built in, or that is installed.
+    pub version: fn() -> String,
+    /// How it is set, in one line, so that a reader can object.
+    pub settings: &'static str,
+    /// Serves until the process ends. Tells the argument once connections are taken.
+    pub serve: fn(&Announce) -> Result<()>,
+}
+
+/// Tells the process that waits for this server where it listens. That process ends the server by closing its standard
+/// input.
+pub struct Announce;
+
+impl Announce {
+    /// Connections are taken here; from now on the end of standard input ends this process.
+    fn listening(&self, address: SocketAddr) {
+        child::announce(&Announcement::Listening(address));
+        thread::spawn(|| {
+            child::wait_for_end_of_input();
+            process::exit(0)
+        });
+    }
+
+    /// The same for a server that has something to clear away: returns at the end of standard input.
+    fn listening_until_end(&self, address: SocketAddr) {
+        child::announce(&Announcement::Listening(address));
+        child::wait_for_end_of_input();
+    }
+}
+
+/// The server of this name.
+///
+/// # Errors
+/// No such server: the message lists those there are.
+pub fn named(name: &str) -> Result<&'static Server> {
+    let Some(server) = SERVERS.iter().find(|server| server.name == name) else {
+        let names: Vec<_> = SERVERS.iter().map(|server| server.name).collect();
+        bail!("no server is named `{name}`; there are: {}", names.join(", "));
+    };
+    Ok(server)
+}
+
+/// Body of `bench serve NAME`: serves until standard input closes.
+///
+/// # Errors
+/// The server did not start, or broke; if nobody knows its address yet, that is told instead of it.
+pub fn serve(name: &str) -> Result<()> {
+    let end = named(name).and_then(|server| (server.serve)(&Announce));
+    if let Err(error) = &end {
+        child::announce(&Announcement::Failed(format!("{error:#}")));
+    }
+    end
+}
+
+/// A listening socket on a free port of loopback, non-blocking: for the servers that take one.
+fn listener() -> Result<TcpListener> {
+    let socket = bound_socket(Sharing::No)?;
+    socket.listen(BACKLOG).context("listening on loopback failed")?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// A port nobody else gets while the returned socket lives, for servers that bind by themselves with SO_REUSEPORT.
+/// The socket does not listen, so no connection comes its way.
+fn reserved_port() -> Result<(Socket, SocketAddr)> {
+    let socket = bound_socket(Sharing::Yes)?;
+    let address = socket.local_addr()?.as_socket().context("a TCP socket without an address")?;
+    Ok((socket, address))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Sharing {
+    No,
+    Yes,
+}
+
+fn bound_socket(sharing: Sharing) -> Result<Socket> {
+    let socket =
+        Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).context("no TCP socket to be had")?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(sharing == Sharing::Yes)?;
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&address.into()).with_context(|| format!("binding {address} failed"))?;
+    Ok(socket)
+}
