@@ -149,7 +149,8 @@ impl Drop for Lead {
 pub enum Boundary {
     /// The measured part begins when the observer returns.
     Measuring,
-    /// The measured part has ended, and the load with it.
+    /// The measured part ends when the observer returns. The load still runs, so that what it costs a server to see its
+    /// connections close is in no figure.
     Measured,
 }
 
@@ -185,13 +186,13 @@ impl Controller {
             self.unless_ended(time, &mut loops, LoopNews::all_idle).await;
         }
         let interrupted = self.plan.stop.is_stopped();
+        self.cross(Boundary::Measured).await;
         self.phase.send_replace(Phase::Ended);
 
         let mut yields: Vec<Yield> = Vec::with_capacity(tasks.len());
         for task in tasks {
             yields.push(task.await.map_err(|source| LoadError::LoopLost { source })?);
         }
-        self.cross(Boundary::Measured).await;
         Ok(summing::outcome(&self.loops, &self.plan, &self.prepared, &yields, interrupted))
     }
 
