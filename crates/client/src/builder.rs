@@ -1,0 +1,104 @@
+//! How a client is made: builder values only, so that two clients of a process may differ in everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anywire_loops::Loops;
+
+use crate::inner::{Config, Inner};
+use crate::{Client, Error, Limits, Timeouts};
+
+/// Makes a [`Client`].
+///
+/// ```
+/// use std::time::Duration;
+/// use anywire_client::{Client, Limits};
+///
+/// # fn main() -> Result<(), anywire_client::Error> {
+/// let client = Client::builder()
+///     .limits(Limits { connections_per_origin: 8, ..Limits::default() })
+///     .read_timeout(Duration::from_secs(2))
+///     .build()?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct ClientBuilder {
+    loops: Option<Loops>,
+    limits: Limits,
+    timeouts: Timeouts,
+}
+
+impl ClientBuilder {
+    /// The loops that carry the calls, for example those of the server in the same process. They stay the giver's:
+    /// once they end, calls are [`Error::Loop`]. Without this the client starts its own at its first call, one per
+    /// core.
+    pub fn loops(mut self, loops: &Loops) -> Self {
+        self.loops = Some(loops.clone());
+        self
+    }
+
+    /// How much of each thing the client may hold.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// All deadlines at once.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// [`Timeouts::acquire`].
+    pub fn acquire_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.acquire = limit;
+        self
+    }
+
+    /// [`Timeouts::connect`].
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.connect = limit;
+        self
+    }
+
+    /// [`Timeouts::write`].
+    pub fn write_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.write = limit;
+        self
+    }
+
+    /// [`Timeouts::read`].
+    pub fn read_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.read = limit;
+        self
+    }
+
+    /// [`Timeouts::total`].
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.total = limit;
+        self
+    }
+
+    /// [`Timeouts::idle`].
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.idle = limit;
+        self
+    }
+
+    /// The client. It neither dials nor starts a loop before its first call.
+    ///
+    /// # Errors
+    /// None today; a later value may be one that cannot be met.
+    pub fn build(self) -> Result<Client, Error> {
+        let mut limits = self.limits;
+        // No connection at all would make every call wait for its acquire deadline.
+        limits.connections_per_origin = limits.connections_per_origin.max(1);
+        limits.dials_per_origin = limits.dials_per_origin.max(1);
+        limits.origins = limits.origins.max(1);
+        Ok(Client::of(Arc::new(Inner::new(
+            Config { limits, timeouts: self.timeouts.bounded() },
+            self.loops.as_ref(),
+        ))))
+    }
+}

@@ -1,0 +1,384 @@
+//! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
+
+use std::io;
+use std::time::Duration;
+
+use anywire_http::body::BodyError;
+use anywire_http::h1::DecodeError;
+use anywire_http::h1::encode::EncodeError;
+use anywire_http::{InvalidHeader, h1};
+use anywire_loops::{StartError, TaskError};
+use anywire_wire::{AddressError, DialError};
+
+use crate::target::UrlError;
+
+/// A failed call.
+///
+/// Ask [`fault`](Self::fault) who can mend it, [`is_connect`](Self::is_connect) and
+/// [`is_timeout`](Self::is_timeout) what kind it is, and
+/// [`may_have_been_processed`](Self::may_have_been_processed) before sending the same again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL is not one that can be called. Fault of the caller.
+    #[error("cannot call {url:?}: {source}")]
+    Url {
+        /// The URL as it was given.
+        url: String,
+        /// The part that is wrong.
+        source: UrlError,
+    },
+    /// The URL asks for TLS, which this client does not speak. Fault of the caller.
+    #[error("cannot call {url:?}: the scheme is https, and this client has no TLS; use an http:// URL")]
+    Tls {
+        /// The URL as it was given.
+        url: String,
+    },
+    /// The address given to [`via`](crate::Call::via) is none. Fault of the caller.
+    #[error("cannot call by way of {text:?}: {source}")]
+    Via {
+        /// The address as it was given.
+        text: String,
+        /// The part that is wrong.
+        source: AddressError,
+    },
+    /// The URL's host cannot be written as an address. Fault of the caller.
+    #[error("cannot find an address for {origin}: {source}")]
+    Host {
+        /// The origin of the URL.
+        origin: String,
+        /// The part that is wrong.
+        source: AddressError,
+    },
+    /// A header name or value holds bytes that may not be sent (RFC 9110 section 5). Fault of the caller.
+    #[error(transparent)]
+    Header(#[from] InvalidHeader),
+    /// The header is one that the client writes itself. Fault of the caller.
+    #[error("cannot set the header {name:?}: the client writes it itself, from the body; set the body")]
+    ReservedHeader {
+        /// The name of the field.
+        name: &'static str,
+    },
+    /// The `host` is none (RFC 9110 section 7.2), or the target is none. Fault of the caller.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The value given to [`json`](crate::Call::json) does not serialise. Fault of the caller.
+    #[error("cannot send the value as JSON: {0}")]
+    JsonBody(#[source] serde_json::Error),
+    /// The value given to [`query`](crate::Call::query) does not serialise. Fault of the caller.
+    #[error("cannot send the value as a query: {0}; a struct or a list of pairs is wanted")]
+    Query(#[source] serde_urlencoded::ser::Error),
+    /// The body that was to be sent ended with an error, or not at its declared length. Fault of the caller.
+    #[error("cannot send the request to {origin}: its body failed: {source}")]
+    RequestBody {
+        /// The origin of the URL.
+        origin: String,
+        /// What the body reported.
+        source: BodyError,
+        /// Whether any byte of the request had been sent.
+        sent: bool,
+    },
+    /// The method is `CONNECT`, which asks for a tunnel, not for an answer. Fault of the caller.
+    #[error("cannot send CONNECT as a call: it asks for a tunnel; dial the address with anywire-wire")]
+    Tunnel,
+    /// The client was closed. Fault of the caller.
+    #[error("cannot call: the client was closed; make a new one, or call before close()")]
+    Closed,
+    /// No loop could be started for the client. Fault of the system.
+    #[error("cannot start the client's loops: {0}")]
+    Start(#[from] StartError),
+    /// The loop that was to carry the call stopped, or takes no more. Fault of the caller, or a limit of the loop.
+    #[error("the call was cut: {source}")]
+    Loop {
+        /// What happened to the loop.
+        source: TaskError,
+        /// Whether any byte of the request may have been sent.
+        sent: bool,
+    },
+    /// Every connection is busy and the queue is full. A limit; nothing was sent.
+    #[error(
+        "cannot call {origin}: {connections} connections are busy and {queue} calls wait already; call less at a \
+         time, or raise connections_per_origin or queue_per_origin"
+    )]
+    QueueFull {
+        /// The origin of the URL.
+        origin: String,
+        /// The loop's share of the connection cap.
+        connections: usize,
+        /// The loop's share of the queue.
+        queue: usize,
+    },
+    /// There are calls in flight to as many origins as the client keeps pools for. A limit; nothing was sent.
+    #[error(
+        "cannot call {origin}: calls to {origins} origins are in flight already; raise the limit `origins`"
+    )]
+    TooManyOrigins {
+        /// The origin of the URL.
+        origin: String,
+        /// The limit.
+        origins: usize,
+    },
+    /// A deadline passed. Fault of the peer or the wire, or a limit that is too tight.
+    #[error("the call to {origin} took too long: {phase} lasted over {limit:?}; {}", phase.advice())]
+    Timeout {
+        /// The origin of the URL.
+        origin: String,
+        /// The phase that took too long.
+        phase: Phase,
+        /// How long it may last.
+        limit: Duration,
+        /// Whether any byte of the request had been sent.
+        sent: bool,
+    },
+    /// No connection could be made. Fault of the peer or the wire; nothing was sent.
+    #[error("cannot connect to {origin}: {source}")]
+    Connect {
+        /// The origin of the URL.
+        origin: String,
+        /// What the wire found.
+        #[source]
+        source: DialError,
+    },
+    /// The peer closed the connection before the end of its answer's head. Fault of the peer.
+    #[error(
+        "the call to {origin} got no answer: the peer closed the connection while {phase}; {}",
+        advice_when_lost(*sent)
+    )]
+    ClosedByPeer {
+        /// The origin of the URL.
+        origin: String,
+        /// What was going on.
+        phase: Phase,
+        /// Whether any byte of the request had been sent.
+        sent: bool,
+    },
+    /// The connection broke. Fault of the wire.
+    #[error("the call to {origin} failed while {phase}: {source}; {}", advice_when_lost(*sent))]
+    Io {
+        /// The origin of the URL.
+        origin: String,
+        /// What was going on.
+        phase: Phase,
+        /// What the system reported.
+        source: io::Error,
+        /// Whether any byte of the request had been sent.
+        sent: bool,
+    },
+    /// The answer is not HTTP, is over a limit, or was cut short. Fault of the peer.
+    #[error("cannot read the answer of {origin}: {source}")]
+    Answer {
+        /// The origin of the URL.
+        origin: String,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// The peer sent one interim answer (1xx) after the other, and none that is final. Fault of the peer.
+    #[error(
+        "cannot read the answer of {origin}: {count} interim answers came and no final one; mend the peer"
+    )]
+    Interim {
+        /// The origin of the URL.
+        origin: String,
+        /// How many came.
+        count: usize,
+    },
+    /// The answer's body failed on its way to the caller.
+    #[error("cannot read the answer's body: {0}")]
+    Body(#[source] BodyError),
+    /// The answer's body is larger than what is collected. A limit.
+    #[error(
+        "the answer's body is over {limit_bytes} bytes; read it with chunk(), or raise the limit `body_bytes`"
+    )]
+    BodyTooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The answer's body is not the JSON that the caller wants. Fault of the peer, or of the type.
+    #[error("cannot read the answer as JSON: {source}; it starts with {start:?}")]
+    JsonAnswer {
+        /// Where it differs.
+        source: serde_json::Error,
+        /// The first bytes, as text.
+        start: String,
+    },
+    /// The answer's body is not UTF-8. Fault of the peer.
+    #[error("cannot read the answer as text: {0}; read it with bytes()")]
+    Text(#[source] std::str::Utf8Error),
+}
+
+impl Error {
+    /// Who can mend it.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Loop { source: TaskError::Full, .. } => Fault::Limit,
+            Self::Url { .. }
+            | Self::Tls { .. }
+            | Self::Via { .. }
+            | Self::Host { .. }
+            | Self::Header(_)
+            | Self::ReservedHeader { .. }
+            | Self::Encode(_)
+            | Self::JsonBody(_)
+            | Self::Query(_)
+            | Self::RequestBody { .. }
+            | Self::Tunnel
+            | Self::Closed
+            | Self::Loop { .. } => Fault::Caller,
+            Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => Fault::Limit,
+            Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
+            Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
+            Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
+            Self::Answer { source, .. } if source.fault() == h1::Fault::Limit => Fault::Limit,
+            Self::Timeout { .. }
+            | Self::Interim { .. }
+            | Self::ClosedByPeer { .. }
+            | Self::Answer { .. }
+            | Self::Body(_)
+            | Self::JsonAnswer { .. }
+            | Self::Text(_) => Fault::Peer,
+        }
+    }
+
+    /// Whether no connection could be made: another origin, or another time, may do.
+    pub fn is_connect(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Timeout { phase: Phase::Connect, .. })
+    }
+
+    /// Whether a deadline passed.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Timeout { .. } => true,
+            Self::Connect { source, .. } => source.is_timeout(),
+            _ => false,
+        }
+    }
+
+    /// Whether any byte of the request was sent.
+    pub fn was_sent(&self) -> bool {
+        match self {
+            Self::RequestBody { sent, .. }
+            | Self::Loop { sent, .. }
+            | Self::Timeout { sent, .. }
+            | Self::ClosedByPeer { sent, .. }
+            | Self::Io { sent, .. } => *sent,
+            Self::Answer { .. }
+            | Self::Interim { .. }
+            | Self::Body(_)
+            | Self::BodyTooLarge { .. }
+            | Self::JsonAnswer { .. }
+            | Self::Text(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the peer may have acted on the request. If so, sending it again is safe only if doing it twice is.
+    pub fn may_have_been_processed(&self) -> bool {
+        self.was_sent()
+    }
+
+    /// The phase in which it failed, where there is one.
+    pub fn phase(&self) -> Option<Phase> {
+        match self {
+            Self::Timeout { phase, .. } | Self::ClosedByPeer { phase, .. } | Self::Io { phase, .. } => {
+                Some(*phase)
+            }
+            Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
+            Self::Connect { .. } => Some(Phase::Connect),
+            Self::RequestBody { .. } => Some(Phase::Write),
+            Self::Answer { .. } | Self::Interim { .. } => Some(Phase::Read),
+            Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
+            _ => None,
+        }
+    }
+}
+
+/// Who can mend a failed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The one who called: the call itself is wrong.
+    Caller,
+    /// The one who was called.
+    Peer,
+    /// A limit of this client.
+    Limit,
+    /// The way between them, or the system.
+    Wire,
+}
+
+/// A part of a call, each with its own deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Waiting for a connection.
+    Acquire,
+    /// Making one.
+    Connect,
+    /// Sending the request.
+    Write,
+    /// Waiting for the answer's head.
+    Read,
+    /// Reading the answer's body.
+    Body,
+    /// The call as a whole.
+    Total,
+}
+
+impl Phase {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Acquire => "all connections are busy: call less at a time, or raise connections_per_origin",
+            Self::Connect => "see that the peer runs and is reachable, or raise connect_timeout",
+            Self::Write => "the peer does not take the request: see what it does, or raise write_timeout",
+            Self::Read | Self::Body => "the peer is silent: see what it does, or raise read_timeout",
+            Self::Total => "stream the body, or raise total_timeout",
+        }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Acquire => "waiting for a connection",
+            Self::Connect => "connecting",
+            Self::Write => "sending the request",
+            Self::Read => "waiting for the answer",
+            Self::Body => "reading the body",
+            Self::Total => "the whole call",
+        })
+    }
+}
+
+fn advice_when_lost(sent: bool) -> &'static str {
+    match sent {
+        true => "it may have been processed, so send it again only if that does no harm",
+        false => "nothing was sent, so it can be sent again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_request_says_whether_it_may_be_repeated() {
+        let lost = |sent| Error::ClosedByPeer { origin: "http://h".into(), phase: Phase::Read, sent };
+        assert!(lost(true).may_have_been_processed());
+        assert!(lost(true).to_string().contains("may have been processed"));
+        assert!(!lost(false).was_sent());
+        assert!(lost(false).to_string().contains("nothing was sent"));
+    }
+
+    #[test]
+    fn a_timeout_names_its_phase_and_limit() {
+        let error = Error::Timeout {
+            origin: "http://h".into(),
+            phase: Phase::Acquire,
+            limit: Duration::from_secs(1),
+            sent: false,
+        };
+        assert!(error.is_timeout() && !error.is_connect());
+        assert_eq!(error.fault(), Fault::Limit);
+        assert!(error.to_string().contains("waiting for a connection lasted over 1s"));
+    }
+}

@@ -1,0 +1,59 @@
+//! The HTTP client of anywire: child pools on loops, over any wire.
+//!
+//! Each loop keeps its own connections to each origin, a *child pool*. A call made on a loop finds a connection
+//! there, is encoded and is written in one poll, without a lock and without another thread. A call from any other
+//! thread or runtime is handed to the loops in turn.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | call | [`Client::get`] and its like, then [`Call::send`] |
+//! | go by another wire than the URL's | [`Call::via`] |
+//! | read the answer | [`Response::bytes`], [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
+//! | bound connections, queues, bodies | [`Limits`] |
+//! | bound time | [`Timeouts`] |
+//! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
+//!
+//! ```
+//! use std::time::Duration;
+//! use anywire_client::Client;
+//! # use anywire_client::Error;
+//!
+//! # async fn example() -> Result<(), Error> {
+//! let client = Client::builder().read_timeout(Duration::from_secs(2)).build()?;
+//! let answer = client.get("http://localhost/containers").via("unix:/run/app.sock").send().await?;
+//! println!("{} {}", answer.status(), answer.text().await?);
+//! # Ok(()) }
+//! ```
+//!
+//! What is not here: TLS (an `https` URL is [`Error::Tls`]), HTTP/2, redirects, cookies, proxies, compression, and
+//! retries, but for one: a request that went out on a connection which had died while it was idle is sent once more
+//! on a fresh one, if the peer cannot have seen it or seeing it twice is no harm.
+
+mod builder;
+mod call;
+mod client;
+mod connection;
+mod counters;
+mod error;
+mod exchange;
+mod gathered;
+mod inner;
+mod job;
+mod limits;
+mod local;
+mod outcome;
+mod pool;
+mod response;
+mod sending;
+mod target;
+mod upload;
+
+pub use builder::ClientBuilder;
+pub use call::{Call, ToAddress};
+pub use client::{Client, Closing};
+pub use counters::{ClientCounters, Counters};
+pub use error::{Error, Fault, Phase};
+pub use limits::{Limits, Timeouts};
+pub use response::Response;
+pub use sending::Sending;
+pub use target::UrlError;

@@ -1,0 +1,149 @@
+//! The bounds of a client: how much of each thing, and how long each phase may take.
+//!
+//! Every value is a builder value of one client; there are no process-wide settings. Reaching a limit is a typed
+//! [`Error`](crate::Error), never a hang. Durations are kept by the loops' coarse clock: a deadline is never early
+//! and at most about 200 ms late.
+
+use std::time::Duration;
+
+use anywire_http::h1;
+
+/// How much of each thing a client may hold.
+///
+/// ```
+/// use anywire_client::Limits;
+///
+/// let limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
+/// assert_eq!(limits.dials_per_origin, 32);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections to one origin, exact in sum over all loops. Default 512: one busy origin stays far below the
+    /// descriptors of a process. At least 1.
+    pub connections_per_origin: usize,
+    /// Calls that may wait for a connection to one origin, in sum over all loops. Default 256: half a connection
+    /// cap's worth; more would only turn overload into latency. One more call is
+    /// [`QueueFull`](crate::Error::QueueFull).
+    pub queue_per_origin: usize,
+    /// Dials under way to one origin at a time, in sum over all loops, but one on each loop at least. Default 32: a
+    /// burst does not hit a peer's accept queue all at once, and the waiters also take connections that come free
+    /// meanwhile.
+    pub dials_per_origin: usize,
+    /// Origins that each loop keeps a pool for. Default 512. A new origin takes the place of the one that is unused
+    /// for longest; if every one has a call in flight, the call is [`TooManyOrigins`](crate::Error::TooManyOrigins).
+    pub origins: usize,
+    /// Bytes of a body that [`bytes`](crate::Response::bytes), [`text`](crate::Response::text) and
+    /// [`json`](crate::Response::json) collect. Default 16 MiB: larger ones want to be streamed.
+    pub body_bytes: usize,
+    /// Bytes of one streamed answer that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
+    /// caller and loop overlap while a slow reader still stops the peer.
+    pub body_ahead_bytes: usize,
+    /// Bounds on the head, the trailers and the chunk framing of an answer. Default: those of
+    /// [`h1::Limits`].
+    pub answer: h1::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_per_origin: 512,
+            queue_per_origin: 256,
+            dials_per_origin: 32,
+            origins: 512,
+            body_bytes: 16 << 20,
+            body_ahead_bytes: 64 << 10,
+            answer: h1::Limits::default(),
+        }
+    }
+}
+
+impl Limits {
+    /// The part of `whole` that belongs to loop `index` of `loops`: the first `whole % loops` get one more.
+    pub(crate) fn share(whole: usize, index: usize, loops: usize) -> usize {
+        whole / loops + usize::from(index < whole % loops)
+    }
+}
+
+/// How long each phase of a call, and each state of a connection, may last.
+///
+/// ```
+/// use std::time::Duration;
+/// use anywire_client::Timeouts;
+///
+/// let timeouts = Timeouts { read: Duration::from_secs(2), ..Timeouts::default() };
+/// assert_eq!(timeouts.connect, Duration::from_secs(3));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    /// Asked for a connection .. granted one, or allowed to dial. Default 1 s: a queue that long is overload.
+    pub acquire: Duration,
+    /// All addresses of the origin together. Default 3 s.
+    pub connect: Duration,
+    /// Longest time without progress in sending. Default 10 s.
+    pub write: Duration,
+    /// Longest silence: last request byte .. first answer byte, then between answer bytes, not counting the time
+    /// in which the caller asks for none. Default 6 s.
+    pub read: Duration,
+    /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
+    /// stream. Default 60 s.
+    pub total: Duration,
+    /// An unused connection is closed after this, or after the peer's `Keep-Alive: timeout` less 1 s if that is
+    /// shorter. Default 50 s: below the 60 s after which common servers and balancers close.
+    pub idle: Duration,
+    /// A connection this old, give or take 10 %, is closed after its answer. Default 10 min: a change of DNS
+    /// takes effect.
+    pub lifetime: Duration,
+    /// A pool without calls for this long is closed and forgotten. Default 10 min.
+    pub pool_unused: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            acquire: Duration::from_secs(1),
+            connect: Duration::from_secs(3),
+            write: Duration::from_secs(10),
+            read: Duration::from_secs(6),
+            total: Duration::from_secs(60),
+            idle: Duration::from_secs(50),
+            lifetime: Duration::from_secs(600),
+            pool_unused: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Timeouts {
+    /// All of them, none longer than [`bounded`] allows.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            acquire: bounded(self.acquire),
+            connect: bounded(self.connect),
+            write: bounded(self.write),
+            read: bounded(self.read),
+            total: bounded(self.total),
+            idle: bounded(self.idle),
+            lifetime: bounded(self.lifetime),
+            pool_unused: bounded(self.pool_unused),
+        }
+    }
+}
+
+/// A duration that can be added to any instant: at most ten years, which is as good as no deadline.
+pub(crate) fn bounded(duration: Duration) -> Duration {
+    duration.min(Duration::from_secs(10 * 365 * 24 * 3600))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_to_the_whole() {
+        for whole in [0, 1, 2, 3, 8, 511, 512, 513] {
+            for loops in 1..9 {
+                let sum: usize = (0..loops).map(|index| Limits::share(whole, index, loops)).sum();
+                assert_eq!(sum, whole, "{whole} over {loops} loops");
+            }
+        }
+    }
+}

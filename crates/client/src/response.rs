@@ -1,0 +1,267 @@
+//! An answer: its head, and its body as it comes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Version};
+use anywire_loops::TaskError;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use crate::job::Job;
+use crate::{Error, Phase};
+
+/// An answer whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
+///
+/// Dropping it before the body's end closes the connection that carries it.
+///
+/// ```no_run
+/// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
+/// let mut answer = client.get("http://127.0.0.1:8080/big").send().await?;
+/// while let Some(chunk) = answer.chunk().await? {
+///     println!("{} bytes", chunk.len());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Response {
+    head: ResponseHead,
+    incoming: Incoming,
+    collect_bytes: usize,
+}
+
+impl Response {
+    pub(crate) fn new(
+        head: ResponseHead,
+        body: Body,
+        collect_bytes: usize,
+        trail: Option<Arc<Trail>>,
+    ) -> Self {
+        Self { head, incoming: Incoming { body, trail }, collect_bytes }
+    }
+
+    /// The status. No status is an error of the call.
+    pub fn status(&self) -> StatusCode {
+        self.head.status()
+    }
+
+    /// The version of the status line: 1.0 or 1.1.
+    pub fn version(&self) -> Version {
+        self.head.version()
+    }
+
+    /// The header fields.
+    pub fn headers(&self) -> &Headers {
+        self.head.headers()
+    }
+
+    /// The whole head.
+    pub fn head(&self) -> &ResponseHead {
+        &self.head
+    }
+
+    /// Bytes of the body that are still to come, if that is known.
+    pub fn length(&self) -> Option<u64> {
+        self.incoming.body.length()
+    }
+
+    /// The next bytes of the body, never empty; `None` at its end. Nothing is read from the wire, beyond
+    /// [`Limits::body_ahead_bytes`](crate::Limits::body_ahead_bytes), that was not asked for in this way.
+    ///
+    /// # Errors
+    /// [`Answer`](Error::Answer) for a body that is cut short or malformed, [`Timeout`](Error::Timeout) for a silent
+    /// peer, [`Io`](Error::Io) for a broken connection.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        match self.incoming.body.chunk().await {
+            Ok(chunk) => Ok(chunk),
+            Err(error) => Err(self.incoming.explain(error)),
+        }
+    }
+
+    /// The trailer fields, once the end was read, if there were any (RFC 9110 section 6.5).
+    pub fn trailers(&self) -> Option<&Headers> {
+        self.incoming.body.trailers()
+    }
+
+    /// The rest of the body in one piece, within the call's total deadline.
+    ///
+    /// # Errors
+    /// [`BodyTooLarge`](Error::BodyTooLarge) beyond [`Limits::body_bytes`](crate::Limits::body_bytes), 16 MiB by
+    /// default; and those of [`chunk`](Self::chunk).
+    pub async fn bytes(mut self) -> Result<Bytes, Error> {
+        self.collect().await
+    }
+
+    /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
+    ///
+    /// # Errors
+    /// [`Text`](Error::Text), and those of [`bytes`](Self::bytes).
+    pub async fn text(mut self) -> Result<String, Error> {
+        let bytes = self.collect().await?;
+        String::from_utf8(bytes.into()).map_err(|error| Error::Text(error.utf8_error()))
+    }
+
+    /// The rest of the body read as JSON, as [`bytes`](Self::bytes).
+    ///
+    /// # Errors
+    /// [`JsonAnswer`](Error::JsonAnswer), and those of [`bytes`](Self::bytes).
+    pub async fn json<T: DeserializeOwned>(mut self) -> Result<T, Error> {
+        let bytes = self.collect().await?;
+        serde_json::from_slice(&bytes).map_err(|source| {
+            let start = bytes.get(..JSON_START_BYTES).unwrap_or(&bytes);
+            Error::JsonAnswer { source, start: String::from_utf8_lossy(start).into_owned() }
+        })
+    }
+
+    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body.
+    pub fn into_parts(self) -> (ResponseHead, Body) {
+        (self.head, self.incoming.into_body())
+    }
+
+    async fn collect(&mut self) -> Result<Bytes, Error> {
+        if let Some(trail) = &self.incoming.trail {
+            trail.collect()?;
+        }
+        match self.incoming.body.bytes(self.collect_bytes).await {
+            Ok(bytes) => Ok(bytes),
+            Err(error) => Err(self.incoming.explain(error)),
+        }
+    }
+}
+
+impl TryFrom<Response> for http::Response<Body> {
+    type Error = ConvertError;
+
+    /// The answer in the `http` crate's types.
+    fn try_from(response: Response) -> Result<Self, ConvertError> {
+        let (head, body) = response.into_parts();
+        let (status, version) = (head.status(), head.version());
+        let mut converted =
+            Self::try_from(anywire_http::Response::from_parts(status, head.into_headers(), body))?;
+        *converted.version_mut() = version;
+        Ok(converted)
+    }
+}
+
+/// A body with the connection that it comes from, which is told when nobody wants more of it.
+#[derive(Debug)]
+struct Incoming {
+    body: Body,
+    /// None if the whole body is here.
+    trail: Option<Arc<Trail>>,
+}
+
+impl Incoming {
+    fn into_body(mut self) -> Body {
+        self.trail = None;
+        std::mem::take(&mut self.body)
+    }
+
+    fn explain(&self, error: BodyError) -> Error {
+        match &self.trail {
+            Some(trail) => trail.explain(error),
+            None => explain_size(error),
+        }
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if let Some(trail) = self.trail.take() {
+            // First the reader, then the word, so that the connection finds it gone.
+            self.body = Body::empty();
+            trail.connection.wake_by_ref();
+        }
+    }
+}
+
+/// What a caller and a connection share while a body is on its way.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    origin: String,
+    read_timeout: Duration,
+    total_timeout: Duration,
+    total: AtomicU8,
+    connection: Waker,
+}
+
+impl Trail {
+    pub(crate) fn new(job: &Job, connection: Waker) -> Self {
+        Self {
+            origin: job.target.origin().to_owned(),
+            read_timeout: job.read_timeout,
+            total_timeout: job.total_timeout,
+            total: AtomicU8::new(STREAMED),
+            connection,
+        }
+    }
+
+    /// The total deadline passed: whether the body is being collected and so has to end.
+    pub(crate) fn expire(&self) -> bool {
+        self.total.swap(EXPIRED, Ordering::AcqRel) == COLLECTED
+    }
+
+    /// Whether the total deadline has passed and is done with.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.total.load(Ordering::Acquire) == EXPIRED
+    }
+
+    /// The body is to be collected from here, within the total deadline.
+    fn collect(&self) -> Result<(), Error> {
+        match self.total.compare_exchange(STREAMED, COLLECTED, Ordering::AcqRel, Ordering::Acquire) {
+            Err(EXPIRED) => Err(self.timeout()),
+            _ => Ok(()),
+        }
+    }
+
+    /// An error of the call in the words of a body, for its reader.
+    pub(crate) fn body_error(error: Error) -> BodyError {
+        match error {
+            Error::Timeout { .. } => BodyError::Timeout,
+            Error::Answer { source, .. } => BodyError::Malformed(source),
+            Error::Io { source, .. } => BodyError::Wire(source),
+            other => BodyError::failed(other),
+        }
+    }
+
+    /// An error of a body in the words of the call that it belongs to.
+    fn explain(&self, error: BodyError) -> Error {
+        let origin = self.origin.clone();
+        match error {
+            BodyError::Timeout => self.timeout(),
+            BodyError::Malformed(source) => Error::Answer { origin, source },
+            BodyError::Wire(source) => Error::Io { origin, phase: Phase::Body, source, sent: true },
+            BodyError::Incomplete => Error::Loop { source: TaskError::Stopped, sent: true },
+            BodyError::Failed(reason) => match reason.downcast::<Error>() {
+                Ok(error) => *error,
+                Err(reason) => Error::Body(BodyError::Failed(reason)),
+            },
+            other => explain_size(other),
+        }
+    }
+
+    fn timeout(&self) -> Error {
+        let (phase, limit) = match self.is_expired() {
+            true => (Phase::Total, self.total_timeout),
+            false => (Phase::Body, self.read_timeout),
+        };
+        Error::Timeout { origin: self.origin.clone(), phase, limit, sent: true }
+    }
+}
+
+fn explain_size(error: BodyError) -> Error {
+    match error {
+        BodyError::TooLarge { limit_bytes } => Error::BodyTooLarge { limit_bytes },
+        other => Error::Body(other),
+    }
+}
+
+/// States of [`Trail::total`]: handed out as a stream, being collected, past the total deadline.
+const STREAMED: u8 = 0;
+const COLLECTED: u8 = 1;
+const EXPIRED: u8 = 2;
+
+/// Bytes of an answer that an error shows: enough to see that it is HTML.
+const JSON_START_BYTES: usize = 64;

@@ -1,0 +1,160 @@
+//! The future of a call: it finds a loop, puts the call into that loop's pool, and waits for the answer.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use anywire_loops::{Task, TaskError, clock};
+use tokio::sync::oneshot;
+
+use crate::inner::Inner;
+use crate::job::{Job, Pending, Reply};
+use crate::local::{Anchor, Local};
+use crate::{Client, Error};
+
+/// A call that is on its way once it is polled; the answer's head, or why there is none.
+///
+/// `Send` and `'static`, and at home on any executor: it uses no timer and no reactor of the thread that polls it.
+/// Dropping it cancels the call: it leaves the queue, or the connection that carries it is closed.
+#[derive(Debug)]
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Sending {
+    state: State,
+}
+
+impl Sending {
+    pub(crate) fn new(client: &Client, job: Box<Job>) -> Self {
+        // On a loop the loop's own reference is cloned, so that loops which share a client do not pass the one count
+        // of its handles to and fro.
+        let hold = match Local::find(client.inner().id()) {
+            Some(local) => Hold::Loop(local.anchor()),
+            None => Hold::Client(client.clone()),
+        };
+        Self { state: State::New { hold, job } }
+    }
+
+    pub(crate) fn failed(error: Error) -> Self {
+        Self { state: State::Failed(error) }
+    }
+}
+
+impl Future for Sending {
+    type Output = Reply;
+
+    /// # Panics
+    ///
+    /// If polled again after it gave its answer, as with other futures.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
+        let (hold, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
+            State::New { hold, job } => match place(hold.inner(), job) {
+                Ok(placed) => (hold, placed),
+                Err(error) => return Poll::Ready(Err(error)),
+            },
+            State::Waiting { hold, placed } => (hold, placed),
+            State::Failed(error) => return Poll::Ready(Err(error)),
+            State::Done => panic!("a call was polled after it had given its answer"),
+        };
+        match Pin::new(&mut placed.answer).poll(cx) {
+            Poll::Pending => {
+                self.state = State::Waiting { hold, placed };
+                Poll::Pending
+            }
+            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(placed.why_unanswered(cx))),
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if let State::Waiting { hold, .. } = &self.state {
+            hold.inner().count_abandoned();
+        }
+    }
+}
+
+/// Puts a call into a pool, here or on another loop.
+fn place(inner: &Arc<Inner>, job: Box<Job>) -> Result<Placed, Error> {
+    if inner.is_closed() {
+        return Err(Error::Closed);
+    }
+    let (reply, answer) = oneshot::channel();
+    let local = Local::here(inner);
+    let sites = inner.sites()?;
+    let index = match &local {
+        Some(local) => inner.owner_of(local.index(), sites.list.len()),
+        None => inner.next_site(sites),
+    };
+    if let Some(local) = local
+        && local.index() == index
+    {
+        submit(&local, job, reply);
+        return Ok(Placed { answer, hand_over: None });
+    }
+    let site = &sites.list[index];
+    site.used.store(true, Ordering::Release);
+    let shared = Arc::clone(inner);
+    let hand_over = site.handle.spawn(move || {
+        submit(&Local::on_this_loop(&shared, index), job, reply);
+        ready(())
+    });
+    Ok(Placed { answer, hand_over: Some(hand_over) })
+}
+
+fn submit(local: &Local, job: Box<Job>, reply: oneshot::Sender<Reply>) {
+    let now = clock::now();
+    let timeouts = &local.inner().config().timeouts;
+    local.submit(Pending {
+        total_until: now + job.total_timeout,
+        acquire_until: now + timeouts.acquire,
+        resent: false,
+        job,
+        reply,
+    });
+}
+
+/// A call that is with a loop.
+#[derive(Debug)]
+struct Placed {
+    answer: oneshot::Receiver<Reply>,
+    /// Set for a call from outside; asked only if there is no answer.
+    hand_over: Option<Task<()>>,
+}
+
+impl Placed {
+    /// Why the loop dropped the call.
+    fn why_unanswered(self, cx: &mut Context<'_>) -> Error {
+        let refused = self.hand_over.map(|mut hand_over| Pin::new(&mut hand_over).poll(cx));
+        match refused {
+            Some(Poll::Ready(Err(source))) => Error::Loop { sent: source != TaskError::Full, source },
+            // It was on a connection, or near one, and what is known about it is gone with the loop.
+            _ => Error::Loop { source: TaskError::Stopped, sent: true },
+        }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    New { hold: Hold, job: Box<Job> },
+    Waiting { hold: Hold, placed: Placed },
+    Failed(Error),
+    Done,
+}
+
+/// What keeps the client for as long as one of its calls waits.
+#[derive(Debug)]
+enum Hold {
+    Client(Client),
+    Loop(Arc<Anchor>),
+}
+
+impl Hold {
+    fn inner(&self) -> &Arc<Inner> {
+        match self {
+            Self::Client(client) => client.inner(),
+            Self::Loop(anchor) => anchor.inner(),
+        }
+    }
+}

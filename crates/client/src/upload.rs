@@ -1,0 +1,121 @@
+//! The sending half of an exchange: a request's head and body into an output.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use anywire_http::Method;
+use anywire_http::body::{Body, BodyError};
+use anywire_http::h1::Framing;
+use anywire_http::h1::encode::{self, EncodeError};
+use anywire_wire::{Connection, Output};
+
+use crate::job::Job;
+
+/// What is still to be sent of a request.
+#[derive(Debug)]
+pub(crate) enum Upload {
+    /// Nothing; the output may still hold bytes.
+    Done,
+    /// A body that comes in pieces, and how many bytes of it are to come if that was declared.
+    Body {
+        /// The body.
+        body: Body,
+        /// Bytes to come of a declared length; none: chunked.
+        left: Option<u64>,
+    },
+    /// The peer takes no more. It may still have answered.
+    Broken(io::Error),
+}
+
+impl Upload {
+    /// Puts the head and, if it is there already, the whole body of a request into `output`, which is empty.
+    pub(crate) fn start(job: &mut Job, host: &str, output: &mut Output) -> Result<Self, EncodeError> {
+        let framing = match job.body.framing() {
+            // RFC 9110 section 8.6: no length where nobody expects a body.
+            Framing::Length(0) if !expects_body(&job.method) => Framing::None,
+            framing => framing,
+        };
+        let target = job.target.path_and_query();
+        encode::request_head(output.buffer(), &job.method, target, host, &job.headers, framing)?;
+        if let Some(bytes) = job.body.as_full() {
+            if !bytes.is_empty() {
+                output.push_bytes(bytes.clone());
+            }
+            return Ok(Self::Done);
+        }
+        Ok(Self::Body { left: framing.length(), body: std::mem::take(&mut job.body) })
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    /// Moves what there is of the body into `output` and `output` into the wire, until one of them has no more to
+    /// give or to take. Sets `sent` if the peer took any byte.
+    pub(crate) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        output: &mut Output,
+        sent: &mut bool,
+    ) -> Poll<Result<(), BodyError>> {
+        loop {
+            // The body first, so that the head and the first piece leave in one write.
+            let filled = self.poll_fill(cx, output)?;
+            if output.is_empty() {
+                return filled.map(Ok);
+            }
+            let before = output.len();
+            let flushed = output.poll_flush(cx, wire);
+            *sent |= output.len() < before;
+            if let Err(error) = ready!(flushed) {
+                output.clear();
+                *self = Self::Broken(error);
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Ready if the output has enough for now, or the body is over.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), BodyError>> {
+        while let Self::Body { body, left } = self {
+            if output.len() >= AHEAD_BYTES {
+                break;
+            }
+            match (ready!(body.poll_chunk(cx))?, left) {
+                (Some(chunk), Some(left)) => {
+                    *left = left.checked_sub(chunk.len() as u64).ok_or(BodyError::Incomplete)?;
+                    output.push_bytes(chunk);
+                }
+                (Some(chunk), None) => {
+                    encode::chunk_head(output.buffer(), chunk.len());
+                    output.push_bytes(chunk);
+                    encode::chunk_tail(output.buffer());
+                }
+                (None, Some(0)) => *self = Self::Done,
+                (None, Some(_)) => return Poll::Ready(Err(BodyError::Incomplete)),
+                (None, None) => {
+                    encode::last_chunk(output.buffer(), body.trailers());
+                    *self = Self::Done;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Methods whose requests have a body as a rule, so that its absence is said with a length of 0.
+fn expects_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+/// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+pub(crate) fn is_idempotent(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
+    )
+}
+
+/// Bytes of a body that wait to leave before its next piece is asked for: what a socket takes in one write.
+const AHEAD_BYTES: usize = 64 << 10;

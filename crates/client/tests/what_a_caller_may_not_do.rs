@@ -1,0 +1,72 @@
+//! A call that cannot be made is refused before anything is sent, with the reason.
+
+mod support;
+
+use anywire_client::{Error, Fault, UrlError};
+use anywire_http::Method;
+use support::{OK, Peer, block_on, client};
+
+#[test]
+fn header_fields_that_would_break_the_message() {
+    let (_loops, client) = client(1, |builder| builder);
+    for (name, value) in
+        [("x", "a\r\nevil: 1"), ("x", "a\nb"), ("x\r\ny", "a"), ("x y", "a"), ("", "a"), ("x", "\0")]
+    {
+        let error = client.get("http://127.0.0.1/").header(name, value).expect_err("no header");
+        assert!(matches!(error, Error::Header(_)), "{error:?}");
+        assert_eq!(error.fault(), Fault::Caller);
+    }
+    for name in ["Content-Length", "transfer-encoding"] {
+        let error = client.get("http://127.0.0.1/").header(name, "5").expect_err("the client's");
+        assert!(matches!(error, Error::ReservedHeader { .. }), "{error:?}");
+    }
+    let error = client.get("http://127.0.0.1/").header("host", "a b").expect_err("no host");
+    assert!(matches!(error, Error::Encode(_)), "{error:?}");
+}
+
+#[test]
+fn urls_that_are_none() {
+    let (_loops, client) = client(1, |builder| builder);
+    let error = |url: &str| block_on(client.get(url).send()).expect_err("no URL to call");
+    assert!(matches!(error("https://127.0.0.1/"), Error::Tls { .. }));
+    assert!(matches!(error("ftp://127.0.0.1/"), Error::Url { source: UrlError::Scheme, .. }));
+    assert!(matches!(error("http://user:secret@127.0.0.1/"), Error::Url { source: UrlError::UserInfo, .. }));
+    assert!(matches!(error("/path"), Error::Url { source: UrlError::Syntax(_), .. }));
+    assert!(matches!(error("http://"), Error::Url { .. }));
+    assert!(!error("https://127.0.0.1/").was_sent());
+    let error = block_on(client.request(Method::CONNECT, "http://127.0.0.1/").send()).expect_err("no call");
+    assert!(matches!(error, Error::Tunnel), "{error:?}");
+}
+
+#[test]
+fn a_host_of_the_callers_goes_out_and_connection_close_is_kept() {
+    let peer = Peer::start(|mut talk| {
+        let request = talk.request().expect("a request");
+        assert_eq!(request.head.host(), Some("other.example"));
+        assert_eq!(request.head.headers().get("connection"), Some("close"));
+        talk.say(OK);
+        talk.wait_for_end();
+    });
+    let (_loops, client) = client(1, |builder| builder);
+    for round in 1..=2 {
+        let call = client.get(peer.url("/")).header("host", "other.example").expect("a host");
+        let call = call.header("connection", "close").expect("a good header");
+        block_on(call.send()).expect("an answer");
+        assert_eq!(peer.accepted(), round);
+    }
+}
+
+#[test]
+fn values_that_do_not_serialise_and_answers_that_do_not_parse() {
+    let (_loops, client) = client(1, |builder| builder);
+    let peer = Peer::answering("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>");
+    let unkeyed = std::collections::HashMap::from([((1, 2), 3)]);
+    let error = block_on(client.post(peer.url("/")).json(&unkeyed).send()).expect_err("no JSON");
+    assert!(matches!(error, Error::JsonBody(_)), "{error:?}");
+    let error = block_on(client.get(peer.url("/")).query(&5).send()).expect_err("no pairs");
+    assert!(matches!(error, Error::Query(_)), "{error:?}");
+    let answer = block_on(client.get(peer.url("/")).send()).expect("an answer");
+    let error = block_on(answer.json::<Vec<u8>>()).expect_err("HTML");
+    assert!(error.to_string().contains("<html>"), "{error}");
+    assert_eq!(error.fault(), Fault::Peer);
+}
