@@ -16,20 +16,35 @@ use httpdate::HttpDate;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DateLine {
+    /// The time of the last call: a coarse clock gives the same one many times, and comparing it is cheaper
+    /// than finding its second.
+    rendered_for: Option<SystemTime>,
     second: u64,
     line: String,
 }
 
 impl DateLine {
+    /// The length of a line, which is the same for all dates.
+    pub const BYTES: usize = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len();
+
     /// A line that has not been rendered yet.
     pub fn new() -> Self {
-        Self { second: u64::MAX, line: String::new() }
+        Self { rendered_for: None, second: u64::MAX, line: String::new() }
     }
 
     /// The line for `now`; renders it only if the second changed since the last call.
     ///
     /// A time before 1970 or after the year 9999 counts as 1970, as no HTTP date can say it.
+    #[inline]
     pub fn line(&mut self, now: SystemTime) -> &[u8] {
+        if self.rendered_for != Some(now) {
+            self.render(now);
+        }
+        self.line.as_bytes()
+    }
+
+    fn render(&mut self, now: SystemTime) {
+        self.rendered_for = Some(now);
         let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let second = if second > LAST_SECOND { 0 } else { second };
         if second != self.second {
@@ -39,6 +54,13 @@ impl DateLine {
             // Writing to a String does not fail.
             let _ = write!(self.line, "date: {date}\r\n");
         }
+    }
+}
+
+impl DateLine {
+    /// The line as it was rendered last; empty before the first time.
+    #[inline]
+    pub fn rendered(&self) -> &[u8] {
         self.line.as_bytes()
     }
 }
@@ -65,6 +87,7 @@ mod tests {
         assert_eq!(date.line(UNIX_EPOCH + Duration::from_millis(1_999)), first);
         assert_ne!(date.line(UNIX_EPOCH + Duration::from_millis(2_000)), first);
         assert_eq!(first, b"date: Thu, 01 Jan 1970 00:00:01 GMT\r\n");
+        assert_eq!(first.len(), DateLine::BYTES);
     }
 
     #[test]
