@@ -160,14 +160,28 @@ mod tests {
         wrong("udp:1.2.3.4:5", "no wire \"udp\"");
         wrong("tcp:1.2.3.4", "port");
         wrong("tcp:1.2.3.4:99999", "\"99999\"");
+        wrong("tcp:1.2.3.4:+80", "\"+80\"");
+        wrong("tcp:1.2.3.4:", "\"\" is no port");
+        wrong("tcp:::1:80", "brackets");
+        wrong("tcp:[::1]80", "no port");
+        wrong(&format!("tcp:{}:80", "x".repeat(254)), "no host name");
         wrong("tcp::80", "host");
         wrong("tcp:[::1:80", "\"[\"");
         wrong("tcp:[::g]:80", "\"::g\"");
         wrong("tcp:a b:80", "\"a b\"");
         wrong("unix:", "path is empty");
+        wrong("unix:/a\0b", "NUL");
         wrong(&format!("unix:/{}", "x".repeat(107)), "108 bytes");
         wrong("unix:@", "name is empty");
         wrong("memory:", "name is empty");
+        wrong(&format!("memory:{}", "x".repeat(256)), "256 bytes");
+        wrong("", "names no wire");
+        wrong("tcp:1.2.3.4", "such as 127.0.0.1:8080");
+    }
+
+    #[test]
+    fn a_path_of_the_longest_length_is_taken() {
+        assert!(format!("unix:/{}", "x".repeat(106)).parse::<Address>().is_ok());
     }
 
     #[test]
@@ -183,6 +197,28 @@ mod tests {
         #[test]
         fn any_text_is_an_address_or_an_error(text in "\\PC{0,120}") {
             let _ = text.parse::<Address>();
+        }
+
+        #[test]
+        fn any_ip_address_and_port_is_one(ip: std::net::IpAddr, port: u16) {
+            let expected = std::net::SocketAddr::new(ip, port).to_string();
+            let address = Address::from_host(&ip.to_string(), port).expect("an address");
+            prop_assert_eq!(address.location(), &expected);
+            prop_assert_eq!(format!("tcp:{expected}").parse(), Ok(address));
+        }
+
+        #[test]
+        fn a_name_is_spelt_in_small_letters(name in "[A-Za-z0-9_-]{1,20}(\\.[A-Za-z0-9-]{1,20}){0,3}", port: u16) {
+            let address = Address::from_host(&name, port).expect("a host name");
+            prop_assert_eq!(address.location(), format!("{}:{port}", name.to_ascii_lowercase()));
+            prop_assert_eq!(Address::from_host(&name.to_ascii_uppercase(), port), Ok(address));
+        }
+
+        #[test]
+        fn an_error_names_what_was_parsed(text in "[a-z]{0,8}:?[ -~]{0,30}") {
+            if let Err(error) = text.parse::<Address>() {
+                prop_assert!(error.to_string().contains(&format!("{text:?}")), "{}", error);
+            }
         }
 
         #[test]

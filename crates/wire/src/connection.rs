@@ -17,6 +17,9 @@ use crate::seats::Seat;
 /// Each direction wakes the task that polled it last.
 pub trait Transport {
     /// Ready once a read would give something (bytes, the end, an error), without a buffer to read into.
+    ///
+    /// May be ready too early, on a new connection or after a read that filled its buffer: then a read is pending, and
+    /// from then on so is this until there is something.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Reads what is there; 0 means that the peer has ended its direction.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
@@ -97,6 +100,9 @@ impl Connection {
     }
 
     /// Ready once a read would give something, without a buffer to read into: how an idle connection waits.
+    ///
+    /// It may be ready too early, on a new connection or after a read that filled its buffer; only a read tells. If
+    /// that is pending, so is this until there is something.
     #[inline]
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.transport.poll_readable(cx)
@@ -130,6 +136,9 @@ impl Connection {
     }
 
     /// Makes the close that follows an abrupt one (TCP: RST). To be dropped next.
+    ///
+    /// Wires differ in what the peer sees: over TCP and memory a reset; over a Unix socket a reset only if something
+    /// that the peer sent was not read, and else the end.
     pub fn abort(&mut self) {
         self.transport.abort();
     }
@@ -154,7 +163,7 @@ impl Connection {
         self.transport.as_fd()
     }
 
-    /// Waits until a read would give something.
+    /// Waits until a read would give something; may return too early, as [`poll_readable`](Self::poll_readable) says.
     ///
     /// # Errors
     /// What the wire says: mostly that the peer reset the connection.

@@ -9,11 +9,12 @@ use crate::error::DialError;
 /// How to dial.
 #[derive(Debug, Clone)]
 pub struct DialOptions {
-    /// All addresses of a name together (3 s).
+    /// From the first attempt to the connection, all addresses of a name together (3 s: a lost SYN is sent again after
+    /// one second, and again after two more).
     pub connect_timeout: Duration,
     /// How long an attempt is waited for before the next address is tried beside it (250 ms, RFC 8305 section 5).
     pub attempt_delay: Duration,
-    /// For a name to resolve (2 s).
+    /// For a name to resolve, before the first attempt (2 s).
     pub resolve_timeout: Duration,
 }
 
@@ -52,8 +53,16 @@ impl Dialer {
     /// # Errors
     /// [`DialError`] says which address, what was found, and what would help; nothing was sent.
     pub async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
-        let after = self.options.connect_timeout + self.options.resolve_timeout;
-        let dialled = tokio::time::timeout(after, address.wire().dial(address, &self.options)).await;
-        dialled.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))
+        address.wire().dial(address, &self.options).await
     }
+}
+
+/// Gives up on a connection that takes longer.
+pub(crate) async fn within<T>(
+    after: Duration,
+    address: &Address,
+    connecting: impl Future<Output = Result<T, DialError>>,
+) -> Result<T, DialError> {
+    let in_time = tokio::time::timeout(after, connecting).await;
+    in_time.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))
 }

@@ -10,7 +10,8 @@ use crate::address::Address;
 pub enum ListenError {
     /// Somebody listens there already; stop that, or take another address.
     #[error(
-        "cannot listen on {address}: somebody listens there already; stop that one or choose another address"
+        "cannot listen on {address}: somebody listens there already (`ss -lp` shows who); stop that one or choose \
+         another address"
     )]
     InUse {
         /// What was asked for.
@@ -36,9 +37,20 @@ pub enum ListenError {
         /// What was asked for.
         address: Address,
     },
-    /// The host of the address is not one of this machine's, or is a name that does not resolve.
+    /// The name has no address, or no name server answers.
     #[error(
-        "cannot listen on {address}: this machine does not have that host; use 127.0.0.1, 0.0.0.0 or [::]"
+        "cannot listen on {address}: its name does not resolve ({cause}); check its spelling, or use an IP address"
+    )]
+    Resolve {
+        /// What was asked for.
+        address: Address,
+        /// What the resolver said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The host of the address is not one of this machine's, or it is IPv6 and the machine has none.
+    #[error(
+        "cannot listen on {address}: this machine does not have that host; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
     )]
     NotHere {
         /// What was asked for.
@@ -63,7 +75,7 @@ impl ListenError {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::NotFound => Self::NoFolder { address },
-            io::ErrorKind::AddrNotAvailable => Self::NotHere { address },
+            _ if not_here(&cause) => Self::NotHere { address },
             _ => Self::System { address, cause },
         }
     }
@@ -99,7 +111,7 @@ pub enum DialError {
         after: std::time::Duration,
     },
     /// There is no way to that host.
-    #[error("cannot reach {address}: no route to it ({cause})")]
+    #[error("cannot reach {address}: there is no way to it ({cause}); check the network and the address")]
     Unreachable {
         /// What was dialled.
         address: Address,
@@ -107,14 +119,22 @@ pub enum DialError {
         #[source]
         cause: io::Error,
     },
+    /// Whoever listens there cut the connection while it was made.
+    #[error("cannot reach {address}: it cut the connection at once; try again, or look at that server's log")]
+    Reset {
+        /// What was dialled.
+        address: Address,
+    },
     /// There is no socket file of that name.
     #[error("cannot reach {address}: there is no such file; check the path, or start the server")]
     NoSuchFile {
         /// What was dialled.
         address: Address,
     },
-    /// This user may not connect there.
-    #[error("cannot reach {address}: not permitted to this user; check the mode of the socket file")]
+    /// This user may not connect there: the mode of the socket file forbids it, or a firewall.
+    #[error(
+        "cannot reach {address}: not permitted to this user; check the socket file's mode, or the firewall"
+    )]
     Permission {
         /// What was dialled.
         address: Address,
@@ -147,18 +167,26 @@ impl DialError {
         }
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused { address },
+            io::ErrorKind::ConnectionReset => Self::Reset { address },
             io::ErrorKind::NotFound => Self::NoSuchFile { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                 Self::Unreachable { address, cause }
             }
+            _ if no_such_family(&cause) => Self::Unreachable { address, cause },
             _ => Self::System { address, cause },
         }
     }
 
-    /// Whether a deadline passed.
+    /// Whether a deadline passed: one of [`DialOptions`](crate::DialOptions), or the system's own.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. })
+        match self {
+            Self::Timeout { .. } => true,
+            Self::Resolve { cause, .. } | Self::System { cause, .. } => {
+                cause.kind() == io::ErrorKind::TimedOut
+            }
+            _ => false,
+        }
     }
 
     /// Whether nobody listens there: the machine (or file) was reached.
@@ -173,12 +201,22 @@ impl DialError {
             | Self::Refused { address }
             | Self::Timeout { address, .. }
             | Self::Unreachable { address, .. }
+            | Self::Reset { address }
             | Self::NoSuchFile { address }
             | Self::Permission { address }
             | Self::Descriptors { address }
             | Self::System { address, .. } => address,
         }
     }
+}
+
+/// Whether an error means that this machine has no such address, or none of that family.
+pub(crate) fn not_here(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable || no_such_family(error)
+}
+
+fn no_such_family(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::AFNOSUPPORT)
 }
 
 /// Whether an error means that descriptors or kernel memory ran out: it passes, and is no fault of the peer.

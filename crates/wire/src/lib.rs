@@ -28,6 +28,6 @@ pub use address::{Address, AddressError};
 pub use connection::{Connection, Credentials, Transport};
 pub use dialer::{DialOptions, Dialer};
 pub use error::{DialError, ListenError};
-pub use listener::{ListenOptions, Listener, ListenerCounters, ListenerHandle};
+pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::Output;
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

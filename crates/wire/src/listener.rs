@@ -2,16 +2,18 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anywire_loops::{LoopHandle, Loops, Task, clock};
+use anywire_sys::descriptors;
 
 use crate::address::Address;
-use crate::connection::Connection;
+use crate::connection::{Connection, Credentials};
 use crate::error::{ListenError, out_of_descriptors};
-use crate::seats::Seats;
+use crate::seats::{Seat, Seats};
 use crate::wires::{Acceptor, Arrival, Bound};
 
 /// How to listen.
@@ -21,13 +23,33 @@ pub struct ListenOptions {
     pub backlog: u32,
     /// Mode of a socket file, such as `0o660`; set before anybody can connect (`None`: by the umask).
     pub unix_mode: Option<u32>,
-    /// Connections open at once; at the limit accepting pauses (`None`: 90 % of the process's descriptor limit).
+    /// Connections open at once; at the limit accepting pauses (`None`: 90 % of the process's descriptor limit). One
+    /// more a loop may have been accepted by then; it is served in its turn.
     pub max_connections: Option<usize>,
+    /// Whose connections are taken (`None`: everybody's). An abstract Unix name has no file permissions, so there this
+    /// is the only lock on the door.
+    pub allowed_peers: Option<AllowedPeers>,
+}
+
+/// Users and groups that may connect, judged by [`Credentials`]; one match is enough. A wire that does not know its
+/// peers lets nobody in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowedPeers {
+    /// Effective users.
+    pub uids: Vec<u32>,
+    /// Effective groups; those that a peer has beside its own are not looked at.
+    pub gids: Vec<u32>,
+}
+
+impl AllowedPeers {
+    fn permit(&self, peer: Option<Credentials>) -> bool {
+        peer.is_some_and(|peer| self.uids.contains(&peer.uid) || self.gids.contains(&peer.gid))
+    }
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 1024, unix_mode: None, max_connections: None }
+        Self { backlog: 1024, unix_mode: None, max_connections: None, allowed_peers: None }
     }
 }
 
@@ -35,18 +57,26 @@ impl Default for ListenOptions {
 pub struct Listener {
     bound: Bound,
     loops: Loops,
-    seats: Arc<Seats>,
+    common: Arc<Common>,
 }
 
 impl Listener {
-    /// Starts to listen, for these loops.
+    /// Starts to listen, for these loops. Blocks while a name resolves; an IP address needs no such wait.
     ///
     /// # Errors
     /// [`ListenError`] says which address and what would help.
     pub fn bind(address: &Address, options: &ListenOptions, loops: &Loops) -> Result<Self, ListenError> {
         let bound = address.wire().bind(address, options, loops.len())?;
         let max = options.max_connections.unwrap_or_else(connections_by_descriptors);
-        Ok(Self { bound, loops: loops.clone(), seats: Seats::new(max.max(1)) })
+        let common = Common {
+            address: bound.local.clone(),
+            allowed_peers: options.allowed_peers.clone(),
+            seats: Seats::new(max),
+            accepted: AtomicU64::new(0),
+            refused_peers: AtomicU64::new(0),
+            descriptor_exhaustions: AtomicU64::new(0),
+        };
+        Ok(Self { bound, loops: loops.clone(), common: Arc::new(common) })
     }
 
     /// Where it listens, with the port that the system chose.
@@ -54,30 +84,27 @@ impl Listener {
         &self.bound.local
     }
 
-    /// Accepts from now on, and calls `serve` with each connection on the loop that it will live on.
+    /// Accepts from now on, and calls `serve` with each connection on the loop that it will live on. Ends when the
+    /// handle is stopped or dropped, or when the loops are told to stop.
     ///
     /// A wire with one socket a loop (TCP) leaves the spread to the system; arrivals at a single socket (Unix) are
-    /// handed to the loops in turn.
+    /// handed to the loops in turn. Should `serve` panic, that one connection is closed.
     pub fn serve(self, serve: impl Fn(Connection) + Clone + Send + 'static) -> ListenerHandle {
-        let Bound { local, acceptors, guard } = self.bound;
+        let Bound { local: _, guard, acceptors } = self.bound;
         let spread = acceptors.len() < self.loops.len();
-        let stats = Arc::new(Stats::default());
         let tasks = acceptors.into_iter().zip(self.loops.iter()).map(|(acceptor, handle)| {
             let others = if spread { self.loops.iter().collect() } else { Vec::new() };
-            let (serve, seats, stats) = (serve.clone(), Arc::clone(&self.seats), Arc::clone(&stats));
-            let address = local.clone();
-            handle.spawn(move || Accepting { acceptor, others, serve, seats, stats, address }.run())
+            let (serve, common) = (serve.clone(), Arc::clone(&self.common));
+            handle.spawn(move || Accepting { acceptor, others, serve, common }.run())
         });
         let tasks = Mutex::new(tasks.collect());
-        ListenerHandle { local, seats: self.seats, stats, tasks, guard: Mutex::new(guard) }
+        ListenerHandle { common: self.common, tasks, guard: Mutex::new(guard) }
     }
 }
 
 /// A listener that serves; dropping it stops it.
 pub struct ListenerHandle {
-    local: Address,
-    seats: Arc<Seats>,
-    stats: Arc<Stats>,
+    common: Arc<Common>,
     tasks: Mutex<Vec<Task<()>>>,
     guard: Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -92,6 +119,8 @@ pub struct ListenerCounters {
     pub accepted: u64,
     /// How often accepting paused because [`ListenOptions::max_connections`] were open.
     pub pauses: u64,
+    /// Connections closed at once because [`ListenOptions::allowed_peers`] does not name their peer.
+    pub refused_peers: u64,
     /// How often accepting failed because descriptors or kernel memory had run out.
     pub descriptor_exhaustions: u64,
 }
@@ -99,21 +128,27 @@ pub struct ListenerCounters {
 impl ListenerHandle {
     /// Where it listens, with the port that the system chose.
     pub fn local(&self) -> &Address {
-        &self.local
+        &self.common.address
     }
 
     /// What has been counted so far.
     pub fn counters(&self) -> ListenerCounters {
+        let common = &self.common;
         ListenerCounters {
-            open: self.seats.taken() as u64,
-            accepted: self.stats.accepted.load(Ordering::Relaxed),
-            pauses: self.seats.pauses(),
-            descriptor_exhaustions: self.stats.descriptor_exhaustions.load(Ordering::Relaxed),
+            open: common.seats.taken() as u64,
+            accepted: common.accepted.load(Ordering::Relaxed),
+            pauses: common.seats.pauses(),
+            refused_peers: common.refused_peers.load(Ordering::Relaxed),
+            descriptor_exhaustions: common.descriptor_exhaustions.load(Ordering::Relaxed),
         }
     }
 
     /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on.
+    ///
+    /// Waits for the loops, so a task that blocks one of them holds this up, too.
     pub fn stop(&self) {
+        // Before the sockets close; see `Bound::guard`.
+        drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.iter().for_each(Task::abort);
         if anywire_loops::current().is_none() {
@@ -122,7 +157,6 @@ impl ListenerHandle {
                 let _ = task.wait();
             }
         }
-        drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
@@ -132,10 +166,34 @@ impl Drop for ListenerHandle {
     }
 }
 
-#[derive(Default)]
-struct Stats {
+/// What the tasks of a listener share, and its handle.
+struct Common {
+    address: Address,
+    allowed_peers: Option<AllowedPeers>,
+    seats: Arc<Seats>,
     accepted: AtomicU64,
+    refused_peers: AtomicU64,
     descriptor_exhaustions: AtomicU64,
+}
+
+impl Common {
+    /// Binds an arrival to the present loop and has it served.
+    fn settle(&self, arrival: Box<dyn Arrival>, seat: Seat, serve: &impl Fn(Connection)) {
+        let transport = match arrival.settle() {
+            Ok(transport) => transport,
+            Err(error) => {
+                tracing::warn!(address = %self.address, %error, "a connection could not be taken");
+                return;
+            }
+        };
+        let peer = || transport.credentials();
+        if self.allowed_peers.as_ref().is_some_and(|allowed| !allowed.permit(peer())) {
+            self.refused_peers.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(address = %self.address, peer = ?peer(), "a peer that is not allowed was turned away");
+            return;
+        }
+        serve(Connection::seated(transport, seat));
+    }
 }
 
 /// The task that accepts from one socket.
@@ -144,13 +202,20 @@ struct Accepting<F> {
     /// The loops to spread over; none if everything that arrives here stays here.
     others: Vec<LoopHandle>,
     serve: F,
-    seats: Arc<Seats>,
-    stats: Arc<Stats>,
-    address: Address,
+    common: Arc<Common>,
 }
 
 impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
-    async fn run(mut self) {
+    /// Until the loop is told to stop: its shutdown need not wait for this task.
+    async fn run(self) {
+        tokio::select! {
+            biased;
+            () = anywire_loops::stopping() => {}
+            () = self.accept() => {}
+        }
+    }
+
+    async fn accept(mut self) {
         let mut next = 0;
         let mut pause = PAUSE_MIN;
         let mut logged: Option<Instant> = None;
@@ -158,7 +223,7 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
             let failed = match poll_fn(|cx| self.acceptor.poll_accept(cx)).await {
                 Ok(arrival) => {
                     pause = PAUSE_MIN;
-                    self.stats.accepted.fetch_add(1, Ordering::Relaxed);
+                    self.common.accepted.fetch_add(1, Ordering::Relaxed);
                     self.deliver(arrival, next).await;
                     next += 1;
                     continue;
@@ -169,12 +234,12 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
                 continue;
             }
             if out_of_descriptors(&failed) {
-                self.stats.descriptor_exhaustions.fetch_add(1, Ordering::Relaxed);
+                self.common.descriptor_exhaustions.fetch_add(1, Ordering::Relaxed);
             }
             let now = clock::now();
             if logged.is_none_or(|last| now.duration_since(last) >= LOG_EVERY) {
                 logged = Some(now);
-                tracing::warn!(address = %self.address, error = %failed, "accepting failed; trying again soon");
+                tracing::warn!(address = %self.common.address, error = %failed, "accepting failed; trying again soon");
             }
             // The socket stays readable, so without a pause this would spin; connections in hand are served meanwhile.
             tokio::time::sleep(pause).await;
@@ -183,16 +248,19 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
     }
 
     async fn deliver(&self, arrival: Box<dyn Arrival>, next: usize) {
-        let seat = self.seats.take().await;
-        let address = self.address.clone();
-        let serve = self.serve.clone();
-        let settle = move || match arrival.settle() {
-            Ok(transport) => serve(Connection::seated(transport, seat)),
-            Err(error) => tracing::warn!(%address, %error, "a connection could not be taken"),
-        };
+        let seat = self.common.seats.take().await;
         match self.others.get(next % self.others.len().max(1)) {
-            Some(other) if !other.is_current() => drop(other.spawn(move || async move { settle() })),
-            _ => settle(),
+            Some(other) if !other.is_current() => {
+                let (common, serve) = (Arc::clone(&self.common), self.serve.clone());
+                drop(other.spawn(move || async move { common.settle(arrival, seat, &serve) }));
+            }
+            _ => {
+                let settling = AssertUnwindSafe(|| self.common.settle(arrival, seat, &self.serve));
+                if let Err(panic) = catch_unwind(settling) {
+                    // In a task of its own, where the loop counts and logs it, and this one goes on accepting.
+                    drop(anywire_loops::spawn(async move { resume_unwind(panic) }));
+                }
+            }
         }
     }
 }
@@ -207,8 +275,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 
 /// Most of the descriptors, but not all: files, dials and the log need some, too.
 fn connections_by_descriptors() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX) / 10 * 9)
+    usize::try_from(descriptors::limit().soft).unwrap_or(usize::MAX) / 10 * 9
 }
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);

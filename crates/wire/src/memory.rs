@@ -2,14 +2,15 @@
 //! in one program.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use crate::address::Address;
 use crate::connection::{Connection, Transport};
-use crate::dialer::DialOptions;
+use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
@@ -50,7 +51,8 @@ impl Wire for Memory {
         if listening.contains_key(address.location()) {
             return Err(ListenError::InUse { address: address.clone() });
         }
-        let queue = Arc::new(Mutex::new(Queue { backlog: options.backlog as usize, ..Queue::default() }));
+        let backlog = options.backlog.max(1) as usize;
+        let queue = Arc::new(Mutex::new(Queue { backlog, ..Queue::default() }));
         listening.insert(address.location().to_owned(), Arc::clone(&queue));
         let guard = Name { name: address.location().to_owned(), queue: Arc::clone(&queue) };
         Ok(Bound {
@@ -60,18 +62,17 @@ impl Wire for Memory {
         })
     }
 
-    fn dial<'a>(&'static self, address: &'a Address, _: &'a DialOptions) -> Dialing<'a> {
+    fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
             let refused = || DialError::Refused { address: address.clone() };
             let queue = lock(&LISTENING).get(address.location()).cloned().ok_or_else(refused)?;
             let (here, there) = pair(address.location());
-            let mut queue = lock(&queue);
-            if queue.arrivals.len() >= queue.backlog {
-                return Err(refused());
+            let mut there = Some(there);
+            let queueing = async { Ok(poll_fn(|cx| poll_join(&queue, &mut there, cx)).await) };
+            match within(options.connect_timeout, address, queueing).await? {
+                Joined::Waits => Ok(Connection::new(Box::new(here))),
+                Joined::NobodyListens => Err(refused()),
             }
-            queue.arrivals.push_back(there);
-            queue.waker.take().into_iter().for_each(Waker::wake);
-            Ok(Connection::new(Box::new(here)))
         })
     }
 
@@ -103,24 +104,16 @@ pub(crate) struct MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut pipe = lock(&self.incoming);
-        if pipe.reset {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        if pipe.bytes.is_empty() && !pipe.ended {
-            keep(&mut pipe.reader, cx);
-            return Poll::Pending;
-        }
-        Poll::Ready(Ok(()))
+        lock(&self.incoming).poll_readable(cx)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        if let Poll::Pending = self.poll_readable(cx)? {
-            return Poll::Pending;
-        }
         let mut pipe = lock(&self.incoming);
+        ready!(pipe.poll_readable(cx))?;
         let read = io::Read::read(&mut pipe.bytes, buffer)?;
-        pipe.writer.take().into_iter().for_each(Waker::wake);
+        let writer = pipe.writer.take();
+        drop(pipe);
+        wake(writer);
         Poll::Ready(Ok(read))
     }
 
@@ -151,23 +144,23 @@ impl Transport for MemoryTransport {
             pipe.bytes.extend(part);
             room -= part.len();
         }
-        pipe.reader.take().into_iter().for_each(Waker::wake);
+        let reader = pipe.reader.take();
+        drop(pipe);
+        wake(reader);
         Poll::Ready(Ok(before - room))
     }
 
     fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut pipe = lock(&self.outgoing);
-        pipe.ended = true;
-        pipe.reader.take().into_iter().for_each(Waker::wake);
+        change(&self.outgoing, |pipe| pipe.ended = true);
         Poll::Ready(Ok(()))
     }
 
     fn abort(&mut self) {
         for pipe in [&self.incoming, &self.outgoing] {
-            let mut pipe = lock(pipe);
-            pipe.reset = true;
-            pipe.bytes.clear();
-            pipe.wake();
+            change(pipe, |pipe| {
+                pipe.reset = true;
+                pipe.bytes.clear();
+            });
         }
     }
 
@@ -182,18 +175,16 @@ impl Transport for MemoryTransport {
 
 impl Drop for MemoryTransport {
     fn drop(&mut self) {
-        let mut outgoing = lock(&self.outgoing);
-        outgoing.ended = true;
-        outgoing.wake();
-        drop(outgoing);
-        let mut incoming = lock(&self.incoming);
-        incoming.reader_gone = true;
-        // As TCP does: what nobody read makes the close a reset.
-        let unread = !incoming.bytes.is_empty();
-        incoming.wake();
-        drop(incoming);
+        let mut unread = false;
+        change(&self.incoming, |pipe| {
+            pipe.reader_gone = true;
+            unread = !pipe.bytes.is_empty();
+        });
         if unread {
+            // As on the other wires, what nobody read makes the close a reset; the peer sees no end before it.
             self.abort();
+        } else {
+            change(&self.outgoing, |pipe| pipe.ended = true);
         }
     }
 }
@@ -211,17 +202,63 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn wake(&mut self) {
-        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+    fn poll_readable(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        if self.reset {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if self.bytes.is_empty() && !self.ended {
+            keep(&mut self.reader, cx);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
     }
+}
+
+/// Changes a direction as a whole, and tells both of its ends.
+fn change(pipe: &Mutex<Pipe>, change: impl FnOnce(&mut Pipe)) {
+    let mut pipe = lock(pipe);
+    change(&mut pipe);
+    let waiting = [pipe.reader.take(), pipe.writer.take()];
+    drop(pipe);
+    wake(waiting.into_iter().flatten());
 }
 
 /// Connections that were dialled and not yet accepted.
 #[derive(Default)]
 struct Queue {
     arrivals: VecDeque<MemoryTransport>,
+    /// As many wait here; later ones wait in [`poll_join`], as they would in a system that answers no SYN.
     backlog: usize,
-    waker: Option<Waker>,
+    /// Nobody listens any more.
+    closed: bool,
+    acceptor: Option<Waker>,
+    dialers: Vec<Waker>,
+}
+
+/// How dialling ended.
+enum Joined {
+    /// In the queue, as good as connected.
+    Waits,
+    NobodyListens,
+}
+
+/// Puts an arrival into the queue once there is room.
+fn poll_join(queue: &Mutex<Queue>, arrival: &mut Option<MemoryTransport>, cx: &Context<'_>) -> Poll<Joined> {
+    let mut queue = lock(queue);
+    if queue.closed {
+        return Poll::Ready(Joined::NobodyListens);
+    }
+    if queue.arrivals.len() >= queue.backlog {
+        if !queue.dialers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            queue.dialers.push(cx.waker().clone());
+        }
+        return Poll::Pending;
+    }
+    queue.arrivals.extend(arrival.take());
+    let acceptor = queue.acceptor.take();
+    drop(queue);
+    wake(acceptor);
+    Poll::Ready(Joined::Waits)
 }
 
 struct MemoryAcceptor(Arc<Mutex<Queue>>);
@@ -229,13 +266,14 @@ struct MemoryAcceptor(Arc<Mutex<Queue>>);
 impl Acceptor for MemoryAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         let mut queue = lock(&self.0);
-        match queue.arrivals.pop_front() {
-            Some(arrival) => Poll::Ready(Ok(Box::new(arrival))),
-            None => {
-                keep(&mut queue.waker, cx);
-                Poll::Pending
-            }
-        }
+        let Some(arrival) = queue.arrivals.pop_front() else {
+            keep(&mut queue.acceptor, cx);
+            return Poll::Pending;
+        };
+        let dialers = std::mem::take(&mut queue.dialers);
+        drop(queue);
+        wake(dialers);
+        Poll::Ready(Ok(Box::new(arrival)))
     }
 }
 
@@ -254,8 +292,13 @@ struct Name {
 impl Drop for Name {
     fn drop(&mut self) {
         lock(&LISTENING).remove(&self.name);
-        let waiting = std::mem::take(&mut lock(&self.queue).arrivals);
-        drop(waiting);
+        let mut queue = lock(&self.queue);
+        queue.closed = true;
+        let turned_away = std::mem::take(&mut queue.arrivals);
+        let dialers = std::mem::take(&mut queue.dialers);
+        drop(queue);
+        drop(turned_away);
+        wake(dialers);
     }
 }
 
@@ -266,8 +309,13 @@ fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
+/// Called with no lock held: a waker is somebody else's code, which may well drop another end of the same pipe.
+fn wake(waiting: impl IntoIterator<Item = Waker>) {
+    waiting.into_iter().for_each(Waker::wake);
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics under these locks, but for a waker of somebody else's; the data is whole even then.
+    // Nothing that can panic leaves the data half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -8,7 +8,8 @@ use crate::wires::{Acceptor, Arrival};
 /// Accepts from a listening socket, which joins the loop at the first poll: `S` is the socket before, `L` after.
 pub(crate) struct SocketAcceptor<S, L> {
     state: State<S, L>,
-    join: fn(S) -> io::Result<L>,
+    /// Takes a copy of the descriptor, so that a loop that has no room for it now can be asked again.
+    join: fn(&S) -> io::Result<L>,
     accept: AcceptFrom<L>,
 }
 
@@ -16,14 +17,14 @@ pub(crate) struct SocketAcceptor<S, L> {
 pub(crate) type AcceptFrom<L> = fn(&L, &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>;
 
 enum State<S, L> {
-    /// Bound, and not yet on a loop. `None` if it could not join.
-    Waiting(Option<S>),
+    /// Bound, and not yet on a loop.
+    Waiting(S),
     Live(L),
 }
 
 impl<S, L> SocketAcceptor<S, L> {
-    pub(crate) fn new(socket: S, join: fn(S) -> io::Result<L>, accept: AcceptFrom<L>) -> Self {
-        Self { state: State::Waiting(Some(socket)), join, accept }
+    pub(crate) fn new(socket: S, join: fn(&S) -> io::Result<L>, accept: AcceptFrom<L>) -> Self {
+        Self { state: State::Waiting(socket), join, accept }
     }
 }
 
@@ -32,10 +33,7 @@ impl<S: Send, L: Send> Acceptor for SocketAcceptor<S, L> {
         loop {
             match &mut self.state {
                 State::Live(socket) => return (self.accept)(socket, cx),
-                State::Waiting(socket) => {
-                    let Some(socket) = socket.take() else { return Poll::Pending };
-                    self.state = State::Live((self.join)(socket)?);
-                }
+                State::Waiting(socket) => self.state = State::Live((self.join)(socket)?),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::Address;
 use crate::connection::{Connection, Transport};
-use crate::dialer::DialOptions;
-use crate::error::{DialError, ListenError};
+use crate::dialer::{DialOptions, within};
+use crate::error::{DialError, ListenError, not_here};
 use crate::listener::ListenOptions;
 use crate::socket::{SocketAcceptor, tokio_stream};
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
@@ -39,7 +39,9 @@ impl Wire for Tcp {
 
     fn normalise(&self, location: &str) -> Result<String, String> {
         let (host, port) = split(location)?;
-        let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port (0 to 65535)"))?;
+        // Rust reads "+80" as a number, too.
+        let number = port.parse().ok().filter(|_| !port.starts_with('+'));
+        let port: u16 = number.ok_or_else(|| format!("{port:?} is no port (0 to 65535)"))?;
         Ok(match host {
             Host::V6(host) => SocketAddr::from((host, port)).to_string(),
             Host::Other(host) => format!("{}:{port}", host.to_ascii_lowercase()),
@@ -52,15 +54,12 @@ impl Wire for Tcp {
         options: &ListenOptions,
         loops: usize,
     ) -> Result<Bound, ListenError> {
-        let mut local = resolve_blocking(address)?;
-        let mut acceptors: Vec<Box<dyn Acceptor>> = Vec::with_capacity(loops);
-        for index in 0..loops {
-            let socket =
-                listen(local, options, index > 0).map_err(|cause| ListenError::of(address, cause))?;
-            let named = socket.local_addr().map(|named| named.as_socket());
-            local = named.map_err(|cause| ListenError::of(address, cause))?.unwrap_or(local);
-            acceptors.push(Box::new(SocketAcceptor::new(socket.into(), TcpListener::from_std, accept)));
-        }
+        let found = resolve_blocking(address)?;
+        let (local, sockets) =
+            listen_all(&found, options, loops).map_err(|cause| ListenError::of(address, cause))?;
+        let acceptor =
+            |socket: Socket| Box::new(SocketAcceptor::new(socket.into(), join, accept)) as Box<dyn Acceptor>;
+        let acceptors = sockets.into_iter().map(acceptor).collect();
         Ok(Bound { local: Address::known(self, local.to_string()), acceptors, guard: None })
     }
 
@@ -68,13 +67,10 @@ impl Wire for Tcp {
         Box::pin(async move {
             let targets = resolve(address, options.resolve_timeout).await?;
             let racing = race(address, &targets, options.attempt_delay);
-            let after = options.connect_timeout;
-            let raced = tokio::time::timeout(after, racing).await;
-            let stream =
-                raced.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))?;
+            let transport = within(options.connect_timeout, address, racing).await?;
             // A socket that refuses this is dead, which the first write will say better.
-            let _ = stream.set_nodelay(true);
-            Ok(Connection::new(Box::new(TcpTransport { stream })))
+            let _ = transport.stream.set_nodelay(true);
+            Ok(Connection::new(Box::new(transport)))
         })
     }
 
@@ -109,6 +105,30 @@ fn split(location: &str) -> Result<(Host<'_>, &str), String> {
     Ok((Host::Other(host), port))
 }
 
+/// One socket a loop, all of them on the first of these addresses that this machine has.
+fn listen_all(
+    found: &[SocketAddr],
+    options: &ListenOptions,
+    loops: usize,
+) -> io::Result<(SocketAddr, Vec<Socket>)> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for &address in found {
+        let first = match listen(address, options, false) {
+            Ok(first) => first,
+            // `localhost` may have an IPv6 address on a machine that has no IPv6.
+            Err(cause) if not_here(&cause) => {
+                failed = cause;
+                continue;
+            }
+            Err(cause) => return Err(cause),
+        };
+        let local = first.local_addr()?.as_socket().unwrap_or(address);
+        let others = (1..loops).map(|_| listen(local, options, true));
+        return Ok((local, std::iter::once(Ok(first)).chain(others).collect::<io::Result<_>>()?));
+    }
+    Err(failed)
+}
+
 fn listen(address: SocketAddr, options: &ListenOptions, joins: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -135,11 +155,9 @@ fn listen(address: SocketAddr, options: &ListenOptions, joins: bool) -> io::Resu
     Ok(socket)
 }
 
-fn resolve_blocking(address: &Address) -> Result<SocketAddr, ListenError> {
-    use std::net::ToSocketAddrs;
-    let found = address.location().to_socket_addrs();
-    let first = found.ok().and_then(|mut found| found.next());
-    first.ok_or_else(|| ListenError::NotHere { address: address.clone() })
+fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
+    let found = address.location().to_socket_addrs().map(Iterator::collect);
+    found.map_err(|cause| ListenError::Resolve { address: address.clone(), cause })
 }
 
 /// All addresses of the name, IPv6 and IPv4 in turn (RFC 8305 section 4).
@@ -147,17 +165,11 @@ async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, 
     if let Ok(literal) = address.location().parse() {
         return Ok(vec![literal]);
     }
-    let lookup = tokio::time::timeout(after, tokio::net::lookup_host(address.location()));
-    let found: Vec<SocketAddr> = match lookup.await {
-        Ok(Ok(found)) => found.collect(),
-        Ok(Err(cause)) => return Err(DialError::Resolve { address: address.clone(), cause }),
-        Err(_) => Vec::new(),
-    };
-    if found.is_empty() {
-        let cause = io::Error::new(io::ErrorKind::TimedOut, format!("no address within {after:?}"));
-        return Err(DialError::Resolve { address: address.clone(), cause });
-    }
-    Ok(interleave(found))
+    let failed = |cause| DialError::Resolve { address: address.clone(), cause };
+    let lookup = tokio::time::timeout(after, tokio::net::lookup_host(address.location())).await;
+    let in_time =
+        lookup.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {after:?}")));
+    Ok(interleave(in_time.flatten().map_err(failed)?.collect()))
 }
 
 fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
@@ -170,15 +182,14 @@ fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 /// Happy eyeballs (RFC 8305 section 5): each address gets a head start, and the first one that answers wins; a refusal
 /// brings the next one at once.
-async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Result<TcpStream, DialError> {
+async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Result<TcpTransport, DialError> {
     let mut waiting = targets.iter();
-    let mut running: Vec<Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>> = Vec::new();
-    let mut last = None;
+    let mut running: Vec<Pin<Box<dyn Future<Output = io::Result<TcpTransport>>>>> = Vec::new();
+    let mut failure = io::Error::from(io::ErrorKind::HostUnreachable);
     loop {
-        let more = waiting.next().map(|target| running.push(Box::pin(TcpStream::connect(*target)))).is_some();
+        let more = waiting.next().map(|target| running.push(Box::pin(connect(*target)))).is_some();
         if running.is_empty() {
-            let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            return Err(DialError::of(address, last.unwrap_or_else(none)));
+            return Err(DialError::of(address, failure));
         }
         let mut head_start = pin!(tokio::time::sleep(delay));
         // Ready with a stream, or with nothing when it is the next one's turn.
@@ -187,25 +198,42 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
             while at < running.len() {
                 match running[at].as_mut().poll(cx) {
                     Poll::Pending => at += 1,
-                    Poll::Ready(Ok(stream)) => return Poll::Ready(Some(stream)),
+                    Poll::Ready(Ok(transport)) => return Poll::Ready(Some(transport)),
                     Poll::Ready(Err(failed)) => {
                         drop(running.swap_remove(at));
-                        last = Some(failed);
+                        // That a machine was reached tells more than that there is no route to another one.
+                        if failure.kind() != io::ErrorKind::ConnectionRefused {
+                            failure = failed;
+                        }
                         return Poll::Ready(None);
                     }
                 }
             }
             if more { head_start.as_mut().poll(cx).map(|()| None) } else { Poll::Pending }
         });
-        if let Some(stream) = outcome.await {
-            return Ok(stream);
+        if let Some(transport) = outcome.await {
+            return Ok(transport);
         }
     }
 }
 
+async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
+    let stream = TcpStream::connect(target).await?;
+    if stream.local_addr().is_ok_and(|local| local == target) {
+        // Nobody listens there, and the system chose that very port for this end, which so has met itself (RFC 9293
+        // section 3.5, simultaneous open).
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    Ok(TcpTransport { stream, peer: target })
+}
+
+fn join(socket: &StdListener) -> io::Result<TcpListener> {
+    TcpListener::from_std(socket.try_clone()?)
+}
+
 fn accept(listener: &TcpListener, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
-    let (stream, _) = ready!(listener.poll_accept(cx))?;
-    Poll::Ready(Ok(Box::new(TcpTransport { stream })))
+    let (stream, peer) = ready!(listener.poll_accept(cx))?;
+    Poll::Ready(Ok(Box::new(TcpTransport { stream, peer })))
 }
 
 /// Each loop has a socket of its own, so what arrives at a loop has joined it already.
@@ -217,6 +245,8 @@ impl Arrival for TcpTransport {
 
 struct TcpTransport {
     stream: TcpStream,
+    /// Kept because the system forgets it once the connection is reset.
+    peer: SocketAddr,
 }
 
 impl Transport for TcpTransport {
@@ -228,19 +258,30 @@ impl Transport for TcpTransport {
     }
 
     fn local(&self) -> Address {
-        Address::known(&Tcp, self.stream.local_addr().unwrap_or(UNKNOWN).to_string())
+        shown(self.stream.local_addr().unwrap_or(UNKNOWN))
     }
 
     fn peer(&self) -> Address {
-        Address::known(&Tcp, self.stream.peer_addr().unwrap_or(UNKNOWN).to_string())
+        shown(self.peer)
     }
 }
 
-/// What a connection that was reset before it was looked at says of its ends.
+/// The address of one end; that of an IPv4 peer of a listener on `[::]` as what it is.
+fn shown(end: SocketAddr) -> Address {
+    let end = match end.ip().to_canonical() {
+        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, end.port()),
+        IpAddr::V6(_) => end,
+    };
+    Address::known(&Tcp, end.to_string())
+}
+
+/// What a connection whose end the system does not name says of it.
 const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 #[cfg(test)]
 mod tests {
+    use anywire_loops::Loops;
+
     use super::*;
 
     #[test]
@@ -250,5 +291,112 @@ mod tests {
         let v4 = [parse("127.0.0.1:1")];
         assert_eq!(interleave([&v6[..], &v4[..]].concat()), [v6[0], v4[0], v6[1], v6[2]]);
         assert_eq!(interleave([&v4[..], &v6[..1]].concat()), [v4[0], v6[0]]);
+    }
+
+    /// A socket that is bound and does not listen: its port refuses, and is nobody else's.
+    fn bound() -> Socket {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
+        socket
+    }
+
+    fn address_of(socket: &Socket) -> SocketAddr {
+        socket.local_addr().expect("it is bound").as_socket().expect("an IP address")
+    }
+
+    fn listening() -> Socket {
+        let socket = bound();
+        socket.listen(16).expect("it is bound");
+        socket
+    }
+
+    /// A socket whose backlog is full, so that further attempts are not answered; with those that fill it.
+    fn silent() -> (Socket, Vec<Socket>) {
+        let socket = bound();
+        socket.listen(0).expect("it is bound");
+        let address = address_of(&socket).into();
+        let fill = || {
+            let filling = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            filling.connect_timeout(&address, Duration::from_millis(100)).map(|()| filling).ok()
+        };
+        let filling = std::iter::from_fn(fill).collect();
+        (socket, filling)
+    }
+
+    fn run(targets: &[SocketAddr], delay: Duration) -> Result<SocketAddr, DialError> {
+        let targets = targets.to_vec();
+        let loops = Loops::start(1).expect("a thread");
+        let raced = loops.get(0).spawn(move || async move {
+            let address = Address::known(&Tcp, "a.name:80");
+            race(&address, &targets, delay).await.map(|transport| transport.peer)
+        });
+        raced.wait().expect("no panic")
+    }
+
+    /// A head start that no test could wait for.
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_refusal_brings_the_next_address_at_once() {
+        let (refusing, good) = (bound(), listening());
+        let targets = [address_of(&refusing), address_of(&refusing), address_of(&good)];
+        assert_eq!(run(&targets, NEVER).expect("the last one answers"), targets[2]);
+    }
+
+    #[test]
+    fn silence_brings_the_next_address_after_the_head_start() {
+        let ((silent, _filling), good) = (silent(), listening());
+        let targets = [address_of(&silent), address_of(&good)];
+        assert_eq!(run(&targets, Duration::from_millis(10)).expect("the second one answers"), targets[1]);
+    }
+
+    #[test]
+    fn the_first_address_wins_if_it_answers() {
+        let (good, other) = (listening(), listening());
+        let targets = [address_of(&good), address_of(&other)];
+        assert_eq!(run(&targets, NEVER).expect("the first one answers"), targets[0]);
+        other.set_nonblocking(true).expect("a socket");
+        assert!(other.accept().is_err(), "the second one was not even tried");
+    }
+
+    #[test]
+    fn if_all_refuse_so_does_the_name() {
+        let refusing = [bound(), bound()];
+        let refused = run(&refusing.each_ref().map(address_of), NEVER).expect_err("nobody listens");
+        assert!(refused.is_refused(), "{refused:?}");
+        assert_eq!(refused.address().to_string(), "tcp:a.name:80");
+    }
+
+    #[test]
+    fn a_name_without_addresses_is_an_error() {
+        assert!(run(&[], NEVER).is_err());
+    }
+
+    #[test]
+    fn a_refusal_tells_more_than_a_missing_route() {
+        // TCP goes to one host (RFC 1122 section 4.2.3.10), so that a broadcast address has no way to it.
+        let (refusing, unreachable) = (bound(), SocketAddr::from((Ipv4Addr::BROADCAST, 9)));
+        let failed = run(&[address_of(&refusing), unreachable], NEVER).expect_err("nobody listens");
+        assert!(failed.is_refused(), "{failed:?}");
+        let failed = run(&[unreachable], NEVER).expect_err("there is no way");
+        assert!(!failed.is_refused(), "{failed:?}");
+    }
+
+    #[test]
+    fn a_socket_that_meets_itself_is_refused() {
+        // The system goes through the even ports to choose one for this end, and so comes to the one that is dialled.
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has it");
+        let ports: Vec<u16> = range.split_whitespace().map(|port| port.parse().expect("a number")).collect();
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, ports[0] + (ports[1] - ports[0]) / 4 * 2));
+        let loops = Loops::start(1).expect("a thread");
+        let met = loops.get(0).spawn(move || async move {
+            for _ in ports[0]..ports[1] {
+                if connect(target).await.is_ok() {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(!met.wait().expect("no panic"), "nobody listens there");
     }
 }

@@ -2,23 +2,23 @@
 
 use std::fs;
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SocketFlags, accept_with};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::UnixStream;
 
 use crate::address::Address;
 use crate::connection::{Connection, Credentials, Transport};
-use crate::dialer::DialOptions;
+use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::socket::{SocketAcceptor, tokio_stream};
@@ -70,17 +70,18 @@ impl Wire for Unix {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
-        let mut guard: Option<Box<dyn Send + Sync>> = None;
-        if let Some(path) = path {
-            let file = SocketFile::of(path).map_err(failed)?;
-            guard = Some(Box::new(file));
-            if let Some(mode) = options.unix_mode {
-                // Nobody can connect before listen, so a wider mode is never open to use.
-                fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
-            }
+        let file = path.map(SocketFile::of).transpose().map_err(failed)?;
+        if let (Some(file), Some(mode)) = (&file, options.unix_mode) {
+            // Nobody can connect before listen, so a wider mode is never open to use.
+            fs::set_permissions(&file.path, fs::Permissions::from_mode(mode)).map_err(failed)?;
         }
         socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX)).map_err(failed)?;
-        let acceptor = SocketAcceptor::new(socket.into(), UnixListener::from_std, accept);
+        if file.as_ref().is_some_and(|file| !file.is_ours()) {
+            // Another server, starting at the same moment, found nobody answering yet and took the file away.
+            return Err(ListenError::InUse { address: address.clone() });
+        }
+        let guard = file.map(|file| Box::new(file) as Box<dyn Send + Sync>);
+        let acceptor = SocketAcceptor::new(OwnedFd::from(socket), join, accept);
         Ok(Bound { local: address.clone(), acceptors: vec![Box::new(acceptor)], guard })
     }
 
@@ -97,10 +98,7 @@ impl Wire for Unix {
                     }
                 }
             };
-            let after = options.connect_timeout;
-            let connected = tokio::time::timeout(after, connecting).await;
-            let stream =
-                connected.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))?;
+            let stream = within(options.connect_timeout, address, connecting).await?;
             Ok(Connection::new(Box::new(UnixTransport { stream })))
         })
     }
@@ -132,7 +130,7 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket { address: address.clone() });
     }
-    match std::os::unix::net::UnixStream::connect(path) {
+    match knock(path) {
         Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|cause| ListenError::of(address, cause))
         }
@@ -144,41 +142,66 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
     }
 }
 
+/// Connects, without waiting: a server whose backlog is full, so that it would block, is one that is there.
+fn knock(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
+}
+
 /// The file of a socket that listens; unlinked when dropped, if it is still ours.
 struct SocketFile {
     path: PathBuf,
-    /// Device and inode: another server may have replaced the file meanwhile.
-    identity: (u64, u64),
+    /// Another server may have replaced the file meanwhile.
+    identity: Identity,
 }
+
+/// Device and inode, and when it was made: the inode of a file that is gone may be given to the next one.
+type Identity = (u64, u64, i64, i64);
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
+
+    fn is_ours(&self) -> bool {
+        identity(&self.path).is_ok_and(|found| found == self.identity)
+    }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn identity(path: &Path) -> io::Result<Identity> {
     let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
+    Ok((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let still_ours = identity(&self.path).is_ok_and(|found| found == self.identity);
-        if still_ours {
+        if self.is_ours() {
             // If it cannot be removed the next server finds it stale.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn accept(listener: &UnixListener, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
-    let (stream, _) = ready!(listener.poll_accept(cx))?;
-    Poll::Ready(Ok(Box::new(Accepted(stream.into_std()?))))
+/// As a stream, of which only the readiness is used: tokio's own listener would register what it accepts with this
+/// loop, where mostly it is another's turn, so that it had to be taken off again.
+fn join(socket: &OwnedFd) -> io::Result<UnixStream> {
+    UnixStream::from_std(StdStream::from(socket.try_clone()?))
 }
 
-/// Off the loop that accepted it, on its way to the one whose turn it is.
-struct Accepted(std::os::unix::net::UnixStream);
+fn accept(listener: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    loop {
+        ready!(listener.poll_read_ready(cx))?;
+        match listener.try_io(Interest::READABLE, || Ok(accept_with(listener, flags)?)) {
+            Err(empty) if empty.kind() == io::ErrorKind::WouldBlock => {}
+            accepted => return Poll::Ready(Ok(Box::new(Accepted(accepted?.into())))),
+        }
+    }
+}
+
+/// On no loop yet, and on its way to the one whose turn it is.
+struct Accepted(StdStream);
 
 impl Arrival for Accepted {
     fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
@@ -194,9 +217,8 @@ impl Transport for UnixTransport {
     tokio_stream!();
 
     fn abort(&mut self) {
-        // There is no reset on this wire: the peer reads the end, and its writes fail. What it sent and nobody read
-        // makes its next read fail with "connection reset".
-        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Both);
+        // This wire has no reset to send. A close is one by itself if bytes of the peer lie here unread; else the peer
+        // reads the end. Shutting down first would not help: the peer could see the end before it sees the reset.
     }
 
     fn local(&self) -> Address {
@@ -208,10 +230,9 @@ impl Transport for UnixTransport {
     }
 
     fn credentials(&self) -> Option<Credentials> {
-        let peer = socket_peercred(&self.stream).ok()?;
+        let peer = self.stream.peer_cred().ok()?;
         // Process 0 is one that the namespace of this one does not show.
-        let pid = Some(peer.pid.as_raw_pid()).filter(|&pid| pid != 0);
-        Some(Credentials { pid, uid: peer.uid.as_raw(), gid: peer.gid.as_raw() })
+        Some(Credentials { pid: peer.pid().filter(|&pid| pid != 0), uid: peer.uid(), gid: peer.gid() })
     }
 }
 

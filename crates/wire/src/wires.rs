@@ -35,7 +35,7 @@ pub trait Wire: Sync {
         loops: usize,
     ) -> Result<Bound, ListenError>;
 
-    /// Connects, on the loop that polls. The connect deadline is the caller's.
+    /// Connects, on the loop that polls, and keeps the deadlines of the options.
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a>;
 
     /// An address that nobody uses, to listen on for a short while: a free port, a new file. `None` for a wire that
@@ -55,10 +55,11 @@ pub type Dialing<'a> = Pin<Box<dyn Future<Output = Result<Connection, DialError>
 pub struct Bound {
     /// Where it listens, with the port that the system chose.
     pub local: Address,
+    /// Dropped when listening ends, before the acceptors are: what takes the name away again. While a socket is open
+    /// nobody else can have its file's inode, so that what is taken away is ours.
+    pub guard: Option<Box<dyn Send + Sync>>,
     /// One a loop, or one in all whose arrivals are to be spread.
     pub acceptors: Vec<Box<dyn Acceptor>>,
-    /// Dropped when listening ends: what takes the name away again.
-    pub guard: Option<Box<dyn Send + Sync>>,
 }
 
 /// Accepts connections on the loop that polls it.

@@ -1,0 +1,36 @@
+//! A panic in what a listener calls closes that connection; the listener goes on, on every loop.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anywire_wire::ListenOptions;
+
+#[test]
+fn a_panic_costs_one_connection() {
+    for address in support::addresses() {
+        let loops = support::loops(2);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let listening = support::bind(&loops, &address, &ListenOptions::default()).serve(move |connection| {
+            assert!(calls.fetch_add(1, Ordering::Relaxed) % 2 == 1, "every other one is a bug");
+            drop(anywire_loops::spawn(support::echo(connection)));
+        });
+        let address = listening.local().clone();
+        let answered = support::on_a_loop(move || async move {
+            let mut answered = 0;
+            for _ in 0..20 {
+                let mut connection = support::dial(&address).await;
+                // If it was closed already the write may fail, or the read may; neither hangs.
+                let _ = connection.write_all(b"x").await;
+                answered += usize::from(connection.read(&mut [0; 1]).await.is_ok_and(|read| read == 1));
+            }
+            answered
+        });
+        assert_eq!(answered, 10);
+        // A connection is closed a little before its panic is counted.
+        let panics = || loops.counters().iter().map(|one| one.panics).sum::<u64>();
+        support::eventually("each is counted by its loop", || panics() == 10);
+        support::eventually("their seats are free", || listening.counters().open == 0);
+    }
+}

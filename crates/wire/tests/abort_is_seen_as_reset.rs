@@ -1,0 +1,68 @@
+//! An aborted connection ends at once, and what was not read is not mistaken for a message that ended well.
+
+mod support;
+
+use std::io::ErrorKind;
+
+use anywire_wire::Connection;
+
+/// Reads until the connection has ended, and says how.
+async fn end_of(connection: &mut Connection) -> Result<(), ErrorKind> {
+    support::read_to_end(connection).await.map(drop).map_err(|error| error.kind())
+}
+
+/// Aborts once the peer is connected and has written. What it wrote is read if it is one byte, and else is not.
+async fn read_one_byte_and_abort(mut connection: Connection) {
+    assert_eq!(connection.read(&mut [0; 1]).await.expect("the peer writes"), 1);
+    connection.abort();
+}
+
+#[test]
+fn on_every_wire_the_peer_that_is_not_heard_out_sees_a_reset() {
+    support::on_each_wire(read_one_byte_and_abort, async |mut dialled| {
+        dialled.write_all(b"never read to its end").await.expect("the connection is open");
+        assert_eq!(end_of(&mut dialled).await, Err(ErrorKind::ConnectionReset));
+    });
+}
+
+#[test]
+fn what_follows_is_refused_and_nothing_hangs() {
+    support::on_each_wire(read_one_byte_and_abort, async |mut dialled| {
+        dialled.write_all(b"!").await.expect("the connection is open");
+        // A Unix socket has no reset to send; there the end comes alone.
+        let end = end_of(&mut dialled).await;
+        assert!(matches!(end, Ok(()) | Err(ErrorKind::ConnectionReset)), "{end:?}");
+        let written = dialled.write_all(&[0; 100_000]).await.map_err(|error| error.kind());
+        assert!(matches!(written, Err(ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)), "{written:?}");
+    });
+}
+
+#[test]
+fn a_writer_that_waits_for_room_is_woken() {
+    support::on_each_wire(read_one_byte_and_abort, async |mut dialled| {
+        // More than any wire holds, so that this waits until the reader is gone.
+        let written = dialled.write_all(&vec![0; 16 * 1024 * 1024]).await.map_err(|error| error.kind());
+        assert!(matches!(written, Err(ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)), "{written:?}");
+    });
+}
+
+#[test]
+fn over_tcp_and_memory_it_is_a_reset_even_if_all_was_read() {
+    for address in ["tcp:127.0.0.1:0", "memory:abort-is-seen-as-reset"] {
+        let address = address.parse().expect("an address");
+        support::play(&address, read_one_byte_and_abort, async |mut dialled| {
+            dialled.write_all(b"!").await.expect("the connection is open");
+            assert_eq!(end_of(&mut dialled).await, Err(ErrorKind::ConnectionReset));
+        });
+    }
+}
+
+#[test]
+fn a_plain_close_is_no_reset() {
+    support::on_each_wire(
+        async |mut accepted| accepted.write_all(b"goodbye").await.expect("the peer reads"),
+        async |mut dialled| {
+            assert_eq!(support::read_to_end(&mut dialled).await.expect("an orderly end"), b"goodbye");
+        },
+    );
+}

@@ -1,0 +1,75 @@
+//! A listener that nobody stopped does not hold up the shutdown of its loops; what is left of it is taken away with its
+//! handle, and nothing else is.
+
+mod support;
+
+use std::cell::RefCell;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anywire_wire::{Connection, ListenOptions};
+
+/// A deadline that no test could wait for.
+const NEVER: Duration = Duration::from_secs(3600);
+
+#[test]
+fn shutdown_does_not_wait_for_it() {
+    for address in support::addresses() {
+        let loops = support::loops(2);
+        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        support::play_on(&listening, |mut connection| async move {
+            support::ask_echo(&mut connection).await;
+        });
+        let ended = loops.shutdown(NEVER).expect("this is no loop");
+        assert!(ended.is_clean(), "{ended:?}");
+        let address = listening.local().clone();
+        drop(listening);
+        drop(support::bind(&support::loops(1), &address, &ListenOptions::default()));
+    }
+}
+
+#[test]
+fn nor_for_a_connection_that_waits_for_its_turn() {
+    for address in support::addresses() {
+        let (loops, dialling) = (support::loops(1), support::loops(1));
+        let options = ListenOptions { max_connections: Some(1), ..ListenOptions::default() };
+        let (served, serving) = mpsc::channel();
+        let listening = support::bind(&loops, &address, &options).serve(move |connection| {
+            // Kept for as long as the loop lives, and in no task.
+            anywire_loops::local(Kept::default).0.borrow_mut().push(connection);
+            served.send(()).expect("the test waits");
+        });
+        let address = listening.local().clone();
+        let both = dialling.get(0).spawn(move || async move {
+            for _ in 0..2 {
+                let connection = support::dial(&address).await;
+                anywire_loops::local(Kept::default).0.borrow_mut().push(connection);
+            }
+        });
+        both.wait().expect("the system takes both in");
+        serving.recv_timeout(support::HANG).expect("one of them is served");
+        support::eventually("the other one waits", || listening.counters().pauses == 1);
+        let ended = loops.shutdown(NEVER).expect("this is no loop");
+        assert!(ended.is_clean(), "{ended:?}");
+        assert_eq!(listening.counters().open, 0);
+    }
+}
+
+#[derive(Default)]
+struct Kept(RefCell<Vec<Connection>>);
+
+#[test]
+fn the_file_of_a_successor_stays() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("app.sock");
+    let address = format!("unix:{}", path.display()).parse().expect("an address");
+    let loops = support::loops(1);
+    let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+    // Its socket is closed then, so that the next file may be given the same inode.
+    loops.shutdown(NEVER).expect("this is no loop");
+    std::fs::remove_file(&path).expect("it is ours");
+    let _successor = UnixListener::bind(&path).expect("the name is free");
+    drop(listening);
+    drop(UnixStream::connect(&path).expect("the successor is still there"));
+}

@@ -1,0 +1,28 @@
+//! Running a test once more in namespaces of its own, where the system is as a test needs it.
+
+use std::process::Command;
+
+/// This test once more, in these namespaces (options of `unshare`); the environment tells it that it is the inner one.
+/// `None` if the system gives none, which is a failure on a build machine.
+pub(crate) fn within(namespaces: &[&str], test: &str) -> Option<Command> {
+    // Only root may make them without one for users.
+    let user = (!rustix::process::geteuid().is_root()).then_some("--user");
+    let options = || user.iter().chain(namespaces);
+    let possible = Command::new("unshare").args(options()).arg("true").output();
+    if !possible.as_ref().is_ok_and(|tried| tried.status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "namespaces are needed: {possible:?}");
+        println!("skipped: the system gives no namespaces");
+        return None;
+    }
+    let this = std::env::current_exe().expect("the test has a file");
+    let mut inner = Command::new("unshare");
+    inner.args(options()).arg(this).args(["--exact", test, "--nocapture"]).env(INNER, "1");
+    Some(inner)
+}
+
+/// Whether this is the inner run.
+pub(crate) fn is_inner() -> bool {
+    std::env::var_os(INNER).is_some()
+}
+
+const INNER: &str = "ANYWIRE_TEST_INNER";

@@ -1,0 +1,72 @@
+//! Each end names itself and its peer, and a listener names the port that the system chose.
+
+mod support;
+
+use anywire_wire::{Address, Connection, ListenOptions};
+
+#[test]
+fn the_accepted_end_has_the_address_that_was_dialled() {
+    for address in support::addresses() {
+        let loops = support::loops(1);
+        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let dialled = listening.local().clone();
+        assert!(!dialled.location().ends_with(":0"), "{dialled} can be dialled");
+        let expected = dialled.clone();
+        support::play_on(&listening, async move |connection: Connection| {
+            assert_eq!(connection.peer(), expected);
+            let local = connection.local();
+            assert_eq!(local.scheme(), expected.scheme());
+            assert!(format!("{connection:?}").contains(&expected.to_string()), "{connection:?}");
+        });
+        assert_eq!(dialled.to_string().parse::<Address>(), Ok(dialled));
+    }
+}
+
+#[test]
+fn over_tcp_the_two_ends_agree() {
+    let address = "tcp:127.0.0.1:0".parse().expect("an address");
+    support::play(
+        &address,
+        async |mut accepted: Connection| {
+            let told = format!("{} {}", accepted.local(), accepted.peer());
+            accepted.write_all(told.as_bytes()).await.expect("the peer reads");
+        },
+        async |mut dialled| {
+            let told = support::read_to_end(&mut dialled).await.expect("the peer tells");
+            let seen = format!("{} {}", dialled.peer(), dialled.local());
+            assert_eq!(String::from_utf8_lossy(&told), seen);
+        },
+    );
+}
+
+/// An abstract name of this process.
+fn name() -> Address {
+    format!("unix:@both-ends-know-their-addresses-{}", std::process::id()).parse().expect("an address")
+}
+
+#[test]
+fn an_abstract_name_is_named_and_an_unbound_end_has_no_name() {
+    support::play(
+        &name(),
+        async |accepted: Connection| {
+            assert_eq!(accepted.local(), name());
+            assert_eq!(accepted.peer().to_string(), "unix:");
+        },
+        async |dialled| assert_eq!(dialled.peer(), name()),
+    );
+}
+
+#[test]
+fn an_end_can_be_asked_after_the_peer_has_gone() {
+    support::on_each_wire(
+        async |mut accepted| {
+            accepted.read(&mut [0; 1]).await.expect("the peer writes");
+            accepted.abort();
+        },
+        async |mut dialled| {
+            dialled.write_all(b"!").await.expect("the connection is open");
+            let _ = support::read_to_end(&mut dialled).await;
+            assert_eq!(dialled.peer().scheme(), dialled.local().scheme());
+        },
+    );
+}

@@ -1,0 +1,80 @@
+//! Over TCP each loop listens with a socket of its own, all of them on one port.
+
+mod support;
+
+use std::net::SocketAddr;
+
+use anywire_wire::{Address, ListenOptions};
+
+fn socket_address(address: &Address) -> SocketAddr {
+    address.location().parse().expect("a listener has an IP address and a port")
+}
+
+/// How many sockets of this network listen on a port of 127.0.0.1 (proc_net_tcp(5): state 0A).
+fn listening(port: u16) -> usize {
+    let local = format!("0100007F:{port:04X}");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("proc is mounted");
+    let is_one = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&local) && fields.nth(1) == Some("0A")
+    };
+    table.lines().filter(is_one).count()
+}
+
+#[test]
+fn port_zero_gives_one_port_for_all_loops() {
+    let address = "tcp:127.0.0.1:0".parse().expect("an address");
+    let loops = support::loops(3);
+    let listener = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let port = socket_address(listener.local()).port();
+    assert_ne!(port, 0);
+    assert_eq!(listening(port), 3);
+    listener.stop();
+    assert_eq!(listening(port), 0);
+}
+
+#[test]
+fn the_unspecified_ipv6_address_takes_ipv4_peers_and_names_them_as_such() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        println!("skipped: this machine has no IPv6");
+        return;
+    }
+    let address = "tcp:[::]:0".parse().expect("an address");
+    let loops = support::loops(2);
+    let (named, naming) = std::sync::mpsc::channel();
+    let listener = support::bind(&loops, &address, &ListenOptions::default()).serve(move |connection| {
+        named.send((connection.local(), connection.peer())).expect("the test waits")
+    });
+    let port = socket_address(listener.local()).port();
+    for host in ["127.0.0.1", "::1"] {
+        let address = Address::from_host(host, port).expect("an address");
+        let at = address.clone();
+        let here = support::on_a_loop(move || async move { support::dial(&at).await.local() });
+        assert_eq!(naming.recv_timeout(support::HANG).expect("it is served"), (address, here));
+    }
+}
+
+#[test]
+fn a_peer_keeps_its_name_after_a_reset() {
+    let address = "tcp:127.0.0.1:0".parse().expect("an address");
+    support::play(
+        &address,
+        |mut connection| async move {
+            let before = connection.peer();
+            support::read_to_end(&mut connection).await.expect_err("the peer resets it");
+            assert_eq!(connection.peer(), before);
+        },
+        |mut connection| async move { connection.abort() },
+    );
+}
+
+#[test]
+fn a_name_is_resolved() {
+    let address = "tcp:localhost:0".parse().expect("an address");
+    let loops = support::loops(2);
+    let listener = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let local = socket_address(listener.local());
+    assert!(local.ip().is_loopback(), "{local}");
+    support::try_dial(&format!("tcp:localhost:{}", local.port()).parse().expect("an address"))
+        .expect("it is there");
+}

@@ -1,0 +1,28 @@
+//! A port below 1024 is not permitted to everybody, which is said as such. In a network of its own, whose limit is the
+//! default, whatever that of the machine is.
+
+mod again;
+mod support;
+
+use anywire_wire::{ListenError, ListenOptions, Listener};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+#[test]
+fn low_ports_are_the_systems() {
+    if !again::is_inner() {
+        if let Some(mut inner) = again::within(&["--net"], "low_ports_are_the_systems") {
+            assert!(inner.status().expect("it starts").success());
+        }
+        return;
+    }
+    let mut sets = capabilities(None).expect("one's own can be asked");
+    sets.effective = CapabilitySet::empty();
+    set_capabilities(None, sets).expect("giving up needs no permission");
+    let address = "tcp:0.0.0.0:1023".parse().expect("an address");
+    let error = Listener::bind(&address, &ListenOptions::default(), &support::loops(1)).err();
+    assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
+    let error = error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("from 1024 up"), "{error}");
+    let address = "tcp:0.0.0.0:1024".parse().expect("an address");
+    drop(support::bind(&support::loops(1), &address, &ListenOptions::default()));
+}

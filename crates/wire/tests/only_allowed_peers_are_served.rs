@@ -1,0 +1,52 @@
+//! A listener may be told whose connections to take; others are closed at once, and counted.
+
+mod support;
+
+use anywire_wire::{Address, AllowedPeers, ListenOptions};
+
+fn serve_only(
+    allowed: AllowedPeers,
+    address: &Address,
+) -> (anywire_loops::Loops, anywire_wire::ListenerHandle) {
+    let loops = support::loops(2);
+    let options = ListenOptions { allowed_peers: Some(allowed), ..ListenOptions::default() };
+    let listening = support::serve_echo(&loops, address, &options);
+    (loops, listening)
+}
+
+fn name(part: &str) -> Address {
+    format!("unix:@only-allowed-peers-{part}-{}", std::process::id()).parse().expect("an address")
+}
+
+#[test]
+fn a_user_or_group_on_the_list_is_served() {
+    let uids = vec![rustix::process::geteuid().as_raw()];
+    let gids = vec![rustix::process::getegid().as_raw()];
+    for allowed in [AllowedPeers { uids, gids: vec![] }, AllowedPeers { uids: vec![], gids }] {
+        let (_loops, listening) = serve_only(allowed, &name("served"));
+        let address = listening.local().clone();
+        support::on_a_loop(
+            move || async move { support::ask_echo(&mut support::dial(&address).await).await },
+        );
+        assert_eq!(listening.counters().refused_peers, 0);
+    }
+}
+
+#[test]
+fn anybody_else_is_not() {
+    let stranger = AllowedPeers {
+        uids: vec![rustix::process::geteuid().as_raw() + 1],
+        gids: vec![rustix::process::getegid().as_raw() + 1],
+    };
+    for address in support::addresses().chain([name("not")]) {
+        // Neither on a wire that knows the peer nor on one that does not.
+        let (_loops, listening) = serve_only(stranger.clone(), &address);
+        let address = listening.local().clone();
+        support::on_a_loop(move || async move {
+            let mut connection = support::dial(&address).await;
+            assert_eq!(support::read_to_end(&mut connection).await.expect("an orderly end"), b"");
+        });
+        assert_eq!(listening.counters().refused_peers, 1);
+        support::eventually("its seat is free", || listening.counters().open == 0);
+    }
+}

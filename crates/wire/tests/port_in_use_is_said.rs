@@ -1,0 +1,62 @@
+//! An address that somebody listens on already is refused on every wire, with a message that says what to do.
+
+mod support;
+
+use anywire_wire::{ListenError, ListenOptions, Listener};
+
+#[test]
+fn a_second_listener_is_refused_and_the_first_goes_on() {
+    for address in support::addresses() {
+        let loops = support::loops(2);
+        let first = support::serve_echo(&loops, &address, &ListenOptions::default());
+        // With the port that the system chose.
+        let address = first.local().clone();
+        let refused = Listener::bind(&address, &ListenOptions::default(), &support::loops(2)).err();
+        let refused = refused.expect("the first one listens");
+        assert!(
+            matches!(&refused, ListenError::InUse { address: named } if *named == address),
+            "{refused:?}"
+        );
+        let message = refused.to_string();
+        assert!(message.contains(&address.to_string()), "{message}");
+        assert!(message.contains("stop that one or choose another"), "{message}");
+        support::on_a_loop(
+            move || async move { support::ask_echo(&mut support::dial(&address).await).await },
+        );
+    }
+}
+
+#[test]
+fn a_listener_that_is_not_served_yet_holds_its_address_and_lets_go_of_it() {
+    for address in support::addresses() {
+        let loops = support::loops(1);
+        let first = support::bind(&loops, &address, &ListenOptions::default());
+        let address = first.local().clone();
+        let refused = Listener::bind(&address, &ListenOptions::default(), &loops).err();
+        assert!(matches!(refused, Some(ListenError::InUse { .. })), "{refused:?}");
+        drop(first);
+        drop(support::bind(&loops, &address, &ListenOptions::default()));
+    }
+}
+
+#[test]
+fn a_port_of_another_program_is_in_use_even_if_that_one_would_share_it() {
+    let other = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    other.set_reuse_address(true).expect("a socket");
+    other.set_reuse_port(true).expect("a socket");
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    other.bind(&any.into()).expect("a free port");
+    other.listen(1).expect("a bound socket");
+    let address = other.local_addr().expect("a bound socket").as_socket().expect("an IP address");
+    let address = format!("tcp:{address}").parse().expect("an address");
+    let refused = Listener::bind(&address, &ListenOptions::default(), &support::loops(2)).err();
+    assert!(matches!(refused, Some(ListenError::InUse { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_host_of_another_machine_is_not_here() {
+    // TEST-NET-1 of RFC 5737 is nobody's.
+    let address = "tcp:192.0.2.1:0".parse().expect("an address");
+    let refused = Listener::bind(&address, &ListenOptions::default(), &support::loops(1)).err();
+    assert!(matches!(refused, Some(ListenError::NotHere { .. })), "{refused:?}");
+}

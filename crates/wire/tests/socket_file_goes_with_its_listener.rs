@@ -1,0 +1,68 @@
+//! A socket file has the mode that was asked for before anybody can connect, and is removed with its listener if it
+//! is still that listener's.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use anywire_wire::{Address, ListenOptions};
+
+fn address_of(path: &Path) -> Address {
+    format!("unix:{}", path.display()).parse().expect("a short path")
+}
+
+#[test]
+fn the_mode_is_the_one_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for mode in [0o600, 0o660, 0o666] {
+        let path = folder.path().join("app.sock");
+        let options = ListenOptions { unix_mode: Some(mode), ..ListenOptions::default() };
+        let loops = support::loops(1);
+        // Before anything is served.
+        let listener = support::bind(&loops, &address_of(&path), &options);
+        let found = fs::metadata(&path).expect("the file is there").permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{found:o}");
+        drop(listener);
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn it_is_gone_when_stop_returns() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("app.sock");
+    let loops = support::loops(2);
+    let listening = support::serve_echo(&loops, &address_of(&path), &ListenOptions::default());
+    assert!(path.exists());
+    listening.stop();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_has_taken_its_place_stays() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("app.sock");
+    let loops = support::loops(1);
+    let listening = support::serve_echo(&loops, &address_of(&path), &ListenOptions::default());
+    fs::remove_file(&path).expect("it is there");
+    let successor = UnixListener::bind(&path).expect("the path is free");
+    listening.stop();
+    assert!(path.exists());
+    drop(successor);
+}
+
+#[test]
+fn an_abstract_name_has_no_file_and_is_free_again_at_once() {
+    let name = format!("unix:@socket-file-goes-{}", std::process::id());
+    let address: Address = name.parse().expect("an address");
+    let loops = support::loops(1);
+    for _ in 0..10 {
+        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        support::try_dial(&address).expect("somebody listens");
+        listening.stop();
+    }
+    assert!(support::try_dial(&address).is_err_and(|error| error.is_refused()));
+}

@@ -1,0 +1,38 @@
+//! The mode of a socket file is as asked, and nobody can connect before it is.
+
+use std::os::unix::fs::PermissionsExt;
+
+use anywire_loops::Loops;
+use anywire_wire::{Address, ListenOptions, Listener};
+
+#[test]
+fn socket_file_has_its_mode_before_anyone_connects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.sock");
+    let address: Address = format!("unix:{}", path.display()).parse().expect("an address");
+    let loops = Loops::start(1).expect("a loop starts");
+    for mode in [0o600, 0o660, 0o666, 0o777] {
+        let watched = path.clone();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        // Whoever gets in finds the mode as it is to be.
+        let watcher = std::thread::spawn(move || {
+            let mut let_in = 0;
+            while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                if std::os::unix::net::UnixStream::connect(&watched).is_ok() {
+                    let found = std::fs::metadata(&watched).expect("it is there").permissions().mode();
+                    assert_eq!(found & 0o777, mode);
+                    let_in += 1;
+                }
+            }
+            let_in
+        });
+        let options = ListenOptions { unix_mode: Some(mode), ..ListenOptions::default() };
+        let listener = Listener::bind(&address, &options, &loops).expect("it is free");
+        let found = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(found & 0o777, mode);
+        drop(std::os::unix::net::UnixStream::connect(&path).expect("it answers"));
+        drop(stop);
+        watcher.join().expect("it found no other mode");
+        drop(listener);
+    }
+}

@@ -1,0 +1,82 @@
+//! When `stop` returns the address is free, nobody is accepted any more, and connections that are open go on.
+
+mod support;
+
+use std::sync::mpsc;
+
+use anywire_wire::ListenOptions;
+
+#[test]
+fn the_next_listener_can_have_the_address_at_once() {
+    for address in support::addresses() {
+        let loops = support::loops(2);
+        let mut address = address;
+        for _ in 0..20 {
+            let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+            address = listening.local().clone();
+            // With connections of its own, which would hold the port of a careless listener.
+            support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
+            listening.stop();
+            let refused = support::try_dial(&address).expect_err("nobody listens");
+            assert_eq!(refused.address(), &address);
+        }
+    }
+}
+
+#[test]
+fn open_connections_go_on() {
+    for address in support::addresses() {
+        let loops = support::loops(2);
+        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let address = listening.local().clone();
+        let (asked, wait) = mpsc::channel();
+        let (go_on, mut told) = tokio::sync::mpsc::unbounded_channel::<()>();
+        let peers = support::loops(1);
+        let peer = peers.get(0).spawn(move || async move {
+            let mut connection = support::dial(&address).await;
+            support::ask_echo(&mut connection).await;
+            asked.send(()).expect("the test waits");
+            let _ = told.recv().await;
+            support::ask_echo(&mut connection).await;
+        });
+        wait.recv_timeout(support::HANG).expect("it is served");
+        // Dropped, which is the same as stopped.
+        drop(listening);
+        drop(go_on);
+        peer.wait().expect("it is served still");
+    }
+}
+
+#[test]
+fn those_who_wait_are_turned_away() {
+    for address in support::addresses() {
+        let loops = support::loops(1);
+        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let address = listener.local().clone();
+        let (dialled, wait) = mpsc::channel();
+        let peers = support::loops(1);
+        let peer = peers.get(0).spawn(move || async move {
+            let mut connection = support::dial(&address).await;
+            dialled.send(()).expect("the test waits");
+            // An end or a reset, as the wire has it; but not for ever nothing.
+            let _ = support::read_to_end(&mut connection).await;
+        });
+        wait.recv_timeout(support::HANG).expect("the backlog takes it");
+        drop(listener);
+        peer.wait().expect("it is told");
+    }
+}
+
+#[test]
+fn on_a_loop_stopping_does_not_wait() {
+    for address in support::addresses() {
+        let loops = support::loops(2);
+        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let address = listening.local().clone();
+        let on = loops.get(0);
+        on.spawn(move || async move { listening.stop() }).wait().expect("no panic");
+        support::eventually("the address is free", || {
+            anywire_wire::Listener::bind(&address, &ListenOptions::default(), &loops).is_ok()
+        });
+    }
+}
