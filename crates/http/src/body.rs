@@ -32,28 +32,42 @@ pub use self::error::BodyError;
 /// ```
 pub struct Body {
     kind: Kind,
-    /// How many bytes there will be in all, if a stream's or channel's maker said so.
+}
+
+/// As large as its bytes, so that the messages that have theirs at hand are cheap to move.
+enum Kind {
+    /// What is left of a whole body; of an empty one nothing.
+    Full(Bytes),
+    Coming(Box<Coming>),
+}
+
+const _: () = assert!(size_of::<Body>() == size_of::<Bytes>());
+
+/// A body that comes piece by piece.
+struct Coming {
+    source: Source,
+    /// How many bytes are still to come, if its maker said so.
     declared: Option<u64>,
     trailers: Option<Box<Headers>>,
 }
 
-enum Kind {
-    /// Nothing, or nothing any more.
-    Empty,
-    Full(Bytes),
+enum Source {
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>),
     Channel(Receiver),
+    /// Nothing any more.
+    Ended,
 }
 
 impl Body {
     /// No bytes.
+    #[inline]
     pub const fn empty() -> Self {
-        Self::of(Kind::Empty)
+        Self { kind: Kind::Full(Bytes::new()) }
     }
 
     /// The items of `stream`, one after the other; an error ends the body.
     pub fn stream(stream: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
-        Self::of(Kind::Stream(Box::pin(stream)))
+        Self::from_source(Source::Stream(Box::pin(stream)))
     }
 
     /// A body that a [`Sender`] fills, at most about `limit_bytes` ahead of its reader.
@@ -61,7 +75,7 @@ impl Body {
     /// The sender may pass the limit with its last chunk; a limit of 0 counts as 1.
     pub fn channel(limit_bytes: usize) -> (Sender, Self) {
         let (sender, receiver) = channel::channel(limit_bytes);
-        (sender, Self::of(Kind::Channel(receiver)))
+        (sender, Self::from_source(Source::Channel(receiver)))
     }
 
     /// Declares how many bytes there will be, so that the message gets a `Content-Length`.
@@ -69,7 +83,9 @@ impl Body {
     /// Nothing for a body whose bytes are all here: its length is known.
     #[must_use]
     pub fn with_length(mut self, length: u64) -> Self {
-        self.declared = Some(length);
+        if let Kind::Coming(coming) = &mut self.kind {
+            coming.declared = Some(length);
+        }
         self
     }
 
@@ -78,9 +94,8 @@ impl Body {
     #[inline]
     pub fn length(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Empty => Some(0),
             Kind::Full(bytes) => Some(bytes.len() as u64),
-            Kind::Stream(_) | Kind::Channel(_) => self.declared,
+            Kind::Coming(coming) => coming.length(),
         }
     }
 
@@ -101,9 +116,31 @@ impl Body {
     pub fn as_full(&self) -> Option<&Bytes> {
         static NOTHING: Bytes = Bytes::new();
         match &self.kind {
-            Kind::Empty => Some(&NOTHING),
             Kind::Full(bytes) => Some(bytes),
-            Kind::Stream(_) | Kind::Channel(_) => None,
+            Kind::Coming(coming) if coming.has_ended() => Some(&NOTHING),
+            Kind::Coming(_) => None,
+        }
+    }
+
+    /// Like [`Body::as_full`], giving the bytes away.
+    ///
+    /// ```
+    /// use anywire_http::Body;
+    ///
+    /// assert_eq!(Body::from("hello").into_full().expect("whole"), "hello");
+    /// let (_sender, coming) = Body::channel(1024);
+    /// assert!(coming.into_full().is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The body itself, if its bytes are still to come.
+    #[inline]
+    pub fn into_full(self) -> Result<Bytes, Self> {
+        match self.kind {
+            Kind::Full(bytes) => Ok(bytes),
+            Kind::Coming(coming) if coming.has_ended() => Ok(Bytes::new()),
+            kind @ Kind::Coming(_) => Err(Self { kind }),
         }
     }
 
@@ -118,34 +155,12 @@ impl Body {
 
     /// The polling form of [`Body::chunk`].
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        loop {
-            let next = match &mut self.kind {
-                Kind::Empty => return Poll::Ready(Ok(None)),
-                Kind::Full(bytes) => {
-                    let bytes = std::mem::take(bytes);
-                    self.kind = Kind::Empty;
-                    return Poll::Ready(Ok(Some(bytes).filter(|bytes| !bytes.is_empty())));
-                }
-                Kind::Stream(stream) => ready!(stream.as_mut().poll_next(cx)).transpose(),
-                Kind::Channel(receiver) => ready!(receiver.poll_chunk(cx)),
-            };
-            match next {
-                // A stream may give empty items; as a chunk one would end the message.
-                Ok(Some(bytes)) if bytes.is_empty() => {}
-                Ok(Some(bytes)) => {
-                    if let Some(declared) = &mut self.declared {
-                        *declared = declared.saturating_sub(bytes.len() as u64);
-                    }
-                    return Poll::Ready(Ok(Some(bytes)));
-                }
-                end => {
-                    if let Kind::Channel(receiver) = &mut self.kind {
-                        self.trailers = receiver.take_trailers();
-                    }
-                    self.kind = Kind::Empty;
-                    return Poll::Ready(end);
-                }
+        match &mut self.kind {
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready(Ok(Some(bytes).filter(|bytes| !bytes.is_empty())))
             }
+            Kind::Coming(coming) => coming.poll_chunk(cx),
         }
     }
 
@@ -179,11 +194,51 @@ impl Body {
 
     /// The trailer fields, once the end was read, if the message had any.
     pub fn trailers(&self) -> Option<&Headers> {
-        self.trailers.as_deref()
+        match &self.kind {
+            Kind::Full(_) => None,
+            Kind::Coming(coming) => coming.trailers.as_deref(),
+        }
     }
 
-    const fn of(kind: Kind) -> Self {
-        Self { kind, declared: None, trailers: None }
+    fn from_source(source: Source) -> Self {
+        Self { kind: Kind::Coming(Box::new(Coming { source, declared: None, trailers: None })) }
+    }
+}
+
+impl Coming {
+    fn has_ended(&self) -> bool {
+        matches!(self.source, Source::Ended)
+    }
+
+    fn length(&self) -> Option<u64> {
+        if self.has_ended() { Some(0) } else { self.declared }
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        loop {
+            let next = match &mut self.source {
+                Source::Stream(stream) => ready!(stream.as_mut().poll_next(cx)).transpose(),
+                Source::Channel(receiver) => ready!(receiver.poll_chunk(cx)),
+                Source::Ended => return Poll::Ready(Ok(None)),
+            };
+            match next {
+                // A stream may give empty items; as a chunk one would end the message.
+                Ok(Some(bytes)) if bytes.is_empty() => {}
+                Ok(Some(bytes)) => {
+                    if let Some(declared) = &mut self.declared {
+                        *declared = declared.saturating_sub(bytes.len() as u64);
+                    }
+                    return Poll::Ready(Ok(Some(bytes)));
+                }
+                end => {
+                    if let Source::Channel(receiver) = &mut self.source {
+                        self.trailers = receiver.take_trailers();
+                    }
+                    self.source = Source::Ended;
+                    return Poll::Ready(end);
+                }
+            }
+        }
     }
 }
 
@@ -196,10 +251,13 @@ impl Default for Body {
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.kind {
-            Kind::Empty => "empty",
+            Kind::Full(bytes) if bytes.is_empty() => "empty",
             Kind::Full(_) => "full",
-            Kind::Stream(_) => "stream",
-            Kind::Channel(_) => "channel",
+            Kind::Coming(coming) => match &coming.source {
+                Source::Stream(_) => "stream",
+                Source::Channel(_) => "channel",
+                Source::Ended => "empty",
+            },
         };
         f.debug_struct("Body").field("kind", &kind).field("length", &self.length()).finish()
     }
@@ -216,29 +274,33 @@ impl Stream for Body {
 impl From<Bytes> for Body {
     #[inline]
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::empty() } else { Self::of(Kind::Full(bytes)) }
+        Self { kind: Kind::Full(bytes) }
     }
 }
 
 impl From<Vec<u8>> for Body {
+    #[inline]
     fn from(bytes: Vec<u8>) -> Self {
         Bytes::from(bytes).into()
     }
 }
 
 impl From<String> for Body {
+    #[inline]
     fn from(text: String) -> Self {
         Bytes::from(text).into()
     }
 }
 
 impl From<&'static str> for Body {
+    #[inline]
     fn from(text: &'static str) -> Self {
         Bytes::from_static(text.as_bytes()).into()
     }
 }
 
 impl From<&'static [u8]> for Body {
+    #[inline]
     fn from(bytes: &'static [u8]) -> Self {
         Bytes::from_static(bytes).into()
     }

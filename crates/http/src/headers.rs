@@ -13,7 +13,7 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::spare;
+use crate::spare::{self, Spare as _};
 
 pub use self::line::{InvalidHeader, StaticHeader};
 
@@ -172,17 +172,17 @@ impl Headers {
         })
     }
 
-    /// Replaces all fields by those of a decoded head: `lines` are its lines, `fields` come in order with
-    /// offsets into them.
-    #[inline]
-    pub(crate) fn fill(&mut self, lines: &[u8], fields: impl ExactSizeIterator<Item = Field>) {
-        self.block_mut().fill(lines, fields);
+    /// Replaces all fields by those of a decoded head: `lines` are its lines, and `field` gives of each of
+    /// `fields`, in order, its offsets into them.
+    #[inline(always)]
+    pub(crate) fn fill<T>(&mut self, lines: &[u8], fields: &[T], field: impl FnMut(&T) -> Field) {
+        self.block_mut().fill(lines, fields, field);
     }
 
-    /// Empties them for the next head, keeping their memory; says whether it is small enough to be kept.
+    /// Whether their memory is small enough to be kept for the next head.
     #[inline]
-    pub(crate) fn reset(&mut self) -> bool {
-        self.block.as_mut().is_none_or(|block| spare::Spare::reset(&mut **block))
+    pub(crate) fn is_small(&self) -> bool {
+        self.block.as_ref().is_none_or(|block| block.is_small())
     }
 
     #[inline]
@@ -204,7 +204,7 @@ impl Clone for Headers {
     fn clone(&self) -> Self {
         let Some(block) = &self.block else { return Self::new() };
         let mut clone = Self::new();
-        clone.fill(&block.bytes, block.fields.iter().copied());
+        clone.fill(&block.bytes, &block.fields, |field| *field);
         clone
     }
 }

@@ -4,31 +4,69 @@
 //! kept; and handing a box over is one word, where moving the vectors themselves was measured to stall on the
 //! copies.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// The spare boxes of one type, of one thread. Boxed, as what is handed over is the box.
-pub(crate) type Spares<T> = RefCell<Vec<Box<T>>>;
+/// The spare boxes of one type, of one thread: the first `count` slots are taken.
+///
+/// Cells in an array, as a vector in a `RefCell` would cost its flag, its capacity and its pointer at each
+/// hand-over.
+pub(crate) struct Spares<T> {
+    slots: [Cell<Option<Box<T>>>; KEPT_MAX],
+    count: Cell<usize>,
+}
+
+impl<T> Spares<T> {
+    /// None yet.
+    pub(crate) const fn new() -> Self {
+        Self { slots: [const { Cell::new(None) }; KEPT_MAX], count: Cell::new(0) }
+    }
+
+    #[inline]
+    fn pop(&self) -> Option<Box<T>> {
+        let last = self.count.get().checked_sub(1)?;
+        self.count.set(last);
+        self.slots.get(last)?.take()
+    }
+
+    /// Drops `spare` if there are enough.
+    #[inline]
+    fn push(&self, spare: Box<T>) {
+        let count = self.count.get();
+        if let Some(slot) = self.slots.get(count) {
+            slot.set(Some(spare));
+            self.count.set(count + 1);
+        }
+    }
+}
 
 /// What is kept for reuse.
 pub(crate) trait Spare: Sized + 'static {
-    /// How many are kept by a thread.
-    const KEPT_MAX: usize;
-
     /// Where they are kept.
     fn kept() -> &'static LocalKey<Spares<Self>>;
 
     /// A new one, with room for the usual message.
     fn allocate() -> Box<Self>;
 
-    /// Empties it; says whether its memory is small enough to be kept.
-    fn reset(&mut self) -> bool;
+    /// Whether its memory is small enough to be kept.
+    fn is_small(&self) -> bool;
+
+    /// Empties it for its next use.
+    fn clear(&mut self);
 }
 
 /// An empty one, with room.
 #[inline]
 pub(crate) fn draw<T: Spare>() -> Box<T> {
-    match T::kept().try_with(|kept| kept.borrow_mut().pop()) {
+    let mut spare = draw_unclean::<T>();
+    spare.clear();
+    spare
+}
+
+/// One with room that still holds what its last user left, for those who set all of it.
+#[inline]
+pub(crate) fn draw_unclean<T: Spare>() -> Box<T> {
+    match T::kept().try_with(Spares::pop) {
         Ok(Some(spare)) => spare,
         _ => T::allocate(),
     }
@@ -36,18 +74,15 @@ pub(crate) fn draw<T: Spare>() -> Box<T> {
 
 /// Keeps it for the next [`draw`], unless it is unusually large or there are enough.
 #[inline]
-pub(crate) fn give_back<T: Spare>(mut spare: Box<T>) {
-    if !spare.reset() {
-        return;
+pub(crate) fn give_back<T: Spare>(spare: Box<T>) {
+    if spare.is_small() {
+        // Fails only while the thread ends; the memory is then simply freed.
+        let _ = T::kept().try_with(|kept| kept.push(spare));
     }
-    // Fails only while the thread ends; the memory is then simply freed.
-    let _ = T::kept().try_with(|kept| {
-        let mut kept = kept.borrow_mut();
-        if kept.len() < T::KEPT_MAX {
-            kept.push(spare);
-        }
-    });
 }
+
+/// How many of a type are kept by a thread.
+pub(crate) const KEPT_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -75,7 +110,7 @@ mod tests {
     #[test]
     fn a_large_head_is_not_kept() {
         place_of_a_head("");
-        let count = || RequestParts::kept().with(|kept| kept.borrow().len());
+        let count = || RequestParts::kept().with(|kept| kept.count.get());
         assert_eq!(count(), 1);
         place_of_a_head(&format!("X: {}\r\n", "y".repeat(10_000)));
         assert_eq!(count(), 0);

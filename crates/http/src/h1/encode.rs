@@ -6,8 +6,8 @@
 use http::{Method, StatusCode, Version};
 
 use super::{Framing, request_decoder};
-use crate::Headers;
 use crate::headers::{Kind, Kinds};
+use crate::{DateLine, Headers};
 
 /// What a response head is made of.
 #[derive(Clone, Copy, Debug)]
@@ -61,20 +61,19 @@ pub enum EncodeError {
 /// 9110 section 8.6). A `Connection: close` among the caller's fields closes the connection.
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
-    let headers = parts.headers;
-    let present = headers.present();
+    let ResponseParts { status, headers, version, .. } = *parts;
     out.reserve(STATUS_LINE_BYTES_USUAL + headers.wire_bytes().len() + ADDED_BYTES_MAX);
-    status_line(out, parts.status);
+    status_line(out, status);
     headers.write_to(out, FRAMING_FIELDS);
 
     let mut keep_alive = parts.keep_alive && !headers.has_token(Kind::Connection, "close");
-    let framing = if forbids_body(parts.status) {
+    let framing = if forbids_body(status) {
         Framing::None
     } else {
         match parts.framing {
             Framing::None => content_length(out, 0),
             Framing::Length(length) => content_length(out, length),
-            Framing::Chunked if parts.version == Version::HTTP_11 => {
+            Framing::Chunked if version == Version::HTTP_11 => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
                 Framing::Chunked
             }
@@ -85,16 +84,16 @@ pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment
         }
     };
     if let Some(date) = parts.date
-        && !present.contains(Kind::Date)
+        && !headers.present().contains(Kind::Date)
     {
-        out.extend_from_slice(date);
+        match <&[u8; DateLine::BYTES]>::try_from(date) {
+            // Of a known size, which is a few moves and no call.
+            Ok(date) => out.extend_from_slice(date),
+            Err(_) => out.extend_from_slice(date),
+        }
     }
-    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        out.extend_from_slice(b"connection: upgrade\r\n");
-    } else if !keep_alive {
-        out.extend_from_slice(b"connection: close\r\n");
-    } else if parts.version == Version::HTTP_10 {
-        out.extend_from_slice(b"connection: keep-alive\r\n");
+    if !keep_alive || version == Version::HTTP_10 || status == StatusCode::SWITCHING_PROTOCOLS {
+        connection(out, status, keep_alive);
     }
     out.extend_from_slice(b"\r\n");
     Commitment { framing: if parts.answers_head { Framing::None } else { framing }, keep_alive }
@@ -194,20 +193,61 @@ pub fn forbids_body(status: StatusCode) -> bool {
     code < 200 || code == 204 || code == 304
 }
 
-#[inline]
+#[inline(never)]
+fn connection(out: &mut Vec<u8>, status: StatusCode, keep_alive: bool) {
+    let value: &[u8] = match status {
+        StatusCode::SWITCHING_PROTOCOLS => b"upgrade",
+        _ if keep_alive => b"keep-alive",
+        _ => b"close",
+    };
+    out.extend_from_slice(b"connection: ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline(always)]
 fn content_length(out: &mut Vec<u8>, length: u64) -> Framing {
     out.extend_from_slice(b"content-length: ");
-    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
-    out.extend_from_slice(b"\r\n");
+    if length < 1_000_000 {
+        short_line_end(out, length as u32);
+    } else {
+        out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
     Framing::Length(length)
 }
 
-#[inline]
+/// Appends a number of at most six digits and CR LF: together they fit a word, which is put together from
+/// its end and written at once.
+#[inline(always)]
+fn short_line_end(out: &mut Vec<u8>, mut number: u32) {
+    let mut word = u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0");
+    let mut bytes = 2;
+    loop {
+        let digit = b'0' + (number % 10) as u8;
+        word = word << 8 | u64::from(digit);
+        bytes += 1;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let end = out.len() + bytes;
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(end);
+}
+
+#[inline(always)]
 fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-        return;
+    } else {
+        other_status_line(out, status);
     }
+}
+
+#[inline(never)]
+fn other_status_line(out: &mut Vec<u8>, status: StatusCode) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');
@@ -312,6 +352,15 @@ mod tests {
         let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..parts(&headers) });
         assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
         assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
+    }
+
+    #[test]
+    fn lengths_of_any_size_are_written_in_full() {
+        let headers = Headers::new();
+        for length in (0..=20).map(|power| 10u64.saturating_pow(power)).flat_map(|n| [n - 1, n]) {
+            let (head, _) = encoded(&ResponseParts { framing: Framing::Length(length), ..parts(&headers) });
+            assert_eq!(head, format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"));
+        }
     }
 
     #[test]

@@ -39,23 +39,27 @@ impl Framing {
 pub(super) const SINGLE: Kinds = Kinds::of(&[Kind::Host, Kind::ContentLength, Kind::TransferEncoding]);
 
 /// What the head declares, or `None` if it declares nothing. `repeated` are the kinds that stand in it twice.
+#[inline(always)]
 pub(super) fn declared(
     headers: &Headers,
     repeated: Kinds,
     version: Version,
 ) -> Result<Option<Framing>, DecodeError> {
-    let present = headers.present();
-    if !present.intersects(const { Kinds::of(&[Kind::ContentLength, Kind::TransferEncoding]) }) {
+    if !headers.present().intersects(const { Kinds::of(&[Kind::ContentLength, Kind::TransferEncoding]) }) {
         return Ok(None);
     }
-    if present.contains(Kind::TransferEncoding) {
-        return chunked(headers, repeated, version).map(Some);
+    length_or_chunks(headers, repeated, version).map(Some)
+}
+
+fn length_or_chunks(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {
+    if headers.present().contains(Kind::TransferEncoding) {
+        return chunked(headers, repeated, version);
     }
     if repeated.contains(Kind::ContentLength) {
         return Err(DecodeError::DuplicateContentLength);
     }
     let value = headers.value_of(Kind::ContentLength).unwrap_or_default();
-    decimal(value).map(|length| Some(Framing::Length(length))).ok_or(DecodeError::ContentLength)
+    decimal(value).map(Framing::Length).ok_or(DecodeError::ContentLength)
 }
 
 fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {
@@ -76,11 +80,15 @@ fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Frami
 }
 
 /// Whether the connection is to stay open after this message, as far as its head says (RFC 9112 section 9.3).
-#[inline]
+#[inline(always)]
 pub(super) fn keep_alive(headers: &Headers, version: Version) -> bool {
     if !headers.present().contains(Kind::Connection) {
         return version == Version::HTTP_11;
     }
+    says_keep_alive(headers, version)
+}
+
+fn says_keep_alive(headers: &Headers, version: Version) -> bool {
     if headers.has_token(Kind::Connection, "close") {
         return false;
     }

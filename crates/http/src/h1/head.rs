@@ -109,66 +109,81 @@ pub(super) fn collect(
     parsed: &[Header<'_>],
     limits: &Limits,
 ) -> Result<Kinds, DecodeError> {
-    let start = parsed.first().map_or(head.len() - 2, |first| offset_in(head, first.name.as_bytes()));
-    if start > limits.start_line_bytes.saturating_add(2) {
+    let [lines @ .., b'\r', b'\n'] = head else { return Err(DecodeError::LineEnding) };
+    let first = parsed.first().map_or(lines.len(), |first| offset_in(head, first.name.as_bytes()));
+    if first > limits.start_line_bytes.saturating_add(2) {
         return Err(DecodeError::StartLineTooLong { limit: limits.start_line_bytes });
     }
     if head.len() > limits.head_bytes {
         return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes });
     }
-    if head.get(start.wrapping_sub(2)..start) != Some(b"\r\n") {
+    if !ends_line(lines, first) {
         return Err(DecodeError::LineEnding);
     }
-    collect_lines(headers, &head[start..], parsed)
+    collect_lines(headers, lines, first, parsed)
 }
 
 /// Like [`collect`], for a trailer section, which has no start line.
 pub(super) fn collect_trailers(section: &[u8], parsed: &[Header<'_>]) -> Result<Headers, DecodeError> {
+    let [lines @ .., b'\r', b'\n'] = section else { return Err(DecodeError::LineEnding) };
     let mut headers = Headers::new();
-    collect_lines(&mut headers, section, parsed)?;
+    collect_lines(&mut headers, lines, 0, parsed)?;
     if headers.present().intersects(framing::SINGLE) {
         return Err(DecodeError::ForbiddenTrailer);
     }
     Ok(headers)
 }
 
-/// Copies `section`: lines, then the empty line.
+/// Copies the lines from `first` on, which is where the first field starts.
 #[inline(always)]
-fn collect_lines(headers: &mut Headers, section: &[u8], parsed: &[Header<'_>]) -> Result<Kinds, DecodeError> {
-    let [lines @ .., b'\r', b'\n'] = section else { return Err(DecodeError::LineEnding) };
-    if lines.len() > SECTION_BYTES_MAX {
-        return Err(DecodeError::HeadTooLarge { limit: SECTION_BYTES_MAX });
+fn collect_lines(
+    headers: &mut Headers,
+    lines: &[u8],
+    first: usize,
+    parsed: &[Header<'_>],
+) -> Result<Kinds, DecodeError> {
+    if lines.len() > usize::from(u16::MAX) {
+        check_widths(lines, parsed)?;
     }
     // The parser takes LF alone as a line's end; what stands before each line, and at the end, must be CR LF.
-    let mut lines_end_well = parsed.is_empty() || lines.ends_with(b"\r\n");
-    let mut names_fit = true;
+    let mut lines_end_well = ends_line(lines, lines.len());
     let mut seen = Kinds::NONE;
     let mut repeated = Kinds::NONE;
-    let fields = parsed.iter().map(|header| {
-        let start = offset_in(lines, header.name.as_bytes());
-        let kind = Kind::of(header.name.as_bytes());
-        lines_end_well &= start == 0 || lines.get(start.wrapping_sub(2)..start) == Some(b"\r\n");
-        names_fit &= header.name.len() <= usize::from(u16::MAX);
-        if seen.contains(kind) {
-            repeated.add(kind);
-        }
+    headers.fill(&lines[first..], parsed, |header| {
+        let name = header.name.as_bytes();
+        let start = offset_in(lines, name);
+        let kind = Kind::of(name);
+        lines_end_well &= start == first || ends_line(lines, start);
+        repeated = repeated.with(seen.only(kind));
         seen.add(kind);
         Field {
-            start: start as u32,
-            value: offset_in(lines, header.value) as u32,
+            start: (start - first) as u32,
+            value: (offset_in(lines, header.value) - first) as u32,
             value_len: header.value.len() as u32,
-            name_len: header.name.len() as u16,
+            name_len: name.len() as u16,
             kind,
         }
     });
-    headers.fill(lines, fields);
-    if !lines_end_well {
-        return Err(DecodeError::LineEnding);
+    if lines_end_well { Ok(repeated) } else { Err(DecodeError::LineEnding) }
+}
+
+/// Whether CR LF stands before `position`.
+#[inline(always)]
+fn ends_line(lines: &[u8], position: usize) -> bool {
+    lines.get(position.wrapping_sub(2)..position) == Some(b"\r\n")
+}
+
+/// Whether the offsets of fields have room for these: heads are far smaller unless a configuration says
+/// otherwise.
+#[cold]
+fn check_widths(lines: &[u8], parsed: &[Header<'_>]) -> Result<(), DecodeError> {
+    if lines.len() > SECTION_BYTES_MAX {
+        return Err(DecodeError::HeadTooLarge { limit: SECTION_BYTES_MAX });
     }
-    if !names_fit {
+    if parsed.iter().any(|header| header.name.len() > usize::from(u16::MAX)) {
         return Err(DecodeError::HeaderName);
     }
-    Ok(repeated)
+    Ok(())
 }
 
 /// Where `part`, which is a part of `whole`, lies in it.

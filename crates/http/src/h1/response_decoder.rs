@@ -183,12 +183,13 @@ fn build(
     limits: &Limits,
     answers: Answers,
 ) -> Result<Found, DecodeError> {
-    let mut parts = spare::draw::<ResponseParts>();
+    let mut parts = spare::draw_unclean::<ResponseParts>();
     let repeated = head::collect(&mut parts.headers, head, response.headers, limits)?;
     let code = response.code.unwrap_or_default();
     // RFC 9110 section 15: three digits, of which the first is 1 to 5.
     let status = StatusCode::from_u16(code).ok().filter(|_| code < 600).ok_or(DecodeError::StartLine)?;
     parts.status = status;
+    parts.reason.clear();
     parts.reason.push_str(response.reason.unwrap_or_default());
     let version = head::version(response.version);
     parts.version = version;

@@ -1,6 +1,5 @@
 //! The block of bytes behind [`super::Headers`], and the records that say where in it each field lies.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::thread::LocalKey;
 
@@ -36,13 +35,18 @@ impl Block {
     }
 
     /// Replaces all that is held by the lines of a head: see [`super::Headers::fill`].
-    #[inline]
-    pub(super) fn fill(&mut self, lines: &[u8], fields: impl ExactSizeIterator<Item = Field>) {
+    #[inline(always)]
+    pub(super) fn fill<T>(&mut self, lines: &[u8], fields: &[T], mut field: impl FnMut(&T) -> Field) {
         self.bytes.clear();
         self.bytes.extend_from_slice(lines);
         self.fields.clear();
         let mut present = Kinds::NONE;
-        self.fields.extend(fields.inspect(|field| present.add(field.kind)));
+        // Not `extend`: it is not inlined here, and then what the closure holds goes through memory.
+        for from in fields {
+            let field = field(from);
+            present.add(field.kind);
+            self.fields.push(field);
+        }
         self.present = present;
     }
 
@@ -96,13 +100,6 @@ impl Block {
         removed
     }
 
-    #[inline]
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.fields.clear();
-        self.present = Kinds::NONE;
-    }
-
     pub(super) fn write_filtered(&self, out: &mut Vec<u8>, except: Kinds) {
         for (index, field) in self.fields.iter().enumerate() {
             if !except.contains(field.kind) {
@@ -152,8 +149,6 @@ impl Block {
 }
 
 impl Spare for Block {
-    const KEPT_MAX: usize = 256;
-
     fn kept() -> &'static LocalKey<Spares<Self>> {
         &KEPT
     }
@@ -168,14 +163,20 @@ impl Spare for Block {
     }
 
     #[inline]
-    fn reset(&mut self) -> bool {
-        self.clear();
+    fn is_small(&self) -> bool {
         self.bytes.capacity() <= BYTES_KEPT_MAX && self.fields.capacity() <= FIELDS_KEPT_MAX
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+        self.present = Kinds::NONE;
     }
 }
 
 thread_local! {
-    static KEPT: Spares<Block> = const { RefCell::new(Vec::new()) };
+    static KEPT: Spares<Block> = const { Spares::new() };
 }
 
 /// Room for most heads.

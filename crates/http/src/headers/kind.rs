@@ -21,25 +21,43 @@ impl Kind {
     #[inline]
     pub(crate) const fn of(name: &[u8]) -> Self {
         match name.len() {
-            4 => {
-                // In a token, setting bit 5 makes a lower-case letter of nothing but a letter.
-                let lower = u32::from_le_bytes([name[0], name[1], name[2], name[3]]) | 0x2020_2020;
-                if lower == u32::from_le_bytes(*b"host") {
-                    Self::Host
-                } else if lower == u32::from_le_bytes(*b"date") {
-                    Self::Date
-                } else {
-                    Self::Other
-                }
-            }
-            6 if name.eq_ignore_ascii_case(b"expect") => Self::Expect,
-            10 if name.eq_ignore_ascii_case(b"connection") => Self::Connection,
-            10 if name.eq_ignore_ascii_case(b"keep-alive") => Self::KeepAlive,
-            14 if name.eq_ignore_ascii_case(b"content-length") => Self::ContentLength,
-            16 if name.eq_ignore_ascii_case(b"proxy-connection") => Self::ProxyConnection,
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => Self::TransferEncoding,
+            4 if is(name, b"host") => Self::Host,
+            4 if is(name, b"date") => Self::Date,
+            6 if is(name, b"expect") => Self::Expect,
+            10 if is(name, b"connection") => Self::Connection,
+            10 if is(name, b"keep-alive") => Self::KeepAlive,
+            14 if is(name, b"content-length") => Self::ContentLength,
+            16 if is(name, b"proxy-connection") => Self::ProxyConnection,
+            17 if is(name, b"transfer-encoding") => Self::TransferEncoding,
             _ => Self::Other,
         }
+    }
+}
+
+/// Whether the token `name` is `lower`, in any case: compares as many words of four bytes as cover it, the
+/// last one overlapping.
+#[inline(always)]
+const fn is<const LEN: usize>(name: &[u8], lower: &[u8; LEN]) -> bool {
+    if name.len() != LEN {
+        return false;
+    }
+    let mut differ = 0;
+    let mut at = 0;
+    while at + 4 < LEN {
+        differ |= lower_word(name, at) ^ lower_word(lower, at);
+        at += 4;
+    }
+    differ |= lower_word(name, LEN - 4) ^ lower_word(lower, LEN - 4);
+    differ == 0
+}
+
+/// Four bytes of a token, in lower case: setting bit 5 makes a lower-case letter, or a dash, of nothing but
+/// that.
+#[inline(always)]
+const fn lower_word(token: &[u8], at: usize) -> u32 {
+    match token.split_at(at).1.first_chunk() {
+        Some(word) => u32::from_le_bytes(*word) | 0x2020_2020,
+        None => 0,
     }
 }
 
@@ -70,6 +88,18 @@ impl Kinds {
         self.0 &= !(1 << kind as u16);
     }
 
+    /// Both sets together.
+    #[inline]
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What is in the set of `kind`: it, or nothing.
+    #[inline]
+    pub(crate) const fn only(self, kind: Kind) -> Self {
+        Self(self.0 & (1 << kind as u16))
+    }
+
     #[inline]
     pub(crate) const fn contains(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u16) != 0
@@ -97,6 +127,31 @@ mod tests {
         assert_eq!(Kind::of(b"proxy-connection"), Kind::ProxyConnection);
         for other in [&b""[..], b"a", b"hose", b"accept", b"user-agent", b"content-lengtH2"] {
             assert_eq!(Kind::of(other), Kind::Other);
+        }
+    }
+
+    #[test]
+    fn a_name_with_one_other_byte_is_none_of_them() {
+        let known: [&[u8]; 8] = [
+            b"host",
+            b"date",
+            b"expect",
+            b"connection",
+            b"keep-alive",
+            b"content-length",
+            b"proxy-connection",
+            b"transfer-encoding",
+        ];
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        for name in known {
+            for position in 0..name.len() {
+                for byte in (0..=255).filter(|&byte| is_token(byte)) {
+                    let mut changed = name.to_vec();
+                    changed[position] = byte;
+                    let same = changed.eq_ignore_ascii_case(name);
+                    assert_eq!(Kind::of(&changed) != Kind::Other, same, "{}", changed.escape_ascii());
+                }
+            }
         }
     }
 

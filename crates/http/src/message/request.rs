@@ -1,6 +1,5 @@
 //! A request head, and a request with its body.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::thread::LocalKey;
 
@@ -24,8 +23,6 @@ pub struct RequestHead {
 pub(crate) struct RequestParts {
     pub(crate) headers: Headers,
     pub(crate) target: String,
-    /// Stays as it was when the parts are used again: it mostly is the next request's too, and moving a
-    /// method was seen to stall on its copies.
     pub(crate) method: Method,
     pub(crate) framing: Framing,
     pub(crate) version: Version,
@@ -202,8 +199,6 @@ impl RequestParts {
 }
 
 impl Spare for RequestParts {
-    const KEPT_MAX: usize = 256;
-
     fn kept() -> &'static LocalKey<Spares<Self>> {
         &KEPT
     }
@@ -214,25 +209,35 @@ impl Spare for RequestParts {
     }
 
     #[inline]
-    fn reset(&mut self) -> bool {
+    fn is_small(&self) -> bool {
+        self.target.capacity() <= TARGET_BYTES_KEPT_MAX
+            && (self.method == Method::GET || self.method.as_str().len() <= METHOD_BYTES_KEPT_MAX)
+            && self.headers.is_small()
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.headers.clear();
         self.target.clear();
+        self.method = Method::GET;
         self.framing = Framing::None;
         self.version = Version::HTTP_11;
         self.keep_alive = true;
-        let method_bytes = self.method.as_str().len();
-        self.headers.reset() && self.target.capacity() + method_bytes <= TARGET_BYTES_KEPT_MAX
     }
 }
 
 thread_local! {
-    static KEPT: Spares<RequestParts> = const { RefCell::new(Vec::new()) };
+    static KEPT: Spares<RequestParts> = const { Spares::new() };
 }
 
 /// Room for most targets.
 const TARGET_BYTES: usize = 128;
 
-/// A larger target, or method, is not kept: 256 spares of this size are 256 KiB a thread at most.
+/// A larger target is not kept: 256 spares of this size are 256 KiB a thread at most.
 const TARGET_BYTES_KEPT_MAX: usize = 1024;
+
+/// A longer method has memory of its own; nobody sends it twice.
+const METHOD_BYTES_KEPT_MAX: usize = 15;
 
 /// A request: head and body.
 ///

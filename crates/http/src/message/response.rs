@@ -1,6 +1,5 @@
 //! A response head, and a response with its body.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::thread::LocalKey;
 
@@ -137,8 +136,6 @@ impl ResponseParts {
 }
 
 impl Spare for ResponseParts {
-    const KEPT_MAX: usize = 256;
-
     fn kept() -> &'static LocalKey<Spares<Self>> {
         &KEPT
     }
@@ -149,14 +146,23 @@ impl Spare for ResponseParts {
     }
 
     #[inline]
-    fn reset(&mut self) -> bool {
+    fn is_small(&self) -> bool {
+        self.reason.capacity() <= REASON_BYTES_KEPT_MAX && self.headers.is_small()
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.headers.clear();
         self.reason.clear();
-        self.headers.reset() && self.reason.capacity() <= REASON_BYTES_KEPT_MAX
+        self.framing = Framing::None;
+        self.status = StatusCode::OK;
+        self.version = Version::HTTP_11;
+        self.keep_alive = true;
     }
 }
 
 thread_local! {
-    static KEPT: Spares<ResponseParts> = const { RefCell::new(Vec::new()) };
+    static KEPT: Spares<ResponseParts> = const { Spares::new() };
 }
 
 /// A longer reason is not kept: 256 spares of this size are 64 KiB a thread at most.
@@ -184,6 +190,7 @@ pub struct Response {
 
 impl Response {
     /// A response without fields and body; allocates nothing.
+    #[inline]
     pub fn new(status: StatusCode) -> Self {
         Self::from_parts(status, Headers::new(), Body::empty())
     }
@@ -204,6 +211,7 @@ impl Response {
     }
 
     /// Sets the body.
+    #[inline]
     #[must_use]
     pub fn body(mut self, body: impl Into<Body>) -> Self {
         self.body = body.into();
