@@ -42,14 +42,16 @@ impl Exchange {
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
         self.closing |= !commitment.keep_alive;
-        if commitment.framing.is_empty() {
-            // A body that nobody may send, or an empty one.
-        } else if let Some(whole) = body.as_full() {
-            self.output.push_bytes(whole.clone());
-        } else {
+        // Framing of nothing: a body that may not be sent, or an empty one.
+        if !commitment.framing.is_empty() {
             let left = body.length().unwrap_or(u64::MAX);
-            self.stage = Stage::Streaming { body, framing: commitment.framing, left };
-            return;
+            match body.into_full() {
+                Ok(whole) => self.output.push_bytes(whole),
+                Err(body) => {
+                    self.stage = Stage::Streaming { body, framing: commitment.framing, left };
+                    return;
+                }
+            }
         }
         self.after_response(service);
     }
