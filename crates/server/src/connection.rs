@@ -9,7 +9,7 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
 use crate::exchange::{Exchange, Link, Turn, Waiting};
-use crate::request;
+use crate::lease::Kept;
 use crate::service::{Ending, Service};
 
 /// The task of one connection. Written by hand rather than as an `async fn`, so that an idle one is these few words:
@@ -21,7 +21,7 @@ pub(crate) struct ConnectionTask {
     waiting: Waiting,
     /// Where the service finds this task's waker; taken at the first poll.
     seat: Option<usize>,
-    context: Option<Rc<request::Context>>,
+    context: Option<Kept>,
     exchange: Option<Box<Exchange>>,
 }
 

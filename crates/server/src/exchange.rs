@@ -10,7 +10,6 @@ mod upload;
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,8 +19,8 @@ use anywire_wire::{Connection, Output};
 
 use self::reply::Reply;
 use self::upload::Upload;
+use crate::lease::Kept;
 use crate::limits::Limits;
-use crate::request;
 use crate::respond::IntoResponse;
 use crate::service::{Answer, Begun, Service};
 
@@ -44,7 +43,7 @@ pub(crate) struct Exchange {
 pub(crate) struct Link<'t> {
     pub(crate) connection: &'t mut Connection,
     pub(crate) service: &'t Service,
-    pub(crate) context: &'t mut Option<Rc<request::Context>>,
+    pub(crate) context: &'t mut Option<Kept>,
 }
 
 /// How a turn ended.
@@ -240,7 +239,7 @@ impl Exchange {
                     };
                     let stage = std::mem::replace(&mut self.stage, Stage::Next);
                     if let (Stage::Handling(answer, _), Ok(_)) = (stage, &outcome) {
-                        link.service.ended(answer);
+                        *link.context = link.service.ended(answer);
                     }
                     self.conclude(outcome, reply, link.service);
                 }
@@ -288,8 +287,8 @@ impl Exchange {
             head_only: head.method() == Method::HEAD,
         };
         let body = self.body_of(&head, link.service);
-        let context = link.context.get_or_insert_with(|| link.service.context(link.connection));
-        let begun = catch_unwind(AssertUnwindSafe(|| link.service.begin(head, body, context)));
+        let begin = || link.service.begin(head, body, link.context, link.connection);
+        let begun = catch_unwind(AssertUnwindSafe(begin));
         let outcome = match begun {
             Ok(Begun::Answer(mut answer)) => match poll_caught(&mut answer, cx) {
                 Poll::Pending => {
@@ -299,7 +298,7 @@ impl Exchange {
                 // Most handlers are ready at once; theirs never becomes a stage.
                 Poll::Ready(outcome) => {
                     if outcome.is_ok() {
-                        link.service.ended(answer);
+                        *link.context = link.service.ended(answer);
                     }
                     outcome
                 }

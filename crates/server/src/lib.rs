@@ -21,6 +21,7 @@ mod counters;
 mod exchange;
 mod extract;
 mod handler;
+mod lease;
 mod limits;
 mod request;
 mod respond;

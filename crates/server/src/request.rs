@@ -7,6 +7,7 @@ use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
 use crate::extract::{Rejection, States};
+use crate::lease::Lease;
 
 /// One request: the head, the body (read only when asked for), what the route's `{name}`s matched, and the peer.
 ///
@@ -25,11 +26,11 @@ pub struct Request {
     head: RequestHead,
     body: Option<Body>,
     params: Params,
-    context: Rc<Context>,
+    context: Lease,
 }
 
 impl Request {
-    pub(crate) fn new(head: RequestHead, body: Body, params: Params, context: Rc<Context>) -> Self {
+    pub(crate) fn new(head: RequestHead, body: Body, params: Params, context: Lease) -> Self {
         Self { head, body: Some(body), params, context }
     }
 
@@ -110,7 +111,7 @@ impl Request {
     /// The whole request for a handler; the body goes with it.
     pub(crate) fn take(&mut self) -> Self {
         let (head, params) = (self.head.clone(), self.params.clone());
-        Self { head, body: self.body.take(), params, context: Rc::clone(&self.context) }
+        Self { head, body: self.body.take(), params, context: self.context.share() }
     }
 }
 

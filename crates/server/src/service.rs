@@ -16,6 +16,7 @@ use crate::counters::Live;
 use crate::exchange::Exchange;
 use crate::extract::States;
 use crate::handler::Slot;
+use crate::lease::{ContextId, Kept, Lender};
 use crate::limits::Limits;
 use crate::request::{Context, Request};
 use crate::router::{EndpointId, Matched, Table};
@@ -27,6 +28,7 @@ pub(crate) struct Service {
     states: Rc<States>,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Live>,
+    lender: Rc<Lender>,
     date: RefCell<DateLine>,
     /// Buffers and decoders of connections that are idle now; the next one that wakes takes the last one put here,
     /// which is still in the cache.
@@ -59,6 +61,7 @@ impl Service {
             table,
             limits,
             counters,
+            lender: Rc::default(),
             date: RefCell::new(DateLine::new()),
             spares: RefCell::default(),
             seats: RefCell::default(),
@@ -68,8 +71,8 @@ impl Service {
     }
 
     /// What requests of one connection share.
-    pub(crate) fn context(&self, connection: &Connection) -> Rc<Context> {
-        Rc::new(Context {
+    pub(crate) fn context(&self, connection: &Connection) -> Kept {
+        self.lender.keep(Context {
             peer: connection.peer(),
             credentials: connection.credentials(),
             states: Rc::clone(&self.states),
@@ -147,6 +150,7 @@ impl Service {
 pub(crate) struct Answer {
     slot: Slot,
     endpoint: EndpointId,
+    lent: ContextId,
 }
 
 /// What came of a request's head.
@@ -156,27 +160,36 @@ pub(crate) enum Begun {
 }
 
 impl Service {
-    /// Routes a request and calls its handler.
-    pub(crate) fn begin(&self, head: RequestHead, body: Body, context: &Rc<Context>) -> Begun {
+    /// Routes a request and calls its handler, which gets the context.
+    pub(crate) fn begin(
+        &self,
+        head: RequestHead,
+        body: Body,
+        context: &mut Option<Kept>,
+        link: &Connection,
+    ) -> Begun {
         match self.table.find(head.method(), head.path(), &self.param_names) {
             Matched::Endpoint(endpoint, params) => {
                 let spare = self.slots.borrow_mut()[endpoint.index()].pop();
                 let mut slot = spare.unwrap_or_else(|| self.table.slot(endpoint));
-                slot.as_mut().start(Request::new(head, body, params, Rc::clone(context)));
-                Begun::Answer(Answer { slot, endpoint })
+                let context = context.take().unwrap_or_else(|| self.context(link));
+                let lent = context.id();
+                slot.as_mut().start(Request::new(head, body, params, self.lender.lend(context)));
+                Begun::Answer(Answer { slot, endpoint, lent })
             }
             Matched::Response(response) => Begun::Response(response),
         }
     }
 
-    /// Takes back the slot of a handler that has ended in order.
-    pub(crate) fn ended(&self, mut answer: Answer) {
+    /// Takes back the slot of a handler that has ended in order, and gives the context that it had.
+    pub(crate) fn ended(&self, mut answer: Answer) -> Option<Kept> {
         answer.slot.as_mut().clear();
         let mut slots = self.slots.borrow_mut();
         let spares = &mut slots[answer.endpoint.index()];
         if spares.len() < SPARES_MAX {
             spares.push(answer.slot);
         }
+        self.lender.take_back(answer.lent)
     }
 }
 
