@@ -125,7 +125,8 @@ impl Server {
         self
     }
 
-    /// Starts and returns once every address is listened on.
+    /// Starts and returns once every address is listened on. Raises the process's soft limit of file descriptors to
+    /// the hard one: each connection takes one.
     ///
     /// # Errors
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
@@ -142,6 +143,10 @@ impl Server {
             LoopChoice::Count(count) => (Loops::start(count)?, true),
             LoopChoice::Given(loops) => (loops, false),
         };
+        // The default limit of connections follows from it, so it comes first.
+        if let Err(cause) = anywire_sys::descriptors::raise_limit() {
+            tracing::warn!(%cause, "the limit of file descriptors stays as it is");
+        }
         let mut options = self.listen;
         if self.limits.connections.is_some() {
             options.max_connections = self.limits.connections;

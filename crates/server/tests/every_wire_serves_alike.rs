@@ -27,6 +27,7 @@ fn a_unix_socket_says_who_asks() {
     stream.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("\r\n\r\nunix uid "), "{answer}");
+    drop(stream);
     running.shutdown(std::time::Duration::from_secs(5));
     assert!(!path.exists(), "the socket file goes with its server");
 }
