@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use anywire_http::{Method, Response, StatusCode};
+use anywire_http::{Method, RequestHead, Response, StatusCode};
 
 use crate::extract::{Needs, StateFactories, States};
 use crate::handler::{Endpoint, Handler, Slot, endpoint};
@@ -169,7 +169,7 @@ impl Router {
             if let Err(cause) = tree.insert(&route.path, leaves.len()) {
                 return Err(RouteError::Path { path: route.path, cause });
             }
-            if !route.path.contains(['{', '}']) && literals.len() < LITERALS_MAX {
+            if !route.path.contains(['{', '}', '?']) && literals.len() < LITERALS_MAX {
                 literals.push((route.path.into(), leaves.len()));
             }
             leaves.push(leaf);
@@ -234,11 +234,15 @@ impl Table {
         self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()
     }
 
-    /// Finds who answers `method` on `path` (still percent-encoded).
-    pub(crate) fn find(&self, method: &Method, path: &str, names: &[Rc<[Box<str>]>]) -> Matched {
-        if let Some((_, leaf)) = self.literals.iter().find(|(literal, _)| **literal == *path) {
+    /// Finds who answers this request. The path is matched as it came, still percent-encoded.
+    pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+        let method = head.method();
+        // A target that is a literal path has no query to be split off.
+        let target = head.target();
+        if let Some((_, leaf)) = self.literals.iter().find(|(literal, _)| **literal == *target) {
             return self.leaves[*leaf].matched(method, Params::default);
         }
+        let path = head.path();
         let Ok(found) = self.tree.at(path) else { return self.unknown_path() };
         self.leaves[*found.value].matched(method, || {
             if found.params.is_empty() {
@@ -343,8 +347,13 @@ mod tests {
 
     async fn nothing() {}
 
-    fn status(table: &Table, method: &Method, path: &str) -> Option<StatusCode> {
-        match table.find(method, path, &table.param_names()) {
+    fn find(table: &Table, method: &Method, target: &str) -> Matched {
+        let head = RequestHead::new(method.clone(), target).expect("a target");
+        table.find(&head, &table.param_names())
+    }
+
+    fn status(table: &Table, method: &Method, target: &str) -> Option<StatusCode> {
+        match find(table, method, target) {
             Matched::Endpoint(..) => None,
             Matched::Response(response) => Some(response.status),
         }
@@ -356,6 +365,8 @@ mod tests {
         let table = Router::new().get("/", nothing).nest("/a", inner).build().expect("routes are right");
         assert_eq!(status(&table, &Method::GET, "/"), None);
         assert_eq!(status(&table, &Method::HEAD, "/"), None);
+        assert_eq!(status(&table, &Method::GET, "/?page=2"), None);
+        assert_eq!(status(&table, &Method::GET, "http://example.com/a?page=2"), None);
         assert_eq!(status(&table, &Method::GET, "/a"), None);
         assert_eq!(status(&table, &Method::POST, "/a/7"), None);
         assert_eq!(status(&table, &Method::GET, "/a/7"), Some(StatusCode::METHOD_NOT_ALLOWED));
@@ -366,7 +377,7 @@ mod tests {
     #[test]
     fn allow_names_what_the_path_answers() {
         let table = Router::new().get("/", nothing).put("/", nothing).build().expect("routes are right");
-        let Matched::Response(response) = table.find(&Method::DELETE, "/", &table.param_names()) else {
+        let Matched::Response(response) = find(&table, &Method::DELETE, "/") else {
             panic!("DELETE has no handler")
         };
         assert_eq!(response.headers.get("allow"), Some("GET, PUT, HEAD, OPTIONS"));

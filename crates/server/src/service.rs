@@ -168,7 +168,7 @@ impl Service {
         context: &mut Option<Kept>,
         link: &Connection,
     ) -> Begun {
-        match self.table.find(head.method(), head.path(), &self.param_names) {
+        match self.table.find(&head, &self.param_names) {
             Matched::Endpoint(endpoint, params) => {
                 let spare = self.slots.borrow_mut()[endpoint.index()].pop();
                 let mut slot = spare.unwrap_or_else(|| self.table.slot(endpoint));

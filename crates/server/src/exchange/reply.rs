@@ -58,9 +58,13 @@ impl Exchange {
 
     /// The answer is written as far as this request is concerned; what of its body is unread?
     fn after_response(&mut self, service: &Service) {
-        let unread = self.upload.take().is_some();
-        self.stage =
-            if unread && !self.closing { Stage::Discarding(service.limits.drain_bytes) } else { Stage::Next };
+        self.stage = Stage::Next;
+        if self.upload.is_some() {
+            self.upload = None;
+            if !self.closing {
+                self.stage = Stage::Discarding(service.limits.drain_bytes);
+            }
+        }
     }
 
     /// Moves a streaming body into the output, with back-pressure from the wire.
