@@ -6,6 +6,7 @@
 //! goes back to, a bounded list of the thread: a request in steady state allocates nothing.
 
 mod block;
+mod held;
 mod kind;
 mod line;
 
@@ -13,13 +14,12 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::spare::{self, Spare as _};
-
 pub use self::line::{InvalidHeader, StaticHeader};
 
-use self::block::Block;
-pub(crate) use self::block::Field;
+pub(crate) use self::block::{Field, Lines};
 pub(crate) use self::kind::{Kind, Kinds};
+
+use self::held::Held;
 
 /// The header fields of a message, in order, in wire form.
 ///
@@ -37,14 +37,13 @@ pub(crate) use self::kind::{Kind, Kinds};
 /// ```
 #[derive(Default)]
 pub struct Headers {
-    /// One pointer, so that messages are cheap to move; `None` until there is something to hold.
-    block: Option<Box<Block>>,
+    held: Held,
 }
 
 impl Headers {
     /// No fields; allocates nothing.
     pub const fn new() -> Self {
-        Self { block: None }
+        Self { held: Held::Nothing }
     }
 
     /// The first value of `name`; `None` if it is absent or not UTF-8 ([`Headers::get_bytes`] gives it then).
@@ -59,8 +58,12 @@ impl Headers {
 
     /// All values of `name`, in order.
     pub fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
-        let block = self.block();
-        block.fields.iter().filter(move |field| block.is_named(field, name)).map(|field| block.value(field))
+        let lines = self.lines();
+        lines
+            .fields
+            .iter()
+            .filter(move |field| lines.is_named(field, name))
+            .map(move |field| lines.value(field))
     }
 
     /// Whether `name` is present.
@@ -70,13 +73,13 @@ impl Headers {
 
     /// Names and values in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> {
-        let block = self.block();
-        block.fields.iter().map(|field| (block.name(field), block.value(field)))
+        let lines = self.lines();
+        lines.fields.iter().map(move |field| (lines.name(field), lines.value(field)))
     }
 
     /// How many fields (lines) there are.
     pub fn len(&self) -> usize {
-        self.block().fields.len()
+        self.lines().fields.len()
     }
 
     /// Whether there is none.
@@ -93,7 +96,7 @@ impl Headers {
     pub fn insert(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
         let value = line::check(name, value.as_ref())?;
         self.remove(name);
-        self.block_mut().push(name, value)
+        self.held.block_mut().push(name, value)
     }
 
     /// Adds a field at the end, beside those of the same name.
@@ -105,46 +108,35 @@ impl Headers {
     /// As [`Headers::insert`].
     pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
         let value = line::check(name, value.as_ref())?;
-        self.block_mut().push(name, value)
+        self.held.block_mut().push(name, value)
     }
 
-    /// Adds a field that was checked when the program was compiled: one copy, and it cannot fail.
-    pub fn append_static(&mut self, header: &StaticHeader) {
-        self.block_mut().push_static(header);
+    /// Adds a field that was checked when the program was compiled, which cannot fail.
+    #[inline]
+    pub fn append_static(&mut self, header: &'static StaticHeader) {
+        self.held.append_static(header);
     }
 
     /// Removes all fields of this name; says whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.block.as_mut().is_some_and(|block| block.remove(name))
+        !self.is_empty() && self.held.block_mut().remove(name)
     }
 
     /// Removes all fields.
     pub fn clear(&mut self) {
-        if let Some(block) = &mut self.block {
-            block.clear();
-        }
+        self.held.clear();
     }
 
     /// All lines as they travel, each ended by CR LF, without the empty line.
     #[inline]
     pub fn wire_bytes(&self) -> &[u8] {
-        self.block.as_ref().map_or(&[], |block| &block.bytes)
-    }
-
-    /// Appends the lines to `out`, without those of the kinds in `except`.
-    #[inline]
-    pub(crate) fn write_to(&self, out: &mut Vec<u8>, except: Kinds) {
-        match &self.block {
-            Some(block) if block.present.intersects(except) => block.write_filtered(out, except),
-            Some(block) => out.extend_from_slice(&block.bytes),
-            None => {}
-        }
+        self.lines().bytes
     }
 
     /// Which of the names that the engine knows are present.
     #[inline]
     pub(crate) fn present(&self) -> Kinds {
-        self.block.as_ref().map_or(Kinds::NONE, |block| block.present)
+        self.lines().present
     }
 
     /// The first value of a name that the engine knows.
@@ -156,8 +148,8 @@ impl Headers {
     /// All values of a name that the engine knows.
     #[inline]
     pub(crate) fn values_of(&self, kind: Kind) -> impl Iterator<Item = &[u8]> {
-        let block = self.block();
-        block.fields.iter().filter(move |field| field.kind == kind).map(|field| block.value(field))
+        let lines = self.lines();
+        lines.fields.iter().filter(move |field| field.kind == kind).map(move |field| lines.value(field))
     }
 
     /// Whether the list-valued fields of this kind hold `token`, without regard to case.
@@ -173,47 +165,37 @@ impl Headers {
     }
 
     /// Replaces all fields by those of a decoded head: `lines` are its lines, and `field` gives of each of
-    /// `fields`, in order, its offsets into them.
+    /// `fields`, in order, its offsets into them. Returns the kinds that are there more than once.
     #[inline(always)]
-    pub(crate) fn fill<T>(&mut self, lines: &[u8], fields: &[T], field: impl FnMut(&T) -> Field) {
-        self.block_mut().fill(lines, fields, field);
+    pub(crate) fn fill<T>(&mut self, lines: &[u8], fields: &[T], field: impl FnMut(&T) -> Field) -> Kinds {
+        self.held.block_mut().fill(lines, fields, field)
     }
 
     /// Whether their memory is small enough to be kept for the next head.
     #[inline]
     pub(crate) fn is_small(&self) -> bool {
-        self.block.as_ref().is_none_or(|block| block.is_small())
+        self.held.is_small()
     }
 
+    /// What there is to read.
     #[inline]
-    fn block(&self) -> &Block {
-        static NOTHING: Block = Block::new();
-        self.block.as_deref().unwrap_or(&NOTHING)
-    }
-
-    #[inline]
-    fn block_mut(&mut self) -> &mut Block {
-        match &mut self.block {
-            Some(block) => block,
-            none => none.insert(spare::draw()),
-        }
+    pub(crate) fn lines(&self) -> Lines<'_> {
+        self.held.lines()
     }
 }
 
 impl Clone for Headers {
     fn clone(&self) -> Self {
-        let Some(block) = &self.block else { return Self::new() };
-        let mut clone = Self::new();
-        clone.fill(&block.bytes, &block.fields, |field| *field);
-        clone
+        Self { held: self.held.clone() }
     }
 }
 
 impl Drop for Headers {
-    #[inline]
+    // This look melts into whoever drops an answer; what follows it would not.
+    #[inline(always)]
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
-            spare::give_back(block);
+        if matches!(self.held, Held::Block(_)) {
+            self.held.give_back();
         }
     }
 }
@@ -315,7 +297,7 @@ mod tests {
         let mut headers = sample();
         headers.append("Content-Length", "3").expect("valid");
         let mut out = Vec::new();
-        headers.write_to(&mut out, Kinds::of(&[Kind::ContentLength, Kind::Host]));
+        headers.lines().write_to(&mut out, Kinds::of(&[Kind::ContentLength, Kind::Host]));
         assert_eq!(out, b"X-One: 1\r\nx-two: 2\r\nX-ONE: one\r\n");
     }
 
@@ -328,6 +310,28 @@ mod tests {
         other.append("Content-Type", "text/plain").expect("valid");
         assert_eq!(headers, other);
         assert_eq!(headers.get("content-type"), Some("text/plain"));
+    }
+
+    #[test]
+    fn static_fields_join_others_and_leave_them() {
+        const PLAIN: StaticHeader = StaticHeader::new("content-type: text/plain");
+        const NO_STORE: StaticHeader = StaticHeader::new("cache-control: no-store");
+        let mut headers = Headers::new();
+        headers.append_static(&PLAIN);
+        let alone = headers.clone();
+        headers.append("x", "1").expect("valid");
+        headers.append_static(&NO_STORE);
+        let all = b"content-type: text/plain\r\nx: 1\r\ncache-control: no-store\r\n";
+        assert_eq!(headers.wire_bytes(), all);
+        assert_eq!((headers.get("x"), headers.get("Cache-Control")), (Some("1"), Some("no-store")));
+        assert!(headers.remove("content-type") && !headers.remove("content-type"));
+        assert_eq!(headers.wire_bytes(), b"x: 1\r\ncache-control: no-store\r\n");
+        let mut other = alone.clone();
+        other.insert("content-type", "text/html").expect("valid");
+        assert_eq!(other.wire_bytes(), b"content-type: text/html\r\n");
+        other.clear();
+        assert!(other.is_empty());
+        assert_eq!((alone.len(), alone.wire_bytes()), (1, &b"content-type: text/plain\r\n"[..]));
     }
 
     #[test]

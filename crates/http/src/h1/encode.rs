@@ -5,7 +5,7 @@
 
 use http::{Method, StatusCode, Version};
 
-use super::{Framing, request_decoder};
+use super::{Framing, host::is_host};
 use crate::headers::{Kind, Kinds};
 use crate::{DateLine, Headers};
 
@@ -62,11 +62,13 @@ pub enum EncodeError {
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
     let ResponseParts { status, headers, version, .. } = *parts;
-    out.reserve(STATUS_LINE_BYTES_USUAL + headers.wire_bytes().len() + ADDED_BYTES_MAX);
+    let lines = headers.lines();
+    out.reserve(STATUS_LINE_BYTES_USUAL + lines.bytes.len() + ADDED_BYTES_MAX);
     status_line(out, status);
-    headers.write_to(out, FRAMING_FIELDS);
+    lines.write_to(out, FRAMING_FIELDS);
 
-    let mut keep_alive = parts.keep_alive && !headers.has_token(Kind::Connection, "close");
+    let closes = lines.present.contains(Kind::Connection) && headers.has_token(Kind::Connection, "close");
+    let mut keep_alive = parts.keep_alive && !closes;
     let framing = if forbids_body(status) {
         Framing::None
     } else {
@@ -84,7 +86,7 @@ pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment
         }
     };
     if let Some(date) = parts.date
-        && !headers.present().contains(Kind::Date)
+        && !lines.present.contains(Kind::Date)
     {
         match <&[u8; DateLine::BYTES]>::try_from(date) {
             // Of a known size, which is a few moves and no call.
@@ -121,7 +123,7 @@ pub fn request_head(
         return Err(EncodeError::Target);
     }
     let host = headers.value_of(Kind::Host).unwrap_or(host.as_bytes());
-    if !request_decoder::is_host(host) {
+    if !is_host(host) {
         return Err(EncodeError::Host);
     }
     out.reserve(target.len() + host.len() + headers.wire_bytes().len() + ADDED_BYTES_MAX);
@@ -131,7 +133,7 @@ pub fn request_head(
     out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
     out.extend_from_slice(host);
     out.extend_from_slice(b"\r\n");
-    headers.write_to(out, REQUEST_FIELDS);
+    headers.lines().write_to(out, REQUEST_FIELDS);
     match framing {
         Framing::None => {}
         Framing::Length(length) => {
@@ -176,7 +178,7 @@ pub fn chunk_tail(out: &mut Vec<u8>) {
 pub fn last_chunk(out: &mut Vec<u8>, trailers: Option<&Headers>) {
     out.extend_from_slice(b"0\r\n");
     if let Some(trailers) = trailers {
-        trailers.write_to(out, REQUEST_FIELDS);
+        trailers.lines().write_to(out, REQUEST_FIELDS);
     }
     out.extend_from_slice(b"\r\n");
 }

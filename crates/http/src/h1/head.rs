@@ -147,21 +147,16 @@ fn collect_lines(
     }
     // The parser takes LF alone as a line's end; what stands before each line, and at the end, must be CR LF.
     let mut lines_end_well = ends_line(lines, lines.len());
-    let mut seen = Kinds::NONE;
-    let mut repeated = Kinds::NONE;
-    headers.fill(&lines[first..], parsed, |header| {
+    let repeated = headers.fill(&lines[first..], parsed, |header| {
         let name = header.name.as_bytes();
         let start = offset_in(lines, name);
-        let kind = Kind::of(name);
         lines_end_well &= start == first || ends_line(lines, start);
-        repeated = repeated.with(seen.only(kind));
-        seen.add(kind);
         Field {
             start: (start - first) as u32,
             value: (offset_in(lines, header.value) - first) as u32,
             value_len: header.value.len() as u32,
             name_len: name.len() as u16,
-            kind,
+            kind: Kind::of(name),
         }
     });
     if lines_end_well { Ok(repeated) } else { Err(DecodeError::LineEnding) }

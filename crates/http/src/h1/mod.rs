@@ -10,6 +10,7 @@ mod chunked;
 mod error;
 mod framing;
 mod head;
+mod host;
 mod limits;
 mod request_decoder;
 mod response_decoder;

@@ -4,6 +4,7 @@ use http::{Method, Version};
 
 use super::body::{Body, Part};
 use super::head::{self, Progress, Slots};
+use super::host::{KnownHost, is_host};
 use super::{DecodeError, Framing, Limits, framing};
 use crate::headers::{Kind, Kinds};
 use crate::message::{RequestHead, RequestParts};
@@ -17,6 +18,7 @@ use crate::{Buffer, Headers, spare};
 pub struct RequestDecoder {
     limits: Limits,
     state: State,
+    known_host: KnownHost,
 }
 
 /// What was found next. Head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the
@@ -48,7 +50,7 @@ impl State {
 impl RequestDecoder {
     /// A decoder before the first request of a connection.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, state: State::START }
+        Self { limits, state: State::START, known_host: KnownHost::NONE }
     }
 
     /// Takes the next event out of `input`; `None` means that more bytes are needed.
@@ -123,11 +125,11 @@ impl RequestDecoder {
         let mut request = httparse::Request::new(&mut []);
         match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.headers)) {
             Ok(httparse::Status::Complete(end)) => {
-                let (head, framing) = build(&data[..end], &request, &self.limits)?;
-                self.state = match Body::of(framing) {
-                    None => State::START,
-                    Some(body) => State::Body(body),
-                };
+                let (head, framing) = build(&data[..end], &request, &self.limits, &mut self.known_host)?;
+                match Body::of(framing) {
+                    None => (*progress, *blank_lines) = (Progress::IDLE, 0),
+                    Some(body) => self.state = State::Body(body),
+                }
                 input.consume(end);
                 Ok(Some(head))
             }
@@ -168,6 +170,7 @@ fn build(
     head: &[u8],
     request: &httparse::Request<'_, '_>,
     limits: &Limits,
+    known_host: &mut KnownHost,
 ) -> Result<(RequestHead, Framing), DecodeError> {
     let mut parts = spare::draw_unclean::<RequestParts>();
     let repeated = head::collect(&mut parts.headers, head, request.headers, limits)?;
@@ -183,7 +186,7 @@ fn build(
     parts.target.push_str(target);
     let version = head::version(request.version);
     parts.version = version;
-    check_host(&parts.headers, repeated, version)?;
+    check_host(&parts.headers, repeated, version, known_host)?;
     let framing = framing::declared(&parts.headers, repeated, version)?.unwrap_or(Framing::None);
     parts.framing = framing;
     parts.keep_alive = framing::keep_alive(&parts.headers, version);
@@ -220,79 +223,22 @@ fn check_target(method: &Method, target: &str) -> Result<(), DecodeError> {
 
 /// RFC 9112 section 3.2: exactly one `Host` in 1.1, at most one in 1.0, and it must be one.
 #[inline]
-fn check_host(headers: &Headers, repeated: Kinds, version: Version) -> Result<(), DecodeError> {
+fn check_host(
+    headers: &Headers,
+    repeated: Kinds,
+    version: Version,
+    known: &mut KnownHost,
+) -> Result<(), DecodeError> {
     if repeated.contains(Kind::Host) {
         return Err(DecodeError::DuplicateHost);
     }
     match headers.value_of(Kind::Host) {
-        Some(host) if is_host(host) => Ok(()),
+        Some(host) if known.is(host) || known.checked(host) => Ok(()),
         Some(_) => Err(DecodeError::InvalidHost),
         None if version == Version::HTTP_11 => Err(DecodeError::MissingHost),
         None => Ok(()),
     }
 }
-
-/// `uri-host [ ":" port ]` (RFC 9110 section 7.2), which may be empty.
-#[inline]
-pub(super) fn is_host(host: &[u8]) -> bool {
-    // The usual form first: letters, digits, dots, dashes, and then at most one colon with digits.
-    let mut name = host;
-    while let [rest @ .., b'0'..=b'9'] = name {
-        name = rest;
-    }
-    // Without a colon the digits are the name's end, and plain.
-    if let [rest @ .., b':'] = name {
-        name = rest;
-    }
-    is_plain(name) || is_unusual_host(host)
-}
-
-/// Whether all bytes are letters, digits, dots, dashes.
-#[inline]
-fn is_plain(name: &[u8]) -> bool {
-    let odd = |odd: bool, &byte: &u8| odd | !PLAIN_HOST[usize::from(byte)];
-    // Four at once and no early exit: half the instructions of a look at each.
-    let (words, rest) = name.as_chunks::<4>();
-    !words.iter().fold(rest.iter().fold(false, odd), |so_far, word| word.iter().fold(so_far, odd))
-}
-
-/// IPv6 in brackets, percent-encoded and other registered names (RFC 3986 section 3.2.2).
-fn is_unusual_host(host: &[u8]) -> bool {
-    let after_name = if let [b'[', rest @ ..] = host {
-        let Some(close) = memchr::memchr(b']', rest) else { return false };
-        let literal = &rest[..close];
-        if literal.is_empty() || !literal.iter().all(|&byte| byte == b':' || is_name_byte(byte)) {
-            return false;
-        }
-        &rest[close + 1..]
-    } else {
-        let colon = memchr::memchr(b':', host).unwrap_or(host.len());
-        if !host[..colon].iter().all(|&byte| is_name_byte(byte)) {
-            return false;
-        }
-        &host[colon..]
-    };
-    match after_name {
-        [] => true,
-        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
-        _ => false,
-    }
-}
-
-/// unreserved / sub-delims / the percent sign.
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte)
-}
-
-static PLAIN_HOST: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'.' | b'_');
-        byte += 1;
-    }
-    table
-};
 
 /// Some clients send an empty line after a body; nobody sends many.
 const BLANK_LINES_MAX: u8 = 4;
@@ -300,20 +246,6 @@ const BLANK_LINES_MAX: u8 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hosts_are_names_and_addresses_with_ports() {
-        for host in
-            ["", "a", "a:80", "127.0.0.1:8080", "[::1]", "[::1]:80", "a_b.example", "%41", "a:", "x~y"]
-        {
-            assert!(is_host(host.as_bytes()), "{host}");
-        }
-        for host in
-            ["a b", "a/b", "user@a", "a:80:80", "a:b", "[::1", "[]", "[::1]x", "a?b", "a#b", "a\\b", "\u{e4}"]
-        {
-            assert!(!is_host(host.as_bytes()), "{host}");
-        }
-    }
 
     #[test]
     fn targets_have_one_of_four_forms() {

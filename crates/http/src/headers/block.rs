@@ -5,15 +5,23 @@ use std::thread::LocalKey;
 
 use crate::spare::{Spare, Spares};
 
-use super::{InvalidHeader, Kind, Kinds, StaticHeader};
+use super::{InvalidHeader, Kind, Kinds};
 
 /// The lines of the fields, without gaps.
 #[derive(Debug)]
 pub(super) struct Block {
-    pub(super) bytes: Vec<u8>,
-    pub(super) fields: Vec<Field>,
+    bytes: Vec<u8>,
+    fields: Vec<Field>,
+    present: Kinds,
+}
+
+/// Lines to be read, whoever holds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(super) fields: &'a [Field],
     /// Which names with a meaning to the engine are present, so that most heads are copied unread.
-    pub(super) present: Kinds,
+    pub(crate) present: Kinds,
 }
 
 /// Where one line lies in the block.
@@ -30,24 +38,33 @@ pub(crate) struct Field {
 const _: () = assert!(size_of::<Field>() == 16);
 
 impl Block {
-    pub(super) const fn new() -> Self {
-        Self { bytes: Vec::new(), fields: Vec::new(), present: Kinds::NONE }
+    /// What it holds.
+    #[inline]
+    pub(super) fn lines(&self) -> Lines<'_> {
+        Lines { bytes: &self.bytes, fields: &self.fields, present: self.present }
     }
 
     /// Replaces all that is held by the lines of a head: see [`super::Headers::fill`].
     #[inline(always)]
-    pub(super) fn fill<T>(&mut self, lines: &[u8], fields: &[T], mut field: impl FnMut(&T) -> Field) {
+    pub(super) fn fill<T>(
+        &mut self,
+        lines: &[u8],
+        fields: &[T],
+        mut field: impl FnMut(&T) -> Field,
+    ) -> Kinds {
         self.bytes.clear();
         self.bytes.extend_from_slice(lines);
         self.fields.clear();
-        let mut present = Kinds::NONE;
+        let (mut present, mut repeated) = (Kinds::NONE, Kinds::NONE);
         // Not `extend`: it is not inlined here, and then what the closure holds goes through memory.
         for from in fields {
             let field = field(from);
+            repeated = repeated.with(present.only(field.kind));
             present.add(field.kind);
             self.fields.push(field);
         }
         self.present = present;
+        repeated
     }
 
     /// Appends a field that was checked.
@@ -68,27 +85,28 @@ impl Block {
         Ok(())
     }
 
-    #[inline]
-    pub(super) fn push_static(&mut self, header: &StaticHeader) {
-        // A block of 4 GiB is out of reach of fields that stand in a program's text; the guard keeps offsets
-        // honest.
-        let Ok(start) = self.line_start(header.line().len()) else { return };
-        self.bytes.extend_from_slice(header.line());
-        self.fields.push(header.field_at(start));
-        self.present.add(header.kind());
+    /// Appends lines that were checked, and are too few to come near 4 GiB.
+    pub(super) fn push_lines(&mut self, lines: Lines<'_>) {
+        // The guard keeps offsets honest.
+        let Ok(shift) = self.line_start(lines.bytes.len()) else { return };
+        self.bytes.extend_from_slice(lines.bytes);
+        let moved =
+            |field: &Field| Field { start: field.start + shift, value: field.value + shift, ..*field };
+        self.fields.extend(lines.fields.iter().map(moved));
+        self.present = self.present.with(lines.present);
     }
 
     pub(super) fn remove(&mut self, name: &str) -> bool {
         let mut removed = false;
         let mut index = 0;
         while let Some(field) = self.fields.get(index) {
-            if !self.is_named(field, name) {
+            if !self.lines().is_named(field, name) {
                 index += 1;
                 continue;
             }
             removed = true;
             self.present.remove(field.kind);
-            let line = self.line_range(index);
+            let line = line_range(&self.bytes, &self.fields, index);
             let shift = line.len() as u32;
             self.bytes.drain(line);
             self.fields.remove(index);
@@ -98,37 +116,6 @@ impl Block {
             }
         }
         removed
-    }
-
-    pub(super) fn write_filtered(&self, out: &mut Vec<u8>, except: Kinds) {
-        for (index, field) in self.fields.iter().enumerate() {
-            if !except.contains(field.kind) {
-                out.extend_from_slice(&self.bytes[self.line_range(index)]);
-            }
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_named(&self, field: &Field, name: &str) -> bool {
-        usize::from(field.name_len) == name.len()
-            && self.name_bytes(field).eq_ignore_ascii_case(name.as_bytes())
-    }
-
-    pub(super) fn name(&self, field: &Field) -> &str {
-        // Names are tokens, checked when they came in, so they are ASCII; the default is never seen.
-        std::str::from_utf8(self.name_bytes(field)).unwrap_or_default()
-    }
-
-    #[inline]
-    pub(super) fn value(&self, field: &Field) -> &[u8] {
-        let start = field.value as usize;
-        &self.bytes[start..start + field.value_len as usize]
-    }
-
-    #[inline]
-    fn name_bytes(&self, field: &Field) -> &[u8] {
-        let start = field.start as usize;
-        &self.bytes[start..start + usize::from(field.name_len)]
     }
 
     /// Where a line of `len` bytes would start, with room made for it.
@@ -141,11 +128,58 @@ impl Block {
         self.bytes.reserve(len);
         Ok(self.bytes.len() as u32)
     }
+}
 
-    fn line_range(&self, index: usize) -> Range<usize> {
-        let end = self.fields.get(index + 1).map_or(self.bytes.len(), |next| next.start as usize);
-        self.fields[index].start as usize..end
+impl<'a> Lines<'a> {
+    pub(super) const NONE: Self = Self { bytes: &[], fields: &[], present: Kinds::NONE };
+
+    #[inline]
+    pub(super) fn is_named(self, field: &Field, name: &str) -> bool {
+        usize::from(field.name_len) == name.len()
+            && self.name_bytes(field).eq_ignore_ascii_case(name.as_bytes())
     }
+
+    pub(super) fn name(self, field: &Field) -> &'a str {
+        // Names are tokens, checked when they came in, so they are ASCII; the default is never seen.
+        std::str::from_utf8(self.name_bytes(field)).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn value(self, field: &Field) -> &'a [u8] {
+        let start = field.value as usize;
+        &self.bytes[start..start + field.value_len as usize]
+    }
+
+    /// Appends the lines to `out`, without those of the kinds in `except`.
+    #[inline]
+    pub(crate) fn write_to(self, out: &mut Vec<u8>, except: Kinds) {
+        if self.present.intersects(except) {
+            write_filtered(out, self.bytes, self.fields, except);
+        } else {
+            out.extend_from_slice(self.bytes);
+        }
+    }
+
+    #[inline]
+    fn name_bytes(self, field: &Field) -> &'a [u8] {
+        let start = field.start as usize;
+        &self.bytes[start..start + usize::from(field.name_len)]
+    }
+}
+
+/// Not a method, as its argument would be put into memory for each head that is not filtered.
+#[cold]
+fn write_filtered(out: &mut Vec<u8>, bytes: &[u8], fields: &[Field], except: Kinds) {
+    for (index, field) in fields.iter().enumerate() {
+        if !except.contains(field.kind) {
+            out.extend_from_slice(&bytes[line_range(bytes, fields, index)]);
+        }
+    }
+}
+
+fn line_range(bytes: &[u8], fields: &[Field], index: usize) -> Range<usize> {
+    let end = fields.get(index + 1).map_or(bytes.len(), |next| next.start as usize);
+    fields[index].start as usize..end
 }
 
 impl Spare for Block {

@@ -1,11 +1,12 @@
 //! What may stand in a field line, checked at run time or while compiling.
 
-use super::{Field, Kind};
+use super::block::Lines;
+use super::{Field, Kind, Kinds};
 
 /// A field line that was checked when the program was compiled.
 ///
-/// Appending one ([`crate::Headers::append_static`]) is one copy and cannot fail, which suits the fields that
-/// a service sends with each response.
+/// Appending one ([`crate::Headers::append_static`]) cannot fail, and the first one is not even copied before it
+/// is sent, which suits the fields that a service sends with each response.
 ///
 /// ```
 /// use anywire_http::{Headers, StaticHeader};
@@ -20,9 +21,8 @@ use super::{Field, Kind};
 pub struct StaticHeader {
     /// `name: value\r\n`, then unused space: a constant cannot join strings of any length.
     line: [u8; Self::LINE_BYTES_MAX],
-    len: u8,
-    name_len: u8,
-    kind: Kind,
+    /// Where the parts of the line are, if it is the first.
+    field: Field,
 }
 
 impl StaticHeader {
@@ -59,26 +59,25 @@ impl StaticHeader {
         }
         line[index] = b'\r';
         line[index + 1] = b'\n';
-        let kind = Kind::of(text.split_at(name_len).0);
-        Self { line, len: (text.len() + 2) as u8, name_len: name_len as u8, kind }
+        let value = name_len + 2;
+        let field = Field {
+            start: 0,
+            value: value as u32,
+            value_len: (text.len() - value) as u32,
+            name_len: name_len as u16,
+            kind: Kind::of(text.split_at(name_len).0),
+        };
+        Self { line, field }
     }
 
-    pub(super) fn line(&self) -> &[u8] {
-        &self.line[..usize::from(self.len)]
-    }
-
-    pub(super) fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub(super) fn field_at(&self, start: u32) -> Field {
-        let before_value = u32::from(self.name_len) + 2;
-        Field {
-            start,
-            value: start + before_value,
-            value_len: u32::from(self.len) - 2 - before_value,
-            name_len: u16::from(self.name_len),
-            kind: self.kind,
+    /// This line alone.
+    #[inline]
+    pub(super) fn lines(&self) -> Lines<'_> {
+        let len = (self.field.value + self.field.value_len) as usize + 2;
+        Lines {
+            bytes: &self.line[..len],
+            fields: std::slice::from_ref(&self.field),
+            present: Kinds::of(&[self.field.kind]),
         }
     }
 }
