@@ -40,22 +40,23 @@ impl ConnectionTask {
 
     /// Runs until there is nothing to do (`Pending`) or nothing left (`Ready`).
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut exchange = match self.exchange.take() {
+            Some(busy) => busy,
+            None => {
+                let spare = self.service.take_spare();
+                let Some(woken) = ready!(self.wake_up(cx, spare)) else { return Poll::Ready(()) };
+                woken
+            }
+        };
         loop {
-            let Some(exchange) = &mut self.exchange else {
-                if !ready!(self.wake_up(cx)) {
-                    return Poll::Ready(());
-                }
-                continue;
-            };
             let context = &mut self.context;
             let mut link = Link { connection: &mut self.connection, service: &self.service, context };
             match exchange.turn(cx, &mut link) {
                 Poll::Ready(Ok(Turn::Idle) | Err(Turn::Idle)) => {
                     self.waiting = Waiting::Idle;
                     self.deadline.set(self.service.limits.idle_deadline);
-                    if let Some(exchange) = self.exchange.take() {
-                        self.service.put_spare(exchange);
-                    }
+                    let Some(woken) = ready!(self.wake_up(cx, exchange)) else { return Poll::Ready(()) };
+                    exchange = woken;
                 }
                 Poll::Ready(Ok(Turn::Close) | Err(Turn::Close)) => return Poll::Ready(()),
                 Poll::Ready(Ok(Turn::Abort) | Err(Turn::Abort)) => {
@@ -67,32 +68,25 @@ impl ConnectionTask {
                         self.waiting = waiting;
                         self.deadline.set(waiting.limit(&self.service.limits));
                     }
+                    self.exchange = Some(exchange);
                     return Poll::Pending;
                 }
             }
         }
     }
 
-    /// Waits for the next request with no buffer; with its first bytes the connection gets an exchange. `false`: the
-    /// connection is over.
-    fn wake_up(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    /// Gives an exchange with the first bytes of the next request, or none if the connection is over. While there are
+    /// no bytes the exchange is back among the spare ones, so that waiting takes no buffer.
+    fn wake_up(&mut self, cx: &mut Context<'_>, mut exchange: Box<Exchange>) -> Poll<Option<Box<Exchange>>> {
         if self.service.ending() != Ending::No {
-            return Poll::Ready(false);
+            return Poll::Ready(None);
         }
-        if ready!(self.connection.poll_readable(cx)).is_err() {
-            self.service.counters.wire_errors.increment();
-            return Poll::Ready(false);
-        }
-        let mut exchange = self.service.take_spare();
         match exchange.fill(cx, &mut self.connection) {
-            Poll::Ready(Ok(0)) => Poll::Ready(false),
-            Poll::Ready(Ok(_)) => {
-                self.exchange = Some(exchange);
-                Poll::Ready(true)
-            }
+            Poll::Ready(Ok(0)) => Poll::Ready(None),
+            Poll::Ready(Ok(_)) => Poll::Ready(Some(exchange)),
             Poll::Ready(Err(_)) => {
                 self.service.counters.wire_errors.increment();
-                Poll::Ready(false)
+                Poll::Ready(None)
             }
             Poll::Pending => {
                 self.service.put_spare(exchange);

@@ -228,20 +228,29 @@ impl Exchange {
                 Stage::Next => return Poll::Ready(Ok(())),
                 Stage::Handling(answer, reply) => {
                     let reply = *reply;
-                    let polled = poll_caught(answer, cx);
-                    let Poll::Ready(outcome) = polled else {
-                        self.waiting = Waiting::Handler;
-                        match self.upload(cx, link)? {
-                            Poll::Ready(true) => continue,
-                            Poll::Ready(false) => return self.watch(cx, link),
-                            Poll::Pending => return Poll::Pending,
+                    let response = match caught(|| answer.poll(cx)) {
+                        Ok(Poll::Ready(response)) => {
+                            if let Stage::Handling(answer, _) =
+                                std::mem::replace(&mut self.stage, Stage::Next)
+                            {
+                                *link.context = link.service.ended(answer);
+                            }
+                            response
+                        }
+                        Ok(Poll::Pending) => {
+                            self.waiting = Waiting::Handler;
+                            match self.upload(cx, link)? {
+                                Poll::Ready(true) => continue,
+                                Poll::Ready(false) => return self.watch(cx, link),
+                                Poll::Pending => return Poll::Pending,
+                            }
+                        }
+                        Err(panic) => {
+                            self.stage = Stage::Next;
+                            panicked(panic.as_ref(), link.service)
                         }
                     };
-                    let stage = std::mem::replace(&mut self.stage, Stage::Next);
-                    if let (Stage::Handling(answer, _), Ok(_)) = (stage, &outcome) {
-                        *link.context = link.service.ended(answer);
-                    }
-                    self.conclude(outcome, reply, link.service);
+                    self.respond(response, reply, link.service);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, link)?.is_pending() {
@@ -287,36 +296,16 @@ impl Exchange {
             head_only: head.method() == Method::HEAD,
         };
         let body = self.body_of(&head, link.service);
-        let begin = || link.service.begin(head, body, link.context, link.connection);
-        let begun = catch_unwind(AssertUnwindSafe(begin));
-        let outcome = match begun {
-            Ok(Begun::Answer(mut answer)) => match poll_caught(&mut answer, cx) {
-                Poll::Pending => {
-                    self.stage = Stage::Handling(answer, reply);
-                    return;
-                }
-                // Most handlers are ready at once; theirs never becomes a stage.
-                Poll::Ready(outcome) => {
-                    if outcome.is_ok() {
-                        *link.context = link.service.ended(answer);
-                    }
-                    outcome
-                }
-            },
-            Ok(Begun::Response(response)) => Ok(*response),
-            Err(panic) => Err(panic),
+        let begun = caught(|| link.service.begin(head, body, cx, link.context, link.connection));
+        let response = match begun {
+            Ok(Begun::Answered(response)) => response,
+            Ok(Begun::Waits(answer)) => {
+                self.stage = Stage::Handling(answer, reply);
+                return;
+            }
+            Err(panic) => panicked(panic.as_ref(), link.service),
         };
-        self.conclude(outcome, reply, link.service);
-    }
-
-    /// Answers with what came of the handler; a panic is a 500, and everything else goes on.
-    fn conclude(&mut self, outcome: Outcome, reply: Reply, service: &Service) {
-        let response = outcome.unwrap_or_else(|panic| {
-            service.counters.panics.increment();
-            tracing::error!(panic = panic_text(panic.as_ref()), "a handler panicked");
-            (StatusCode::INTERNAL_SERVER_ERROR, "the server failed to answer this request").into_response()
-        });
-        self.respond(response, reply, service);
+        self.respond(response, reply, link.service);
     }
 
     /// Answers a request that cannot be understood; nothing after it can be, either.
@@ -378,14 +367,17 @@ impl Exchange {
     }
 }
 
-/// What came of a handler: its response, or what it panicked with.
-type Outcome = Result<Response, Box<dyn Any + Send>>;
+/// Runs code of a handler's; a panic ends there.
+fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(run))
+}
 
-fn poll_caught(answer: &mut Answer, cx: &mut Context<'_>) -> Poll<Outcome> {
-    match catch_unwind(AssertUnwindSafe(|| answer.poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    }
+/// What answers for a handler that panicked; everything else goes on.
+#[cold]
+fn panicked(panic: &(dyn Any + Send), service: &Service) -> Response {
+    service.counters.panics.increment();
+    tracing::error!(panic = panic_text(panic), "a handler panicked");
+    (StatusCode::INTERNAL_SERVER_ERROR, "the server failed to answer this request").into_response()
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

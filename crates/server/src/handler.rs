@@ -1,5 +1,6 @@
 //! Handlers: plain `async fn`s whose arguments are taken out of the request and whose result becomes the response.
 
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -45,13 +46,17 @@ macro_rules! handlers {
             R: IntoResponse + 'static,
             $($arg: FromRequest + 'static,)*
         {
-            #[allow(unused_mut, unused_variables, reason = "a handler without arguments looks at no request")]
-            async fn call(self, mut request: Request) -> Response {
-                $(let $arg = match $arg::from_request(&mut request).await {
-                    Ok(value) => value,
-                    Err(rejection) => return rejection.into_response(),
-                };)*
-                self($($arg),*).await.into_response()
+            // Not an `async fn`, which would move the request within its future before it begins.
+            fn call(self, mut request: Request) -> impl Future<Output = Response> + 'static {
+                async move {
+                    #[allow(unused_variables, reason = "a handler without arguments looks at no request; it has one, though")]
+                    let request = &mut request;
+                    $(let $arg = match $arg::from_request(request).await {
+                        Ok(value) => value,
+                        Err(rejection) => return rejection.into_response(),
+                    };)*
+                    self($($arg),*).await.into_response()
+                }
             }
 
             #[allow(unused_variables, reason = "a handler without arguments needs nothing")]
@@ -100,11 +105,47 @@ impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
 /// Where a handler runs: its future is made in place, so that a request allocates nothing once slots are there.
 pub(crate) type Slot = Pin<Box<dyn Run>>;
 
-/// What can be done with a [`Slot`]: start, poll until ready, clear, start again.
+/// The slots of one handler that are free.
+///
+/// Most runs are over before another begins, so one slot serves them all, and taking it is cheaper than popping it off a
+/// list.
+#[derive(Default)]
+pub(crate) struct Slots {
+    last: Cell<Option<Slot>>,
+    others: RefCell<Vec<Slot>>,
+}
+
+impl Slots {
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Slot> {
+        self.last.take().or_else(|| self.others.borrow_mut().pop())
+    }
+
+    /// Keeps a slot that is clear, unless there are enough.
+    #[inline]
+    pub(crate) fn put(&self, slot: Slot) {
+        if let Some(other) = self.last.replace(Some(slot)) {
+            self.put_other(other);
+        }
+    }
+
+    #[inline(never)]
+    fn put_other(&self, slot: Slot) {
+        let mut others = self.others.borrow_mut();
+        if others.len() < SPARE_SLOTS_MAX {
+            others.push(slot);
+        }
+    }
+}
+
+/// Spare slots kept of each handler, on each loop.
+const SPARE_SLOTS_MAX: usize = 256;
+
+/// What can be done with a [`Slot`]: start, and poll until ready; then it is clear and can be started again.
 pub(crate) trait Run {
-    fn start(self: Pin<&mut Self>, request: Request);
+    /// Starts the handler and polls it for the first time, which is the only time for most.
+    fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> Poll<Response>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response>;
-    fn clear(self: Pin<&mut Self>);
 }
 
 pin_project! {
@@ -116,20 +157,20 @@ pin_project! {
 }
 
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
-    fn start(self: Pin<&mut Self>, request: Request) {
-        let mut this = self.project();
+    fn start(mut self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> Poll<Response> {
+        let mut this = self.as_mut().project();
         let answer = (this.start)(request);
         this.answer.set(Some(answer));
+        self.poll(cx)
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
-        match self.project().answer.as_pin_mut() {
-            Some(answer) => answer.poll(cx),
-            None => Poll::Pending,
+        let mut this = self.project();
+        let Some(answer) = this.answer.as_mut().as_pin_mut() else { return Poll::Pending };
+        let polled = answer.poll(cx);
+        if polled.is_ready() {
+            this.answer.set(None);
         }
-    }
-
-    fn clear(self: Pin<&mut Self>) {
-        self.project().answer.set(None);
+        polled
     }
 }

@@ -264,6 +264,8 @@ impl Table {
 /// All methods of one path.
 struct Leaf {
     methods: Vec<(Method, EndpointId)>,
+    /// That of `GET`, which most requests are.
+    get: Option<EndpointId>,
     allow: String,
     params: Vec<Box<str>>,
 }
@@ -290,7 +292,9 @@ impl Leaf {
         let allow = allow.join(", ");
         let methods =
             methods.into_iter().map(|(method, endpoint)| (method, add(endpoints, endpoint))).collect();
-        Ok(Self { methods, allow, params: param_names(path) })
+        let mut leaf = Self { methods, get: None, allow, params: param_names(path) };
+        leaf.get = leaf.endpoint_of(&Method::GET);
+        Ok(leaf)
     }
 
     fn matched(&self, method: &Method, params: impl FnOnce() -> Params) -> Matched {
@@ -300,10 +304,15 @@ impl Leaf {
         }
     }
 
+    #[inline]
     fn endpoint(&self, method: &Method) -> Option<EndpointId> {
-        let own = |wanted: &Method| self.methods.iter().find(|(method, _)| method == wanted);
-        let found = own(method).or_else(|| (method == Method::HEAD).then(|| own(&Method::GET)).flatten());
-        found.map(|(_, endpoint)| *endpoint)
+        if *method == Method::GET { self.get } else { self.endpoint_of(method) }
+    }
+
+    #[inline(never)]
+    fn endpoint_of(&self, method: &Method) -> Option<EndpointId> {
+        let own = self.methods.iter().find(|(own, _)| own == method).map(|(_, endpoint)| *endpoint);
+        own.or_else(|| self.get.filter(|_| *method == Method::HEAD))
     }
 
     fn other_method(&self, method: &Method) -> Response {

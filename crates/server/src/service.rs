@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::counters::Live;
 use crate::exchange::Exchange;
 use crate::extract::States;
-use crate::handler::Slot;
+use crate::handler::{Slot, Slots};
 use crate::lease::{ContextId, Kept, Lender};
 use crate::limits::Limits;
 use crate::request::{Context, Request};
@@ -35,7 +35,7 @@ pub(crate) struct Service {
     #[expect(clippy::vec_box, reason = "an exchange moves between here and its connection as one pointer")]
     spares: RefCell<Vec<Box<Exchange>>>,
     /// By endpoint: memory in which its handler has run before.
-    slots: RefCell<Vec<Vec<Slot>>>,
+    slots: Vec<Slots>,
     seats: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
     empty: Notify,
@@ -57,7 +57,7 @@ impl Service {
         Self {
             param_names: table.param_names(),
             states: Rc::new(table.states()),
-            slots: RefCell::new((0..table.endpoints()).map(|_| Vec::new()).collect()),
+            slots: (0..table.endpoints()).map(|_| Slots::default()).collect(),
             table,
             limits,
             counters,
@@ -155,40 +155,39 @@ pub(crate) struct Answer {
 
 /// What came of a request's head.
 pub(crate) enum Begun {
-    Answer(Answer),
-    Response(Box<Response>),
+    Answered(Response),
+    /// The handler waits for something.
+    Waits(Answer),
 }
 
 impl Service {
-    /// Routes a request and calls its handler, which gets the context.
+    /// Routes a request and runs its handler, which has the context meanwhile, as far as it gets at once.
     pub(crate) fn begin(
         &self,
         head: RequestHead,
         body: Body,
+        cx: &mut task::Context<'_>,
         context: &mut Option<Kept>,
         link: &Connection,
     ) -> Begun {
-        match self.table.find(&head, &self.param_names) {
-            Matched::Endpoint(endpoint, params) => {
-                let spare = self.slots.borrow_mut()[endpoint.index()].pop();
-                let mut slot = spare.unwrap_or_else(|| self.table.slot(endpoint));
-                let context = context.take().unwrap_or_else(|| self.context(link));
-                let lent = context.id();
-                slot.as_mut().start(Request::new(head, body, params, self.lender.lend(context)));
-                Begun::Answer(Answer { slot, endpoint, lent })
-            }
-            Matched::Response(response) => Begun::Response(response),
-        }
+        let (endpoint, params) = match self.table.find(&head, &self.param_names) {
+            Matched::Endpoint(endpoint, params) => (endpoint, params),
+            Matched::Response(response) => return Begun::Answered(*response),
+        };
+        let slot = self.slots[endpoint.index()].take().unwrap_or_else(|| self.table.slot(endpoint));
+        let kept = context.take().unwrap_or_else(|| self.context(link));
+        let mut answer = Answer { slot, endpoint, lent: kept.id() };
+        let request = Request::new(head, body, params, self.lender.lend(kept));
+        let Poll::Ready(response) = answer.slot.as_mut().start(request, cx) else {
+            return Begun::Waits(answer);
+        };
+        *context = self.ended(answer);
+        Begun::Answered(response)
     }
 
     /// Takes back the slot of a handler that has ended in order, and gives the context that it had.
-    pub(crate) fn ended(&self, mut answer: Answer) -> Option<Kept> {
-        answer.slot.as_mut().clear();
-        let mut slots = self.slots.borrow_mut();
-        let spares = &mut slots[answer.endpoint.index()];
-        if spares.len() < SPARES_MAX {
-            spares.push(answer.slot);
-        }
+    pub(crate) fn ended(&self, answer: Answer) -> Option<Kept> {
+        self.slots[answer.endpoint.index()].put(answer.slot);
         self.lender.take_back(answer.lent)
     }
 }
@@ -199,5 +198,5 @@ impl Answer {
     }
 }
 
-/// Spare buffers kept a loop: 16 KiB each, so 4 MiB at most. Likewise the slots of each handler.
+/// Spare buffers kept a loop: 16 KiB each, so 4 MiB at most.
 const SPARES_MAX: usize = 256;

@@ -47,9 +47,14 @@ impl Output {
         if bytes.len() <= COPY_MAX_BYTES {
             self.copied.extend_from_slice(&bytes);
         } else {
-            self.shared_left += bytes.len();
-            self.shared.push(Shared { at: self.copied.len(), bytes });
+            self.share(bytes);
         }
+    }
+
+    #[inline(never)]
+    fn share(&mut self, bytes: Bytes) {
+        self.shared_left += bytes.len();
+        self.shared.push(Shared { at: self.copied.len(), bytes });
     }
 
     /// Bytes that wait.

@@ -23,7 +23,6 @@ impl Exchange {
             tracing::error!(error = %fault, "a handler's response cannot be sent");
             return self.respond(StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
         }
-        let Response { status, headers, body, .. } = response;
         let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
         if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_abandoned()) {
             // What will not be read to its end would be taken for the next request.
@@ -32,9 +31,9 @@ impl Exchange {
         }
         let date = service.date();
         let parts = encode::ResponseParts {
-            status,
-            headers: &headers,
-            framing: body.framing(),
+            status: response.status,
+            headers: &response.headers,
+            framing: response.body.framing(),
             version: reply.version,
             keep_alive,
             answers_head: reply.head_only,
@@ -44,8 +43,8 @@ impl Exchange {
         self.closing |= !commitment.keep_alive;
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty() {
-            let left = body.length().unwrap_or(u64::MAX);
-            match body.into_full() {
+            let left = response.body.length().unwrap_or(u64::MAX);
+            match response.body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
                     self.stage = Stage::Streaming { body, framing: commitment.framing, left };
@@ -53,12 +52,12 @@ impl Exchange {
                 }
             }
         }
-        self.after_response(service);
+        self.leave_upload(service);
     }
 
-    /// The answer is written as far as this request is concerned; what of its body is unread?
-    fn after_response(&mut self, service: &Service) {
-        self.stage = Stage::Next;
+    /// The answer is written as far as this request is concerned; what of the request's body is unread?
+    #[inline]
+    fn leave_upload(&mut self, service: &Service) {
         if self.upload.is_some() {
             self.upload = None;
             if !self.closing {
@@ -109,7 +108,8 @@ impl Exchange {
                         }
                         _ => {}
                     }
-                    self.after_response(link.service);
+                    self.stage = Stage::Next;
+                    self.leave_upload(link.service);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) => {
