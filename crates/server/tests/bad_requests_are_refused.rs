@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
 use anywire_server::{Limits, Router};
-use std::time::Duration;
 
 fn served() -> support::Served {
     support::serve(
@@ -128,4 +130,20 @@ fn a_body_cut_short_is_400() {
     peer.half_close();
     assert_eq!(peer.answer(false).status, 400);
     peer.assert_closed();
+}
+
+#[test]
+fn a_peer_that_stays_after_the_last_answer_is_let_go() {
+    let deadline = Duration::from_millis(200);
+    let limits = Limits { head_deadline: deadline, linger_deadline: deadline, ..Limits::default() };
+    let served = support::serve_with(Router::new(), limits);
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.1\r\nhost");
+    assert_eq!(peer.answer(false).status, 408);
+    peer.assert_closed();
+    // It has read the end, and neither closes nor falls silent.
+    let hangs = Instant::now() + Duration::from_secs(60);
+    while peer.stream.write_all(b"x").is_ok() {
+        assert!(Instant::now() < hangs, "the server still listens to a connection that it has given up");
+    }
 }

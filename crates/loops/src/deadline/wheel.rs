@@ -3,7 +3,7 @@
 //! It knows no clock. Ticks are counted as they come, at least [`TICK`] apart from the second on.
 
 use std::cell::{Cell, RefCell};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use slab::Slab;
@@ -37,38 +37,28 @@ impl Wheel {
         drop(entry);
     }
 
+    /// Ticks so far.
     #[inline]
-    pub(crate) fn set(&self, key: usize, after: Duration) {
-        let due = self.tick_after(after);
+    pub(crate) fn now(&self) -> u32 {
+        self.now.get()
+    }
+
+    /// Has its waiter woken at this tick, once, and at no other.
+    #[inline]
+    pub(crate) fn set(&self, key: usize, due: u32) {
         self.entries.borrow()[key].due.set(due);
         if due < self.earliest.get() {
             self.earliest.set(due);
         }
     }
 
-    #[inline]
-    pub(crate) fn clear(&self, key: usize) {
-        self.entries.borrow()[key].due.set(UNSET);
-    }
-
-    #[inline]
-    pub(crate) fn is_expired(&self, key: usize) -> bool {
-        self.entries.borrow()[key].due.get() <= self.now.get()
-    }
-
-    pub(crate) fn poll_expired(&self, key: usize, waker: &Waker) -> Poll<()> {
+    /// Has this task woken from now on, instead of another one.
+    pub(crate) fn wait(&self, key: usize, waker: &Waker) {
         let entries = self.entries.borrow();
-        let entry = &entries[key];
-        if entry.due.get() <= self.now.get() {
-            return Poll::Ready(());
-        }
-        let before = match &mut *entry.waker.borrow_mut() {
-            Some(present) if present.will_wake(waker) => return Poll::Pending,
-            other => other.replace(waker.clone()),
-        };
+        let before = entries[key].waker.replace(Some(waker.clone()));
         drop(entries);
+        // Dropping a waker may drop a task and so another deadline: not under the borrow.
         drop(before);
-        Poll::Pending
     }
 
     /// Says that ticks will come from now on; false if they already do.
@@ -111,7 +101,8 @@ impl Wheel {
             if at > now {
                 earliest = earliest.min(at);
             } else {
-                due.extend(entry.waker.take());
+                entry.due.set(UNSET);
+                due.extend(entry.waker.borrow().clone());
             }
         }
         self.earliest.set(earliest);
@@ -125,7 +116,7 @@ impl Wheel {
     /// The present moment lies between tick `now` and the next, or up to a tick later if that is late. So the time
     /// from there to tick `now + 2 + n` is `n` ticks at least.
     #[inline]
-    fn tick_after(&self, after: Duration) -> u32 {
+    pub(crate) fn tick_after(&self, after: Duration) -> u32 {
         let ticks = after
             .as_secs()
             .saturating_mul(TICKS_PER_SECOND)
@@ -148,7 +139,7 @@ impl Default for Wheel {
 }
 
 struct Entry {
-    /// The tick at which it expires, or [`UNSET`].
+    /// The tick at which to wake, or [`UNSET`].
     due: Cell<u32>,
     /// Who waits for it.
     waker: RefCell<Option<Waker>>,
@@ -161,20 +152,22 @@ impl Default for Entry {
 }
 
 /// Later than any tick: a loop would have to run for thirteen years to get there.
-const UNSET: u32 = u32::MAX;
+pub(crate) const UNSET: u32 = u32::MAX;
 const TICKS_PER_SECOND: u64 = 10;
 const _: () = assert!(TICKS_PER_SECOND * TICK.as_millis() as u64 == 1000);
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
-    use std::task::Wake;
+    use std::task::{Context, Poll, Wake};
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Deadline;
 
     #[derive(Default)]
     struct Wakes(AtomicUsize);
@@ -189,23 +182,27 @@ mod tests {
         wheel.tick(Reading::take())
     }
 
+    fn poll(deadline: &Deadline, wakes: &Arc<Wakes>) -> Poll<()> {
+        deadline.poll_expired(&mut Context::from_waker(&Arc::clone(wakes).into()))
+    }
+
     #[test]
     fn only_the_last_who_polled_is_woken_and_once() {
-        let (wheel, first, last) = (Wheel::default(), Arc::new(Wakes::default()), Arc::new(Wakes::default()));
-        let key = wheel.insert();
-        wheel.set(key, TICK);
+        let (wheel, first, last) = (Rc::<Wheel>::default(), Arc::default(), Arc::default());
+        let deadline = Deadline::on(Rc::clone(&wheel));
+        deadline.set(TICK);
         for wakes in [&first, &last, &last] {
-            assert!(wheel.poll_expired(key, &Arc::clone(wakes).into()).is_pending());
+            assert!(poll(&deadline, wakes).is_pending());
         }
-        let ticks = (1..).find(|_| tick(&wheel) && wheel.is_expired(key));
+        let ticks = (1..).find(|_| tick(&wheel) && deadline.is_expired());
         assert_eq!(ticks, Some(3), "one for its length, and two since the present tick may be nearly over");
         assert_eq!((first.0.load(Relaxed), last.0.load(Relaxed)), (0, 1));
         tick(&wheel);
         assert_eq!(last.0.load(Relaxed), 1);
-        assert!(wheel.poll_expired(key, &Arc::clone(&last).into()).is_ready(), "it stays expired");
-        wheel.set(key, TICK);
-        assert!(wheel.poll_expired(key, &Arc::clone(&last).into()).is_pending(), "until set again");
-        wheel.clear(key);
+        assert!(poll(&deadline, &last).is_ready(), "it stays expired");
+        deadline.set(TICK);
+        assert!(poll(&deadline, &last).is_pending(), "until set again");
+        deadline.clear();
         assert!((0..10).all(|_| tick(&wheel)));
         assert_eq!(last.0.load(Relaxed), 1, "cleared, it wakes nobody");
     }
@@ -227,11 +224,11 @@ mod tests {
 
     #[test]
     fn endless_durations_never_expire() {
-        let wheel = Wheel::default();
-        let key = wheel.insert();
+        let wheel = Rc::<Wheel>::default();
+        let deadline = Deadline::on(Rc::clone(&wheel));
         for endless in [Duration::MAX, Duration::from_secs(u64::from(u32::MAX))] {
-            wheel.set(key, endless);
-            assert!((0..10).all(|_| tick(&wheel) && !wheel.is_expired(key)));
+            deadline.set(endless);
+            assert!((0..10).all(|_| tick(&wheel) && !deadline.is_expired()));
         }
     }
 
@@ -256,39 +253,67 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list of what is due when: each waiting deadline is woken in the tick that it is due at,
-        /// and in no other.
+        /// Against a plain list of what is due when, and when the wheel was told to wake: each waiting deadline is
+        /// woken in the tick that it is due at, and in no other but one that it was told before it was moved away.
         #[test]
         fn wakes_exactly_those_that_are_due(steps in steps()) {
-            let wheel = Wheel::default();
+            let wheel = Rc::<Wheel>::default();
             let mut now = 0;
-            let mut model: Vec<(usize, Option<u32>, Arc<Wakes>)> = Vec::new();
+            let mut model: Vec<Waiting> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Insert if model.len() < 8 => model.push((wheel.insert(), None, Arc::default())),
-                    Step::Remove(at) if at < model.len() => wheel.remove(model.remove(at).0),
+                    Step::Insert if model.len() < 8 => model.push(Waiting::on(&wheel)),
+                    Step::Remove(at) if at < model.len() => drop(model.remove(at)),
                     Step::Set(at, ticks) if at < model.len() => {
-                        let (key, due, wakes) = &mut model[at];
-                        wheel.set(*key, TICK * ticks);
-                        *due = Some(now + 2 + ticks);
-                        prop_assert!(wheel.poll_expired(*key, &Arc::clone(wakes).into()).is_pending());
+                        let waiting = &mut model[at];
+                        let due = now + 2 + ticks;
+                        waiting.deadline.set(TICK * ticks);
+                        waiting.due = Some(due);
+                        waiting.told = Some(waiting.told.filter(|told| (now + 1..due).contains(told)).unwrap_or(due));
                     }
                     Step::Clear(at) if at < model.len() => {
-                        wheel.clear(model[at].0);
-                        model[at].1 = None;
+                        model[at].deadline.clear();
+                        (model[at].due, model[at].told) = (None, None);
                     }
                     Step::Tick if !model.is_empty() => {
                         prop_assert!(tick(&wheel));
                         now += 1;
-                        for (key, due, wakes) in &model {
-                            let is_due = due.is_some_and(|due| due <= now);
-                            prop_assert_eq!(wheel.is_expired(*key), is_due);
-                            prop_assert_eq!(wakes.0.swap(0, Relaxed), usize::from(*due == Some(now)));
+                        for waiting in &mut model {
+                            let is_due = waiting.due.is_some_and(|due| due <= now);
+                            let is_woken = waiting.told == Some(now);
+                            prop_assert_eq!(waiting.deadline.is_expired(), is_due);
+                            prop_assert_eq!(waiting.wakes.0.swap(0, Relaxed), usize::from(is_woken));
+                            prop_assert!(is_woken || waiting.due != Some(now));
+                            if is_woken && !is_due {
+                                prop_assert!(poll(&waiting.deadline, &waiting.wakes).is_pending());
+                                waiting.told = waiting.due;
+                            }
                         }
                     }
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// A deadline that a task polled when it was made, and again whenever it was woken too early.
+    struct Waiting {
+        deadline: Deadline,
+        wakes: Arc<Wakes>,
+        due: Option<u32>,
+        told: Option<u32>,
+    }
+
+    impl Waiting {
+        fn on(wheel: &Rc<Wheel>) -> Self {
+            let waiting = Self {
+                deadline: Deadline::on(Rc::clone(wheel)),
+                wakes: Arc::default(),
+                due: None,
+                told: None,
+            };
+            assert!(poll(&waiting.deadline, &waiting.wakes).is_pending());
+            waiting
         }
     }
 }
