@@ -1,4 +1,4 @@
-//! The edge to the system: pinning, counters, limits, and the raw epoll loop that everything is compared with.
+//! The edge to the system: pinning, counters, limits, memory, and the raw epoll loop that everything is compared with.
 //!
 //! The one crate of the project that may hold `unsafe`; each block states why it is sound. Everything here asks
 //! the kernel for one thing and gives back a typed answer. There is no protocol logic, no runtime and no policy.
@@ -8,15 +8,29 @@
 //! | [`cpu`] | which cores there are, where this thread runs, how much CPU time a thread has used |
 //! | [`syscalls`] | how many system calls a thread has made |
 //! | [`descriptors`] | how many files and sockets this process may have open |
-//! | [`memory`] | how much memory this process holds |
+//! | [`memory`] | how much memory this process holds, and may still take |
+//! | [`arena`] | memory for millions of values that never move, in huge pages |
+//! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
+//! | [`prefetch`] | how to have memory fetched ahead of its use |
+//! | [`ring`] | how frames of bytes go from one thread to another without a lock |
+//! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
+//! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
+//! | [`waker`] | how a future that keeps its waker is found out |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`epoll_limit`] | how fast this machine can answer at all: an HTTP server that parses nothing |
 //!
 //! Linux only: the answers come from Linux interfaces.
 
+pub mod arena;
+pub mod checksum;
 pub mod cpu;
 pub mod descriptors;
 pub mod epoll_limit;
 pub mod memory;
+pub mod prefetch;
+pub mod ring;
+pub mod slots;
 pub mod syscalls;
+pub mod tags;
 pub mod tcp_info;
+pub mod waker;

@@ -1,10 +1,15 @@
-//! How much memory this process holds, as the kernel counts it.
+//! How much memory this process holds, as the kernel counts it, and how much it may still take.
 //!
-//! The figures come from `/proc/self/smaps_rollup`, which walks the page tables and is exact. `/proc/self/status`
-//! is the fall-back on kernels before 4.14; it lags by up to 64 pages for each thread.
+//! What it holds comes from `/proc/self/smaps_rollup`, which walks the page tables and is exact. `/proc/self/status`
+//! is the fall-back on kernels before 4.14; it lags by up to 64 pages for each thread. Pages from the pool of huge
+//! pages (`MAP_HUGETLB`), which the kernel counts apart, are counted in.
+//!
+//! What it may take comes from `/proc/meminfo` and from the limits of its control group, version 1 or 2, where those
+//! are mounted at their usual places under `/sys/fs/cgroup`.
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 /// Bytes of physical memory mapped into this process, shared file pages included.
 ///
@@ -12,7 +17,7 @@ use std::io;
 ///
 /// What reading `/proc` said, or `InvalidData` if neither file holds the figure.
 pub fn resident_bytes() -> io::Result<u64> {
-    figure("Rss:", "VmRSS:")
+    Ok(figure("Rss:", "VmRSS:")? + pool_bytes())
 }
 
 /// Bytes of physical memory that only this process pays for: heap, stacks, private mappings.
@@ -23,7 +28,48 @@ pub fn resident_bytes() -> io::Result<u64> {
 ///
 /// What reading `/proc` said, or `InvalidData` if neither file holds the figure.
 pub fn anonymous_bytes() -> io::Result<u64> {
-    figure("Anonymous:", "RssAnon:")
+    Ok(figure("Anonymous:", "RssAnon:")? + pool_bytes())
+}
+
+/// Bytes of this process's memory that lie in huge pages, transparent ones and those from the pool.
+///
+/// # Errors
+///
+/// What reading `/proc` said, or `InvalidData` if the kernel does not say (before 4.14, or built without huge pages).
+pub fn huge_page_bytes() -> io::Result<u64> {
+    let transparent = fs::read_to_string("/proc/self/smaps_rollup")
+        .ok()
+        .and_then(|text| kilobyte_line(&text, "AnonHugePages:"))
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "cannot read how much memory lies in huge pages: no line AnonHugePages: in /proc/self/smaps_rollup; \
+                 a kernel of 4.14 or later with /proc mounted is needed",
+            )
+        })?;
+    Ok(transparent + pool_bytes())
+}
+
+/// Bytes that this process can take before the system, or the control group it runs in, is out of memory.
+///
+/// An estimate, and true only for now: other processes take from the same. Memory in caches that the kernel can empty
+/// counts as available; swap does not.
+///
+/// # Errors
+///
+/// What reading `/proc/meminfo` said, or `InvalidData` if it does not hold the figure (kernels before 3.14).
+pub fn available_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let of_system = kilobyte_line(&text, "MemAvailable:").ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "cannot read how much memory is available: no line MemAvailable: in /proc/meminfo; \
+             a kernel of 3.14 or later is needed",
+        )
+    })?;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Ok(group_available_bytes(Path::new("/sys/fs/cgroup"), &groups)
+        .map_or(of_system, |bytes| bytes.min(of_system)))
 }
 
 fn figure(in_rollup: &str, in_status: &str) -> io::Result<u64> {
@@ -43,6 +89,69 @@ fn figure(in_rollup: &str, in_status: &str) -> io::Result<u64> {
         )
     })
 }
+
+/// Bytes from the pool of huge pages; none where the kernel knows no such pool.
+fn pool_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kilobyte_line(&text, "HugetlbPages:").unwrap_or(0)
+}
+
+/// What the tightest of the control groups leaves: the process's own, and all above it. `groups` is the text of
+/// `/proc/self/cgroup`. `None` if no group has a limit.
+fn group_available_bytes(root: &Path, groups: &str) -> Option<u64> {
+    let of_line = |line: &str| {
+        // `NUMBER:CONTROLLERS:PATH`; version 2 has number 0 and names no controllers.
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+        let (mount, files) = if controllers.is_empty() {
+            (root.to_owned(), &VERSION_2)
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            (root.join("memory"), &VERSION_1)
+        } else {
+            return None;
+        };
+        // In a container the path may be that of the host, and only its end (or nothing of it) be mounted here; the
+        // mount itself is then the container's group, and the last of these ancestors.
+        mount
+            .join(path)
+            .ancestors()
+            .take_while(|folder| folder.starts_with(&mount))
+            .filter_map(|folder| files.available_bytes(folder))
+            .min()
+    };
+    groups.lines().filter_map(of_line).min()
+}
+
+/// How a version of control groups names its files.
+struct GroupFiles {
+    limit: &'static str,
+    usage: &'static str,
+    /// A line of `memory.stat`: file pages not used of late, which the kernel drops before it refuses memory.
+    reclaimable: &'static str,
+}
+
+impl GroupFiles {
+    /// What the limit of one group leaves; `None` if it has none ("max"), or no such file.
+    fn available_bytes(&self, folder: &Path) -> Option<u64> {
+        let read = |file: &str| fs::read_to_string(folder.join(file));
+        let number = |file: &str| read(file).ok()?.trim().parse::<u64>().ok();
+        let limit = number(self.limit)?;
+        let reclaimable = read("memory.stat").ok().and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix(self.reclaimable)?.trim().parse::<u64>().ok())
+        });
+        let used = number(self.usage)?.saturating_sub(reclaimable.unwrap_or(0));
+        Some(limit.saturating_sub(used))
+    }
+}
+
+const VERSION_1: GroupFiles = GroupFiles {
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    reclaimable: "total_inactive_file ",
+};
+
+const VERSION_2: GroupFiles =
+    GroupFiles { limit: "memory.max", usage: "memory.current", reclaimable: "inactive_file " };
 
 /// The bytes in a line `LABEL  123 kB`.
 fn kilobyte_line(text: &str, label: &str) -> Option<u64> {
@@ -65,5 +174,45 @@ mod tests {
         assert_eq!(kilobyte_line(ROLLUP, "Anon:"), None);
         assert_eq!(kilobyte_line("Rss: many kB", "Rss:"), None);
         assert_eq!(kilobyte_line("Rss: 18446744073709551615 kB", "Rss:"), None);
+    }
+
+    #[test]
+    fn memory_is_available_here() {
+        let available = available_bytes().expect("/proc is mounted");
+        assert!(available > 1 << 20, "{available}");
+    }
+
+    #[test]
+    fn the_tightest_group_decides() {
+        let root = std::env::temp_dir().join(format!("anywire-sys-groups-{}", std::process::id()));
+        let write = |file: &str, text: &str| {
+            let file = root.join(file);
+            fs::create_dir_all(file.parent().expect("below the root")).expect("the temporary folder is ours");
+            fs::write(file, text).expect("the temporary folder is ours");
+        };
+        let available = |groups: &str| group_available_bytes(&root, groups);
+
+        // Version 2, with a limit only above the process's own group.
+        assert_eq!(available("0::/a/b\n"), None);
+        write("a/b/memory.max", "max\n");
+        write("a/b/memory.current", "10\n");
+        assert_eq!(available("0::/a/b\n"), None);
+        write("a/memory.max", "1000\n");
+        write("a/memory.current", "600\n");
+        assert_eq!(available("0::/a/b\n"), Some(400));
+        write("a/memory.stat", "anon 300\ninactive_file 100\nactive_file 200\n");
+        assert_eq!(available("0::/a/b\n"), Some(500));
+        write("a/memory.max", "300\n");
+        assert_eq!(available("0::/a/b\n"), Some(0));
+        assert_eq!(available("0::/elsewhere\n"), None);
+
+        // Version 1, in a container that sees its own group as the mount.
+        write("memory/memory.limit_in_bytes", "5000\n");
+        write("memory/memory.usage_in_bytes", "2000\n");
+        write("memory/memory.stat", "inactive_file 1\ntotal_inactive_file 50\n");
+        assert_eq!(available("7:cpu:/docker/x\n5:hugetlb,memory:/docker/x\n0::/\n"), Some(3050));
+        assert_eq!(available("5:memory:/docker/x\n0::/a/b\n"), Some(0));
+        assert_eq!(available("nonsense\n:\n::\n5:memory\n"), None);
+        fs::remove_dir_all(&root).expect("the temporary folder is ours");
     }
 }
