@@ -1,0 +1,63 @@
+//! What an engine has counted since it was made.
+
+/// Counters of an engine; all of them only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Frames that came in.
+    pub frames_received: u64,
+    /// Frames that went out.
+    pub frames_sent: u64,
+    /// Frames that were no TCP for an address of ours.
+    pub frames_ignored: u64,
+    /// Frames with a wrong checksum, length or option (RFC 9293 MUST-2, MUST-3, MUST-7).
+    pub frames_malformed: u64,
+    /// Connections that were opened, from both ends.
+    pub opened: u64,
+    /// Of those, the ones that the peer opened.
+    pub accepted: u64,
+    /// Connections that ended by FINs.
+    pub closed: u64,
+    /// Connections that ended by a reset, from either end.
+    pub reset: u64,
+    /// Connections given up because the peer did not answer.
+    pub timed_out: u64,
+    /// SYNs that were answered with a cookie, because too many were half open (RFC 4987).
+    pub cookies_sent: u64,
+    /// Connections that a cookie brought about.
+    pub cookies_accepted: u64,
+    /// SYNs that found no place and no cookie, and acceptances that found no block.
+    pub refused_by_limit: u64,
+    /// TIME-WAITs cut short, because there were too many.
+    pub time_wait_evicted: u64,
+    /// TIME-WAITs that gave way to a new connection (RFC 6191).
+    pub time_wait_reused: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Losses noticed without a timeout.
+    pub fast_recoveries: u64,
+    /// Loss probes (RFC 8985).
+    pub loss_probes: u64,
+    /// Segments outside the window, which were answered by an ACK.
+    pub out_of_window: u64,
+    /// Segments refused for an old timestamp (RFC 7323, section 5).
+    pub refused_by_paws: u64,
+    /// ACKs that challenge a RST, a SYN or an ACK that may be forged (RFC 5961).
+    pub challenges: u64,
+    /// Challenges that the limit on them held back.
+    pub challenges_withheld: u64,
+    /// Segments kept that arrived before their turn.
+    pub out_of_order: u64,
+    /// Payload dropped because no memory was left for it; the peer sends it again.
+    pub dropped_for_memory: u64,
+    /// Resets sent.
+    pub resets_sent: u64,
+    /// Replies that belong to no connection and had no room.
+    pub replies_dropped: u64,
+    /// Probes of closed windows.
+    pub window_probes: u64,
+    /// Keep-alive probes.
+    pub keep_alives: u64,
+}

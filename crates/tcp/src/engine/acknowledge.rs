@@ -1,0 +1,240 @@
+//! What an ACK brings: room, a measure of the round trip, a wider window, or the news of a loss.
+
+use super::receive::Arrived;
+use super::{End, Engine};
+use crate::block::{Block, Flags, State};
+use crate::congestion::Acked;
+use crate::packet::{Flags as Control, Parsed};
+use crate::pool::Marks;
+
+/// What an ACK newly covered.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Covered {
+    /// Bytes, without SYN and FIN.
+    pub(super) bytes: u32,
+    /// The round trip was measured with it.
+    pub(super) is_measured: bool,
+}
+
+impl Engine {
+    /// The fifth check of RFC 9293 3.10.7.4. False if nothing more of the segment counts.
+    #[inline]
+    pub(super) fn on_ack(&mut self, index: u32, arrived: &Arrived) -> bool {
+        let segment = &arrived.segment;
+        let block = &mut self.blocks[index];
+        if block.state == State::SynReceived {
+            if !(block.snd_una.lt(segment.ack) && segment.ack.le(block.snd_nxt)) {
+                let addresses = self.local.addresses(block.local, block.remote);
+                self.refuse(addresses, segment);
+                return false;
+            }
+            block.state = State::Established;
+            block.snd_una += 1;
+            block.snd_right = segment.ack + (u32::from(segment.window) << block.send_scale());
+            self.opened(index);
+        }
+        let block = &mut self.blocks[index];
+        // RFC 5961 5.2: no ACK is older than the largest window, none is for what we have not sent.
+        if segment.ack != block.snd_una {
+            let oldest = block.snd_una - (u32::from(block.max_snd_wnd) << 6);
+            if segment.ack.gt(block.snd_nxt) || segment.ack.lt(oldest) {
+                self.challenge(index);
+                return false;
+            }
+        }
+        let was = (block.snd_una, block.snd_right);
+        self.update_window(index, segment);
+        let block = &self.blocks[index];
+        let has_sack = segment.has_other_options() && block.has(Flags::SACK);
+        let is_progress = segment.ack.gt(block.snd_una);
+        if has_sack
+            || block.extension != Block::NO_EXTENSION
+            || block.has(Flags::TIMED_OUT)
+            || !is_progress && self.is_duplicate(index, segment, was)
+        {
+            return self.on_ack_in_trouble(index, arrived, was);
+        }
+        if is_progress {
+            let covered = self.cover(index, segment);
+            self.grow_window(index, covered);
+            return self.after_progress(index, segment);
+        }
+        true
+    }
+
+    /// RFC 5681, section 2: what counts as a duplicate ACK.
+    pub(super) fn is_duplicate(
+        &self,
+        index: u32,
+        segment: &Parsed,
+        was: (crate::seq::Seq, crate::seq::Seq),
+    ) -> bool {
+        let block = &self.blocks[index];
+        segment.ack == was.0 && block.flight() > 0 && segment.sequence_len() == 0 && block.snd_right == was.1
+    }
+
+    /// SND.WND. An older segment does not change it; without SND.WL2, since SND.UNA never goes back.
+    #[inline]
+    fn update_window(&mut self, index: u32, segment: &Parsed) {
+        let block = &mut self.blocks[index];
+        if segment.seq.lt(block.snd_wl1) || segment.ack.lt(block.snd_una) {
+            return;
+        }
+        if block.has(Flags::PROBING_WINDOW) && !block.has(Flags::DETACHED) {
+            // It answers: nobody gives up on it (RFC 9293 MUST-37).
+            block.stalled_at = self.tick;
+        }
+        let window = u32::from(segment.window) << block.send_scale();
+        let right = segment.ack + window;
+        block.snd_wl1 = segment.seq;
+        let units = (window >> 6).min(u32::from(u16::MAX)) as u16;
+        if units > block.max_snd_wnd {
+            block.max_snd_wnd = units;
+        }
+        if right == block.snd_right {
+            return;
+        }
+        let is_wider = right.gt(block.snd_right);
+        // A peer should not take back what it gave; we must stand it if it does (RFC 9293 MUST-34, SHLD-15).
+        block.snd_right = right;
+        if is_wider && (block.has_unsent() || block.has(Flags::PROBING_WINDOW)) {
+            if block.has(Flags::PROBING_WINDOW) {
+                self.end_probing(index);
+            }
+            self.take_turn(index);
+        }
+    }
+
+    /// Frees what is acknowledged and measures the round trip. The ACK is for something new.
+    #[inline]
+    pub(super) fn cover(&mut self, index: u32, segment: &Parsed) -> Covered {
+        let block = &mut self.blocks[index];
+        let mut covered = Covered::default();
+        let (mut rtt, mut any_resent) = (None, false);
+        while !block.send_tail.is_none() {
+            let first = self.pool.segment(block.send_tail).next;
+            let kept = self.pool.segment_mut(first);
+            if !kept.seq.lt(segment.ack) || first == block.send_next {
+                break;
+            }
+            if kept.end().gt(segment.ack) {
+                let part = segment.ack - kept.seq;
+                kept.seq = segment.ack;
+                kept.start += part as u16;
+                kept.length -= part as u16;
+                covered.bytes += part;
+                break;
+            }
+            covered.bytes += u32::from(kept.length);
+            // Karn's rule: nobody knows which of two sendings was answered; and what lay behind such a segment has waited for
+            // it at the peer, so it measures nothing either.
+            if kept.marks.has(Marks::RESENT) {
+                any_resent = true;
+            } else if !kept.marks.has(Marks::SACKED) {
+                rtt = Some(self.now.short().wrapping_sub(kept.sent_at));
+            }
+            block.send_tail = self.pool.pop_front(block.send_tail);
+            block.queued -= 1;
+        }
+        block.snd_una = segment.ack;
+        block.backoff = 0;
+        if let Some(rtt) = rtt
+            && !any_resent
+        {
+            block.rtt.sample(rtt);
+            covered.is_measured = true;
+        }
+        covered
+    }
+
+    /// The congestion window, where it was what held us back.
+    #[inline]
+    pub(super) fn grow_window(&mut self, index: u32, covered: Covered) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::CWND_LIMITED) {
+            return;
+        }
+        let acked = Acked {
+            bytes: covered.bytes,
+            una: block.snd_una,
+            eff_mss: block.eff_mss,
+            srtt_micros: block.rtt.srtt_micros(),
+        };
+        block.window.on_ack(self.tick, block.algorithm(), acked);
+        if block.flight() == 0 {
+            block.flags.clear(Flags::CWND_LIMITED);
+            block.window.on_limit_elsewhere(self.tick, block.algorithm());
+        }
+    }
+
+    /// Timers, states and news after SND.UNA has moved. False if the connection is gone.
+    #[inline]
+    pub(super) fn after_progress(&mut self, index: u32, segment: &Parsed) -> bool {
+        let block = &mut self.blocks[index];
+        block.duplicate_acks = 0;
+        let all = block.snd_una == block.snd_nxt;
+        if all {
+            block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+        } else if !self.waits_for_reordering(&self.blocks[index]) {
+            // RFC 6298 (5.3).
+            self.restart_retransmission(index);
+        }
+        let block = &mut self.blocks[index];
+        if block.has(Flags::ECN) {
+            self.on_ecn_echo(index, segment);
+        }
+        let block = &mut self.blocks[index];
+        if block.has_unsent() {
+            self.take_turn(index);
+        }
+        let block = &self.blocks[index];
+        if block.has(Flags::WANTS_ROOM) && self.room_of(block) > 0 {
+            self.blocks[index].flags.clear(Flags::WANTS_ROOM);
+            self.tell(index, Flags::TELL_WRITABLE);
+        }
+        let block = &self.blocks[index];
+        if all && block.has(Flags::FIN_SENT) {
+            return self.on_fin_acknowledged(index);
+        }
+        true
+    }
+
+    /// Our FIN has arrived.
+    #[cold]
+    fn on_fin_acknowledged(&mut self, index: u32) -> bool {
+        let block = &mut self.blocks[index];
+        match block.state {
+            State::FinWait1 => {
+                block.state = State::FinWait2;
+                block.heard_at = self.tick;
+                if block.has(Flags::DETACHED) {
+                    self.set_deadline(index, self.tick.after(self.timings.fin_wait_2));
+                }
+                true
+            }
+            State::Closing => {
+                self.enter_time_wait(index);
+                false
+            }
+            State::LastAck => {
+                self.counters.closed += 1;
+                self.end(index, End::Closed);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// RFC 3168 6.1.2: the peer saw a mark on what we sent; once a window of data.
+    fn on_ecn_echo(&mut self, index: u32, segment: &Parsed) {
+        let block = &mut self.blocks[index];
+        if segment.flags.has(Control::ECE)
+            && block.snd_una.gt(block.window.recover)
+            && !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
+        {
+            block.window.on_ecn(block.algorithm(), block.flight(), block.eff_mss);
+            block.window.recover = block.snd_nxt;
+            block.flags.set(Flags::REDUCED);
+        }
+    }
+}

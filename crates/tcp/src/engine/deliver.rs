@@ -1,0 +1,447 @@
+//! Payload: in order to the reader, out of order to its place, and the FIN behind it.
+//!
+//! What arrives in order is not copied if nothing older is unread: the reader finds it in the frame, as long as the
+//! engine keeps the batch. What is not read by then moves into the pool.
+
+use super::Engine;
+use super::receive::Arrived;
+use crate::block::{Block, Flags, State};
+use crate::packet::{Flags as Control, Parsed};
+use crate::pool::{Cell, Marks};
+use crate::seq::Seq;
+
+/// Payload that is still in its frame.
+#[derive(Clone, Copy)]
+pub(super) struct InFrame {
+    pub(super) index: u32,
+    pub(super) frame: u32,
+    /// Where the unread rest of the payload is in the frame.
+    pub(super) start: u16,
+    pub(super) length: u16,
+}
+
+/// Set in a block's `receive_tail` that is a number of an [`InFrame`].
+pub(super) const IN_FRAME: u32 = 1 << 30;
+
+/// Where the payload that waits for the reader is.
+pub(super) enum Unread {
+    Nothing,
+    InFrame(usize),
+    Kept(Cell),
+}
+
+impl Unread {
+    #[inline]
+    pub(super) const fn of(block: &Block) -> Self {
+        let tail = block.receive_tail;
+        if tail.is_none() {
+            Self::Nothing
+        } else if tail.0 >> 30 == 1 {
+            Self::InFrame((tail.0 & !IN_FRAME) as usize)
+        } else {
+            Self::Kept(tail)
+        }
+    }
+}
+
+impl Engine {
+    /// Text and FIN of a segment that is at least in part in the window.
+    #[inline]
+    pub(super) fn on_text(&mut self, index: u32, arrived: &Arrived) {
+        let segment = &arrived.segment;
+        let block = &mut self.blocks[index];
+        if !block.state.may_receive() {
+            // After the peer's FIN there is nothing more; a FIN again means that our ACK was lost.
+            return self.answer_out_of_window(index);
+        }
+        let payload_end = segment.seq + u32::from(segment.payload_len());
+        if block.has(Flags::DETACHED) && payload_end.gt(block.rcv_nxt) {
+            // Nobody will read it (RFC 9293 3.6.1, MUST-12; RFC 2525 2.17).
+            return self.reset_for_unread(index);
+        }
+        if block.has(Flags::ECN) {
+            note_congestion(block, segment);
+        }
+        if segment.seq == block.rcv_nxt && block.extension == Block::NO_EXTENSION {
+            let room = block.rcv_right - block.rcv_nxt;
+            let length = u32::from(segment.payload_len());
+            if length <= room {
+                if length > 0 && !self.deliver_frame(index, arrived, 0, segment.payload_len()) {
+                    return;
+                }
+                if segment.flags.has(Control::FIN) {
+                    self.on_fin(index);
+                }
+                return;
+            }
+        }
+        self.on_text_in_trouble(index, arrived);
+    }
+
+    /// Gives the reader a part of the payload of a frame, whose first byte is RCV.NXT. False if there is no memory.
+    fn deliver_frame(&mut self, index: u32, arrived: &Arrived, skip: u16, length: u16) -> bool {
+        if self.pool.is_full_for_receiving() {
+            // Before it is accepted: what is must not be lost.
+            self.counters.dropped_for_memory += 1;
+            return false;
+        }
+        let block = &mut self.blocks[index];
+        let start = arrived.segment.payload_at() + skip;
+        let unread = InFrame { index, frame: arrived.frame, start, length };
+        match Unread::of(block) {
+            Unread::Nothing => {
+                block.receive_tail = Cell(IN_FRAME | self.in_frames.len() as u32);
+                self.in_frames.push(unread);
+            }
+            before => {
+                if let Unread::InFrame(number) = before {
+                    let first = self.in_frames[number];
+                    if !keep(&mut self.blocks[index], &mut self.pool, &self.held, first) {
+                        self.counters.dropped_for_memory += 1;
+                        return false;
+                    }
+                }
+                if !keep(&mut self.blocks[index], &mut self.pool, &self.held, unread) {
+                    self.counters.dropped_for_memory += 1;
+                    return false;
+                }
+            }
+        }
+        self.owing.push(index);
+        self.advance_receive(index, u32::from(length));
+        true
+    }
+
+    /// So many bytes more are in order and unread.
+    #[inline]
+    pub(super) fn advance_receive(&mut self, index: u32, length: u32) {
+        let block = &mut self.blocks[index];
+        block.rcv_nxt += length;
+        block.unread += length;
+        block.flags.set(Flags::ACK_OWED);
+        // Every second full segment at least (RFC 9293 3.8.6.3, SHLD-19).
+        if block.rcv_nxt - block.last_ack_sent >= 2 * u32::from(block.eff_mss) {
+            block.flags.set(Flags::ACK_NOW);
+            self.take_turn(index);
+        }
+        self.tell(index, Flags::TELL_READABLE);
+    }
+
+    /// At the end of a batch: an ACK that nothing has carried yet leaves now, or waits for company.
+    #[inline]
+    pub(super) fn settle_ack(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::ACK_OWED) || block.has(Flags::ACK_NOW) {
+            return;
+        }
+        if self.timings.delayed_ack == 0 {
+            block.flags.set(Flags::ACK_NOW);
+            self.take_turn(index);
+        } else if !block.has(Flags::ACK_QUEUED) {
+            block.flags.set(Flags::ACK_QUEUED);
+            self.delayed_acks.push_back((index, self.tick.after(self.timings.delayed_ack)));
+        }
+    }
+
+    /// Moves what was not read of the batch into the pool, and sees to the ACKs that it owes.
+    #[inline]
+    pub(super) fn settle_frames(&mut self) {
+        for number in 0..self.in_frames.len() {
+            let unread = self.in_frames[number];
+            let block = &mut self.blocks[unread.index];
+            if block.receive_tail == Cell(IN_FRAME | number as u32) {
+                // It was accepted, so it must not be lost: the pool's limit bends by at most one batch.
+                if !keep(block, &mut self.pool, &self.held, unread) {
+                    // Not even the reserve of addresses is left. What was acknowledged and is lost ends the connection.
+                    self.reset_for_unread(unread.index);
+                }
+            }
+            self.settle_ack(unread.index);
+        }
+        self.in_frames.clear();
+    }
+
+    /// The peer has ended its direction, and all before that has arrived.
+    #[cold]
+    pub(super) fn on_fin(&mut self, index: u32) {
+        if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+            // What is held is all old, or lies behind the FIN, where there is nothing.
+            extension.out_of_order_count = 0;
+            let rest = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
+            self.pool.free_all(rest);
+        }
+        let block = &mut self.blocks[index];
+        block.rcv_nxt += 1;
+        block.rcv_right = block.rcv_right.max(block.rcv_nxt);
+        block.flags.set(Flags::FIN_RECEIVED.with(Flags::ACK_NOW));
+        self.take_turn(index);
+        let block = &mut self.blocks[index];
+        match block.state {
+            State::Established => block.state = State::CloseWait,
+            // Had our FIN been acknowledged, it would be FIN-WAIT-2.
+            State::FinWait1 => block.state = State::Closing,
+            State::FinWait2 => {
+                self.tell(index, Flags::TELL_READABLE);
+                return self.enter_time_wait(index);
+            }
+            _ => {}
+        }
+        self.tell(index, Flags::TELL_READABLE);
+    }
+
+    /// Payload before or behind RCV.NXT, or a connection with gaps.
+    #[cold]
+    fn on_text_in_trouble(&mut self, index: u32, arrived: &Arrived) {
+        let segment = &arrived.segment;
+        let block = &self.blocks[index];
+        // What is outside the window on either side is cut off.
+        let skip = if segment.seq.lt(block.rcv_nxt) { block.rcv_nxt - segment.seq } else { 0 };
+        let length = u32::from(segment.payload_len());
+        let (seq, room) = (segment.seq + skip, block.rcv_right - (segment.seq + skip));
+        let rest = length.saturating_sub(skip).min(room);
+        let is_whole = skip + rest == length || length < skip;
+        let has_fin = segment.flags.has(Control::FIN) && is_whole;
+        self.note_duplicate(index, segment);
+        if seq != self.blocks[index].rcv_nxt {
+            if rest > 0 || has_fin {
+                self.hold_out_of_order(index, arrived, seq, skip as u16, rest as u16, has_fin);
+            }
+            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+                extension.acks_owed = extension.acks_owed.saturating_add(1);
+            }
+            return self.answer_out_of_window(index);
+        }
+        if rest > 0 && !self.deliver_frame(index, arrived, skip as u16, rest as u16) {
+            return;
+        }
+        if has_fin {
+            self.on_fin(index);
+        } else {
+            self.join_out_of_order(index);
+        }
+        // RFC 5681 4.2: what fills a gap is acknowledged at once.
+        self.answer_out_of_window(index);
+        self.drop_extension_if_calm(index);
+    }
+
+    /// Puts payload with a gap before it into its place among the others.
+    fn hold_out_of_order(
+        &mut self,
+        index: u32,
+        arrived: &Arrived,
+        seq: Seq,
+        skip: u16,
+        length: u16,
+        has_fin: bool,
+    ) {
+        let Some(place) = self.extension_of(index) else {
+            self.counters.dropped_for_memory += 1;
+            return;
+        };
+        self.extensions[place].newest = seq;
+        if self.extensions[place].out_of_order_count >= self.limits.out_of_order_segments {
+            self.counters.dropped_for_memory += 1;
+            return;
+        }
+        // Cut what is there already: between `before` and `after`, only what is new is kept.
+        let tail = self.extensions[place].out_of_order_tail;
+        let has_fin = has_fin && (tail.is_none() || !self.pool.segment(tail).marks.has(Marks::FIN));
+        let (mut start, mut end) = (seq, seq + u32::from(length));
+        let mut before = Cell::NONE;
+        let mut is_contained = false;
+        for cell in self.pool.queue(tail) {
+            let held = self.pool.segment(cell);
+            if held.seq.le(start) {
+                before = cell;
+                if held.seq + u32::from(held.length) == end && held.seq.le(start) && held.length > 0
+                    || (held.seq + u32::from(held.length)).gt(start)
+                {
+                    start = (held.seq + u32::from(held.length)).max(start);
+                }
+                if start.ge(end) && (length > 0) {
+                    is_contained = true;
+                    break;
+                }
+            } else {
+                // The rest behind this one will come again, if it is not there already.
+                end = end.min(held.seq);
+                break;
+            }
+        }
+        if is_contained && !has_fin || start.gt(end) {
+            return;
+        }
+        let fin_at_end = has_fin && end == seq + u32::from(length);
+        if start == end && !fin_at_end {
+            return;
+        }
+        let bytes = (end - start) as usize;
+        let Some(cell) = self.pool.take(bytes) else {
+            self.counters.dropped_for_memory += 1;
+            return;
+        };
+        let from = usize::from(arrived.segment.payload_at() + skip) + (start - seq) as usize;
+        let frame = &self.held[arrived.frame as usize];
+        self.pool.append(cell, bytes).copy_from_slice(&frame[from..from + bytes]);
+        let held = self.pool.segment_mut(cell);
+        held.seq = start;
+        if fin_at_end {
+            held.marks.set(Marks::FIN);
+        }
+        let extension = &mut self.extensions[place];
+        extension.out_of_order_count += 1;
+        extension.out_of_order_tail = self.pool.insert_after(tail, before, cell);
+        self.counters.out_of_order += 1;
+    }
+
+    /// Delivers what was out of order and now is in order.
+    fn join_out_of_order(&mut self, index: u32) {
+        let place = self.blocks[index].extension;
+        if place == Block::NO_EXTENSION {
+            return;
+        }
+        loop {
+            let tail = self.extensions[place].out_of_order_tail;
+            let first = self.pool.front(tail);
+            if first.is_none() {
+                return;
+            }
+            let held = *self.pool.segment(first);
+            let rcv_nxt = self.blocks[index].rcv_nxt;
+            if held.seq.gt(rcv_nxt) {
+                return;
+            }
+            let extension = &mut self.extensions[place];
+            extension.out_of_order_count -= 1;
+            extension.out_of_order_tail = self.pool.unlink_front(tail);
+            let overlap = (rcv_nxt - held.seq).min(u32::from(held.length));
+            let has_fin = held.marks.has(Marks::FIN);
+            if overlap < u32::from(held.length) {
+                let kept = self.pool.segment_mut(first);
+                kept.start += overlap as u16;
+                kept.length -= overlap as u16;
+                let length = u32::from(kept.length);
+                if let Unread::InFrame(number) = Unread::of(&self.blocks[index]) {
+                    let unread = self.in_frames[number];
+                    keep(&mut self.blocks[index], &mut self.pool, &self.held, unread);
+                }
+                let block = &mut self.blocks[index];
+                block.receive_tail = self.pool.push_back(block.receive_tail, first);
+                self.owing.push(index);
+                self.advance_receive(index, length);
+            } else {
+                self.pool.free(first);
+            }
+            if has_fin {
+                return self.on_fin(index);
+            }
+        }
+    }
+
+    /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883): a duplicate first, then the one with the newest
+    /// segment, then the others from the left edge on. Returns how many.
+    pub(super) fn sack_blocks(&mut self, place: u32, blocks: &mut [(Seq, Seq); 4]) -> usize {
+        let extension = &mut self.extensions[place];
+        let (mut count, newest) = (0, extension.newest);
+        if extension.duplicate.0 != extension.duplicate.1 {
+            blocks[0] = extension.duplicate;
+            extension.duplicate = (Seq(0), Seq(0));
+            count = 1;
+        }
+        let tail = extension.out_of_order_tail;
+        let first = count;
+        let mut open: Option<(Seq, Seq)> = None;
+        for cell in self.pool.queue(tail) {
+            let held = self.pool.segment(cell);
+            match &mut open {
+                Some((_, end)) if *end == held.seq => *end = held.end(),
+                _ => {
+                    put_block(blocks, &mut count, first, open.replace((held.seq, held.end())), newest);
+                }
+            }
+        }
+        put_block(blocks, &mut count, first, open, newest);
+        count
+    }
+
+    /// Remembers a segment that brought what was there before, to be told (RFC 2883).
+    pub(super) fn note_duplicate(&mut self, index: u32, segment: &Parsed) {
+        let block = &self.blocks[index];
+        let length = u32::from(segment.payload_len());
+        if length == 0 || !block.has(Flags::SACK) || !segment.seq.lt(block.rcv_nxt) {
+            return;
+        }
+        let end = (segment.seq + length).min(block.rcv_nxt);
+        if segment.seq.lt(end)
+            && let Some(place) = self.extension_of(index)
+        {
+            self.extensions[place].duplicate = (segment.seq, end);
+        }
+    }
+}
+
+/// Adds a block to those that are reported; the one with the newest segment goes to the front.
+fn put_block(
+    blocks: &mut [(Seq, Seq); 4],
+    count: &mut usize,
+    first: usize,
+    block: Option<(Seq, Seq)>,
+    newest: Seq,
+) {
+    let Some(block) = block else { return };
+    if newest.within(block.0, block.1) {
+        blocks.copy_within(first..3, first + 1);
+        blocks[first] = block;
+        *count = (*count + 1).min(4);
+    } else if *count < 4 {
+        blocks[*count] = block;
+        *count += 1;
+    }
+}
+
+/// Moves payload from its frame behind what is kept for the reader. False if there is no memory.
+fn keep(
+    block: &mut Block,
+    pool: &mut crate::pool::Pool,
+    held: &crate::frames::Frames,
+    unread: InFrame,
+) -> bool {
+    if block.receive_tail.0 >> 30 == 1 {
+        block.receive_tail = Cell::NONE;
+    }
+    let start = usize::from(unread.start);
+    let Some(mut bytes) = held
+        .get(unread.frame as usize)
+        .and_then(|frame| frame.get(start..start + usize::from(unread.length)))
+    else {
+        return false;
+    };
+    // Small ones share a cell.
+    if let tail = block.receive_tail
+        && !tail.is_none()
+    {
+        let room = pool.room_of(tail).min(bytes.len());
+        pool.append(tail, room).copy_from_slice(&bytes[..room]);
+        bytes = &bytes[room..];
+    }
+    while !bytes.is_empty() {
+        let length = bytes.len().min(crate::pool::SEGMENT_BYTES);
+        let Some(cell) = pool.take_beyond_limit(length) else { return false };
+        pool.append(cell, length).copy_from_slice(&bytes[..length]);
+        block.receive_tail = pool.push_back(block.receive_tail, cell);
+        bytes = &bytes[length..];
+    }
+    true
+}
+
+/// RFC 3168 6.1.3: a mark is echoed until the peer says that it has slowed down.
+fn note_congestion(block: &mut Block, segment: &Parsed) {
+    if segment.flags.has(Control::CWR) {
+        block.flags.clear(Flags::ECHO_CONGESTION);
+    }
+    if segment.ecn() == CONGESTION_EXPERIENCED {
+        block.flags.set(Flags::ECHO_CONGESTION);
+    }
+}
+
+const CONGESTION_EXPERIENCED: u8 = 3;

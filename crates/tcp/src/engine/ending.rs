@@ -1,0 +1,321 @@
+//! How a connection ends: by FINs and TIME-WAIT, by a reset, or by giving up; and how its places are given back.
+
+use super::receive::{Arrived, local_address, ports};
+use super::reply::{HOP_LIMIT, Reply, ReplyOptions};
+use super::transmit::announce;
+use super::{End, Engine, Place};
+use crate::block::{Block, Flags, State};
+use crate::packet::{Flags as Control, Outgoing};
+use crate::pool::Cell;
+use crate::time::Tick;
+use crate::time_wait::TimeWait;
+
+impl Engine {
+    /// The connection has ended otherwise than by FINs: what was queued either way is gone.
+    pub(super) fn break_off(&mut self, index: u32, end: End) {
+        if matches!(end, End::Reset | End::Refused | End::Aborted) {
+            self.counters.reset += 1;
+        }
+        let block = &mut self.blocks[index];
+        block.flags.set(Flags::BROKEN);
+        block.backoff = end as u8;
+        let unread = std::mem::replace(&mut block.receive_tail, Cell::NONE);
+        if !unread.is_none() && unread.0 >> 30 != 1 {
+            self.pool.free_all(unread);
+        }
+        self.blocks[index].unread = 0;
+        self.end(index, end);
+    }
+
+    /// The connection has ended: its name is free, and so is its block as soon as nobody holds it.
+    pub(super) fn end(&mut self, index: u32, end: End) {
+        self.leave_table(index);
+        self.release_queues(index);
+        let block = &mut self.blocks[index];
+        block.state = State::Closed;
+        if !block.has(Flags::BROKEN) {
+            block.backoff = end as u8;
+        }
+        block
+            .flags
+            .clear(Flags::RETRANSMIT.with(Flags::KEEP_ALIVE).with(Flags::ACK_OWED).with(Flags::ACK_NOW));
+        if block.has(Flags::DETACHED) {
+            self.free_block(index);
+        } else {
+            self.tell(index, Flags::TELL_CLOSED);
+        }
+    }
+
+    /// Gives back a block that is in no table.
+    pub(super) fn forget(&mut self, index: u32) {
+        self.release_queues(index);
+        self.free_block(index);
+    }
+
+    fn leave_table(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        let addresses = self.local.addresses(block.local, block.remote);
+        let hash = self.hash_of(&addresses, ports(block.remote_port, block.local_port));
+        self.table.remove(hash, Place::Block(index).value());
+    }
+
+    fn release_queues(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        let (send, extension) = (block.send_tail, block.extension);
+        block.send_tail = Cell::NONE;
+        block.send_next = Cell::NONE;
+        block.queued = 0;
+        block.extension = Block::NO_EXTENSION;
+        self.pool.free_all(send);
+        if extension != Block::NO_EXTENSION {
+            self.pool.free_all(self.extensions[extension].out_of_order_tail);
+            self.extensions.remove(extension);
+        }
+        if !self.user_timeouts.is_empty() {
+            self.user_timeouts.remove(&index);
+        }
+    }
+
+    /// Gives the place of a block back, and what waits for its reader.
+    pub(super) fn free_block(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        let (unread, local, remote) = (block.receive_tail, block.local, block.remote);
+        if !unread.is_none() && unread.0 >> 30 != 1 {
+            self.pool.free_all(unread);
+        }
+        self.local.release_peer(local, remote);
+        self.blocks.remove(index);
+    }
+
+    /// Data has come for a user who reads no more: the peer must learn that it was lost.
+    #[cold]
+    pub(super) fn reset_for_unread(&mut self, index: u32) {
+        self.reset_peer(index);
+        self.break_off(index, End::Aborted);
+    }
+
+    /// Tells the peer that the connection is no more.
+    pub(super) fn reset_peer(&mut self, index: u32) {
+        let block = self.blocks[index];
+        let addresses = self.local.addresses(block.local, block.remote);
+        let ports = (block.local_port, block.remote_port);
+        // A reset should carry them as well (RFC 7323 3.2).
+        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+        let flags = Control::RST | Control::ACK;
+        self.send_reset(addresses, ports, block.snd_nxt, block.rcv_nxt, flags, timestamps);
+    }
+
+    /// Both FINs are acknowledged, and ours was first (RFC 9293 3.6.1).
+    pub(super) fn enter_time_wait(&mut self, index: u32) {
+        let block = self.blocks[index];
+        if !block.has(Flags::DETACHED) {
+            // Its user may have something left to read.
+            self.blocks[index].state = State::TimeWait;
+            self.blocks[index].heard_at = self.tick;
+            return self.set_deadline(index, self.tick.after(self.timings.time_wait));
+        }
+        if block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)) {
+            self.acknowledge_apart(index);
+        }
+        if self.timings.time_wait == 0 {
+            self.counters.closed += 1;
+            return self.end(index, End::Closed);
+        }
+        let wait = TimeWait {
+            remote: block.remote,
+            remote_port: block.remote_port,
+            local_port: block.local_port,
+            local: block.local,
+            route: block.route,
+            rcv_nxt: block.rcv_nxt,
+            snd_nxt: block.snd_nxt,
+            ts_recent: block.ts_recent,
+            expires: self.tick.after(self.timings.time_wait),
+            window: announce(&mut self.blocks[index], self.settings.receive_window),
+            timestamps: block.has(Flags::TIMESTAMPS),
+            used: true,
+        };
+        while self.time_wait.used() >= self.limits.time_wait {
+            let Some((oldest, at)) = self.time_wait_queue.pop_front() else { break };
+            if self.time_wait[oldest].used && self.time_wait[oldest].expires == at {
+                self.counters.time_wait_evicted += 1;
+                self.drop_time_wait(oldest);
+            }
+        }
+        self.counters.closed += 1;
+        let Some(place) = self.time_wait.insert(wait) else {
+            return self.end(index, End::Closed);
+        };
+        let addresses = self.local.addresses(block.local, block.remote);
+        let hash = self.hash_of(&addresses, ports(block.remote_port, block.local_port));
+        self.table.replace(hash, Place::Block(index).value(), Place::TimeWait(place).value());
+        self.time_wait_queue.push_back((place, wait.expires));
+        self.release_queues(index);
+        // The peer's number goes over to the TIME-WAIT, so it is not released here.
+        self.blocks.remove(index);
+    }
+
+    /// An ACK of a block that is about to go.
+    #[cold]
+    fn acknowledge_apart(&mut self, index: u32) {
+        let window = announce(&mut self.blocks[index], self.settings.receive_window);
+        let block = &mut self.blocks[index];
+        block.last_ack_sent = block.rcv_nxt;
+        let block = *block;
+        let addresses = self.local.addresses(block.local, block.remote);
+        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+        let segment = Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq: block.snd_nxt,
+            ack: block.rcv_nxt,
+            flags: Control::ACK,
+            window,
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        let options = ReplyOptions { timestamps, ..ReplyOptions::default() };
+        self.reply(Reply { addresses, route: block.route, segment, options });
+    }
+
+    /// A segment for a connection in TIME-WAIT (RFC 9293 3.10.7.4, RFC 1337, RFC 6191).
+    #[cold]
+    pub(super) fn on_time_wait(&mut self, place: u32, arrived: &Arrived) {
+        let (wait, segment) = (self.time_wait[place], &arrived.segment);
+        if segment.flags.has(Control::RST) {
+            return;
+        }
+        let addresses = self.local.addresses(wait.local, wait.remote);
+        if segment.flags.has(Control::SYN) && !segment.flags.has(Control::ACK) {
+            let is_newer = match segment.timestamps() {
+                Some((value, _)) if wait.timestamps => (value.wrapping_sub(wait.ts_recent) as i32) > 0,
+                _ => segment.seq.gt(wait.rcv_nxt),
+            };
+            // A cookie has no room for a number of our choice.
+            let may_choose = self.half_open.used() < self.limits.half_open || wait.timestamps;
+            if is_newer
+                && may_choose
+                && let Some(listener) = self.local.listener_for(wait.local, wait.local_port)
+            {
+                self.counters.time_wait_reused += 1;
+                self.drop_time_wait(place);
+                return self.on_syn(listener, wait.local, addresses, arrived, Some(wait.snd_nxt));
+            }
+        }
+        if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
+            return;
+        }
+        let timestamps = wait.timestamps.then(|| (self.timestamp(&addresses), wait.ts_recent));
+        let answer = Outgoing {
+            local_port: wait.local_port,
+            remote_port: wait.remote_port,
+            seq: wait.snd_nxt,
+            ack: wait.rcv_nxt,
+            flags: Control::ACK,
+            window: wait.window,
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        let options = ReplyOptions { timestamps, ..ReplyOptions::default() };
+        self.reply(Reply { addresses, route: wait.route, segment: answer, options });
+    }
+
+    /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
+    pub(super) fn drop_time_wait(&mut self, place: u32) {
+        let wait = self.time_wait[place];
+        let addresses = self.local.addresses(wait.local, wait.remote);
+        let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
+        self.table.remove(hash, Place::TimeWait(place).value());
+        self.local.release_peer(wait.local, wait.remote);
+        self.time_wait.remove(place);
+    }
+
+    /// Lets go of the TIME-WAITs whose time is over.
+    pub(super) fn expire_time_waits(&mut self) {
+        while let Some((place, at)) = self.time_wait_queue.front() {
+            let wait = &self.time_wait[place];
+            let is_over = wait.used && wait.expires == at;
+            if is_over && !at.is_due(self.tick) {
+                return;
+            }
+            self.time_wait_queue.pop_front();
+            if let Some((coming, _)) = self.time_wait_queue.peek(AHEAD) {
+                self.time_wait.prefetch(coming);
+            }
+            if is_over {
+                self.drop_time_wait(place);
+            }
+        }
+    }
+
+    pub(super) fn next_time_wait(&self) -> Option<Tick> {
+        self.time_wait_queue.front().map(|(_, at)| at)
+    }
+
+    /// ICMP (RFC 9293 3.9.2.2, RFC 5927): of errors only those about what is in flight count, and none ends an open
+    /// connection.
+    #[cold]
+    pub(super) fn on_icmp(&mut self, message: crate::packet::Icmp, frame: usize) {
+        use crate::packet::{ErrorKind, Icmp, Unreachable};
+        let error = match message {
+            Icmp::EchoRequest(addresses) => return self.on_echo_request(addresses, frame),
+            Icmp::Error(error) => error,
+            Icmp::Other { .. } => {
+                self.counters.frames_ignored += 1;
+                return;
+            }
+        };
+        let hash = self.hash_of(&error.addresses, ports(error.remote_port, error.local_port));
+        let found = self.table.find(hash, |value| match Place::of(value) {
+            Place::Block(index) => {
+                let block = &self.blocks[index];
+                (block.remote_port, block.local_port) == (error.remote_port, error.local_port)
+                    && self.local.addresses(block.local, block.remote) == error.addresses
+            }
+            _ => false,
+        });
+        let Some(Place::Block(index)) = found.map(Place::of) else { return };
+        let block = &self.blocks[index];
+        let in_flight = block.snd_una.le(error.seq) && error.seq.lt(block.snd_nxt.max(block.snd_una + 1));
+        if !in_flight {
+            self.counters.frames_ignored += 1;
+            return;
+        }
+        match error.kind {
+            ErrorKind::Unreachable(Unreachable::Port | Unreachable::Protocol)
+                if block.state == State::SynSent =>
+            {
+                self.break_off(index, End::Refused);
+            }
+            ErrorKind::TooBig { mtu } => self.on_narrow_path(index, mtu),
+            _ => {}
+        }
+    }
+
+    /// RFC 1191, RFC 8201: the path takes less than its first link.
+    fn on_narrow_path(&mut self, index: u32, mtu: u32) {
+        let block = &self.blocks[index];
+        let (least, headers) = if self.local.is_v4(block.local) { (552, 40) } else { (1280, 60) };
+        let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
+        let mss = mtu.max(least).min(u32::from(u16::MAX)) as u16 - headers - options;
+        if mss >= block.eff_mss || !block.state.is_synchronized() {
+            return;
+        }
+        self.blocks[index].eff_mss = mss;
+        self.resend_long(index);
+    }
+
+    fn on_echo_request(&mut self, addresses: crate::packet::Addresses, frame: usize) {
+        if self.local.number_of(local_address(&addresses)).is_none() || self.echoes.len() >= ECHOES_MAX {
+            self.counters.frames_ignored += 1;
+            return;
+        }
+        self.echoes.push(frame as u32);
+    }
+}
+
+/// How many entries ahead a place is fetched into the cache.
+const AHEAD: usize = 8;
+
+/// Echo requests of a batch that are answered.
+const ECHOES_MAX: usize = 8;

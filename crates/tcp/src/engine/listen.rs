@@ -1,0 +1,326 @@
+//! LISTEN and what follows a SYN: half-open connections, and cookies once there are too many (RFC 4987).
+
+use super::local::Listener;
+use super::opening::Agreed;
+use super::receive::{Arrived, ports, remote_address};
+use super::reply::{HOP_LIMIT, Reply, ReplyOptions};
+use super::{Engine, Place};
+use crate::half_open::{HalfOpen, Offered};
+use crate::hash::secret_hash;
+use crate::packet::{Addresses, Flags, Outgoing};
+use crate::seq::Seq;
+use crate::settings::Ecn;
+use crate::time::Tick;
+
+impl Engine {
+    /// A SYN for a listener (RFC 9293 3.10.7.2). `last` is the last number that an earlier connection of the same name sent:
+    /// ours begins behind it (MAY-2).
+    pub(super) fn on_syn(
+        &mut self,
+        listener: u16,
+        local: u16,
+        addresses: Addresses,
+        arrived: &Arrived,
+        last: Option<Seq>,
+    ) {
+        let segment = &arrived.segment;
+        let Some(route) = self.local.route_to(remote_address(&addresses)) else {
+            self.counters.frames_ignored += 1;
+            return;
+        };
+        let options = segment.options(&self.held[arrived.frame as usize]);
+        let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
+        let half = HalfOpen {
+            remote_port: segment.remote_port,
+            local_port: segment.local_port,
+            local,
+            route,
+            irs: segment.seq,
+            iss: behind(self.initial_seq(&addresses, segment.ports()), last),
+            ts_recent: options.timestamps.map_or(0, |(value, _)| value),
+            sent_at: self.now.short(),
+            deadline: self.tick.after(INITIAL_RTO_MILLIS),
+            window: segment.window,
+            peer_mss: options.mss.unwrap_or_else(|| default_mss(&addresses)),
+            listener,
+            window_scale: options.window_scale.map_or(HalfOpen::NO_SCALE, |shift| shift.min(SCALE_MAX)),
+            offered: Offered {
+                timestamps: options.timestamps.is_some() && self.settings.timestamps,
+                sack: options.sack_permitted && self.settings.sack,
+                ecn,
+            },
+            transmissions: 1,
+            used: true,
+            ..HalfOpen::EMPTY
+        };
+        if self.half_open.used() >= self.limits.half_open {
+            self.send_cookie(addresses, &half);
+            return;
+        }
+        let Some(place) = self.half_open.insert(half) else { return };
+        if self.table.insert(arrived.hash, Place::HalfOpen(place).value()).is_err() {
+            self.half_open.remove(place);
+            self.counters.refused_by_limit += 1;
+            return;
+        }
+        self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
+        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
+            // Nothing would ever look at it again.
+            self.drop_half_open(place);
+            self.counters.refused_by_limit += 1;
+            return;
+        }
+        self.send_syn_ack(addresses, &half, half.iss, None);
+    }
+
+    fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: Option<u32>) {
+        let value = timestamp.unwrap_or_else(|| self.timestamp(&addresses));
+        let ecn = if half.offered.ecn { Flags::ECE } else { Flags::NONE };
+        let segment = Outgoing {
+            local_port: half.local_port,
+            remote_port: half.remote_port,
+            seq: iss,
+            ack: half.irs + 1,
+            flags: Flags::SYN | Flags::ACK | ecn,
+            window: self.first_window(),
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        let options = ReplyOptions {
+            mss: Some(self.own_mss(half.route, &addresses)),
+            window_scale: (half.window_scale != HalfOpen::NO_SCALE).then(|| self.own_scale()),
+            sack_permitted: half.offered.sack,
+            timestamps: half.offered.timestamps.then_some((value, half.ts_recent)),
+        };
+        self.reply(Reply { addresses, route: half.route, segment, options });
+    }
+
+    /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
+    pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
+        let (half, segment) = (self.half_open[place], &arrived.segment);
+        let addresses = self.local.addresses(half.local, half.remote);
+        let rcv_nxt = half.irs + 1;
+        let in_window = segment.seq.within(rcv_nxt, rcv_nxt + u32::from(self.first_window()));
+        if segment.flags.has(Flags::RST) {
+            if segment.seq == rcv_nxt {
+                self.drop_half_open(place);
+            } else if in_window && self.may_challenge() {
+                self.send_syn_ack(addresses, &half, half.iss, None);
+            }
+            return;
+        }
+        if segment.flags.has(Flags::SYN) {
+            // The same SYN again: our answer may be lost. Another one in the window may be forged: same answer.
+            let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
+            if is_same || self.may_challenge() {
+                self.send_syn_ack(addresses, &half, half.iss, None);
+            }
+            return;
+        }
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        if segment.ack != half.iss + 1 {
+            self.refuse(addresses, segment);
+            return;
+        }
+        if !in_window {
+            self.counters.out_of_window += 1;
+            return;
+        }
+        if let Some((value, _)) = segment.timestamps()
+            && half.offered.timestamps
+            && (value.wrapping_sub(half.ts_recent) as i32) < 0
+        {
+            self.counters.refused_by_paws += 1;
+            return;
+        }
+        let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
+        let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
+        let Some(index) = self.open_passive(&half, agreed, rtt) else {
+            self.counters.refused_by_limit += 1;
+            return;
+        };
+        self.table.replace(arrived.hash, Place::HalfOpen(place).value(), Place::Block(index).value());
+        self.half_open.remove(place);
+        self.on_segment(index, arrived);
+    }
+
+    /// Forgets a half-open connection.
+    pub(super) fn drop_half_open(&mut self, place: u32) {
+        let half = self.half_open[place];
+        let addresses = self.local.addresses(half.local, half.remote);
+        let hash = self.hash_of(&addresses, ports(half.remote_port, half.local_port));
+        self.table.remove(hash, Place::HalfOpen(place).value());
+        self.local.release_peer(half.local, half.remote);
+        self.half_open.remove(place);
+    }
+
+    /// The SYN-ACK was not answered for its time: once more, or no more.
+    pub(super) fn on_half_open_due(&mut self, place: u32) {
+        let retries = self.settings.syn_ack_retries;
+        let half = &mut self.half_open[place];
+        if !half.used || !half.deadline.is_due(self.tick) {
+            return;
+        }
+        if half.transmissions > retries {
+            self.counters.timed_out += 1;
+            self.drop_half_open(place);
+            return;
+        }
+        half.deadline = self.tick.after(INITIAL_RTO_MILLIS << half.transmissions.min(6));
+        half.transmissions += 1;
+        let half = *half;
+        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
+            self.counters.refused_by_limit += 1;
+            self.drop_half_open(place);
+            return;
+        }
+        self.counters.retransmits += 1;
+        let addresses = self.local.addresses(half.local, half.remote);
+        self.send_syn_ack(addresses, &half, half.iss, None);
+    }
+
+    /// Answers a SYN without keeping anything: the answer itself carries what the ACK must bring back.
+    fn send_cookie(&mut self, addresses: Addresses, half: &HalfOpen) {
+        self.counters.cookies_sent += 1;
+        self.cookie_tick = Some(self.tick);
+        let mss = COOKIE_MSS.iter().rposition(|mss| *mss <= half.peer_mss).unwrap_or(0);
+        let iss = self.cookie(
+            &addresses,
+            half.local_port,
+            half.remote_port,
+            half.irs,
+            cookie_age(self.tick),
+            mss as u32,
+        );
+        // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
+        let scale = half.window_scale.min(15) as u32;
+        let bits = scale | u32::from(half.offered.sack) << 4 | u32::from(half.offered.ecn) << 5;
+        let timestamp = (self.timestamp(&addresses).wrapping_sub(64) & !63) | bits;
+        let plain = HalfOpen {
+            window_scale: HalfOpen::NO_SCALE,
+            offered: Offered { timestamps: false, sack: false, ecn: false },
+            ..*half
+        };
+        let shown = if half.offered.timestamps { half } else { &plain };
+        self.send_syn_ack(addresses, shown, iss, Some(timestamp));
+    }
+
+    /// The ACK of a SYN of which nothing was kept. False if it is none.
+    pub(super) fn accept_cookie(
+        &mut self,
+        listener: u16,
+        local: u16,
+        addresses: Addresses,
+        arrived: &Arrived,
+    ) -> bool {
+        let segment = &arrived.segment;
+        let is_recent = self.cookie_tick.is_some_and(|sent| self.tick.since(sent) < 2 * COOKIE_MILLIS);
+        if !is_recent || segment.flags.has_any(Flags::SYN | Flags::RST) {
+            return false;
+        }
+        let (iss, irs) = (segment.ack - 1, segment.seq - 1);
+        let (age, mss) = (iss.0 >> 27, iss.0 >> 24 & 7);
+        let age_now = cookie_age(self.tick);
+        let is_fresh = age_now.wrapping_sub(age) & 31 <= 1;
+        if !is_fresh || self.cookie(&addresses, segment.local_port, segment.remote_port, irs, age, mss) != iss
+        {
+            return false;
+        }
+        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let bits = segment.timestamps().map(|(_, echo)| echo & 63);
+        let half = HalfOpen {
+            remote: self.local.hold_peer(remote_address(&addresses)),
+            remote_port: segment.remote_port,
+            local_port: segment.local_port,
+            local,
+            route,
+            irs,
+            iss,
+            ts_recent: segment.timestamps().map_or(0, |(value, _)| value),
+            window: segment.window,
+            peer_mss: COOKIE_MSS[mss as usize],
+            listener,
+            window_scale: match bits.map(|bits| bits & 15) {
+                Some(scale) if scale != 15 => (scale as u8).min(SCALE_MAX),
+                _ => HalfOpen::NO_SCALE,
+            },
+            offered: Offered {
+                timestamps: bits.is_some(),
+                sack: bits.is_some_and(|bits| bits & 16 != 0),
+                ecn: bits.is_some_and(|bits| bits & 32 != 0),
+            },
+            ..HalfOpen::EMPTY
+        };
+        let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
+        let opened = self.open_passive(&half, agreed, None);
+        let Some(index) = opened else {
+            self.local.release_peer(local, half.remote);
+            self.counters.refused_by_limit += 1;
+            return true;
+        };
+        if self.table.insert(arrived.hash, Place::Block(index).value()).is_err() {
+            self.forget(index);
+            self.counters.refused_by_limit += 1;
+            return true;
+        }
+        self.counters.cookies_accepted += 1;
+        self.on_segment(index, arrived);
+        true
+    }
+
+    /// Five bits of age, three of MSS, and 24 that only we can make.
+    fn cookie(
+        &self,
+        addresses: &Addresses,
+        local_port: u16,
+        remote_port: u16,
+        irs: Seq,
+        age: u32,
+        mss: u32,
+    ) -> Seq {
+        let (local, remote) = super::receive::fold(self.secret_key, addresses);
+        let who =
+            secret_hash(self.secret_key, local << 32 | remote, u64::from(ports(remote_port, local_port)));
+        let hash =
+            secret_hash(self.secret_key, who, u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss));
+        Seq(age << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
+    }
+
+    pub(super) fn listener(&self, number: u16) -> Option<&Listener> {
+        self.local.listeners.get(usize::from(number)).filter(|listener| listener.open)
+    }
+}
+
+/// An initial number that is not before what an earlier connection has used.
+pub(super) const fn behind(iss: Seq, last: Option<Seq>) -> Seq {
+    match last {
+        Some(last) if iss.le(last) => Seq(last.0.wrapping_add(1 << 16)),
+        _ => iss,
+    }
+}
+
+/// What a peer takes that says nothing: 536 bytes over IPv4, 1220 over IPv6 (RFC 9293 MUST-15).
+pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
+    match addresses {
+        Addresses::V4 { .. } => 536,
+        Addresses::V6 { .. } => 1220,
+    }
+}
+
+/// A period of 64 s, in five bits.
+const fn cookie_age(now: Tick) -> u32 {
+    (now.0 / COOKIE_MILLIS) & 31
+}
+
+const COOKIE_MILLIS: u32 = 64_000;
+
+/// The MSS that three bits can say.
+const COOKIE_MSS: [u16; 8] = [64, 536, 1024, 1220, 1360, 1440, 1460, 8960];
+
+/// RFC 6298 (2.1); in ticks.
+pub(super) const INITIAL_RTO_MILLIS: u32 = 1000;
+
+/// RFC 7323 2.3.
+pub(super) const SCALE_MAX: u8 = 14;

@@ -1,0 +1,371 @@
+//! Where the engine is: its addresses, its ways out, its listeners, and the IPv6 peers that blocks name by number.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::packet::{Addresses, Link, Mac};
+
+/// A way out: frames for these addresses go to this neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The network behind it.
+    pub network: IpAddr,
+    /// How many of its first bits count: 0 is the default route.
+    pub prefix: u8,
+    /// The engine's own interface.
+    pub source: Mac,
+    /// The neighbour: the destination itself, or a router.
+    pub next_hop: Mac,
+    /// The largest IP packet.
+    pub mtu: u16,
+}
+
+/// Why an address or a route was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// There are 65,535 of them already.
+    #[error("there are 65,535 already; one network with a shorter prefix may stand for many")]
+    TooMany,
+    /// The prefix is longer than the address.
+    #[error("a prefix of {0} bits is longer than the address")]
+    Prefix(u8),
+    /// Less than IP guarantees: 576 bytes for IPv4, 1280 for IPv6.
+    #[error("an MTU of {0} bytes is less than IP needs (576 for IPv4, 1280 for IPv6)")]
+    Mtu(u16),
+}
+
+/// Addresses, routes and listeners.
+pub(super) struct Local {
+    addresses: Vec<IpAddr>,
+    /// The same as numbers, zero where it is IPv6: what every frame is compared with.
+    addresses_v4: Vec<u32>,
+    numbers: HashMap<IpAddr, u16>,
+    routes: Vec<Route>,
+    /// The listener of each port, as its number plus one: the last step of a SYN must not depend on how many there are.
+    ports: Box<[u16]>,
+    pub(super) listeners: Vec<Listener>,
+    peers: Peers,
+}
+
+/// A port that is listened on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listener {
+    /// One of the engine's addresses, or any.
+    pub(super) address: Option<u16>,
+    pub(super) port: u16,
+    pub(super) open: bool,
+    pub(super) class: u8,
+    pub(super) no_nagle: bool,
+    pub(super) keep_alive: bool,
+    /// The next listener of the same port, as its number plus one.
+    pub(super) next: u16,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            addresses_v4: Vec::new(),
+            numbers: HashMap::new(),
+            routes: Vec::new(),
+            ports: vec![0; 1 << 16].into_boxed_slice(),
+            listeners: Vec::new(),
+            peers: Peers::default(),
+        }
+    }
+}
+
+impl Local {
+    pub(super) fn add_address(&mut self, address: IpAddr) -> Result<u16, RouteError> {
+        if let Some(number) = self.numbers.get(&address) {
+            return Ok(*number);
+        }
+        let number = u16::try_from(self.addresses.len()).ok().filter(|number| *number < u16::MAX);
+        let number = number.ok_or(RouteError::TooMany)?;
+        self.addresses.push(address);
+        self.addresses_v4.push(match address {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(_) => 0,
+        });
+        self.numbers.insert(address, number);
+        Ok(number)
+    }
+
+    pub(super) fn add_route(&mut self, route: Route) -> Result<(), RouteError> {
+        let (bits, mtu_min) = if route.network.is_ipv4() { (32, 576) } else { (128, 1280) };
+        if route.prefix > bits {
+            return Err(RouteError::Prefix(route.prefix));
+        }
+        if route.mtu < mtu_min {
+            return Err(RouteError::Mtu(route.mtu));
+        }
+        let same = |other: &Route| (other.network, other.prefix) == (route.network, route.prefix);
+        if let Some(place) = self.routes.iter().position(same) {
+            self.routes[place] = route;
+            return Ok(());
+        }
+        if self.routes.len() >= usize::from(u16::MAX) {
+            return Err(RouteError::TooMany);
+        }
+        self.routes.push(route);
+        Ok(())
+    }
+
+    pub(super) fn number_of(&self, address: IpAddr) -> Option<u16> {
+        self.numbers.get(&address).copied()
+    }
+
+    pub(super) fn address(&self, number: u16) -> IpAddr {
+        self.addresses[usize::from(number)]
+    }
+
+    /// The first address of the family of `remote`.
+    pub(super) fn source_for(&self, remote: IpAddr) -> Option<u16> {
+        let place = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4())?;
+        Some(place as u16)
+    }
+
+    /// The route with the longest prefix.
+    pub(super) fn route_to(&self, remote: IpAddr) -> Option<u16> {
+        let matching = self.routes.iter().enumerate().filter(|(_, route)| covers(route, remote));
+        matching.max_by_key(|(_, route)| route.prefix).map(|(place, _)| place as u16)
+    }
+
+    #[inline]
+    pub(super) fn link(&self, route: u16) -> Link {
+        let route = &self.routes[usize::from(route)];
+        Link { source: route.source, destination: route.next_hop }
+    }
+
+    pub(super) fn mtu(&self, route: u16) -> u16 {
+        self.routes[usize::from(route)].mtu
+    }
+
+    pub(super) fn is_v4(&self, local: u16) -> bool {
+        self.addresses[usize::from(local)].is_ipv4()
+    }
+
+    /// The peer behind the number in a block.
+    pub(super) fn peer(&self, local: u16, remote: u32) -> IpAddr {
+        if self.is_v4(local) {
+            IpAddr::from(remote.to_be_bytes())
+        } else {
+            IpAddr::from(self.peers.address(remote).to_be_bytes())
+        }
+    }
+
+    /// The addresses of a connection from the numbers in its block.
+    #[inline]
+    pub(super) fn addresses(&self, local: u16, remote: u32) -> Addresses {
+        let v4 = self.addresses_v4[usize::from(local)];
+        if v4 != 0 {
+            return Addresses::V4 { local: v4, remote };
+        }
+        self.addresses_v6(local, remote)
+    }
+
+    /// An IPv4 address of ours; 0 if it is IPv6.
+    #[inline]
+    pub(super) fn address_v4(&self, local: u16) -> u32 {
+        self.addresses_v4[usize::from(local)]
+    }
+
+    #[cold]
+    fn addresses_v6(&self, local: u16, remote: u32) -> Addresses {
+        match self.addresses[usize::from(local)] {
+            IpAddr::V4(address) => Addresses::V4 { local: address.to_bits(), remote },
+            IpAddr::V6(address) => {
+                Addresses::V6 { local: address.to_bits(), remote: self.peers.address(remote) }
+            }
+        }
+    }
+
+    /// The number by which blocks name this peer; held until [`release_peer`](Self::release_peer).
+    pub(super) fn hold_peer(&mut self, remote: IpAddr) -> u32 {
+        match remote {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(address) => self.peers.hold(address.to_bits()),
+        }
+    }
+
+    /// Lets go of a peer that [`hold_peer`](Self::hold_peer) gave.
+    pub(super) fn release_peer(&mut self, local: u16, remote: u32) {
+        if !self.is_v4(local) {
+            self.peers.release(remote);
+        }
+    }
+
+    /// Adds a listener; the caller has made sure that none is like it.
+    pub(super) fn add_listener(&mut self, mut listener: Listener) -> u16 {
+        let head = &mut self.ports[usize::from(listener.port)];
+        listener.next = *head;
+        let number = match self.listeners.iter().position(|old| !old.open) {
+            Some(free) => {
+                self.listeners[free] = listener;
+                free as u16
+            }
+            None => {
+                self.listeners.push(listener);
+                (self.listeners.len() - 1) as u16
+            }
+        };
+        *head = number + 1;
+        number
+    }
+
+    pub(super) fn remove_listener(&mut self, number: u16) {
+        let Some(listener) = self.listeners.get_mut(usize::from(number)) else { return };
+        listener.open = false;
+        let (port, next) = (usize::from(listener.port), listener.next);
+        if self.ports[port] == number + 1 {
+            self.ports[port] = next;
+            return;
+        }
+        let mut place = self.ports[port];
+        while let Some(before) = place.checked_sub(1) {
+            let before = &mut self.listeners[usize::from(before)];
+            place = before.next;
+            if place == number + 1 {
+                before.next = next;
+                return;
+            }
+        }
+    }
+
+    /// The listener for a SYN to this address and port: one for the address itself comes before one for any.
+    pub(super) fn listener_for(&self, local: u16, port: u16) -> Option<u16> {
+        let mut found = None;
+        let mut place = self.ports[usize::from(port)];
+        while let Some(number) = place.checked_sub(1) {
+            let listener = &self.listeners[usize::from(number)];
+            match listener.address {
+                Some(address) if address == local => return Some(number),
+                None => found = Some(number),
+                Some(_) => {}
+            }
+            place = listener.next;
+        }
+        found
+    }
+}
+
+impl Listener {
+    pub(super) const fn new(address: Option<u16>, port: u16) -> Self {
+        Self {
+            address,
+            port,
+            open: true,
+            class: super::turns::NORMAL,
+            no_nagle: false,
+            keep_alive: false,
+            next: 0,
+        }
+    }
+}
+
+fn covers(route: &Route, remote: IpAddr) -> bool {
+    let differs = match (route.network, remote) {
+        (IpAddr::V4(network), IpAddr::V4(remote)) => u128::from(network.to_bits() ^ remote.to_bits()) << 96,
+        (IpAddr::V6(network), IpAddr::V6(remote)) => network.to_bits() ^ remote.to_bits(),
+        _ => return false,
+    };
+    u32::from(route.prefix) <= differs.leading_zeros()
+}
+
+/// IPv6 addresses of peers, counted by the blocks that name them.
+#[derive(Default)]
+struct Peers {
+    list: Vec<(u128, u32)>,
+    numbers: HashMap<u128, u32>,
+    free: Vec<u32>,
+}
+
+impl Peers {
+    #[inline]
+    fn address(&self, number: u32) -> u128 {
+        self.list.get(number as usize).map_or(0, |(address, _)| *address)
+    }
+
+    fn hold(&mut self, address: u128) -> u32 {
+        if let Some(number) = self.numbers.get(&address) {
+            self.list[*number as usize].1 += 1;
+            return *number;
+        }
+        let number = self.free.pop().unwrap_or(self.list.len() as u32);
+        match self.list.get_mut(number as usize) {
+            Some(place) => *place = (address, 1),
+            None => self.list.push((address, 1)),
+        }
+        self.numbers.insert(address, number);
+        number
+    }
+
+    fn release(&mut self, number: u32) {
+        let Some((address, holders)) = self.list.get_mut(number as usize) else { return };
+        *holders -= 1;
+        if *holders == 0 {
+            self.numbers.remove(address);
+            self.free.push(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(network: &str, prefix: u8, mtu: u16) -> Route {
+        let mac = Mac::new([2, 0, 0, 0, 0, prefix]);
+        Route { network: network.parse().expect("an address"), prefix, source: mac, next_hop: mac, mtu }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let mut local = Local::default();
+        for (network, prefix) in [("0.0.0.0", 0), ("10.0.0.0", 8), ("10.1.0.0", 16), ("::", 0)] {
+            local.add_route(route(network, prefix, 1500)).expect("a route");
+        }
+        let to = |remote: &str| local.route_to(remote.parse().expect("an address"));
+        assert_eq!(
+            [to("10.1.2.3"), to("10.2.0.1"), to("9.9.9.9"), to("2001:db8::1")],
+            [Some(2), Some(1), Some(0), Some(3)]
+        );
+        assert_eq!(local.add_route(route("10.0.0.0", 33, 1500)), Err(RouteError::Prefix(33)));
+        assert_eq!(local.add_route(route("::", 0, 600)), Err(RouteError::Mtu(600)));
+    }
+
+    #[test]
+    fn listeners_of_a_port_are_told_apart_by_address() {
+        let mut local = Local::default();
+        let one = local.add_address("10.0.0.1".parse().expect("an address")).expect("room");
+        let two = local.add_address("10.0.0.2".parse().expect("an address")).expect("room");
+        let any = local.add_listener(Listener::new(None, 80));
+        let only_two = local.add_listener(Listener::new(Some(two), 80));
+        assert_eq!(local.listener_for(one, 80), Some(any));
+        assert_eq!(local.listener_for(two, 80), Some(only_two));
+        local.remove_listener(any);
+        assert_eq!((local.listener_for(one, 80), local.listener_for(two, 80)), (None, Some(only_two)));
+        assert_eq!(local.add_listener(Listener::new(None, 81)), any, "its number is used again");
+        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (Some(only_two), Some(any)));
+    }
+
+    #[test]
+    fn peers_are_counted() {
+        let mut local = Local::default();
+        let number = local.add_address("::1".parse().expect("an address")).expect("room");
+        let peer: IpAddr = "2001:db8::7".parse().expect("an address");
+        let (first, again) = (local.hold_peer(peer), local.hold_peer(peer));
+        assert_eq!(first, again);
+        local.release_peer(number, first);
+        assert!(
+            matches!(local.addresses(number, first), Addresses::V6 { remote, .. } if IpAddr::from(remote.to_be_bytes()) == peer)
+        );
+        local.release_peer(number, first);
+        assert_eq!(
+            local.hold_peer("2001:db8::8".parse().expect("an address")),
+            first,
+            "its number is used again"
+        );
+    }
+}

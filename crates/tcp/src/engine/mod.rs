@@ -1,0 +1,310 @@
+//! The engine: every connection of one core, fed with frames and time, drained of frames and news.
+//!
+//! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the outputs are
+//! drained: [`take_ready`](Engine::take_ready) for what the users of connections should see, and
+//! [`transmit`](Engine::transmit) for frames, as many as the device has room for. What has no room waits its turn.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `receive` | a batch of frames, in stages over the whole batch |
+//! | `listen`, `opening` | LISTEN and half-open; SYN-SENT and SYN-RECEIVED |
+//! | `predict` | the segment that nearly every one is |
+//! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
+//! | `acknowledge`, `recover` | what an ACK brings; losses |
+//! | `deliver` | payload, in order and out of order |
+//! | `ending` | FIN, reset, TIME-WAIT, giving places back |
+//! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
+//! | `turns`, `pace` | whose turn it is; an own rate for a connection |
+//! | `timers` | deadlines |
+//! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
+
+mod acknowledge;
+mod deliver;
+mod ending;
+mod listen;
+mod local;
+mod opening;
+mod options;
+mod pace;
+mod predict;
+mod ready;
+mod receive;
+mod recover;
+mod reply;
+mod synchronized;
+mod timers;
+mod transfer;
+mod transmit;
+mod turns;
+mod user;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+
+use crate::block::{Block, Flags};
+use crate::counters::Counters;
+use crate::extension::Extension;
+use crate::fifo::Fifo;
+use crate::frames::Frames;
+use crate::half_open::HalfOpen;
+use crate::hash::{Key, secret_hash};
+use crate::pool::Pool;
+use crate::settings::{Limits, Settings};
+use crate::slab::Slab;
+use crate::table::Table;
+use crate::time::{Instant, Tick};
+use crate::time_wait::TimeWait;
+use crate::wheel::Wheel;
+
+pub(crate) use self::pace::Pace;
+
+pub use self::local::{Route, RouteError};
+pub use self::ready::{Events, Ready, ReadyBatch};
+pub use self::user::{ConnectError, ConnectOptions, End, ListenError, ListenerId, Status};
+
+use self::deliver::InFrame;
+use self::local::Local;
+use self::receive::Arrived;
+use self::reply::Reply;
+use self::turns::Turns;
+
+/// A connection of an engine. It is valid until its user closes or aborts it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId(pub(crate) u32);
+
+impl ConnId {
+    /// Its place among the connections of the engine: small, and used again after it ended.
+    pub const fn index(self) -> u32 {
+        self.0
+    }
+
+    /// The connection at a place that [`index`](Self::index) gave.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+}
+
+impl fmt::Debug for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConnId({})", self.0)
+    }
+}
+
+/// The TCP of one core.
+pub struct Engine {
+    settings: Settings,
+    limits: Limits,
+    now: Instant,
+    tick: Tick,
+    /// Half a second and the other timings in ticks, made once.
+    timings: timers::Timings,
+
+    blocks: Slab<Block>,
+    extensions: Slab<Extension>,
+    half_open: Slab<HalfOpen>,
+    time_wait: Slab<TimeWait>,
+    /// From the hash of addresses and ports to a place in one of the three.
+    table: Table,
+    pool: Pool,
+    local: Local,
+
+    turns: Turns,
+    /// Connections that had something to send when the pool was full, and that nothing else would wake.
+    waiting_for_memory: VecDeque<u32>,
+    replies: VecDeque<Reply>,
+    ready: Vec<u32>,
+    /// User timeouts in ticks, of the few connections that have one of their own.
+    user_timeouts: HashMap<u32, u32>,
+
+    /// The batch that came in last: payload is read from it as long as it is here.
+    held: Frames,
+    in_frames: Vec<InFrame>,
+    /// Connections to which this batch brought payload, and that may owe an ACK for it.
+    owing: Vec<u32>,
+    batch: Vec<Arrived>,
+    /// Frames of the batch that ask for an echo of ICMP.
+    echoes: Vec<u32>,
+
+    wheel: Wheel,
+    due: Vec<u32>,
+    /// Connections that sent something lately, with the time at which to see whether it got through.
+    fresh: Fifo<(u32, Tick)>,
+    delayed_acks: Fifo<(u32, Tick)>,
+    /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
+    time_wait_queue: Fifo<(u32, Tick)>,
+
+    table_key: Key,
+    secret_key: Key,
+    /// Challenge ACKs left in this second, and the second (RFC 5961, section 7).
+    challenges_left: u32,
+    challenge_second: u32,
+    /// The last tick at which a SYN was answered with a cookie.
+    cookie_tick: Option<Tick>,
+    /// Ports that were given out or found taken (RFC 6056, algorithm 3).
+    ports_tried: u32,
+    counters: Counters,
+}
+
+impl Engine {
+    /// An engine without addresses, routes and connections.
+    ///
+    /// # Errors
+    /// The system's, if address space for the limits cannot be had.
+    pub fn new(settings: Settings, limits: Limits) -> io::Result<Self> {
+        let [a, b, c, d] = settings.secret;
+        let entries = limits.connections + limits.half_open + limits.time_wait;
+        Ok(Self {
+            now: Instant::default(),
+            tick: Tick(0),
+            timings: timers::Timings::new(&settings),
+            blocks: Slab::new(limits.connections)?,
+            extensions: Slab::new(limits.extensions)?,
+            half_open: Slab::new(limits.half_open)?,
+            time_wait: Slab::new(limits.time_wait)?,
+            table: Table::new(entries)?,
+            pool: Pool::new(limits.segment_bytes)?,
+            local: Local::default(),
+            turns: Turns::default(),
+            replies: VecDeque::new(),
+            ready: Vec::new(),
+            user_timeouts: HashMap::new(),
+            held: Frames::with_room(0, 0),
+            in_frames: Vec::new(),
+            owing: Vec::new(),
+            batch: Vec::new(),
+            echoes: Vec::new(),
+            waiting_for_memory: VecDeque::new(),
+            ports_tried: 0,
+            wheel: Wheel::new(Tick(0), 2 * entries + 1024)?,
+            due: Vec::new(),
+            fresh: Fifo::new(),
+            delayed_acks: Fifo::new(),
+            time_wait_queue: Fifo::new(),
+            // The quick hash spreads well only with a key that looks random, whatever the caller has given.
+            table_key: Key([secret_hash(Key([a, b]), c, 0), secret_hash(Key([a, b]), d, 1)]),
+            secret_key: Key([c, d]),
+            challenges_left: 0,
+            challenge_second: u32::MAX,
+            cookie_tick: None,
+            counters: Counters::default(),
+            settings,
+            limits,
+        })
+    }
+
+    /// What was counted so far.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How it was told to behave.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Connections that have a block: open, opening or ending.
+    pub fn connections(&self) -> usize {
+        self.blocks.used()
+    }
+
+    /// Connections of which only a SYN was seen.
+    pub fn half_open(&self) -> usize {
+        self.half_open.used()
+    }
+
+    /// Connections in TIME-WAIT that nobody holds.
+    pub fn in_time_wait(&self) -> usize {
+        self.time_wait.used()
+    }
+
+    /// What its memory is made of.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            blocks: self.blocks.bytes(),
+            table: self.table.bytes(),
+            segments: self.pool.bytes(),
+            segments_in_use: self.pool.bytes_in_use(),
+            timers: self.wheel.bytes() + self.fresh.bytes() + self.delayed_acks.bytes(),
+            others: self.extensions.bytes()
+                + self.half_open.bytes()
+                + self.time_wait.bytes()
+                + self.time_wait_queue.bytes()
+                + self.turns.bytes(),
+        }
+    }
+
+    /// An extension by the number in a block, if it is one.
+    fn extensions_mut(&mut self, place: u32) -> Option<&mut Extension> {
+        if place == Block::NO_EXTENSION { None } else { Some(&mut self.extensions[place]) }
+    }
+
+    /// The time as it was given last.
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.tick = now.tick();
+    }
+
+    /// Puts a connection among those that wait to send, if it is not there.
+    #[inline]
+    fn take_turn(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::IN_TURN) {
+            block.flags.set(Flags::IN_TURN);
+            self.turns.push(usize::from(block.class), index);
+        }
+    }
+}
+
+/// Bytes that an engine has taken from the system, by what they hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// Control blocks.
+    pub blocks: usize,
+    /// The table from addresses and ports to blocks.
+    pub table: usize,
+    /// Segments kept until they are acknowledged or read.
+    pub segments: usize,
+    /// Of these, the ones that hold something now.
+    pub segments_in_use: usize,
+    /// The wheel and the queues of timers.
+    pub timers: usize,
+    /// Half-open connections, TIME-WAITs, extensions, turns.
+    pub others: usize,
+}
+
+impl Memory {
+    /// All of it.
+    pub const fn total(&self) -> usize {
+        self.blocks + self.table + self.segments + self.timers + self.others
+    }
+}
+
+/// What a value of the table names: its top two bits say of which kind it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Block(u32),
+    HalfOpen(u32),
+    TimeWait(u32),
+}
+
+impl Place {
+    const fn of(value: u32) -> Self {
+        match value >> 30 {
+            0 => Self::Block(value),
+            1 => Self::HalfOpen(value & PLACE),
+            _ => Self::TimeWait(value & PLACE),
+        }
+    }
+
+    const fn value(self) -> u32 {
+        match self {
+            Self::Block(place) => place,
+            Self::HalfOpen(place) => place | 1 << 30,
+            Self::TimeWait(place) => place | 2 << 30,
+        }
+    }
+}
+
+/// The bits of a place in a value of the table.
+const PLACE: u32 = (1 << 30) - 1;

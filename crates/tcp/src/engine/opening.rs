@@ -1,0 +1,277 @@
+//! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
+
+use super::listen::{SCALE_MAX, default_mss};
+use super::local::Listener;
+use super::receive::Arrived;
+use super::{Engine, turns};
+use crate::block::{Block, Flags, State};
+use crate::congestion::{Algorithm, Window};
+use crate::half_open::HalfOpen;
+use crate::packet::{Addresses, Flags as Control, Options};
+use crate::pool::SEGMENT_BYTES;
+use crate::settings::Ecn;
+use crate::slab::Linked;
+
+/// What the SYNs of both ends made possible.
+#[derive(Clone, Copy)]
+pub(super) struct Agreed {
+    pub(super) peer_mss: u16,
+    /// The peer's shift, if both scale (RFC 7323 2.2).
+    pub(super) scale: Option<u8>,
+    /// TS.Recent, if both have timestamps.
+    pub(super) timestamps: Option<u32>,
+    pub(super) sack: bool,
+    pub(super) ecn: bool,
+}
+
+impl Agreed {
+    pub(super) fn from_half_open(half: &HalfOpen, timestamps: bool) -> Self {
+        Self {
+            peer_mss: half.peer_mss,
+            scale: (half.window_scale != HalfOpen::NO_SCALE).then_some(half.window_scale),
+            timestamps: (half.offered.timestamps && timestamps).then_some(half.ts_recent),
+            sack: half.offered.sack,
+            ecn: half.offered.ecn,
+        }
+    }
+}
+
+impl Engine {
+    /// The window of a SYN, which is never scaled.
+    pub(super) fn first_window(&self) -> u16 {
+        self.settings.receive_window.min(u32::from(u16::MAX)) as u16
+    }
+
+    /// The shift that our largest window needs.
+    pub(super) const fn own_scale(&self) -> u8 {
+        let bits = u32::BITS - self.settings.receive_window.leading_zeros();
+        let shift = bits.saturating_sub(16);
+        if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
+    }
+
+    /// The MSS that we offer: what fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691).
+    pub(super) fn own_mss(&self, route: u16, addresses: &Addresses) -> u16 {
+        self.local.mtu(route) - headers(addresses)
+    }
+
+    /// A block for a connection whose handshake our listener has completed.
+    pub(super) fn open_passive(&mut self, half: &HalfOpen, agreed: Agreed, rtt: Option<u32>) -> Option<u32> {
+        let listener = self.listener(half.listener).copied()?;
+        let addresses = self.local.addresses(half.local, half.remote);
+        let mut block = Block {
+            remote: half.remote,
+            remote_port: half.remote_port,
+            local_port: half.local_port,
+            local: half.local,
+            route: half.route,
+            state: State::Established,
+            rcv_nxt: half.irs + 1,
+            rcv_right: half.irs + 1 + u32::from(self.first_window()),
+            last_ack_sent: half.irs + 1,
+            snd_una: half.iss + 1,
+            snd_nxt: half.iss + 1,
+            write_end: half.iss + 1,
+            snd_right: half.iss + 1 + u32::from(half.window),
+            snd_wl1: half.irs,
+            ..Block::FREE
+        };
+        self.agree(&mut block, agreed, &addresses);
+        block.flags.set(Flags::PASSIVE);
+        self.apply(&mut block, &listener);
+        if let Some(rtt) = rtt {
+            block.rtt.sample(rtt);
+        } else if half.transmissions > 1 {
+            after_lost_syn(&mut block);
+        }
+        let index = self.blocks.insert(block)?;
+        self.counters.opened += 1;
+        self.counters.accepted += 1;
+        self.watch_idle(index);
+        self.tell(index, Flags::TELL_OPENED);
+        Some(index)
+    }
+
+    fn apply(&self, block: &mut Block, listener: &Listener) {
+        block.class = listener.class;
+        if self.settings.congestion == Algorithm::NewReno {
+            block.flags.set(Flags::NEW_RENO);
+        }
+        if listener.no_nagle {
+            block.flags.set(Flags::NO_NAGLE);
+        }
+        if listener.keep_alive {
+            block.flags.set(Flags::KEEP_ALIVE);
+        }
+    }
+
+    /// Sets what the handshake made possible.
+    fn agree(&self, block: &mut Block, agreed: Agreed, addresses: &Addresses) {
+        if let Some(shift) = agreed.scale {
+            block.scales = shift.min(SCALE_MAX) | self.own_scale() << 4;
+        }
+        if let Some(recent) = agreed.timestamps {
+            block.flags.set(Flags::TIMESTAMPS);
+            block.ts_recent = recent;
+            block.ts_recent_age = age(self.tick);
+        }
+        if agreed.sack {
+            block.flags.set(Flags::SACK);
+        }
+        if agreed.ecn {
+            block.flags.set(Flags::ECN);
+        }
+        block.eff_mss = self.eff_mss(block, agreed.peer_mss, addresses);
+        block.window = Window::new(block.snd_una - 1, block.eff_mss);
+    }
+
+    /// What a segment may carry: what the peer and the path take, less the options of every segment (RFC 9293 3.7.1).
+    fn eff_mss(&self, block: &Block, peer_mss: u16, addresses: &Addresses) -> u16 {
+        let path = self.local.mtu(block.route) - headers(addresses);
+        let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
+        // A tiny MSS would make us send all header and no data (CVE-2019-11479).
+        let mss = path.min(peer_mss.max(MSS_MIN));
+        (mss - options).min(SEGMENT_BYTES as u16)
+    }
+
+    /// A segment for a connection in SYN-SENT (RFC 9293 3.10.7.3).
+    pub(super) fn in_syn_sent(&mut self, index: u32, arrived: &Arrived) {
+        let segment = &arrived.segment;
+        let block = &self.blocks[index];
+        let addresses = self.local.addresses(block.local, block.remote);
+        let has_ack = segment.flags.has(Control::ACK);
+        // First, the ACK.
+        let is_acceptable = has_ack && block.snd_una.lt(segment.ack) && segment.ack.le(block.snd_nxt);
+        if has_ack && !is_acceptable {
+            if !segment.flags.has(Control::RST) {
+                self.refuse(addresses, segment);
+            }
+            return;
+        }
+        // Second, a reset.
+        if segment.flags.has(Control::RST) {
+            if is_acceptable {
+                self.break_off(index, super::End::Refused);
+            }
+            return;
+        }
+        // Fourth, the SYN.
+        if !segment.flags.has(Control::SYN) {
+            return;
+        }
+        let options = segment.options(&self.held[arrived.frame as usize]);
+        let asked_ecn = self.settings.ecn == Ecn::Ask;
+        let agreed_ecn = if has_ack {
+            asked_ecn && segment.flags.has(Control::ECE) && !segment.flags.has(Control::CWR)
+        } else {
+            self.settings.ecn != Ecn::Off && segment.flags.has(Control::ECE | Control::CWR)
+        };
+        let agreed = self.agreed(&options, &addresses, agreed_ecn);
+        let mut block = self.blocks[index];
+        block.rcv_nxt = segment.seq + 1;
+        block.rcv_right = block.rcv_nxt + u32::from(self.first_window());
+        block.last_ack_sent = block.rcv_nxt;
+        if has_ack {
+            block.snd_una = segment.ack;
+        }
+        self.agree(&mut block, agreed, &addresses);
+        block.snd_right = segment.ack + u32::from(segment.window);
+        block.snd_wl1 = segment.seq;
+        if has_ack {
+            if block.backoff == 0 {
+                // Until the handshake is done, the place of what is unread holds when the SYN left.
+                block.rtt.sample(self.now.short().wrapping_sub(block.unread));
+            } else {
+                after_lost_syn(&mut block);
+            }
+            block.state = State::Established;
+            block.unread = 0;
+            block.max_snd_wnd = segment.window >> 6;
+            block.flags.set(Flags::ACK_NOW);
+        } else {
+            // Both opened at once (RFC 9293 3.5, figure 7): a SYN-ACK for the peer's SYN.
+            block.state = State::SynReceived;
+            block.unread = 0;
+            block.snd_right = block.snd_una + u32::from(segment.window);
+            block.flags.set(Flags::ACK_NOW);
+        }
+        self.blocks[index] = block;
+        if has_ack {
+            self.opened(index);
+        }
+        self.take_turn(index);
+    }
+
+    /// The handshake is behind a connection that we opened.
+    pub(super) fn opened(&mut self, index: u32) {
+        self.counters.opened += 1;
+        let block = &mut self.blocks[index];
+        block.backoff = 0;
+        block.flags.clear(Flags::RETRANSMIT);
+        // Until now it was among those that open, and the count of duplicates held its own class.
+        block.class = std::mem::take(&mut block.duplicate_acks);
+        if block.has(Flags::FIN_QUEUED) {
+            // The user has ended its direction before there was one.
+            block.state = State::FinWait1;
+        }
+        self.watch_idle(index);
+        self.tell(index, Flags::TELL_OPENED);
+        if self.blocks[index].has_unsent() {
+            self.take_turn(index);
+        }
+    }
+
+    fn agreed(&self, options: &Options, addresses: &Addresses, ecn: bool) -> Agreed {
+        Agreed {
+            peer_mss: options.mss.unwrap_or_else(|| default_mss(addresses)),
+            scale: options.window_scale,
+            timestamps: options.timestamps.filter(|_| self.settings.timestamps).map(|(value, _)| value),
+            sack: options.sack_permitted && self.settings.sack,
+            ecn,
+        }
+    }
+
+    /// A block for a connection that we open. The SYN leaves at its turn.
+    pub(super) fn block_for_syn(&self, addresses: &Addresses, who: Block) -> Block {
+        let iss = self.initial_seq(addresses, super::receive::ports(who.remote_port, who.local_port));
+        let mut block = Block {
+            state: State::SynSent,
+            snd_una: iss,
+            snd_nxt: iss,
+            write_end: iss + 1,
+            class: turns::NEW,
+            // See `opened`.
+            duplicate_acks: who.class,
+            ..who
+        };
+        block.flags.set(Flags::ACK_NOW);
+        // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
+        block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
+        if self.settings.congestion == Algorithm::NewReno {
+            block.flags.set(Flags::NEW_RENO);
+        }
+        block
+    }
+}
+
+/// The SYN or its answer was sent more than once: one segment to begin with (RFC 5681 3.1), and an RTO of 3 s
+/// (RFC 6298 5.7), which is what a round trip of one second makes.
+fn after_lost_syn(block: &mut Block) {
+    block.window.on_syn_lost(block.eff_mss);
+    block.rtt.sample(1_000_000);
+}
+
+/// Bytes of IP and TCP headers without options.
+const fn headers(addresses: &Addresses) -> u16 {
+    match addresses {
+        Addresses::V4 { .. } => 40,
+        Addresses::V6 { .. } => 60,
+    }
+}
+
+/// The age of TS.Recent in its block's unit.
+pub(super) const fn age(now: crate::time::Tick) -> u8 {
+    (now.0 >> 24) as u8
+}
+
+/// The least MSS that is heeded: Linux has 48 and lets administrators raise it for this reason.
+const MSS_MIN: u16 = 64;

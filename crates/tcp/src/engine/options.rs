@@ -1,0 +1,41 @@
+//! What one connection can have of its own while it is open: Nagle's algorithm off (RFC 9293 MUST-17), a user timeout
+//! (MUST-21), and how large its segments are.
+
+use std::time::Duration;
+
+use super::{ConnId, Engine, timers};
+use crate::block::{Flags, State};
+
+impl Engine {
+    /// Switches Nagle's algorithm off or on again (RFC 9293 3.7.4, MUST-17). Off, what waits because of it leaves at once.
+    pub fn set_no_nagle(&mut self, id: ConnId, is_off: bool) {
+        let block = &mut self.blocks[id.0];
+        if !is_off {
+            return block.flags.clear(Flags::NO_NAGLE);
+        }
+        block.flags.set(Flags::NO_NAGLE);
+        if block.has_unsent() {
+            self.take_turn(id.0);
+        }
+    }
+
+    /// Gives a connection a user timeout of its own: how long data may stay without an ACK before it is given up (R2 of RFC 9293
+    /// 3.8.3, MUST-21; RFC 5482). Zero: that of the [`Settings`](crate::Settings) again.
+    pub fn set_user_timeout(&mut self, id: ConnId, timeout: Duration) {
+        if timeout.is_zero() {
+            self.user_timeouts.remove(&id.0);
+        } else if self.blocks[id.0].state != State::Closed {
+            self.user_timeouts.insert(id.0, timers::ticks(timeout).max(1));
+        }
+    }
+
+    /// The most payload that a segment of this connection carries now: what both ends' MSS, the path and the options leave.
+    pub fn segment_bytes(&self, id: ConnId) -> usize {
+        usize::from(self.blocks[id.0].eff_mss)
+    }
+
+    /// In ticks.
+    pub(super) fn user_timeout_of(&self, index: u32) -> u32 {
+        self.user_timeouts.get(&index).copied().unwrap_or(self.timings.user_timeout)
+    }
+}

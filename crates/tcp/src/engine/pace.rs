@@ -1,0 +1,95 @@
+//! An own rate for a connection, for those who ask for it: what it would send above it waits, and everybody else's turns go
+//! on.
+
+use std::num::NonZeroU32;
+
+use super::{ConnId, Engine};
+use crate::block::Block;
+use crate::time::{Instant, Tick};
+
+/// The rate of a connection; in its extension, which it keeps as long as it has one.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    bytes_per_second: Option<NonZeroU32>,
+    /// Before then, nothing new is sent.
+    next: Instant,
+    /// It has something to send, and waits for `next`.
+    waits: bool,
+}
+
+impl Pace {
+    pub(crate) const NONE: Self =
+        Self { bytes_per_second: None, next: Instant::from_micros(0), waits: false };
+
+    pub(crate) const fn is_none(&self) -> bool {
+        self.bytes_per_second.is_none()
+    }
+}
+
+impl Engine {
+    /// Limits what a connection sends to so many bytes of payload a second, or lifts that limit. It is kept to over
+    /// milliseconds; what is sent again counts as well. False if there are too many connections with such a limit or in
+    /// trouble ([`Limits::extensions`](crate::Limits::extensions)): then nothing has changed.
+    pub fn set_rate(&mut self, id: ConnId, bytes_per_second: Option<NonZeroU32>) -> bool {
+        let index = id.0;
+        let Some(place) = self.extension_of(index) else { return false };
+        self.extensions[place].pace = Pace { bytes_per_second, next: self.now, waits: false };
+        self.drop_extension_if_calm(index);
+        self.take_turn(index);
+        true
+    }
+
+    /// Whether a connection has used up its rate for now; then its turn comes again by itself.
+    pub(super) fn must_wait(&mut self, index: u32) -> bool {
+        let place = self.blocks[index].extension;
+        if place == Block::NO_EXTENSION || self.extensions[place].pace.is_none() {
+            return false;
+        }
+        let pace = &mut self.extensions[place].pace;
+        if pace.next <= self.now {
+            return false;
+        }
+        pace.waits = true;
+        let at = until(pace.next);
+        self.set_deadline(index, at);
+        true
+    }
+
+    /// So many bytes have left.
+    pub(super) fn use_rate(&mut self, place: u32, bytes: u32) {
+        // What a late turn has missed is made up for, within bounds.
+        let least = self.now.as_micros().saturating_sub(CREDIT_MICROS);
+        let pace = &mut self.extensions[place].pace;
+        if let Some(rate) = pace.bytes_per_second {
+            let micros = u64::from(bytes) * 1_000_000 / u64::from(rate.get());
+            pace.next = Instant::from_micros(pace.next.as_micros().max(least) + micros);
+        }
+    }
+
+    /// When a connection may go on, if it waits for that.
+    pub(super) fn pace_at(&self, block: &Block) -> Option<Tick> {
+        if block.extension == Block::NO_EXTENSION {
+            return None;
+        }
+        let pace = &self.extensions[block.extension].pace;
+        pace.waits.then(|| until(pace.next))
+    }
+
+    /// Lets a connection go on if its time has come.
+    pub(super) fn end_wait(&mut self, index: u32) -> bool {
+        let is_due = self.pace_at(&self.blocks[index]).is_some_and(|at| at.is_due(self.tick));
+        if is_due {
+            self.extensions[self.blocks[index].extension].pace.waits = false;
+            self.take_turn(index);
+        }
+        is_due
+    }
+}
+
+/// How far a connection may be behind its rate and still catch up.
+const CREDIT_MICROS: u64 = 5_000;
+
+/// The first tick at which a moment has passed.
+const fn until(at: Instant) -> Tick {
+    Tick((at.as_micros().div_ceil(1000)) as u32)
+}

@@ -1,0 +1,181 @@
+//! Header prediction (Van Jacobson): the segment that nearly every one is, handled in one go.
+//!
+//! It is for an open connection without trouble, in order, brings payload or acknowledges some, and announces nothing new
+//! but that. Everything here does exactly what the general way through `synchronized`, `acknowledge` and `deliver` would
+//! do, in a fourth of its instructions (measured: 330 for 1,150 on a data segment of 200 bytes that acknowledges one).
+
+use super::Engine;
+use super::deliver::{IN_FRAME, InFrame};
+use super::opening::age;
+use super::receive::Arrived;
+use super::reply::HOP_LIMIT;
+use super::timers::FRESH_MILLIS;
+use super::transmit::announce;
+use crate::block::{Block, Flags, State};
+use crate::frames::Frames;
+use crate::packet::parse::PLAIN;
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, emit};
+use crate::pool::{Cell, Marks};
+
+impl Engine {
+    /// Handles the segment if it is as predicted; false if not, and then nothing was changed.
+    #[inline(always)]
+    pub(super) fn predict(&mut self, index: u32, arrived: &Arrived) -> bool {
+        let segment = &arrived.segment;
+        let block = &mut self.blocks[index];
+        let payload = segment.payload_len();
+        let acknowledges = segment.ack - block.snd_una;
+        let is_predicted = block.state == State::Established
+            && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
+            && block.extension == Block::NO_EXTENSION
+            && segment.flags.without(Control::PSH) == Control::ACK
+            && segment.is_plain()
+            && segment.seq == block.rcv_nxt
+            && (segment.timestamp.wrapping_sub(block.ts_recent) as i32) >= 0
+            && acknowledges <= block.snd_nxt - block.snd_una
+            && u32::from(payload) <= block.rcv_right - block.rcv_nxt
+            && (payload == 0 || block.receive_tail.is_none() && !self.pool.is_full_for_receiving())
+            && (payload != 0 || acknowledges != 0);
+        if !is_predicted {
+            return false;
+        }
+        if segment.seq.le(block.last_ack_sent) {
+            block.ts_recent = segment.timestamp;
+            block.ts_recent_age = age(self.tick);
+        }
+        let window = u32::from(segment.window) << block.send_scale();
+        block.snd_right = segment.ack + window;
+        block.snd_wl1 = segment.seq;
+        block.max_snd_wnd = block.max_snd_wnd.max((window >> 6).min(u32::from(u16::MAX)) as u16);
+        if acknowledges != 0 {
+            let tail = block.send_tail;
+            let kept = self.pool.segment(tail);
+            if kept.next == tail && kept.end() == segment.ack && kept.marks.0 & NOT_PREDICTED == 0 {
+                // The one segment that was out.
+                block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
+                self.pool.free(tail);
+                block.send_tail = Cell::NONE;
+                block.queued = 0;
+                block.snd_una = segment.ack;
+                block.backoff = 0;
+                block.duplicate_acks = 0;
+                block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+            } else {
+                let covered = self.cover(index, segment);
+                self.grow_window(index, covered);
+                self.after_progress(index, segment);
+            }
+        } else if block.has_unsent() {
+            self.take_turn(index);
+        }
+        if payload != 0 {
+            let block = &mut self.blocks[index];
+            block.receive_tail = Cell(IN_FRAME | self.in_frames.len() as u32);
+            self.in_frames.push(InFrame {
+                index,
+                frame: arrived.frame,
+                start: segment.payload_at(),
+                length: payload,
+            });
+            self.advance_receive(index, u32::from(payload));
+        }
+        true
+    }
+
+    /// Sends what a connection without trouble most often has to send: its one unsent segment, or an ACK alone. False if
+    /// it is something else, and then nothing was changed. `out` has room for a frame.
+    #[inline(always)]
+    pub(super) fn send_predicted(&mut self, index: u32, out: &mut Frames) -> bool {
+        let block = &mut self.blocks[index];
+        let local = self.local.address_v4(block.local);
+        if block.state != State::Established
+            || block.flags.0 & DECISIVE_TO_SEND != Flags::TIMESTAMPS.0
+            || block.extension != Block::NO_EXTENSION
+            || local == 0
+        {
+            return false;
+        }
+        let cell = block.send_next;
+        let mut segment = Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq: block.snd_nxt,
+            ack: block.rcv_nxt,
+            flags: Control::ACK,
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        let payload = if cell.is_none() {
+            if !block.has(Flags::ACK_NOW) {
+                return true;
+            }
+            &[]
+        } else {
+            let kept = self.pool.segment_mut(cell);
+            let length = u32::from(kept.length);
+            let is_predicted = cell == block.send_tail
+                && kept.marks == Marks::NONE
+                && block.snd_una == block.snd_nxt
+                && length <= u32::from(block.eff_mss)
+                && (kept.seq + length).le(block.snd_right)
+                && length <= block.window.cwnd
+                && !block.has(Flags::RETRANSMIT);
+            if !is_predicted {
+                return false;
+            }
+            if block.retransmit_at.is_due(self.tick) {
+                block.window.after_idle(block.eff_mss);
+            }
+            segment.flags = Control::ACK.with(Control::PSH);
+            kept.sent_at = self.now.short();
+            kept.transmissions = 1;
+            block.send_next = Cell::NONE;
+            block.snd_nxt = kept.seq + length;
+            let rto = block.rtt.rto_millis(self.timings.rto_min, self.timings.rto_max, 0);
+            block.retransmit_at = self.tick.after(rto);
+            block.flags.set(Flags::RETRANSMIT);
+            if !block.has(Flags::FRESH)
+                && (!block.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
+            {
+                block.flags.set(Flags::FRESH);
+                self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+            }
+            self.pool.bytes_of(cell)
+        };
+        segment.window = announce(block, self.settings.receive_window);
+        block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
+        block.last_ack_sent = block.rcv_nxt;
+        let addresses = Addresses::V4 { local, remote: block.remote };
+        let recent = block.ts_recent;
+        let link = self.local.link(block.route);
+        let options = OptionsOut::timestamps(self.timestamp(&addresses), recent);
+        let checks = self.checks();
+        let written = out.push_with(PLAIN + payload.len(), |room| {
+            emit(room, &link, &addresses, &segment, &options, payload, checks)
+        });
+        self.counters.frames_sent += u64::from(written);
+        true
+    }
+}
+
+/// The flags that decide: with timestamps, and with none of the others.
+const DECISIVE: u32 = Flags::TIMESTAMPS.0
+    | Flags::ECN.0
+    | Flags::KEEP_ALIVE.0
+    | Flags::PROBING_WINDOW.0
+    | Flags::TIMED_OUT.0
+    | Flags::RECOVERING.0
+    | Flags::CWND_LIMITED.0
+    | Flags::WANTS_ROOM.0
+    | Flags::DETACHED.0;
+
+/// The same for sending.
+const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
+    | Flags::ECN.0
+    | Flags::ECHO_CONGESTION.0
+    | Flags::PROBING_WINDOW.0
+    | Flags::TIMED_OUT.0
+    | Flags::RECOVERING.0;
+
+/// Marks of a segment whose round trip is no measure, or that is not all that its ACK is about.
+const NOT_PREDICTED: u8 = Marks::RESENT.0 | Marks::SACKED.0 | Marks::FIN.0;

@@ -1,0 +1,95 @@
+//! News for those who hold connections.
+
+use super::{ConnId, Engine};
+use crate::block::Flags;
+
+/// What is new about a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// The connection.
+    pub id: ConnId,
+    /// What it is.
+    pub events: Events,
+}
+
+/// A set of news.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events(u8);
+
+impl Events {
+    /// It came from a listener, and is the reader's now: to be closed or aborted once.
+    pub const INCOMING: Self = Self(1);
+    /// It is open.
+    pub const OPENED: Self = Self(2);
+    /// There is something to read, or the peer has ended its direction.
+    pub const READABLE: Self = Self(4);
+    /// There is room to send again, after a send that found none.
+    pub const WRITABLE: Self = Self(8);
+    /// It has ended, or failed: [`Engine::status`] says how.
+    pub const CLOSED: Self = Self(16);
+
+    /// Whether any of these is among them.
+    pub const fn has(self, any: Self) -> bool {
+        self.0 & any.0 != 0
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const NAMES: [(Events, &str); 5] = [
+            (Events::INCOMING, "incoming"),
+            (Events::OPENED, "opened"),
+            (Events::READABLE, "readable"),
+            (Events::WRITABLE, "writable"),
+            (Events::CLOSED, "closed"),
+        ];
+        f.debug_set()
+            .entries(NAMES.iter().filter(|(event, _)| self.has(*event)).map(|(_, name)| name))
+            .finish()
+    }
+}
+
+/// News of a batch.
+pub type ReadyBatch = Vec<Ready>;
+
+impl Engine {
+    /// Replaces what is in `ready` by the news since the last call, in the order in which they came about.
+    pub fn take_ready(&mut self, ready: &mut ReadyBatch) {
+        ready.clear();
+        for index in self.ready.drain(..) {
+            let block = &mut self.blocks[index];
+            if !block.has(Flags::IN_READY) {
+                continue;
+            }
+            let told = block.flags.0 & Flags::TELL.0;
+            let mut events = Events((told >> 23) as u8 & 0b11110);
+            if block.has(Flags::TELL_OPENED) && block.has(Flags::PASSIVE) {
+                events.0 |= Events::INCOMING.0;
+            }
+            block.flags.clear(Flags::TELL.with(Flags::IN_READY));
+            ready.push(Ready { id: ConnId(index), events });
+        }
+    }
+
+    /// Notes news for whoever holds the connection.
+    #[inline]
+    pub(super) fn tell(&mut self, index: u32, news: Flags) {
+        let block = &mut self.blocks[index];
+        if block.has(Flags::DETACHED) {
+            return;
+        }
+        block.flags.set(news);
+        if !block.has(Flags::IN_READY) {
+            block.flags.set(Flags::IN_READY);
+            self.ready.push(index);
+        }
+    }
+}
+
+// The flags and the events line up, so that one shift turns one into the other.
+const _: () = assert!(
+    Flags::TELL_OPENED.0 >> 23 == 2
+        && Flags::TELL_READABLE.0 >> 23 == 4
+        && Flags::TELL_WRITABLE.0 >> 23 == 8
+        && Flags::TELL_CLOSED.0 >> 23 == 16
+);

@@ -1,0 +1,459 @@
+//! Losses: noticed by SACK and time (RFC 6675, 8985), by duplicate ACKs where there is no SACK (RFC 6582), or by the timer
+//! (RFC 6298); repaired at the pace of PRR (RFC 9937).
+//!
+//! The board of what the peer holds is not a thing of its own: each segment kept for retransmission carries its marks.
+//! Walks over them are bounded by the limit on a connection's segments, and happen only in trouble.
+
+use super::Engine;
+use super::receive::Arrived;
+use crate::block::{Block, Flags};
+use crate::congestion::{Progress, Prr};
+use crate::extension::Extension;
+use crate::pool::{Cell, Marks};
+use crate::recovery::{AckSigns, Delivered, Lost, ProbeAck, ProbeEnd, Rack, Tlp};
+use crate::seq::Seq;
+use crate::slab::Linked;
+use crate::time::Instant;
+
+impl Engine {
+    /// The extension of a connection, made if it has none; nothing if there are too many.
+    pub(super) fn extension_of(&mut self, index: u32) -> Option<u32> {
+        let block = &mut self.blocks[index];
+        if block.extension == Block::NO_EXTENSION {
+            let rack = Rack::new(block.snd_una, block.rtt.srtt_micros());
+            block.extension = self.extensions.insert(Extension { rack, ..Extension::FREE })?;
+        }
+        Some(block.extension)
+    }
+
+    /// Gives the extension back if nothing in it matters any more.
+    pub(super) fn drop_extension_if_calm(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        if block.extension == Block::NO_EXTENSION
+            || block.has(Flags::RECOVERING.with(Flags::TIMED_OUT).with(Flags::LOSS_TIMER))
+        {
+            return;
+        }
+        let extension = &self.extensions[block.extension];
+        let is_calm = extension.out_of_order_tail.is_none()
+            && extension.sacked_segments == 0
+            && extension.duplicate.0 == extension.duplicate.1
+            && extension.probes == 0
+            && extension.pace.is_none();
+        if is_calm && block.flight() == 0 {
+            let place = block.extension;
+            self.blocks[index].extension = Block::NO_EXTENSION;
+            self.extensions.remove(place);
+        }
+    }
+
+    /// An ACK of a connection that has an extension or reports blocks, or a duplicate. False if the connection is gone.
+    #[cold]
+    pub(super) fn on_ack_in_trouble(&mut self, index: u32, arrived: &Arrived, was: (Seq, Seq)) -> bool {
+        let segment = &arrived.segment;
+        let Some(place) = self.extension_of(index) else {
+            // No memory for a board: what is lost is found by the timer.
+            if segment.ack.gt(self.blocks[index].snd_una) {
+                let covered = self.cover(index, segment);
+                let block = &mut self.blocks[index];
+                if block.has(Flags::TIMED_OUT) && block.snd_una.ge(block.window.recover) {
+                    block.flags.clear(Flags::TIMED_OUT);
+                }
+                self.grow_window(index, covered);
+                return self.after_progress(index, segment);
+            }
+            return true;
+        };
+        let options = segment.options(&self.held[arrived.frame as usize]);
+        let blocks = if self.blocks[index].has(Flags::SACK) { options.sack() } else { &[] };
+        let duplicate = duplicate_in(blocks, segment.ack);
+        let is_progress = segment.ack.gt(self.blocks[index].snd_una);
+        let is_duplicate = self.is_duplicate(index, segment, was);
+        let echo = segment.timestamps().map(|(_, echo)| echo);
+
+        let mut delivered = self.note_delivered(index, place, segment.ack, blocks, echo);
+        if is_duplicate && !self.blocks[index].has(Flags::SACK) {
+            delivered += self.count_duplicate(index, place);
+        }
+        let is_mistaken = is_progress && self.was_mistaken(index, place, echo);
+        if is_progress {
+            let covered = self.cover(index, segment);
+            let block = &mut self.blocks[index];
+            if !block.has(Flags::SACK) {
+                let mss = u32::from(block.eff_mss);
+                let extension = &mut self.extensions[place];
+                extension.sacked_bytes = extension
+                    .sacked_bytes
+                    .saturating_sub(covered.bytes.saturating_sub(mss))
+                    .min(block.snd_nxt - block.snd_una);
+            }
+            if covered.is_measured {
+                self.extensions[place].tlp.on_rtt_sample();
+            }
+            if !self.blocks[index].has(Flags::RECOVERING) {
+                self.grow_window(index, covered);
+            }
+        }
+        if is_mistaken {
+            self.undo(index, place);
+        }
+        self.detect(
+            index,
+            place,
+            segment.ack,
+            duplicate,
+            is_duplicate && blocks.is_empty(),
+            delivered,
+            is_progress,
+        );
+        let goes_on = if is_progress { self.after_progress(index, segment) } else { true };
+        if goes_on {
+            self.take_turn(index);
+            self.drop_extension_if_calm(index);
+        }
+        goes_on
+    }
+
+    /// Marks what this ACK newly covers, cumulatively or selectively; gives the bytes of it.
+    fn note_delivered(
+        &mut self,
+        index: u32,
+        place: u32,
+        ack: Seq,
+        blocks: &[(Seq, Seq)],
+        echo: Option<u32>,
+    ) -> u32 {
+        let (now, micros) = (self.now.short(), self.now.as_micros());
+        let stamp = echo.map(|echo| {
+            let block = &self.blocks[index];
+            let offset =
+                self.timestamp(&self.local.addresses(block.local, block.remote)).wrapping_sub(self.tick.0);
+            echo.wrapping_sub(offset)
+        });
+        let block = &self.blocks[index];
+        let (tail, unsent) = (block.send_tail, block.send_next);
+        let mut delivered = 0;
+        let mut next = self.pool.front(tail);
+        while !next.is_none() && next != unsent {
+            let cell = next;
+            let kept = self.pool.segment_mut(cell);
+            next = if cell == tail { Cell::NONE } else { kept.next };
+            let (end, length) = (kept.end(), u32::from(kept.length));
+            let is_acked = end.le(ack);
+            let extension = &mut self.extensions[place];
+            if kept.marks.has(Marks::SACKED) {
+                if is_acked {
+                    extension.sacked_segments = extension.sacked_segments.saturating_sub(1);
+                    extension.sacked_bytes = extension.sacked_bytes.saturating_sub(length);
+                }
+                continue;
+            }
+            let is_sacked = !is_acked
+                && blocks.iter().any(|(left, right)| left.le(kept.seq) && end.le(*right) && ack.lt(*right));
+            if !is_acked && !is_sacked {
+                if kept.seq.lt(ack) {
+                    delivered += ack - kept.seq;
+                }
+                continue;
+            }
+            delivered += length;
+            let retransmitted = kept.marks.has(Marks::RESENT);
+            let sent_tick = (micros.wrapping_sub(u64::from(now.wrapping_sub(kept.sent_at))) / 1000) as u32;
+            // Only of what is acknowledged in order does the echo tell: what lies behind a gap never moves TS.Recent on.
+            let echo_is_older =
+                is_acked && stamp.is_some_and(|stamp| (stamp.wrapping_sub(sent_tick) as i32) < 0);
+            extension.rack.on_segment_acked(
+                now,
+                Delivered { sent_at_micros: kept.sent_at, end_seq: end, retransmitted, echo_is_older },
+            );
+            if is_sacked {
+                kept.marks.set(Marks::SACKED);
+                kept.marks.clear(Marks::LOST);
+                extension.sacked_segments += 1;
+                extension.sacked_bytes += length;
+            }
+        }
+        delivered
+    }
+
+    /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
+    fn count_duplicate(&mut self, index: u32, place: u32) -> u32 {
+        let block = &mut self.blocks[index];
+        block.duplicate_acks = block.duplicate_acks.saturating_add(1);
+        let mss = u32::from(block.eff_mss).min(block.flight());
+        let extension = &mut self.extensions[place];
+        extension.sacked_bytes = (extension.sacked_bytes + mss).min(block.snd_nxt - block.snd_una);
+        mss
+    }
+
+    /// Finds losses, begins, conducts and ends recoveries.
+    #[expect(clippy::too_many_arguments, reason = "what one ACK says, taken apart once")]
+    fn detect(
+        &mut self,
+        index: u32,
+        place: u32,
+        ack: Seq,
+        duplicate: Option<Seq>,
+        bare_duplicate: bool,
+        delivered: u32,
+        is_progress: bool,
+    ) {
+        let block = &self.blocks[index];
+        let in_recovery = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let ends_recovery = in_recovery && ack.ge(block.window.recover);
+        let signs =
+            AckSigns { una: block.snd_una, nxt: block.snd_nxt, dsack: duplicate.is_some(), ends_recovery };
+        let extension = &mut self.extensions[place];
+        extension.rack.on_ack(signs);
+        let probe = extension.tlp.on_ack(ProbeAck { ack, dsack_end: duplicate, bare_duplicate });
+        if ends_recovery {
+            self.end_recovery(index, place);
+        }
+        let has_new_losses = if self.blocks[index].has(Flags::SACK) {
+            self.mark_lost_by_time(index, place)
+        } else {
+            self.mark_lost_by_duplicates(index, is_progress)
+        };
+        let block = &self.blocks[index];
+        let is_in = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        if (has_new_losses || probe == ProbeEnd::Repaired) && !is_in {
+            self.begin_recovery(index, place, delivered);
+            if !has_new_losses {
+                // The probe has repaired what was lost: the window is all that has to change (RFC 8985 7.4.2).
+                self.end_recovery(index, place);
+            }
+        }
+        if self.blocks[index].has(Flags::RECOVERING) {
+            self.pace_recovery(index, place, delivered, is_progress && !has_new_losses);
+        }
+    }
+
+    /// How much may be in flight now, in a recovery.
+    pub(super) fn pace_recovery(&mut self, index: u32, place: u32, delivered: u32, is_safe: bool) {
+        let pipe = self.pipe(index);
+        let block = &mut self.blocks[index];
+        let (ssthresh, eff_mss) = (block.window.ssthresh, block.eff_mss);
+        let progress = Progress { delivered, pipe, ssthresh, eff_mss, is_safe };
+        block.window.cwnd = self.extensions[place].prr.on_ack(progress);
+    }
+
+    /// A loss was found, by an ACK that delivered so many bytes or by the timer.
+    pub(super) fn begin_recovery(&mut self, index: u32, place: u32, delivered: u32) {
+        self.counters.fast_recoveries += 1;
+        let block = &mut self.blocks[index];
+        let extension = &mut self.extensions[place];
+        extension.prior = Some(block.window.prior());
+        extension.resent_at = None;
+        extension.tlp = Tlp::NONE;
+        extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
+        block.window.on_loss(block.algorithm(), block.flight(), block.eff_mss);
+        block.window.recover = block.snd_nxt;
+        block.flags.set(Flags::RECOVERING.with(Flags::REDUCED));
+    }
+
+    fn end_recovery(&mut self, index: u32, place: u32) {
+        let block = &mut self.blocks[index];
+        if block.has(Flags::RECOVERING) {
+            block.window.on_recovered();
+        }
+        block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        block.duplicate_acks = 0;
+        let extension = &mut self.extensions[place];
+        extension.prior = None;
+        extension.resent_at = None;
+        if !block.has(Flags::SACK) {
+            extension.sacked_bytes = 0;
+            extension.sacked_segments = 0;
+        }
+    }
+
+    /// RFC 8985 6.2, step 5. True if anything was newly marked.
+    pub(super) fn mark_lost_by_time(&mut self, index: u32, place: u32) -> bool {
+        let now = self.now.short();
+        let block = &self.blocks[index];
+        let rack = self.extensions[place].rack;
+        let recovering = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let sacked = u32::from(self.extensions[place].sacked_segments);
+        let window = rack.reo_wnd_micros(block.rtt.srtt_micros(), sacked, recovering);
+        let (tail, unsent) = (block.send_tail, block.send_next);
+        let (mut any, mut wait) = (false, 0);
+        let mut next = self.pool.front(tail);
+        while !next.is_none() && next != unsent {
+            let kept = self.pool.segment_mut(next);
+            let is_last = next == tail;
+            next = if is_last { Cell::NONE } else { kept.next };
+            if kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
+                continue;
+            }
+            match rack.is_lost(now, kept.sent_at, kept.end(), window) {
+                Lost::Unknown => {}
+                Lost::In(micros) => wait = wait.max(micros),
+                Lost::Yes => {
+                    kept.marks.set(Marks::LOST);
+                    any = true;
+                }
+            }
+        }
+        if wait > 0 {
+            // The first tick that is not before the moment: a little too early would find nothing lost.
+            let at = Instant::from_micros(self.now.as_micros() + u64::from(wait) + 999).tick();
+            self.set_loss_timer(index, at);
+        }
+        any
+    }
+
+    /// RFC 6582: the third duplicate, or a partial ACK, means that the first segment is lost.
+    fn mark_lost_by_duplicates(&mut self, index: u32, is_progress: bool) -> bool {
+        let block = &self.blocks[index];
+        let is_partial = is_progress && block.has(Flags::RECOVERING);
+        // Step 1: not for what was sent again before the last recovery ended.
+        let is_third = block.duplicate_acks >= 3
+            && block.snd_una.gt(block.window.recover)
+            && !block.has(Flags::RECOVERING);
+        let first = self.pool.front(block.send_tail);
+        if !(is_partial || is_third) || first.is_none() || first == block.send_next {
+            return false;
+        }
+        let kept = self.pool.segment_mut(first);
+        let is_new = !kept.marks.has(Marks::LOST);
+        kept.marks.set(Marks::LOST);
+        is_new
+    }
+
+    /// The segment that was sent last, of those that the peer does not report: what a loss probe repeats.
+    pub(super) fn last_sent(&self, index: u32) -> Option<Cell> {
+        let block = &self.blocks[index];
+        let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        sent.filter(|cell| !self.pool.segment(*cell).marks.has(Marks::SACKED)).last()
+    }
+
+    /// What is in flight and longer than the path takes goes again, cut to the present size as it leaves.
+    pub(super) fn resend_long(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        let (tail, unsent, eff_mss) = (block.send_tail, block.send_next, block.eff_mss);
+        let mut next = self.pool.front(tail);
+        while !next.is_none() && next != unsent {
+            let cell = next;
+            let is_last = cell == tail;
+            let kept = self.pool.segment_mut(cell);
+            next = if is_last { Cell::NONE } else { kept.next };
+            if kept.length > eff_mss && !kept.marks.has(Marks::SACKED) {
+                kept.marks.set(Marks::LOST);
+            }
+        }
+        self.blocks[index].flags.set(Flags::TIMED_OUT);
+        let nxt = self.blocks[index].snd_nxt;
+        self.blocks[index].window.recover = nxt;
+        self.take_turn(index);
+    }
+
+    /// What is in flight (RFC 6675, section 4): sent, and neither held by the peer nor lost.
+    pub(super) fn pipe(&self, index: u32) -> u32 {
+        let block = &self.blocks[index];
+        if block.extension == Block::NO_EXTENSION && !block.has(Flags::TIMED_OUT) {
+            return block.flight();
+        }
+        let mut lost = 0;
+        for cell in self.pool.queue(block.send_tail) {
+            if cell == block.send_next {
+                break;
+            }
+            let kept = self.pool.segment(cell);
+            if kept.marks.has(Marks::LOST) {
+                // With its FIN, as SND.NXT counts it.
+                lost += kept.end() - kept.seq;
+            }
+        }
+        let sacked = if block.extension == Block::NO_EXTENSION {
+            0
+        } else {
+            self.extensions[block.extension].sacked_bytes
+        };
+        block.flight().saturating_sub(lost).saturating_sub(sacked)
+    }
+
+    /// The first segment that is to be sent again.
+    pub(super) fn next_lost(&self, index: u32) -> Option<Cell> {
+        let block = &self.blocks[index];
+        let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        sent.into_iter().find(|cell| self.pool.segment(*cell).marks.has(Marks::LOST))
+    }
+
+    /// RFC 3522: the first ACK after a retransmission answers what was sent before it, so nothing was lost.
+    fn was_mistaken(&self, index: u32, place: u32, echo: Option<u32>) -> bool {
+        let (Some(echo), Some(resent)) = (echo, self.extensions[place].resent_at) else { return false };
+        let block = &self.blocks[index];
+        if !block.has(Flags::TIMESTAMPS) || !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+            return false;
+        }
+        let addresses = self.local.addresses(block.local, block.remote);
+        let offset = self.timestamp(&addresses).wrapping_sub(self.tick.0);
+        (echo.wrapping_sub(offset).wrapping_sub(resent.0) as i32) < 0
+    }
+
+    /// Takes back a reduction that was for nothing.
+    fn undo(&mut self, index: u32, place: u32) {
+        let block = &mut self.blocks[index];
+        if let Some(prior) = self.extensions[place].prior.take() {
+            block.window.undo(prior);
+        }
+        self.extensions[place].resent_at = None;
+        block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
+        let (tail, unsent) = (block.send_tail, block.send_next);
+        let mut next = self.pool.front(tail);
+        while !next.is_none() && next != unsent {
+            let kept = self.pool.segment_mut(next);
+            kept.marks.clear(Marks::LOST);
+            next = if next == tail { Cell::NONE } else { kept.next };
+        }
+    }
+
+    /// The retransmission timer has fired (RFC 6298, section 5; RFC 6675 5.1).
+    pub(super) fn on_retransmission_timeout(&mut self, index: u32) {
+        self.counters.timeouts += 1;
+        let place = self.extension_of(index);
+        let block = &mut self.blocks[index];
+        let (tail, unsent) = (block.send_tail, block.send_next);
+        let first = self.pool.front(tail);
+        let is_repeated =
+            block.has(Flags::TIMED_OUT) && !first.is_none() && self.pool.segment(first).transmissions > 1;
+        if is_repeated {
+            block.window.on_repeated_timeout(block.eff_mss);
+        } else {
+            let prior = block.window.prior();
+            block.window.on_timeout(block.algorithm(), block.flight(), block.eff_mss);
+            if let Some(place) = place {
+                let extension = &mut self.extensions[place];
+                extension.prior = Some(prior);
+                extension.resent_at = None;
+            }
+        }
+        if let Some(place) = place {
+            let extension = &mut self.extensions[place];
+            // A peer may take back what it reported (RFC 2018, section 8): from here on only SND.UNA counts.
+            extension.sacked_bytes = 0;
+            extension.sacked_segments = 0;
+            extension.tlp = Tlp::NONE;
+        }
+        block.window.recover = block.snd_nxt;
+        block.flags.clear(Flags::RECOVERING);
+        block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
+        block.duplicate_acks = 0;
+        let mut next = first;
+        while !next.is_none() && next != unsent {
+            let kept = self.pool.segment_mut(next);
+            kept.marks.clear(Marks::SACKED);
+            kept.marks.set(Marks::LOST);
+            next = if next == tail { Cell::NONE } else { kept.next };
+        }
+        self.take_turn(index);
+    }
+}
+
+/// The right edge of a block that reports a duplicate: the first one, if it is behind the ACK or within the second
+/// (RFC 2883, section 4).
+fn duplicate_in(blocks: &[(Seq, Seq)], ack: Seq) -> Option<Seq> {
+    let (left, right) = *blocks.first()?;
+    let is_within = |(outer_left, outer_right): &(Seq, Seq)| outer_left.le(left) && right.le(*outer_right);
+    (right.le(ack) || blocks.get(1).is_some_and(is_within)).then_some(right)
+}

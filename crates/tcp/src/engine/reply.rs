@@ -1,0 +1,143 @@
+//! Segments that belong to no block: resets, SYN-ACKs, what TIME-WAIT answers. They wait in a bounded queue.
+
+use super::Engine;
+use super::receive::{fold, remote_address};
+use crate::frames::Frames;
+use crate::hash::secret_hash;
+use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, emit, headers_len};
+use crate::seq::Seq;
+
+/// A segment without payload that needs nothing but itself to be sent.
+#[derive(Clone, Copy)]
+pub(super) struct Reply {
+    pub(super) addresses: Addresses,
+    pub(super) route: u16,
+    pub(super) segment: Outgoing,
+    pub(super) options: ReplyOptions,
+}
+
+/// Its options.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ReplyOptions {
+    pub(super) mss: Option<u16>,
+    pub(super) window_scale: Option<u8>,
+    pub(super) sack_permitted: bool,
+    pub(super) timestamps: Option<(u32, u32)>,
+}
+
+impl ReplyOptions {
+    const fn out(&self) -> OptionsOut<'static> {
+        OptionsOut {
+            mss: self.mss,
+            window_scale: self.window_scale,
+            sack_permitted: self.sack_permitted,
+            timestamps: self.timestamps,
+            ..OptionsOut::NONE
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn reply(&mut self, reply: Reply) {
+        if self.replies.len() >= self.limits.replies {
+            self.counters.replies_dropped += 1;
+            return;
+        }
+        self.replies.push_back(reply);
+    }
+
+    /// Writes queued replies into frames, at most so many.
+    pub(super) fn transmit_replies(&mut self, out: &mut Frames, replies_max: usize) {
+        for _ in 0..replies_max {
+            if out.room() == 0 {
+                return;
+            }
+            let Some(reply) = self.replies.pop_front() else { return };
+            let link = self.local.link(reply.route);
+            let options = reply.options.out();
+            let checks = self.checks();
+            let written = out.push_with(headers_len(&reply.addresses, &options), |room| {
+                emit(room, &link, &reply.addresses, &reply.segment, &options, &[], checks)
+            });
+            self.counters.frames_sent += u64::from(written);
+        }
+    }
+
+    /// Answers a segment that nobody expects with a reset (RFC 9293 3.5.2, group 1). Never called for a RST.
+    pub(super) fn refuse(&mut self, addresses: Addresses, segment: &Parsed) {
+        let (seq, ack, flags) = if segment.flags.has(Flags::ACK) {
+            (segment.ack, Seq(0), Flags::RST)
+        } else {
+            (Seq(0), segment.seq + segment.sequence_len(), Flags::RST.with(Flags::ACK))
+        };
+        self.send_reset(addresses, (segment.local_port, segment.remote_port), seq, ack, flags, None);
+    }
+
+    pub(super) fn send_reset(
+        &mut self,
+        addresses: Addresses,
+        (local_port, remote_port): (u16, u16),
+        seq: Seq,
+        ack: Seq,
+        flags: Flags,
+        timestamps: Option<(u32, u32)>,
+    ) {
+        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return };
+        self.counters.resets_sent += 1;
+        let segment = Outgoing {
+            local_port,
+            remote_port,
+            seq,
+            ack,
+            flags,
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        let options = ReplyOptions { timestamps, ..ReplyOptions::default() };
+        self.reply(Reply { addresses, route, segment, options });
+    }
+
+    /// The timestamp of now for a peer: milliseconds from a start that only we know, another one for each pair of
+    /// addresses, and the same one for all connections of a pair, so that TIME-WAIT can tell old from new
+    /// (RFC 7323 5.4, RFC 6191).
+    #[inline]
+    pub(super) fn timestamp(&self, addresses: &Addresses) -> u32 {
+        self.tick.0.wrapping_add(self.timestamp_offset(addresses))
+    }
+
+    #[inline]
+    fn timestamp_offset(&self, addresses: &Addresses) -> u32 {
+        let (local, remote) = fold(self.secret_key, addresses);
+        let [a, b] = self.secret_key.0;
+        (((local << 32 | remote) ^ a).wrapping_mul(b | 1) >> 32) as u32
+    }
+
+    /// An initial sequence number: a clock of 4 us and a keyed hash of the connection (RFC 6528).
+    pub(super) fn initial_seq(&self, addresses: &Addresses, ports: u32) -> Seq {
+        let (local, remote) = fold(self.secret_key, addresses);
+        let hash = secret_hash(self.secret_key, local << 32 | remote, u64::from(ports));
+        Seq((hash as u32).wrapping_add((self.now.as_micros() / 4) as u32))
+    }
+
+    /// Whether one more challenge ACK may be sent in this second (RFC 5961, section 7). The limit itself must not tell an
+    /// observer anything, so the share of each second varies with the secret (CVE-2016-5696).
+    pub(super) fn may_challenge(&mut self) -> bool {
+        let second = self.tick.0 / 1000;
+        if second != self.challenge_second {
+            self.challenge_second = second;
+            let limit = self.limits.challenges_per_second;
+            let share = secret_hash(self.secret_key, u64::from(second), 0) as u32 % limit.max(1);
+            self.challenges_left = limit / 2 + share;
+        }
+        if self.challenges_left == 0 {
+            self.counters.challenges_withheld += 1;
+            return false;
+        }
+        self.challenges_left -= 1;
+        self.counters.challenges += 1;
+        true
+    }
+}
+
+/// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.
+pub(super) const HOP_LIMIT: u8 = 64;

@@ -1,0 +1,157 @@
+//! A segment for an open connection, in the order of RFC 9293 3.10.7.4.
+
+use super::opening::age;
+use super::receive::Arrived;
+use super::{End, Engine};
+use crate::block::{Block, Flags, State};
+use crate::packet::{Flags as Control, Parsed};
+
+impl Engine {
+    /// A segment has arrived for this connection.
+    #[inline]
+    pub(super) fn on_segment(&mut self, index: u32, arrived: &Arrived) {
+        let segment = &arrived.segment;
+        let block = &mut self.blocks[index];
+        if block.state == State::SynSent {
+            return self.in_syn_sent(index, arrived);
+        }
+        if block.has(Flags::KEEP_ALIVE) {
+            block.heard_at = self.tick;
+            if block.extension != Block::NO_EXTENSION {
+                self.extensions[block.extension].probes = 0;
+            }
+        }
+
+        // RFC 7323 5.3, R1: a timestamp older than the last one means an old segment, if the last one is not older than
+        // 24 days itself.
+        if block.has(Flags::TIMESTAMPS) {
+            let Some((value, _)) = segment.timestamps() else {
+                // RFC 7323 3.2: a segment without is dropped, but for a reset.
+                if !segment.flags.has(Control::RST) {
+                    return;
+                }
+                return self.on_reset(index, segment);
+            };
+            let is_old = (value.wrapping_sub(block.ts_recent) as i32) < 0;
+            if is_old
+                && !segment.flags.has(Control::RST)
+                && age(self.tick).wrapping_sub(block.ts_recent_age) < OUTDATED
+            {
+                self.counters.refused_by_paws += 1;
+                return self.answer_out_of_window(index);
+            }
+        }
+
+        // First, the sequence number.
+        if segment.seq != block.rcv_nxt && !is_acceptable(segment, block.rcv_nxt, block.rcv_right) {
+            if segment.flags.has(Control::RST) {
+                return;
+            }
+            if block.state == State::SynReceived && segment.flags.has(Control::SYN) {
+                return self.on_crossed_syn(index, arrived);
+            }
+            self.counters.out_of_window += 1;
+            self.note_duplicate(index, segment);
+            // Its ACK still counts where the window is closed (RFC 9293 3.10.7.4, MUST-66), and a probe must be answered.
+            self.answer_out_of_window(index);
+            if self.blocks[index].rcv_right == self.blocks[index].rcv_nxt && segment.flags.has(Control::ACK) {
+                self.on_ack(index, arrived);
+            }
+            return;
+        }
+        // Second to fourth: reset, SYN.
+        if segment.flags.has_any(Control::RST | Control::SYN) {
+            if segment.flags.has(Control::RST) {
+                return self.on_reset(index, segment);
+            }
+            // RFC 5961 4.2: whatever its number.
+            return self.challenge(index);
+        }
+        // Fifth, the ACK.
+        if !segment.flags.has(Control::ACK) || !self.on_ack(index, arrived) {
+            return;
+        }
+        // RFC 7323 5.3, R3: what is at the left edge of what we acknowledged moves TS.Recent on. Only here, where number
+        // and ACK have proved right, so that nobody who guesses can push it ahead of the peer.
+        let block = &mut self.blocks[index];
+        if let Some((value, _)) = segment.timestamps()
+            && block.has(Flags::TIMESTAMPS)
+            && segment.seq.le(block.last_ack_sent)
+            && (value.wrapping_sub(block.ts_recent) as i32 >= 0
+                || age(self.tick).wrapping_sub(block.ts_recent_age) >= OUTDATED)
+        {
+            block.ts_recent = value;
+            block.ts_recent_age = age(self.tick);
+        }
+        // Sixth, URG: the data is in line, as RFC 6093 asks, so there is nothing to do.
+        // Seventh, the text; eighth, FIN.
+        if segment.sequence_len() != 0 {
+            self.on_text(index, arrived);
+        }
+    }
+
+    /// A SYN of the peer after a simultaneous open (RFC 9293 3.5, figure 7). With the ACK of ours it completes the
+    /// handshake; the ACK that leaves then completes the peer's. Without, our SYN-ACK may be lost.
+    #[cold]
+    fn on_crossed_syn(&mut self, index: u32, arrived: &Arrived) {
+        let (block, segment) = (&self.blocks[index], &arrived.segment);
+        let is_the_peers = segment.seq + 1 == block.rcv_nxt && segment.sequence_len() == 1;
+        if is_the_peers && segment.flags.has(Control::ACK) && segment.ack == block.snd_nxt {
+            if !self.on_ack(index, arrived) {
+                return;
+            }
+            // The window of a SYN is never scaled (RFC 7323 2.2).
+            let block = &mut self.blocks[index];
+            block.snd_right = segment.ack + u32::from(segment.window);
+            block.max_snd_wnd = segment.window >> 6;
+        }
+        self.blocks[index].flags.set(Flags::ACK_NOW);
+        self.take_turn(index);
+    }
+
+    /// A reset: at the left edge it is believed, elsewhere in the window it is challenged (RFC 5961 3.2).
+    #[cold]
+    fn on_reset(&mut self, index: u32, segment: &Parsed) {
+        let block = &self.blocks[index];
+        if segment.seq != block.rcv_nxt {
+            if segment.seq.within(block.rcv_nxt, block.rcv_right) {
+                self.challenge(index);
+            }
+            return;
+        }
+        let end = match block.state {
+            State::SynReceived => End::Refused,
+            // RFC 1337: a reset does not shorten TIME-WAIT.
+            State::TimeWait => return,
+            _ => End::Reset,
+        };
+        self.break_off(index, end);
+    }
+
+    /// An ACK that says where we are, to one who may not be our peer.
+    pub(super) fn challenge(&mut self, index: u32) {
+        if self.may_challenge() {
+            self.blocks[index].flags.set(Flags::ACK_NOW);
+            self.take_turn(index);
+        }
+    }
+
+    /// An ACK for a segment outside the window; one a turn, however many came.
+    pub(super) fn answer_out_of_window(&mut self, index: u32) {
+        self.blocks[index].flags.set(Flags::ACK_NOW);
+        self.take_turn(index);
+    }
+}
+
+/// The four cases of RFC 9293 3.10.7.4, table 6.
+fn is_acceptable(segment: &Parsed, rcv_nxt: crate::seq::Seq, rcv_right: crate::seq::Seq) -> bool {
+    let length = segment.sequence_len();
+    if rcv_nxt == rcv_right {
+        return length == 0 && segment.seq == rcv_nxt;
+    }
+    segment.seq.within(rcv_nxt, rcv_right)
+        || length > 0 && (segment.seq + (length - 1)).within(rcv_nxt, rcv_right)
+}
+
+/// 24 days in the unit of [`age`].
+const OUTDATED: u8 = 124;

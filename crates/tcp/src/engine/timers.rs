@@ -1,0 +1,481 @@
+//! Deadlines. An ACK never touches the wheel: a connection that has sent is looked at once, a moment later, and only if its
+//! data has not got through by then does it take a place in the wheel; there it stays until it fires, however
+//! often its deadline has moved on since.
+
+use std::time::Duration;
+
+use super::{End, Engine, Place};
+use crate::block::{Block, Flags, State};
+use crate::packet::Flags as Control;
+use crate::recovery::{Probe, pto_micros};
+use crate::seq::Seq;
+use crate::settings::Settings;
+use crate::time::{Instant, Tick};
+
+/// Durations of the settings, in ticks.
+#[derive(Clone, Copy)]
+pub(super) struct Timings {
+    pub(super) delayed_ack: u32,
+    pub(super) rto_min: u32,
+    pub(super) rto_max: u32,
+    pub(super) user_timeout: u32,
+    pub(super) open_timeout: u32,
+    pub(super) keep_alive_idle: u32,
+    pub(super) keep_alive_interval: u32,
+    pub(super) time_wait: u32,
+    pub(super) fin_wait_2: u32,
+}
+
+impl Timings {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            delayed_ack: ticks(settings.delayed_ack),
+            rto_min: ticks(settings.rto_min).max(1),
+            rto_max: ticks(settings.rto_max).max(1),
+            user_timeout: ticks(settings.user_timeout),
+            open_timeout: ticks(settings.open_timeout),
+            keep_alive_idle: ticks(settings.keep_alive_idle).max(1),
+            keep_alive_interval: ticks(settings.keep_alive_interval).max(1),
+            time_wait: ticks(settings.time_wait),
+            fin_wait_2: ticks(settings.fin_wait_2),
+        }
+    }
+}
+
+/// A duration of the user's, up to half of what ticks can tell apart.
+pub(super) fn ticks(duration: Duration) -> u32 {
+    duration.as_millis().min(1 << 30) as u32
+}
+
+impl Engine {
+    /// Does what is due by now. To be called before [`transmit`](Self::transmit) whenever
+    /// [`next_deadline`](Self::next_deadline) has passed.
+    pub fn advance(&mut self, now: Instant) {
+        self.set_now(now);
+        self.settle();
+        while let Some((index, at)) = self.delayed_acks.front()
+            && at.is_due(self.tick)
+        {
+            self.delayed_acks.pop_front();
+            if let Some((coming, _)) = self.delayed_acks.peek(AHEAD) {
+                self.blocks.prefetch(coming);
+            }
+            let block = &mut self.blocks[index];
+            block.flags.clear(Flags::ACK_QUEUED);
+            if block.has(Flags::ACK_OWED) {
+                block.flags.set(Flags::ACK_NOW);
+                self.take_turn(index);
+            }
+        }
+        while let Some((index, at)) = self.fresh.front()
+            && at.is_due(self.tick)
+        {
+            self.fresh.pop_front();
+            if let Some((coming, _)) = self.fresh.peek(AHEAD) {
+                self.blocks.prefetch(coming);
+            }
+            let block = &mut self.blocks[index];
+            block.flags.clear(Flags::FRESH);
+            if let Some(deadline) = self.deadline_of(index) {
+                self.set_deadline(index, deadline);
+            }
+        }
+        self.advance_wheel();
+        self.expire_time_waits();
+    }
+
+    /// When [`advance`](Self::advance) is to be called next; at once if there is something to transmit.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let has_memory_to_give = !self.waiting_for_memory.is_empty() && !self.pool.is_full();
+        if self.wants_to_transmit()
+            || !self.owing.is_empty()
+            || !self.in_frames.is_empty()
+            || has_memory_to_give
+        {
+            return Some(self.now);
+        }
+        let ticks = [
+            self.wheel.next(),
+            self.fresh.front().map(|(_, at)| at),
+            self.delayed_acks.front().map(|(_, at)| at),
+            self.next_time_wait(),
+        ];
+        let left = ticks
+            .into_iter()
+            .flatten()
+            .map(|at| if at.is_due(self.tick) { 0 } else { at.since(self.tick) })
+            .min()?;
+        Some(Instant::from_micros((self.now.as_micros() / 1000 + u64::from(left)) * 1000))
+    }
+
+    fn advance_wheel(&mut self) {
+        let mut due = std::mem::take(&mut self.due);
+        loop {
+            due.clear();
+            let has_more = self.wheel.advance(self.tick, DUE_BATCH, &mut due);
+            for (place, value) in due.iter().enumerate() {
+                if let Some(Place::Block(coming)) = due.get(place + AHEAD).copied().map(Place::of) {
+                    self.blocks.prefetch(coming);
+                }
+                match Place::of(*value) {
+                    Place::Block(index) => self.on_wheel(index),
+                    Place::HalfOpen(place) => self.on_half_open_due(place),
+                    Place::TimeWait(_) => {}
+                }
+            }
+            if !has_more {
+                break;
+            }
+        }
+        self.due = due;
+    }
+
+    /// The wheel has come to a connection: perhaps for an entry that is out of date.
+    fn on_wheel(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::IN_WHEEL) || !block.wheel_at.is_due(self.tick) {
+            return;
+        }
+        block.flags.clear(Flags::IN_WHEEL);
+        match self.deadline_of(index) {
+            Some(deadline) if deadline.is_due(self.tick) => self.on_deadline(index),
+            Some(deadline) => self.set_deadline(index, deadline),
+            None => {}
+        }
+    }
+
+    /// The earliest of a connection's timers.
+    fn deadline_of(&self, index: u32) -> Option<Tick> {
+        let block = &self.blocks[index];
+        let retransmit = block.has(Flags::RETRANSMIT).then_some(block.retransmit_at);
+        let other = match block.state {
+            State::Closed | State::SynSent | State::SynReceived => None,
+            State::TimeWait => Some(block.heard_at.after(self.timings.time_wait)),
+            State::FinWait2 if block.has(Flags::DETACHED) => {
+                Some(block.heard_at.after(self.timings.fin_wait_2))
+            }
+            _ if block.has(Flags::KEEP_ALIVE) => Some(self.keep_alive_at(block)),
+            _ => None,
+        };
+        let timers = [retransmit, other, self.pace_at(block)];
+        timers.into_iter().flatten().reduce(|one, another| if one.is_before(another) { one } else { another })
+    }
+
+    /// Makes sure that somebody looks at a connection by then.
+    pub(super) fn set_deadline(&mut self, index: u32, at: Tick) {
+        let block = &mut self.blocks[index];
+        if block.has(Flags::FRESH) || block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at) {
+            return;
+        }
+        if self.wheel.insert(at, index).is_ok() {
+            block.flags.set(Flags::IN_WHEEL);
+            block.wheel_at = at;
+        } else {
+            // Full of entries that are out of date: the queue of the fresh tries again.
+            block.flags.set(Flags::FRESH);
+            self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+        }
+    }
+
+    /// A segment has left that must be acknowledged: starts the timer if it does not run (RFC 6298, 5.1).
+    #[inline]
+    pub(super) fn arm_retransmission(&mut self, index: u32) {
+        let block = &self.blocks[index];
+        if !block.has(Flags::RETRANSMIT)
+            || block.has(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW)) && !self.waits_for_reordering(block)
+            // With its second full segment a flight may be probed.
+            || block.extension == Block::NO_EXTENSION && self.probe_wait(block, self.rto(index)).is_some()
+        {
+            self.restart_retransmission(index);
+        }
+    }
+
+    /// How long to wait for a loss probe, if there is one to wait for.
+    #[inline]
+    fn probe_wait(&self, block: &Block, rto: u32) -> Option<u32> {
+        let may_probe = block.queued > 1
+            && block.flight() >= 2 * u32::from(block.eff_mss)
+            && block.has(Flags::SACK)
+            && !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT))
+            && block.state.is_synchronized();
+        if !may_probe {
+            return None;
+        }
+        let pto = pto_micros(block.rtt.srtt_micros(), 2, 0, rto.saturating_mul(1000)).div_ceil(1000)
+            + PTO_SLACK_MILLIS;
+        let is_open = block.extension == Block::NO_EXTENSION || {
+            let extension = &self.extensions[block.extension];
+            extension.tlp.may_probe() && extension.sacked_segments == 0
+        };
+        (pto < rto && is_open).then_some(pto)
+    }
+
+    /// Sets the timer for what is in flight: to the loss probe if there are two full segments and SACK (RFC 8985 7.2), which
+    /// no peer may keep waiting; the probe of less would wait for the latest delayed ACK and so for the RTO. Else to the RTO.
+    #[inline]
+    pub(super) fn restart_retransmission(&mut self, index: u32) {
+        let rto = self.rto(index);
+        let pto = self.probe_wait(&self.blocks[index], rto);
+        let block = &mut self.blocks[index];
+        block.flags.set(Flags::RETRANSMIT);
+        block.flags.clear(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW));
+        if pto.is_some() {
+            block.flags.set(Flags::LOSS_TIMER);
+        }
+        block.retransmit_at = self.tick.after(pto.unwrap_or(rto));
+        let at = block.retransmit_at;
+        if !block.has(Flags::FRESH) && (!block.has(Flags::IN_WHEEL) || at.is_before(block.wheel_at)) {
+            block.flags.set(Flags::FRESH);
+            self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+        }
+    }
+
+    /// The reordering timer of RFC 8985 6.2, step 5.
+    pub(super) fn set_loss_timer(&mut self, index: u32, at: Tick) {
+        let block = &mut self.blocks[index];
+        if block.has(Flags::RETRANSMIT) && block.retransmit_at.is_before(at) {
+            return;
+        }
+        block.flags.set(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+        block.retransmit_at = at;
+        self.set_deadline(index, at);
+    }
+
+    fn rto(&self, index: u32) -> u32 {
+        let block = &self.blocks[index];
+        if matches!(block.state, State::SynSent | State::SynReceived) {
+            return (super::listen::INITIAL_RTO_MILLIS << block.backoff.min(6)).min(self.timings.rto_max);
+        }
+        block.rtt.rto_millis(self.timings.rto_min, self.timings.rto_max, u32::from(block.backoff))
+    }
+
+    /// One of a connection's timers has expired.
+    #[cold]
+    fn on_deadline(&mut self, index: u32) {
+        let waited = self.end_wait(index);
+        let block = &self.blocks[index];
+        if block.has(Flags::RETRANSMIT) && block.retransmit_at.is_due(self.tick) {
+            if block.has(Flags::PROBING_WINDOW) {
+                self.probe_window(index);
+            } else if block.has(Flags::LOSS_TIMER) {
+                self.on_loss_timer(index);
+            } else {
+                self.on_rto(index);
+            }
+        } else if !waited {
+            match block.state {
+                State::TimeWait | State::FinWait2 if block.has(Flags::DETACHED) => {
+                    self.counters.closed += 1;
+                    return self.end(index, End::Closed);
+                }
+                // Its user still holds it, and hears of the end.
+                State::TimeWait => {
+                    self.counters.closed += 1;
+                    return self.end(index, End::Closed);
+                }
+                _ => self.probe_peer(index),
+            }
+        }
+        if let Some(deadline) = self.deadline_of(index) {
+            self.set_deadline(index, deadline);
+        }
+    }
+
+    /// RFC 6298, section 5: nothing got through for the RTO.
+    fn on_rto(&mut self, index: u32) {
+        let user_timeout = self.user_timeout_of(index);
+        let block = &mut self.blocks[index];
+        if block.backoff == 0 {
+            block.stalled_at = self.tick;
+        }
+        let stalled = self.tick.since(block.stalled_at);
+        let is_opening = matches!(block.state, State::SynSent | State::SynReceived);
+        let limit = if is_opening { self.timings.open_timeout } else { user_timeout };
+        if stalled >= limit {
+            self.counters.timed_out += 1;
+            return self.break_off(index, End::TimedOut);
+        }
+        block.backoff = (block.backoff + 1).min(BACKOFF_MAX);
+        if is_opening {
+            block.flags.set(Flags::ACK_NOW);
+            self.counters.retransmits += 1;
+            self.take_turn(index);
+        } else {
+            self.on_retransmission_timeout(index);
+        }
+        // Not beyond the moment at which it is given up.
+        let wait = self.rto(index).min(limit - stalled);
+        let block = &mut self.blocks[index];
+        block.flags.set(Flags::RETRANSMIT);
+        block.retransmit_at = self.tick.after(wait);
+    }
+
+    /// The loss probe, or the check for reordering, is due.
+    fn on_loss_timer(&mut self, index: u32) {
+        self.blocks[index].flags.clear(Flags::LOSS_TIMER.with(Flags::RETRANSMIT));
+        let Some(place) = self.extension_of(index) else {
+            return self.restart_with_rto(index);
+        };
+        if self.extensions[place].sacked_segments > 0 {
+            let had = self.mark_lost_by_time(index, place);
+            if had && !self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+                self.begin_recovery(index, place, 0);
+                self.pace_recovery(index, place, 0, false);
+            }
+            if !self.blocks[index].has(Flags::LOSS_TIMER) {
+                self.restart_with_rto(index);
+            }
+            return self.take_turn(index);
+        }
+        if self.extensions[place].tlp.may_probe() && self.blocks[index].flight() > 0 {
+            self.extensions[place].probe_due = true;
+            self.take_turn(index);
+        }
+        self.restart_with_rto(index);
+    }
+
+    /// A loss probe leaves; `nxt` is SND.NXT behind it.
+    pub(super) fn note_probe(&mut self, index: u32, probe: Probe, nxt: Seq) {
+        self.counters.loss_probes += 1;
+        let place = self.blocks[index].extension;
+        self.extensions[place].tlp.on_probe_sent(probe, nxt);
+    }
+
+    /// Whether the timer waits for what may only have been overtaken (RFC 8985 6.2, step 5): it is not put off then.
+    pub(super) fn waits_for_reordering(&self, block: &Block) -> bool {
+        block.has(Flags::LOSS_TIMER)
+            && block.extension != Block::NO_EXTENSION
+            && self.extensions[block.extension].sacked_segments > 0
+    }
+
+    fn restart_with_rto(&mut self, index: u32) {
+        let wait = self.rto(index);
+        let block = &mut self.blocks[index];
+        block.flags.set(Flags::RETRANSMIT);
+        block.retransmit_at = self.tick.after(wait);
+    }
+
+    /// Nothing is in flight, and the peer's window takes nothing.
+    pub(super) fn begin_probing(&mut self, index: u32) {
+        if self.blocks[index].has(Flags::PROBING_WINDOW) {
+            return;
+        }
+        self.restart_retransmission(index);
+        let block = &mut self.blocks[index];
+        block.flags.set(Flags::PROBING_WINDOW);
+        block.stalled_at = self.tick;
+    }
+
+    /// The peer's window has opened.
+    pub(super) fn end_probing(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        block.flags.clear(Flags::PROBING_WINDOW);
+        block.backoff = 0;
+        if block.flight() == 0 {
+            block.flags.clear(Flags::RETRANSMIT);
+        } else {
+            self.restart_with_rto(index);
+        }
+    }
+
+    /// A probe of a closed window (RFC 9293 3.8.6.1), at growing intervals (SHLD-30), for as long as the peer answers
+    /// (MUST-37); a peer that answers for ever keeps only connections that somebody holds.
+    fn probe_window(&mut self, index: u32) {
+        let limit = self.user_timeout_of(index);
+        let block = &mut self.blocks[index];
+        if self.tick.since(block.stalled_at) >= limit {
+            self.counters.timed_out += 1;
+            return self.break_off(index, End::TimedOut);
+        }
+        block.backoff = (block.backoff + 1).min(BACKOFF_MAX);
+        let wait = self.rto(index).min(limit - self.tick.since(self.blocks[index].stalled_at));
+        let block = &mut self.blocks[index];
+        block.retransmit_at = self.tick.after(wait);
+        if block.snd_right.gt(block.snd_nxt) {
+            // It is open, if only by little: the time to wait for more is over (RFC 9293 3.8.6.2.1).
+            return self.take_turn(index);
+        }
+        self.counters.window_probes += 1;
+        self.replies_for_probe(index);
+    }
+
+    fn keep_alive_at(&self, block: &Block) -> Tick {
+        let probes =
+            if block.extension == Block::NO_EXTENSION { 0 } else { self.extensions[block.extension].probes };
+        let interval = self.timings.keep_alive_interval.saturating_mul(u32::from(probes));
+        block.heard_at.after(self.timings.keep_alive_idle.saturating_add(interval))
+    }
+
+    /// Keep-alive (RFC 9293 3.8.4): a segment that the peer has to answer. It may be lost, so one silence proves nothing.
+    fn probe_peer(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if block.flight() > 0 || block.has_unsent() {
+            // Not while data is under way (MUST-26), whose own timer tells whether the peer lives.
+            block.heard_at = self.tick;
+            return;
+        }
+        let Some(place) = self.extension_of(index) else {
+            self.blocks[index].heard_at = self.tick;
+            return;
+        };
+        let extension = &mut self.extensions[place];
+        if self.blocks[index].heard_at.after(self.timings.keep_alive_idle).is_due(self.tick)
+            && extension.probes == 0
+        {
+            extension.probes = 1;
+        } else {
+            extension.probes = extension.probes.saturating_add(1);
+        }
+        if extension.probes > self.settings.keep_alive_probes {
+            self.counters.timed_out += 1;
+            return self.break_off(index, End::TimedOut);
+        }
+        self.counters.keep_alives += 1;
+        self.replies_for_probe(index);
+    }
+
+    /// A segment just before the window: whatever the peer's state, it answers with an ACK.
+    fn replies_for_probe(&mut self, index: u32) {
+        let block = self.blocks[index];
+        let addresses = self.local.addresses(block.local, block.remote);
+        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+        let window = super::transmit::announce(&mut self.blocks[index], self.settings.receive_window);
+        let segment = crate::packet::Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq: block.snd_una - 1,
+            ack: block.rcv_nxt,
+            flags: Control::ACK,
+            window,
+            hop_limit: super::reply::HOP_LIMIT,
+            ..Default::default()
+        };
+        let options = super::reply::ReplyOptions { timestamps, ..Default::default() };
+        self.reply(super::reply::Reply { addresses, route: block.route, segment, options });
+    }
+
+    /// Starts keep-alive of a connection that has it.
+    pub(super) fn watch_idle(&mut self, index: u32) {
+        if self.blocks[index].has(Flags::KEEP_ALIVE) {
+            self.blocks[index].heard_at = self.tick;
+            let at = self.keep_alive_at(&self.blocks[index]);
+            self.set_deadline(index, at);
+        }
+    }
+}
+
+/// How long a connection that has sent waits to be looked at: most have their ACK by then.
+pub(super) const FRESH_MILLIS: u32 = 2;
+
+/// How many entries ahead a block is fetched into the cache.
+const AHEAD: usize = 8;
+
+/// Added to the time of a loss probe, since both ends look at the clock in steps: on a path of microseconds a probe would
+/// leave before the ACK had its chance. Linux adds as much.
+const PTO_SLACK_MILLIS: u32 = 2;
+
+/// Entries of the wheel that are handled in one go.
+const DUE_BATCH: usize = 256;
+
+/// Beyond this the interval is at its ceiling anyway.
+const BACKOFF_MAX: u8 = 16;

@@ -1,0 +1,272 @@
+//! Bytes between a connection and its holder: into the send queue, out of the receive queue, and from one to the other.
+
+use super::deliver::Unread;
+use super::{ConnId, Engine};
+use crate::block::{Block, Flags, State};
+use crate::pool::{Cell, SEGMENT_BYTES};
+
+impl Engine {
+    /// Copies bytes into the send queue, to leave when their turn comes and the windows allow; gives how many were
+    /// taken. Fewer than given means that the queue is full: [`Events::WRITABLE`](super::Events::WRITABLE) tells when
+    /// there is room again.
+    pub fn send(&mut self, id: ConnId, mut bytes: &[u8]) -> usize {
+        let index = id.0;
+        let given = bytes.len();
+        while !bytes.is_empty() {
+            let block = &self.blocks[index];
+            let room = self.room_of(block);
+            let wanted = bytes.len().min(room as usize);
+            if wanted == 0 || !block.state.may_send() || block.has(Flags::FIN_QUEUED) {
+                break;
+            }
+            let mss = usize::from(block.eff_mss);
+            let (tail, unsent) = (block.send_tail, block.has_unsent());
+            // Behind what has not left yet, as long as it makes one segment.
+            if unsent {
+                let have = usize::from(self.pool.segment(tail).length);
+                let more = self.pool.room_of(tail).min(mss.saturating_sub(have)).min(wanted);
+                if more > 0 {
+                    self.pool.append(tail, more).copy_from_slice(&bytes[..more]);
+                    self.blocks[index].write_end += more as u32;
+                    bytes = &bytes[more..];
+                    continue;
+                }
+            }
+            let part = wanted.min(mss);
+            // While something is queued more will come, and shares the segment.
+            let size = if tail.is_none() { part } else { mss };
+            let Some(cell) = self.pool.take(size) else { break };
+            self.pool.append(cell, part).copy_from_slice(&bytes[..part]);
+            self.enqueue(index, cell);
+            bytes = &bytes[part..];
+        }
+        if !bytes.is_empty() {
+            self.want_room(index);
+        }
+        if self.blocks[index].has_unsent() {
+            self.take_turn(index);
+        }
+        given - bytes.len()
+    }
+
+    /// Lets a message of `length` bytes be written into the send queue in place; false if there is no room for it or it is
+    /// longer than a segment: then [`send`](Self::send) takes it in parts.
+    #[inline]
+    pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        let index = id.0;
+        let block = &self.blocks[index];
+        if length == 0
+            || length > usize::from(block.eff_mss)
+            || length > self.room_of(block) as usize
+            || !block.state.may_send()
+            || block.has(Flags::FIN_QUEUED)
+        {
+            return false;
+        }
+        if let Some(tail) = self.tail_with_room(index, length) {
+            write(self.pool.append(tail, length));
+            self.blocks[index].write_end += length as u32;
+            self.take_turn(index);
+            return true;
+        }
+        let Some(cell) = self.pool.take(self.cell_bytes(index, length)) else { return false };
+        write(self.pool.append(cell, length));
+        self.enqueue(index, cell);
+        self.take_turn(index);
+        true
+    }
+
+    /// The last segment, if it has not left and takes so many bytes more: messages that wait share a segment.
+    #[inline]
+    fn tail_with_room(&self, index: u32, length: usize) -> Option<Cell> {
+        let block = &self.blocks[index];
+        if !block.has_unsent() {
+            return None;
+        }
+        let have = usize::from(self.pool.segment(block.send_tail).length);
+        let fits =
+            have + length <= usize::from(block.eff_mss) && length <= self.pool.room_of(block.send_tail);
+        fits.then_some(block.send_tail)
+    }
+
+    /// How large a cell for a message should be: where something is under way, others may join it while it waits.
+    #[inline]
+    fn cell_bytes(&self, index: u32, length: usize) -> usize {
+        let block = &self.blocks[index];
+        if block.send_tail.is_none() || block.has(Flags::NO_NAGLE) {
+            length
+        } else {
+            usize::from(block.eff_mss)
+        }
+    }
+
+    /// Sends back what has arrived: moves the next unread bytes, up to `length`, into the send queue. Gives how many.
+    #[inline]
+    pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
+        let index = id.0;
+        let block = &self.blocks[index];
+        let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
+        let wanted = length.min(block.unread as usize).min(room);
+        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.unread == 0 {
+            return 0;
+        }
+        let tail = self.tail_with_room(index, wanted);
+        let cell =
+            if wanted == 0 { None } else { tail.or_else(|| self.pool.take(self.cell_bytes(index, wanted))) };
+        let Some(cell) = cell else {
+            self.want_room(index);
+            return 0;
+        };
+        let mut moved = 0;
+        while moved < wanted {
+            let Unread::InFrame(number) = Unread::of(&self.blocks[index]) else {
+                let kept = self.relay_kept(id, cell, wanted - moved);
+                if kept == 0 {
+                    break;
+                }
+                moved += kept;
+                continue;
+            };
+            let unread = self.in_frames[number];
+            let start = usize::from(unread.start);
+            let taken = usize::from(unread.length).min(wanted - moved);
+            let bytes = &self.held[unread.frame as usize][start..start + taken];
+            self.pool.append(cell, taken).copy_from_slice(bytes);
+            self.recv(id, |_| taken);
+            moved += taken;
+        }
+        if tail.is_some() {
+            self.blocks[index].write_end += moved as u32;
+        } else {
+            self.enqueue(index, cell);
+        }
+        self.take_turn(index);
+        moved
+    }
+
+    /// The same for bytes that are in the pool already: what is read from it must not be written to at the same time.
+    #[cold]
+    fn relay_kept(&mut self, id: ConnId, cell: Cell, wanted: usize) -> usize {
+        let mut part = [0; SEGMENT_BYTES];
+        let taken = self.recv(id, |bytes| {
+            let taken = bytes.len().min(wanted);
+            part[..taken].copy_from_slice(&bytes[..taken]);
+            taken
+        });
+        self.pool.append(cell, taken).copy_from_slice(&part[..taken]);
+        taken
+    }
+
+    /// Asks for the cache lines of a connection that is about to be used.
+    #[inline]
+    pub fn prefetch(&self, id: ConnId) {
+        self.blocks.prefetch(id.0);
+    }
+
+    /// Remembers that somebody waits for room: for that of the connection, or for memory.
+    #[cold]
+    fn want_room(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        let waits_already = block.has(Flags::WANTS_ROOM);
+        block.flags.set(Flags::WANTS_ROOM);
+        // With something in flight its ACK brings the news.
+        if block.flight() == 0 && self.pool.is_full() && !waits_already {
+            self.waiting_for_memory.push_back(index);
+        }
+    }
+
+    /// Puts a filled cell behind the others.
+    #[inline]
+    pub(super) fn enqueue(&mut self, index: u32, cell: Cell) {
+        let block = &mut self.blocks[index];
+        let kept = self.pool.segment_mut(cell);
+        kept.seq = block.write_end;
+        block.write_end = kept.end();
+        block.send_tail = self.pool.push_back(block.send_tail, cell);
+        if block.send_next.is_none() {
+            block.send_next = cell;
+        }
+        block.queued += 1;
+    }
+
+    /// Bytes that the send queue of a connection takes.
+    #[inline]
+    pub(super) fn room_of(&self, block: &Block) -> u32 {
+        if block.queued >= self.limits.send_segments {
+            return 0;
+        }
+        self.limits.send_bytes.saturating_sub(block.write_end - block.snd_una)
+    }
+
+    /// How many bytes [`send`](Self::send) would take now, as far as this connection's own limit goes.
+    pub fn send_room(&self, id: ConnId) -> usize {
+        self.room_of(&self.blocks[id.0]) as usize
+    }
+
+    /// Shows the next bytes that have arrived, without copying, and takes as many as `read` says it has used. There may be
+    /// more behind them: call again until it gives 0.
+    #[inline]
+    pub fn recv(&mut self, id: ConnId, read: impl FnOnce(&[u8]) -> usize) -> usize {
+        let index = id.0;
+        let block = &mut self.blocks[index];
+        let taken = match Unread::of(block) {
+            Unread::Nothing => return 0,
+            Unread::InFrame(number) => {
+                let unread = &mut self.in_frames[number];
+                let start = usize::from(unread.start);
+                let bytes = &self.held[unread.frame as usize][start..start + usize::from(unread.length)];
+                let taken = read(bytes).min(bytes.len());
+                unread.start += taken as u16;
+                unread.length -= taken as u16;
+                if unread.length == 0 {
+                    block.receive_tail = Cell::NONE;
+                }
+                taken
+            }
+            Unread::Kept(tail) => {
+                let first = self.pool.front(tail);
+                let bytes = self.pool.bytes_of(first);
+                let taken = read(bytes).min(bytes.len());
+                let kept = self.pool.segment_mut(first);
+                kept.start += taken as u16;
+                kept.length -= taken as u16;
+                if kept.length == 0 {
+                    block.receive_tail = self.pool.pop_front(tail);
+                }
+                taken
+            }
+        };
+        block.unread -= taken as u32;
+        // A window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
+        let limit = self.settings.receive_window;
+        let right = block.rcv_nxt + (limit - block.unread.min(limit));
+        let left = block.rcv_right - block.rcv_nxt;
+        if left < limit / 2 && right.gt(block.rcv_right) && block.state.may_receive() {
+            let step = right - block.rcv_right;
+            if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {
+                block.flags.set(Flags::ACK_NOW);
+                self.take_turn(index);
+            }
+        }
+        taken
+    }
+
+    /// Whether a send has found no room, and [`Events::WRITABLE`](super::Events::WRITABLE) will tell of some.
+    pub fn wants_room(&self, id: ConnId) -> bool {
+        let block = &self.blocks[id.0];
+        block.has(Flags::WANTS_ROOM) && block.state.may_send()
+    }
+
+    /// Bytes that have arrived in order and wait to be read.
+    pub fn readable(&self, id: ConnId) -> usize {
+        let block = &self.blocks[id.0];
+        // While it opens, the time of the SYN stands there.
+        if block.state == State::SynSent { 0 } else { block.unread as usize }
+    }
+
+    /// Whether everything that the peer will ever send has been read.
+    pub fn is_finished(&self, id: ConnId) -> bool {
+        let block = &self.blocks[id.0];
+        block.unread == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
+    }
+}

@@ -1,0 +1,454 @@
+//! Frames leave: those whose turn it is, as many as there is room for.
+
+use super::reply::HOP_LIMIT;
+use super::{Engine, turns};
+use crate::block::{Block, Flags, State};
+use crate::frames::Frames;
+use crate::packet::icmp::emit_echo_reply;
+use crate::packet::{Flags as Control, OptionsOut, Outgoing, emit, headers_len};
+use crate::pool::{Cell, Marks, SEGMENT_BYTES};
+use crate::recovery::Probe;
+use crate::seq::Seq;
+use crate::settings::Ecn;
+use crate::time::Instant;
+
+/// What a connection sends next.
+enum Next {
+    /// Something that was never sent.
+    New(Cell),
+    /// Something that is taken for lost.
+    Again(Cell),
+    Nothing,
+}
+
+impl Engine {
+    /// Fills `out` with frames, in the order in which their connections' turns come, until it is full or nobody has
+    /// anything to send. What finds no room waits, and nothing is queued inside.
+    pub fn transmit(&mut self, now: Instant, out: &mut Frames) {
+        self.set_now(now);
+        let share = if self.turns.waiting() == 0 { out.room() } else { (out.room() / REPLIES_SHARE).max(1) };
+        self.transmit_replies(out, share);
+        self.answer_echoes(out);
+        while out.room() > 0 {
+            let Some(index) = self.turns.pop() else { break };
+            if let Some(coming) = self.turns.peek(TURNS_AHEAD) {
+                self.blocks.prefetch(coming);
+            }
+            let block = &mut self.blocks[index];
+            if block.has(Flags::IN_TURN) {
+                block.flags.clear(Flags::IN_TURN);
+                if !self.send_predicted(index, out) {
+                    self.serve(index, out);
+                }
+            }
+        }
+        self.transmit_replies(out, out.room());
+    }
+
+    /// The same for a device that has room for fewer frames than `out`.
+    pub fn transmit_up_to(&mut self, now: Instant, out: &mut Frames, frames_max: usize) {
+        out.limit_to(frames_max);
+        self.transmit(now, out);
+        out.limit_to(usize::MAX);
+    }
+
+    /// ICMP echo, for those who ping.
+    fn answer_echoes(&mut self, out: &mut Frames) {
+        for frame in self.echoes.drain(..) {
+            let Some(request) = self.held.get(frame as usize) else { continue };
+            let written = out.push_with(request.len(), |room| emit_echo_reply(room, request, HOP_LIMIT));
+            self.counters.frames_sent += u64::from(written);
+        }
+    }
+
+    /// Whether [`transmit`](Self::transmit) would have something to do.
+    pub fn wants_to_transmit(&self) -> bool {
+        self.turns.waiting() > 0 || !self.replies.is_empty() || !self.echoes.is_empty()
+    }
+
+    /// How many connections and replies wait to leave.
+    pub fn waiting_to_transmit(&self) -> usize {
+        self.turns.waiting() + self.replies.len()
+    }
+
+    /// How many turns in a round a class of connections has: the first is that of connections being opened (default 8),
+    /// the second that of those in no other (32), then two more (64, 128).
+    pub fn set_class_weight(&mut self, class: u8, weight: u32) {
+        self.turns.set_weight(usize::from(class), weight);
+    }
+
+    /// A connection's turn.
+    fn serve(&mut self, index: u32, out: &mut Frames) {
+        match self.blocks[index].state {
+            State::Closed => return,
+            State::SynSent | State::SynReceived => {
+                // Something else may have brought the turn, data that waits, say.
+                if self.blocks[index].has(Flags::ACK_NOW) {
+                    self.send_syn(index, out);
+                }
+                return;
+            }
+            _ => {}
+        }
+        for _ in 0..QUANTUM_SEGMENTS {
+            if out.room() == 0 {
+                return self.take_turn(index);
+            }
+            let next = if self.must_wait(index) { Next::Nothing } else { self.next(index) };
+            match next {
+                Next::New(cell) => self.send_cell(index, cell, Marks::NONE, out),
+                Next::Again(cell) => self.send_cell(index, cell, Marks::RESENT, out),
+                Next::Nothing => {
+                    if self.blocks[index].has(Flags::ACK_NOW) {
+                        self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
+                        self.send_duplicates(index, out);
+                        // A duplicate may have been all that there was to report.
+                        self.drop_extension_if_calm(index);
+                    }
+                    return;
+                }
+            }
+        }
+        // More may follow after the others.
+        if self.blocks[index].has_unsent() || self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT))
+        {
+            self.take_turn(index);
+        }
+    }
+
+    fn next(&mut self, index: u32) -> Next {
+        let block = &self.blocks[index];
+        let mut flight = block.flight();
+        if block.extension != Block::NO_EXTENSION || block.has(Flags::TIMED_OUT) {
+            flight = self.pipe(index);
+            if let Some(probe) = self.next_probe(index) {
+                return probe;
+            }
+            if let Some(cell) = self.next_lost(index) {
+                return self.next_again(index, cell, flight);
+            }
+        }
+        let block = &mut self.blocks[index];
+        let cell = block.send_next;
+        if cell.is_none() {
+            return Next::Nothing;
+        }
+        let kept = self.pool.segment(cell);
+        let length = u32::from(kept.length);
+        // The peer's window.
+        if (kept.seq + length).gt(block.snd_right) {
+            return self.next_beyond_window(index, cell);
+        }
+        // The congestion window.
+        if flight + length > block.window.cwnd && flight > 0 {
+            block.flags.set(Flags::CWND_LIMITED);
+            return Next::Nothing;
+        }
+        // Nagle (RFC 9293 3.7.4): less than a segment waits while something is not acknowledged. Only the last one can still
+        // become longer.
+        if length < u32::from(block.eff_mss)
+            && cell == block.send_tail
+            && block.snd_nxt != block.snd_una
+            && !block.has(Flags::NO_NAGLE.with(Flags::FIN_QUEUED))
+        {
+            return Next::Nothing;
+        }
+        if length > u32::from(block.eff_mss) {
+            // The path has become narrower since it was written.
+            let at = block.eff_mss;
+            return if self.split(index, cell, at) { Next::New(cell) } else { Next::Nothing };
+        }
+        if block.snd_nxt == block.snd_una && block.retransmit_at.is_due(self.tick) {
+            block.window.after_idle(block.eff_mss);
+        }
+        Next::New(cell)
+    }
+
+    /// A lost segment goes again as soon as the congestion window has room for it.
+    #[cold]
+    fn next_again(&mut self, index: u32, cell: Cell, pipe: u32) -> Next {
+        let block = &mut self.blocks[index];
+        let eff_mss = block.eff_mss;
+        let length = self.pool.segment(cell).length;
+        if pipe > 0 && pipe + u32::from(length.min(eff_mss)) > block.window.cwnd {
+            block.flags.set(Flags::CWND_LIMITED);
+            return Next::Nothing;
+        }
+        if length > eff_mss {
+            // The path has become narrower since it was sent. Without memory for its rest it goes as it is.
+            self.split(index, cell, eff_mss);
+        }
+        Next::Again(cell)
+    }
+
+    /// The loss probe, if it is due: new data if the peer's window takes it, else what was sent last; the congestion window
+    /// is not asked (RFC 8985 7.3).
+    #[cold]
+    fn next_probe(&mut self, index: u32) -> Option<Next> {
+        let block = &self.blocks[index];
+        let extension = self.extensions_mut(block.extension)?;
+        if !std::mem::take(&mut extension.probe_due) {
+            return None;
+        }
+        let block = &self.blocks[index];
+        let (cell, eff_mss) = (block.send_next, block.eff_mss);
+        if !cell.is_none() {
+            let kept = self.pool.segment(cell);
+            let length = kept.length.min(eff_mss);
+            if (kept.seq + u32::from(length)).le(block.snd_right)
+                && (kept.length == length || self.split(index, cell, length))
+            {
+                let nxt = self.pool.segment(cell).end();
+                self.note_probe(index, Probe::NewData, nxt);
+                return Some(Next::New(cell));
+            }
+        }
+        let nxt = self.blocks[index].snd_nxt;
+        let last = self.last_sent(index)?;
+        self.note_probe(index, Probe::Retransmission, nxt);
+        Some(Next::Again(last))
+    }
+
+    /// The next segment does not fit into the peer's window: a part of it goes if that is worth it (RFC 9293 3.8.6.2.1),
+    /// and a closed window is probed (3.8.6.1).
+    #[cold]
+    fn next_beyond_window(&mut self, index: u32, cell: Cell) -> Next {
+        let block = &self.blocks[index];
+        let seq = self.pool.segment(cell).seq;
+        let room = if block.snd_right.gt(seq) { block.snd_right - seq } else { 0 };
+        let half = u32::from(block.max_snd_wnd) << 5;
+        // What is less than half of the peer's largest window, and than a segment, waits until the timer has fired once.
+        let is_worth_it = room >= half.max(1) || room >= u32::from(block.eff_mss);
+        let is_overdue = block.flight() == 0 && block.has(Flags::PROBING_WINDOW) && block.backoff > 0;
+        if room > 0 && (is_worth_it || is_overdue) {
+            let at = room.min(u32::from(block.eff_mss)) as u16;
+            return if self.split(index, cell, at) { Next::New(cell) } else { Next::Nothing };
+        }
+        if block.flight() == 0 {
+            self.begin_probing(index);
+        }
+        Next::Nothing
+    }
+
+    /// Cuts a segment in two. False if there is no memory for the second. The limit does not hold for that: it is there
+    /// already, and nothing would come back to a connection that found no room.
+    pub(super) fn split(&mut self, index: u32, cell: Cell, at: u16) -> bool {
+        let kept = *self.pool.segment(cell);
+        let rest = usize::from(kept.length - at);
+        let Some(second) = self.pool.take_beyond_limit(rest) else { return false };
+        let mut bytes = [0; SEGMENT_BYTES];
+        bytes[..rest].copy_from_slice(&self.pool.bytes_of(cell)[usize::from(at)..]);
+        self.pool.append(second, rest).copy_from_slice(&bytes[..rest]);
+        let tail = self.pool.segment_mut(second);
+        tail.seq = kept.seq + u32::from(at);
+        tail.marks = kept.marks;
+        tail.sent_at = kept.sent_at;
+        tail.transmissions = kept.transmissions;
+        let head = self.pool.segment_mut(cell);
+        head.length = at;
+        head.marks.clear(Marks::FIN.with(Marks::PUSH));
+        let block = &mut self.blocks[index];
+        block.send_tail = self.pool.insert_after(block.send_tail, cell, second);
+        block.queued += 1;
+        true
+    }
+
+    /// Sends one kept segment.
+    fn send_cell(&mut self, index: u32, cell: Cell, again: Marks, out: &mut Frames) {
+        let window = announce(&mut self.blocks[index], self.settings.receive_window);
+        let block = &mut self.blocks[index];
+        let kept = self.pool.segment_mut(cell);
+        let is_new = again == Marks::NONE;
+        let is_last = cell == block.send_tail;
+        let mut flags = Control::ACK;
+        if (is_last || kept.marks.has(Marks::PUSH)) && kept.length > 0 {
+            flags |= Control::PSH;
+        }
+        if kept.marks.has(Marks::FIN) {
+            flags |= Control::FIN;
+            block.flags.set(Flags::FIN_SENT);
+        }
+        let (seq, end) = (kept.seq, kept.end());
+        kept.sent_at = self.now.short();
+        kept.transmissions = kept.transmissions.saturating_add(1);
+        if is_new {
+            block.send_next = if is_last { Cell::NONE } else { kept.next };
+            block.snd_nxt = block.snd_nxt.max(end);
+        } else {
+            kept.marks.set(Marks::RESENT);
+            kept.marks.clear(Marks::LOST);
+        }
+        if block.extension != Block::NO_EXTENSION {
+            let extension = &mut self.extensions[block.extension];
+            let length = u32::from(kept.length);
+            extension.prr.on_sent(length);
+            if !is_new {
+                extension.resent_at.get_or_insert(self.tick);
+            }
+            let place = block.extension;
+            self.use_rate(place, length);
+        }
+        let block = &mut self.blocks[index];
+        if !is_new {
+            self.counters.retransmits += 1;
+        }
+        let is_marked = block.has(Flags::ECN) && is_new;
+        if is_marked && block.has(Flags::REDUCED) {
+            flags |= Control::CWR;
+            block.flags.clear(Flags::REDUCED);
+        }
+        self.write(index, seq, flags, window, Some(cell), if is_marked { ECT_0 } else { 0 }, out);
+        self.arm_retransmission(index);
+    }
+
+    /// One ACK for each segment out of order (RFC 5681 4.2). With SACK the one that has just left says it all.
+    fn send_duplicates(&mut self, index: u32, out: &mut Frames) {
+        let has_sack = self.blocks[index].has(Flags::SACK);
+        let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
+        let more = std::mem::take(&mut extension.acks_owed).saturating_sub(1);
+        for _ in 0..if has_sack { 0 } else { more } {
+            self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
+        }
+    }
+
+    /// Sends a segment without payload.
+    pub(super) fn send_bare(&mut self, index: u32, seq: Seq, flags: Control, out: &mut Frames) {
+        let window = announce(&mut self.blocks[index], self.settings.receive_window);
+        self.write(index, seq, flags, window, None, 0, out);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one segment")]
+    fn write(
+        &mut self,
+        index: u32,
+        seq: Seq,
+        mut flags: Control,
+        window: u16,
+        cell: Option<Cell>,
+        traffic_class: u8,
+        out: &mut Frames,
+    ) {
+        let block = &mut self.blocks[index];
+        block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
+        block.last_ack_sent = block.rcv_nxt;
+        if block.has(Flags::ECHO_CONGESTION) {
+            flags |= Control::ECE;
+        }
+        let segment = Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq,
+            ack: block.rcv_nxt,
+            flags,
+            window,
+            urgent: 0,
+            traffic_class,
+            hop_limit: HOP_LIMIT,
+        };
+        let (has_timestamps, recent, extension) =
+            (block.has(Flags::TIMESTAMPS), block.ts_recent, block.extension);
+        let has_sack = block.has(Flags::SACK);
+        let eff_mss = usize::from(block.eff_mss);
+        let addresses = self.local.addresses(block.local, block.remote);
+        let link = self.local.link(block.route);
+        let checks = self.checks();
+        let mut options = OptionsOut::NONE;
+        if has_timestamps {
+            options.timestamps = Some((self.timestamp(&addresses), recent));
+        }
+        let mut blocks = [(Seq(0), Seq(0)); 4];
+        if extension != Block::NO_EXTENSION && has_sack {
+            let length = cell.map_or(0, |cell| usize::from(self.pool.segment(cell).length));
+            // Four bytes and eight a block, if the payload leaves them.
+            let fit = eff_mss.saturating_sub(length + 4) / 8;
+            let count = if fit == 0 { 0 } else { self.sack_blocks(extension, &mut blocks).min(fit) };
+            options.sack = &blocks[..count];
+        }
+        let payload = cell.map_or(&[][..], |cell| self.pool.bytes_of(cell));
+        let written = out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
+            emit(room, &link, &addresses, &segment, &options, payload, checks)
+        });
+        self.counters.frames_sent += u64::from(written);
+    }
+
+    /// SYN of an active open, or SYN-ACK of a simultaneous one.
+    #[cold]
+    fn send_syn(&mut self, index: u32, out: &mut Frames) {
+        let block = &mut self.blocks[index];
+        let is_answer = block.state == State::SynReceived;
+        block.snd_nxt = block.snd_una + 1;
+        if block.backoff == 0 && !is_answer {
+            block.unread = self.now.short();
+        }
+        block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
+        let block = *block;
+        let addresses = self.local.addresses(block.local, block.remote);
+        let mut flags = Control::SYN;
+        if is_answer {
+            flags |= Control::ACK;
+            if block.has(Flags::ECN) {
+                flags |= Control::ECE;
+            }
+        } else if self.settings.ecn == Ecn::Ask && block.backoff == 0 {
+            // Not on a retry: some path may drop what asks for it (RFC 3168 6.1.1.1).
+            flags |= Control::ECE | Control::CWR;
+        }
+        let segment = Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq: block.snd_una,
+            ack: if is_answer { block.rcv_nxt } else { Seq(0) },
+            flags,
+            window: self.first_window(),
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        let has_timestamps = if is_answer { block.has(Flags::TIMESTAMPS) } else { self.settings.timestamps };
+        let options = OptionsOut {
+            mss: Some(self.own_mss(block.route, &addresses)),
+            window_scale: (!is_answer || block.scales != 0).then(|| self.own_scale()),
+            sack_permitted: if is_answer { block.has(Flags::SACK) } else { self.settings.sack },
+            timestamps: has_timestamps
+                .then(|| (self.timestamp(&addresses), if is_answer { block.ts_recent } else { 0 })),
+            ..OptionsOut::NONE
+        };
+        let (link, checks) = (self.local.link(block.route), self.checks());
+        let written = out.push_with(headers_len(&addresses, &options), |room| {
+            emit(room, &link, &addresses, &segment, &options, &[], checks)
+        });
+        self.counters.frames_sent += u64::from(written);
+        self.blocks[index].class = turns::NEW;
+        self.arm_retransmission(index);
+    }
+}
+
+/// The window field, and with it the right edge that the peer may now use (RFC 9293 3.8.6). It never goes back, and it
+/// moves on in steps that are worth it (3.8.6.2.2).
+#[inline(always)]
+pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
+    let right = block.rcv_nxt + limit.saturating_sub(block.unread);
+    if right.gt(block.rcv_right) {
+        let step = right - block.rcv_right;
+        if step >= u32::from(block.eff_mss).min(limit / 2) {
+            block.rcv_right = right;
+        }
+    }
+    let shift = block.receive_scale();
+    let window = block.rcv_right - block.rcv_nxt;
+    // Rounded up, so that the edge does not seem to go back when RCV.NXT moves by less than a unit.
+    let field = ((window + (1 << shift) - 1) >> shift).min(u32::from(u16::MAX));
+    block.rcv_right = block.rcv_right.max(block.rcv_nxt + (field << shift));
+    field as u16
+}
+
+/// Segments that a connection sends in one turn, if it has so many.
+const QUANTUM_SEGMENTS: usize = 2;
+
+/// Replies get this part of the room while connections wait for theirs.
+const REPLIES_SHARE: usize = 4;
+
+/// How many turns ahead a block is fetched into the cache.
+const TURNS_AHEAD: usize = 8;
+
+/// ECN-capable (RFC 3168, section 5).
+const ECT_0: u8 = 2;

@@ -1,0 +1,83 @@
+//! Who may send next: classes take turns by weight, the connections of a class one after the other.
+//!
+//! Deficit round robin between classes, a ring inside each. A connection sends a quantum of two segments a turn and goes
+//! to the end of its ring if it has more, so that bulk never starves an echo; new connections have a class of their
+//! own, so that a storm of them starves nobody.
+
+use crate::fifo::Fifo;
+
+/// Rings of connections that wait to send.
+pub(super) struct Turns {
+    classes: [Class; CLASSES],
+    /// The class whose turn it is.
+    current: usize,
+    waiting: usize,
+}
+
+struct Class {
+    ring: Fifo<u32>,
+    /// Turns in a round.
+    weight: u32,
+    left: u32,
+}
+
+/// How many classes there are: the first is that of new connections.
+pub(super) const CLASSES: usize = 4;
+
+/// The class of connections that are being opened.
+pub(super) const NEW: u8 = 0;
+/// The class of connections that were given none.
+pub(super) const NORMAL: u8 = 1;
+
+impl Default for Turns {
+    fn default() -> Self {
+        let class = |weight| Class { ring: Fifo::new(), weight, left: weight };
+        Self { classes: [class(8), class(32), class(64), class(128)], current: 1, waiting: 0 }
+    }
+}
+
+impl Turns {
+    #[inline]
+    pub(super) fn push(&mut self, class: usize, index: u32) {
+        self.classes[class % CLASSES].ring.push_back(index);
+        self.waiting += 1;
+    }
+
+    /// The next one, if any waits.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        if self.waiting == 0 {
+            return None;
+        }
+        loop {
+            let class = &mut self.classes[self.current];
+            if class.left > 0
+                && let Some(index) = class.ring.pop_front()
+            {
+                class.left -= 1;
+                self.waiting -= 1;
+                return Some(index);
+            }
+            class.left = class.weight;
+            self.current = (self.current + 1) % CLASSES;
+        }
+    }
+
+    /// The one so many places behind the front of the current ring: what to fetch into the cache meanwhile.
+    #[inline]
+    pub(super) fn peek(&self, ahead: usize) -> Option<u32> {
+        self.classes[self.current].ring.peek(ahead)
+    }
+
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub(super) fn set_weight(&mut self, class: usize, weight: u32) {
+        self.classes[class % CLASSES].weight = weight.max(1);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.classes.iter().map(|class| class.ring.bytes()).sum()
+    }
+}

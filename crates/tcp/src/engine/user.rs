@@ -1,0 +1,375 @@
+//! What the holder of a connection can do: open, send, receive, close.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::listen::behind;
+use super::local::{Listener, Route, RouteError};
+use super::receive::ports;
+use super::{ConnId, Engine, Place, turns};
+use crate::block::{Block, Flags, State};
+use crate::hash::secret_hash;
+use crate::packet::Addresses;
+use crate::pool::Marks;
+use crate::slab::Linked;
+
+/// How a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The handshake is not done.
+    Opening,
+    /// Both directions are open, or at least the peer's.
+    Open,
+    /// The peer has ended its direction; ours may be open.
+    PeerClosed,
+    /// It is over; the id waits to be closed.
+    Ended(End),
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum End {
+    /// By FINs from both ends.
+    Closed = 1,
+    /// The peer reset it.
+    Reset,
+    /// The peer does not listen.
+    Refused,
+    /// The peer did not answer for the user timeout, or to keep-alive probes.
+    TimedOut,
+    /// We reset it.
+    Aborted,
+}
+
+/// A port that is listened on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub(super) u16);
+
+/// Options of a connection that is opened, or of those that a listener brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectOptions {
+    /// Nagle's algorithm is off: small segments leave at once (RFC 9293 3.7.4).
+    pub no_nagle: bool,
+    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4).
+    pub keep_alive: bool,
+    /// Its class among those that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
+    pub class: u8,
+}
+
+/// Why a connection was not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The engine has no address of the remote's family, or not the one that was asked for.
+    #[error("no address of ours to connect from: add one of the same family as the remote's")]
+    NoAddress,
+    /// No route leads there.
+    #[error("no route to the remote address: add one")]
+    NoRoute,
+    /// The remote address is no host's.
+    #[error("the remote address is not one that a host can have")]
+    NotAHost,
+    /// The four of both addresses and ports are in use.
+    #[error("a connection between these addresses and ports exists")]
+    InUse,
+    /// All ports to this remote are in use.
+    #[error("every port of this address is in use towards the remote: add an address")]
+    NoPort,
+    /// The limit on connections is reached.
+    #[error("the limit of connections is reached")]
+    TooMany,
+}
+
+/// Why a port is not listened on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The address is not one of the engine's.
+    #[error("the address is not one of ours: add it first")]
+    NoAddress,
+    /// It is listened on already.
+    #[error("the port is listened on already")]
+    InUse,
+    /// The limit on listeners is reached.
+    #[error("the limit of listeners is reached")]
+    TooMany,
+}
+
+impl Engine {
+    /// Gives the engine an address.
+    ///
+    /// # Errors
+    /// If it has 65,535 of them.
+    pub fn add_address(&mut self, address: IpAddr) -> Result<(), RouteError> {
+        self.local.add_address(address).map(|_| ())
+    }
+
+    /// Adds a route, or replaces the one to the same network.
+    ///
+    /// # Errors
+    /// If a prefix or an MTU cannot be, or there are 65,535 routes.
+    pub fn add_route(&mut self, route: Route) -> Result<(), RouteError> {
+        self.local.add_route(route)
+    }
+
+    /// Listens on a port, of one address or of all if it is unspecified. Connections come as
+    /// [`Events::INCOMING`](super::Events::INCOMING).
+    ///
+    /// # Errors
+    /// See [`ListenError`].
+    pub fn listen(
+        &mut self,
+        address: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<ListenerId, ListenError> {
+        let local = match address.ip() {
+            ip if ip.is_unspecified() => None,
+            ip => Some(self.local.number_of(ip).ok_or(ListenError::NoAddress)?),
+        };
+        let listeners = self.local.listeners.iter().filter(|listener| listener.open);
+        let (mut count, mut taken) = (0, false);
+        for listener in listeners {
+            count += 1;
+            taken |= listener.port == address.port() && listener.address == local;
+        }
+        if taken {
+            return Err(ListenError::InUse);
+        }
+        if count >= self.limits.listeners {
+            return Err(ListenError::TooMany);
+        }
+        let listener = Listener {
+            class: class_of(options),
+            no_nagle: options.no_nagle,
+            keep_alive: options.keep_alive,
+            ..Listener::new(local, address.port())
+        };
+        Ok(ListenerId(self.local.add_listener(listener)))
+    }
+
+    /// Listens no more; connections that it brought go on.
+    pub fn stop_listening(&mut self, listener: ListenerId) {
+        self.local.remove_listener(listener.0);
+    }
+
+    /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or
+    /// [`CLOSED`](super::Events::CLOSED) tells how it went; what is sent before that waits.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(&mut self, remote: SocketAddr, options: ConnectOptions) -> Result<ConnId, ConnectError> {
+        let local = self.local.source_for(remote.ip()).ok_or(ConnectError::NoAddress)?;
+        let address = self.local.address(local);
+        // RFC 6056, algorithm 3: ports follow each other from a start that only we know.
+        let (key, who) = (self.secret_key, hash_part(remote));
+        let start = secret_hash(key, who, u64::from(local)).wrapping_add(u64::from(self.ports_tried));
+        for step in 0..PORT_TRIES {
+            self.ports_tried = self.ports_tried.wrapping_add(1);
+            let port = PORT_FIRST + ((start + u64::from(step)) % u64::from(u16::MAX - PORT_FIRST)) as u16;
+            match self.connect_from(SocketAddr::new(address, port), remote, options) {
+                Err(ConnectError::InUse) => {}
+                result => return result,
+            }
+        }
+        Err(ConnectError::NoPort)
+    }
+
+    /// Opens a connection from this address and port.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect_from(
+        &mut self,
+        from: SocketAddr,
+        remote: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<ConnId, ConnectError> {
+        let local = self.local.number_of(from.ip()).ok_or(ConnectError::NoAddress)?;
+        let addresses = pair(from.ip(), remote.ip()).ok_or(ConnectError::NoAddress)?;
+        if !addresses.are_of_hosts() {
+            return Err(ConnectError::NotAHost);
+        }
+        let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
+        let hash = self.hash_of(&addresses, ports(remote.port(), from.port()));
+        let who = Block {
+            remote_port: remote.port(),
+            local_port: from.port(),
+            local,
+            route,
+            class: class_of(options),
+            ..Block::FREE
+        };
+        let mut block = self.block_for_syn(&addresses, who);
+        if let Some(value) = self.find(hash, &addresses, ports(remote.port(), from.port())) {
+            let Place::TimeWait(place) = Place::of(value) else { return Err(ConnectError::InUse) };
+            // Numbers and timestamps that are all newer than those of the old connection (RFC 6191, RFC 9293 MAY-2).
+            let wait = self.time_wait[place];
+            if !wait.timestamps {
+                return Err(ConnectError::InUse);
+            }
+            block.snd_una = behind(block.snd_una, Some(wait.snd_nxt));
+            block.snd_nxt = block.snd_una;
+            block.write_end = block.snd_una + 1;
+            self.counters.time_wait_reused += 1;
+            self.drop_time_wait(place);
+        }
+        if options.no_nagle {
+            block.flags.set(Flags::NO_NAGLE);
+        }
+        if options.keep_alive {
+            block.flags.set(Flags::KEEP_ALIVE);
+        }
+        let index = self.blocks.insert(block).ok_or(ConnectError::TooMany)?;
+        if self.table.insert(hash, Place::Block(index).value()).is_err() {
+            self.blocks.remove(index);
+            return Err(ConnectError::TooMany);
+        }
+        self.blocks[index].remote = self.local.hold_peer(remote.ip());
+        self.take_turn(index);
+        Ok(ConnId(index))
+    }
+
+    fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<u32> {
+        self.table.find(hash, |value| {
+            let (local, remote, of) = match Place::of(value) {
+                Place::Block(index) => {
+                    let block = &self.blocks[index];
+                    (block.local, block.remote, ports(block.remote_port, block.local_port))
+                }
+                Place::HalfOpen(place) => {
+                    let half = &self.half_open[place];
+                    (half.local, half.remote, ports(half.remote_port, half.local_port))
+                }
+                Place::TimeWait(place) => {
+                    let wait = &self.time_wait[place];
+                    (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
+                }
+            };
+            of == both && self.local.addresses(local, remote) == *addresses
+        })
+    }
+
+    /// How a connection stands.
+    pub fn status(&self, id: ConnId) -> Status {
+        let block = &self.blocks[id.0];
+        match block.state {
+            State::SynSent | State::SynReceived => Status::Opening,
+            State::Closed => Status::Ended(match block.backoff {
+                2 => End::Reset,
+                3 => End::Refused,
+                4 => End::TimedOut,
+                5 => End::Aborted,
+                _ => End::Closed,
+            }),
+            _ if block.has(Flags::FIN_RECEIVED) => Status::PeerClosed,
+            _ => Status::Open,
+        }
+    }
+
+    /// The addresses and ports of a connection: ours, and the peer's.
+    pub fn addresses(&self, id: ConnId) -> (SocketAddr, SocketAddr) {
+        let block = &self.blocks[id.0];
+        let local = SocketAddr::new(self.local.address(block.local), block.local_port);
+        (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
+    }
+
+    /// Ends the own direction after what was sent; the other one goes on.
+    pub fn shutdown(&mut self, id: ConnId) {
+        let index = id.0;
+        let block = &mut self.blocks[index];
+        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) {
+            return;
+        }
+        block.flags.set(Flags::FIN_QUEUED);
+        match block.state {
+            State::Established => block.state = State::FinWait1,
+            State::CloseWait => block.state = State::LastAck,
+            _ => {}
+        }
+        if block.has_unsent() {
+            // With the last data.
+            let tail = block.send_tail;
+            block.write_end += 1;
+            self.pool.segment_mut(tail).marks.set(Marks::FIN);
+        } else if let Some(cell) = self.pool.take_beyond_limit(0) {
+            self.pool.segment_mut(cell).marks.set(Marks::FIN);
+            self.enqueue(index, cell);
+        }
+        self.take_turn(index);
+    }
+
+    /// Lets go of a connection: it ends by FINs once everything was sent. What has arrived and was not read is lost, and
+    /// then the peer is told so by a reset (RFC 2525 2.17). The id is invalid from here on.
+    pub fn close(&mut self, id: ConnId) {
+        let index = id.0;
+        let block = &self.blocks[index];
+        match block.state {
+            State::Closed => return self.free_block(index),
+            State::SynSent => {
+                self.blocks[index].flags.set(Flags::DETACHED);
+                return self.end(index, End::Aborted);
+            }
+            _ if block.unread > 0 => return self.abort(id),
+            _ => {}
+        }
+        self.shutdown(id);
+        let block = &mut self.blocks[index];
+        block.flags.set(Flags::DETACHED);
+        block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
+        match block.state {
+            State::TimeWait => self.enter_time_wait(index),
+            State::FinWait2 => {
+                block.heard_at = self.tick;
+                self.set_deadline(index, self.tick.after(self.timings.fin_wait_2));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends a connection at once: what was not sent is lost, and the peer sees a reset. The id is invalid from here on.
+    pub fn abort(&mut self, id: ConnId) {
+        let index = id.0;
+        let state = self.blocks[index].state;
+        if state == State::Closed {
+            return self.free_block(index);
+        }
+        if !matches!(state, State::SynSent | State::TimeWait) {
+            self.reset_peer(index);
+        }
+        self.blocks[index].flags.set(Flags::DETACHED);
+        self.break_off(index, End::Aborted);
+    }
+}
+
+fn class_of(options: ConnectOptions) -> u8 {
+    match options.class {
+        0 => turns::NORMAL,
+        class => class.min(turns::CLASSES as u8 - 1),
+    }
+}
+
+fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
+    match (local, remote) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => {
+            Some(Addresses::V4 { local: local.to_bits(), remote: remote.to_bits() })
+        }
+        (IpAddr::V6(local), IpAddr::V6(remote)) => {
+            Some(Addresses::V6 { local: local.to_bits(), remote: remote.to_bits() })
+        }
+        _ => None,
+    }
+}
+
+fn hash_part(remote: SocketAddr) -> u64 {
+    let address = match remote.ip() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
+    };
+    address << 16 ^ u64::from(remote.port())
+}
+
+/// The first port that is given out (RFC 6056 asks for a wide range).
+const PORT_FIRST: u16 = 16_384;
+
+/// How many ports are tried before none is taken to be free.
+const PORT_TRIES: u32 = 4096;

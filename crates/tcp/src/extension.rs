@@ -1,0 +1,73 @@
+//! What only a connection in trouble needs: taken from a pool when a loss, a reordering or a gap shows, and given back
+//! once all is well.
+
+use crate::congestion::{Prior, Prr};
+use crate::engine::Pace;
+use crate::pool::Cell;
+use crate::recovery::{Rack, Tlp};
+use crate::seq::Seq;
+use crate::slab::Linked;
+use crate::time::Tick;
+
+/// The rest of a control block.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Extension {
+    /// The last of the segments that arrived before their turn, in the order of their numbers, none overlapping another.
+    pub(crate) out_of_order_tail: Cell,
+    pub(crate) out_of_order_count: u16,
+    /// Segments in flight that the peer has and others before them it has not.
+    pub(crate) sacked_segments: u16,
+    pub(crate) sacked_bytes: u32,
+    /// Where the segment that arrived last begins: its block is reported first (RFC 2018, section 4).
+    pub(crate) newest: Seq,
+    /// A duplicate to report with the next ACK (RFC 2883): empty if both are equal.
+    pub(crate) duplicate: (Seq, Seq),
+    /// The window before the last reduction, should that prove mistaken (RFC 3522).
+    pub(crate) prior: Option<Prior>,
+    /// When the first segment after it was sent again.
+    pub(crate) resent_at: Option<Tick>,
+    /// The probes of keep-alive since the peer was last heard of.
+    pub(crate) probes: u8,
+    /// Segments out of order that were not answered yet. Without SACK the peer counts the answers.
+    pub(crate) acks_owed: u8,
+    /// The next segment is a loss probe.
+    pub(crate) probe_due: bool,
+    pub(crate) prr: Prr,
+    pub(crate) rack: Rack,
+    pub(crate) tlp: Tlp,
+    pub(crate) pace: Pace,
+    /// In a free place: which place is free next.
+    pub(crate) next_free: u32,
+}
+
+const _: () = assert!(size_of::<Extension>() <= 192);
+
+impl Linked for Extension {
+    const FREE: Self = Self {
+        out_of_order_tail: Cell::NONE,
+        out_of_order_count: 0,
+        sacked_segments: 0,
+        sacked_bytes: 0,
+        newest: Seq(0),
+        duplicate: (Seq(0), Seq(0)),
+        prior: None,
+        resent_at: None,
+        probes: 0,
+        acks_owed: 0,
+        probe_due: false,
+        prr: Prr::NEW,
+        rack: Rack::new(Seq(0), 0),
+        tlp: Tlp::NONE,
+        pace: Pace::NONE,
+        next_free: 0,
+    };
+
+    fn next_free(&self) -> u32 {
+        self.next_free
+    }
+
+    fn set_next_free(&mut self, next: u32) {
+        self.next_free = next;
+    }
+}

@@ -1,0 +1,206 @@
+//! A queue of small values that may hold a hundred million of them, and gives its memory back.
+//!
+//! For what comes due in the order in which it was put in: delayed ACKs, TIME-WAIT, the turns of connections. The
+//! values lie in chunks of [`CHUNK`]. So growing never copies what is queued (a `VecDeque` of 400 MB would, and
+//! everything would wait), reading is sequential, and an emptied chunk is used again: a queue whose length has settled
+//! allocates nothing. Of the chunks that are not in use it keeps at most as many as are, or [`SPARE_MIN`].
+//!
+//! The queue sets no limit of its own: what is queued here are connections, each at most once, and those are bounded.
+
+use std::collections::VecDeque;
+use std::mem;
+
+/// First in, first out.
+pub(crate) struct Fifo<T> {
+    /// The chunk that is being emptied; its values before `head` are gone.
+    front: Vec<T>,
+    head: usize,
+    /// Full chunks, in order.
+    middle: VecDeque<Vec<T>>,
+    /// The chunk that is being filled.
+    back: Vec<T>,
+    /// Empty chunks, to be filled again.
+    spare: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T: Copy> Fifo<T> {
+    /// An empty queue, which holds no memory.
+    pub(crate) const fn new() -> Self {
+        Self {
+            front: Vec::new(),
+            head: 0,
+            middle: VecDeque::new(),
+            back: Vec::new(),
+            spare: Vec::new(),
+            len: 0,
+        }
+    }
+
+    /// Values in the queue.
+    #[cfg(test)]
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of memory that the queue holds, spare chunks included.
+    pub(crate) fn bytes(&self) -> usize {
+        let ends = self.front.capacity() + self.back.capacity();
+        let values = ends + (self.middle.len() + self.spare.len()) * CHUNK;
+        let chunks = self.middle.capacity() + self.spare.capacity();
+        values * size_of::<T>() + chunks * size_of::<Vec<T>>()
+    }
+
+    /// Queues a value behind all others.
+    #[inline]
+    pub(crate) fn push_back(&mut self, value: T) {
+        if self.back.len() == CHUNK {
+            self.start_chunk();
+        }
+        self.back.push(value);
+        self.len += 1;
+    }
+
+    /// The value that has waited longest.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<T> {
+        self.peek(0)
+    }
+
+    /// Takes the value that has waited longest.
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
+        if self.head == self.front.len() {
+            if self.len == 0 {
+                return None;
+            }
+            self.finish_chunk();
+        }
+        let value = *self.front.get(self.head)?;
+        self.head += 1;
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// The value that `n` others are before, to prefetch what it stands for.
+    #[inline]
+    pub(crate) fn peek(&self, n: usize) -> Option<T> {
+        match self.front.get(self.head + n) {
+            Some(value) => Some(*value),
+            None => self.peek_behind(self.head + n - self.front.len()),
+        }
+    }
+
+    /// The value `n` of those that are not in the front chunk.
+    #[inline(never)]
+    fn peek_behind(&self, n: usize) -> Option<T> {
+        match self.middle.get(n / CHUNK) {
+            Some(chunk) => Some(chunk[n % CHUNK]),
+            None => self.back.get(n - self.middle.len() * CHUNK).copied(),
+        }
+    }
+
+    /// The back chunk is full.
+    #[cold]
+    fn start_chunk(&mut self) {
+        let empty = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        self.middle.push_back(mem::replace(&mut self.back, empty));
+    }
+
+    /// The front chunk is used up; what follows takes its place.
+    #[inline(never)]
+    fn finish_chunk(&mut self) {
+        self.front.clear();
+        self.head = 0;
+        let Some(chunk) = self.middle.pop_front() else {
+            // A short queue goes to and fro between two chunks, which stay in the cache.
+            mem::swap(&mut self.front, &mut self.back);
+            return;
+        };
+        self.spare.push(mem::replace(&mut self.front, chunk));
+        self.spare.truncate(self.middle.len().max(SPARE_MIN));
+    }
+}
+
+/// Values in a chunk: long enough that changing chunks costs nothing, and a page for `u32`.
+const CHUNK: usize = 1024;
+/// Spare chunks that a queue keeps however short it is.
+const SPARE_MIN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push(u16),
+        Pop(u16),
+        Peek(u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..5_000_u16).prop_map(Step::Push),
+            (0..5_000_u16).prop_map(Step::Pop),
+            (0..10_000_u16).prop_map(Step::Peek),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_queue(steps in prop::collection::vec(step(), 1..60)) {
+            let (mut fifo, mut model, mut next) = (Fifo::new(), VecDeque::new(), 0_u32);
+            for step in steps {
+                match step {
+                    Step::Push(count) => {
+                        for _ in 0..count {
+                            fifo.push_back(next);
+                            model.push_back(next);
+                            next += 1;
+                        }
+                    }
+                    Step::Pop(count) => {
+                        for _ in 0..count {
+                            prop_assert_eq!(fifo.pop_front(), model.pop_front());
+                        }
+                    }
+                    Step::Peek(n) => prop_assert_eq!(fifo.peek(n.into()), model.get(usize::from(n)).copied()),
+                }
+                prop_assert_eq!(fifo.len(), model.len());
+                prop_assert_eq!(fifo.front(), model.front().copied());
+            }
+        }
+    }
+
+    #[test]
+    fn gives_memory_back() {
+        let mut fifo = Fifo::new();
+        for value in 0..1_000_000_u32 {
+            fifo.push_back(value);
+        }
+        assert!((4_000_000..4_200_000).contains(&fifo.bytes()), "{}", fifo.bytes());
+        while fifo.pop_front().is_some() {}
+        assert!(fifo.bytes() < 200_000, "{}", fifo.bytes());
+    }
+
+    #[test]
+    fn a_settled_queue_allocates_nothing() {
+        let mut fifo = Fifo::new();
+        for value in 0..10_000_u64 {
+            fifo.push_back(value);
+        }
+        let mut turn = |turns: usize| {
+            for _ in 0..turns {
+                let value = fifo.pop_front().unwrap();
+                fifo.push_back(value);
+            }
+            fifo.bytes()
+        };
+        let settled = turn(100_000);
+        for _ in 0..10 {
+            assert_eq!(turn(12_345), settled);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A batch of frames, packed into one piece of memory that is handed over whole or in parts without copying.
+//!
+//! A frame is an Ethernet II frame without its check sequence. Frames lie one behind the other, each on a line of the
+//! cache of its own: sixty-four small ones fill a quarter of the first-level cache, where slots of two kilobytes
+//! each would fight for the same few sets of it.
+
+use std::ops::Index;
+use std::rc::Rc;
+
+/// A batch of frames.
+///
+/// ```
+/// use anywire_tcp::Frames;
+///
+/// let mut frames = Frames::new();
+/// assert!(frames.push(&[1; 60]) && frames.push(&[2; 90]));
+/// let second = frames.select([1]);
+/// frames.clear();
+/// assert_eq!(&second[0], [2; 90]);
+/// ```
+#[derive(Debug)]
+pub struct Frames {
+    /// Shared by the batches that were selected from one.
+    store: Rc<[u8]>,
+    entries: Vec<Entry>,
+    frames_max: usize,
+    /// How many it takes until it is cleared.
+    limit: usize,
+    /// Where the next frame begins.
+    tail: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    offset: u32,
+    length: u32,
+}
+
+impl Frames {
+    /// As many frames a batch holds by default: more gains nothing, since the misses of this many overlap already.
+    pub const BATCH: usize = 64;
+    /// Room for each of them by default: for the longest segment that a connection sends, with all of its headers.
+    pub const FRAME_BYTES: usize = 2176;
+
+    /// An empty batch for 64 frames of up to 2176 bytes.
+    pub fn new() -> Self {
+        Self::with_room(Self::BATCH, Self::FRAME_BYTES)
+    }
+
+    /// An empty batch for so many frames of so many bytes.
+    pub fn with_room(frames_max: usize, bytes_each: usize) -> Self {
+        let bytes = frames_max * bytes_each.next_multiple_of(LINE);
+        assert!(
+            u32::try_from(bytes).is_ok(),
+            "a batch of {frames_max} frames of {bytes_each} bytes is over 4 GiB"
+        );
+        Self {
+            store: Rc::from(vec![0; bytes]),
+            entries: Vec::with_capacity(frames_max),
+            frames_max,
+            limit: frames_max,
+            tail: 0,
+        }
+    }
+
+    /// An empty batch with as much room as this one has when it is empty.
+    pub(crate) fn empty_like(&self) -> Self {
+        Self {
+            store: Rc::from(vec![0; self.store.len()]),
+            entries: Vec::new(),
+            frames_max: self.frames_max,
+            limit: self.frames_max,
+            tail: 0,
+        }
+    }
+
+    /// How many frames are in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many more frames it takes, if none is longer than what it was made for.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(self.entries.len())
+    }
+
+    /// Makes it take at most so many frames until it is cleared.
+    #[inline]
+    pub(crate) fn limit_to(&mut self, frames: usize) {
+        self.limit = self.frames_max.min(frames);
+    }
+
+    /// Copies a frame in; false if there is no room.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        self.push_with(bytes.len(), |room| {
+            room.copy_from_slice(bytes);
+            bytes.len()
+        })
+    }
+
+    /// Lets a frame of at most `bytes_max` bytes be written in place. `write` gets exactly so many, with anything in
+    /// them, and says how many it wrote: with none, nothing is added. False if there is no room, or nothing was
+    /// written.
+    #[inline]
+    pub fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        if self.entries.len() >= self.limit {
+            return false;
+        }
+        let Some(store) = Rc::get_mut(&mut self.store) else { return false };
+        let Some(room) = store.get_mut(self.tail..self.tail + bytes_max) else { return false };
+        let length = write(room).min(bytes_max);
+        if length == 0 {
+            return false;
+        }
+        self.entries.push(Entry { offset: self.tail as u32, length: length as u32 });
+        self.tail += length.next_multiple_of(LINE);
+        true
+    }
+
+    /// A frame, if there is one of this number.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        let entry = self.entries.get(index)?;
+        self.store.get(entry.offset as usize..(entry.offset + entry.length) as usize)
+    }
+
+    /// A frame to change in place; none while another batch shares the memory.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let entry = *self.entries.get(index)?;
+        Rc::get_mut(&mut self.store)?.get_mut(entry.offset as usize..(entry.offset + entry.length) as usize)
+    }
+
+    /// The frames, in the order in which they came in.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|index| &self[index])
+    }
+
+    /// Another batch with some of these frames, over the same memory. Both take no more frames until they are
+    /// cleared. Numbers of no frame are passed over.
+    pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Self {
+        let entries = indices.into_iter().filter_map(|index| self.entries.get(index).copied()).collect();
+        Self {
+            store: Rc::clone(&self.store),
+            entries,
+            frames_max: self.frames_max,
+            limit: self.frames_max,
+            tail: self.store.len(),
+        }
+    }
+
+    /// Takes all frames out. If another batch still shows some of them, this one gets memory of its own again.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.limit = self.frames_max;
+        self.tail = 0;
+        if Rc::get_mut(&mut self.store).is_none() {
+            self.store = Rc::from(vec![0; self.store.len()]);
+        }
+    }
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Index<usize> for Frames {
+    type Output = [u8];
+
+    #[inline]
+    fn index(&self, index: usize) -> &[u8] {
+        let entry = self.entries[index];
+        &self.store[entry.offset as usize..(entry.offset + entry.length) as usize]
+    }
+}
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_packed_and_limited() {
+        let mut frames = Frames::with_room(2, 100);
+        frames.limit_to(0);
+        assert!(frames.room() == 0 && !frames.push(&[0; 1]), "a limit holds until it is cleared");
+        frames.clear();
+        assert!(frames.push(&[1; 100]) && !frames.push(&[2; 200]) && frames.push(&[3; 60]));
+        assert_eq!((frames.len(), frames.room()), (2, 0));
+        assert!(!frames.push(&[4; 1]), "a third frame has no room");
+        assert_eq!(frames.iter().map(<[u8]>::len).collect::<Vec<_>>(), [100, 60]);
+        frames.clear();
+        assert!(frames.is_empty() && frames.push(&[5; 10]));
+        assert_eq!(&frames[0], [5; 10]);
+        assert!(frames.get(1).is_none());
+    }
+
+    #[test]
+    fn a_selection_shares_memory_until_one_is_cleared() {
+        let mut frames = Frames::new();
+        for byte in 0..4 {
+            assert!(frames.push(&[byte; 70]));
+        }
+        let mut part = frames.select([3, 1, 9]);
+        assert_eq!(part.len(), 2);
+        assert_eq!(part[0].as_ptr(), frames[3].as_ptr());
+        assert!(frames.get_mut(0).is_none() && !frames.push(&[0; 1]));
+        frames.clear();
+        assert!(frames.push(&[7; 70]));
+        assert_eq!(part[1], [1; 70]);
+        assert!(part.get_mut(0).is_some(), "the last one may change them");
+    }
+
+    #[test]
+    fn what_writes_nothing_adds_nothing() {
+        let mut frames = Frames::new();
+        assert!(!frames.push_with(100, |_| 0));
+        assert!(frames.is_empty());
+    }
+}

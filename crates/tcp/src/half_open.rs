@@ -1,0 +1,82 @@
+//! A connection of which only the SYN has been seen: a small block, so that a flood of SYNs costs little.
+
+use crate::seq::Seq;
+use crate::slab::Linked;
+use crate::time::Tick;
+
+/// SYN-RECEIVED after a passive open (RFC 9293 3.3.2), in 48 bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct HalfOpen {
+    /// As in a block; in a free place: which place is free next.
+    pub(crate) remote: u32,
+    pub(crate) remote_port: u16,
+    pub(crate) local_port: u16,
+    pub(crate) local: u16,
+    pub(crate) route: u16,
+    pub(crate) irs: Seq,
+    pub(crate) iss: Seq,
+    pub(crate) ts_recent: u32,
+    /// Microseconds, wrapping: when the SYN-ACK left first, for a first measure of the round trip.
+    pub(crate) sent_at: u32,
+    /// When the SYN-ACK is sent again.
+    pub(crate) deadline: Tick,
+    /// The window of the SYN, never scaled (RFC 7323 2.2).
+    pub(crate) window: u16,
+    pub(crate) peer_mss: u16,
+    pub(crate) listener: u16,
+    /// The shift that the peer offered; 255: none.
+    pub(crate) window_scale: u8,
+    pub(crate) transmissions: u8,
+    pub(crate) offered: Offered,
+    /// It is used, and not a free place.
+    pub(crate) used: bool,
+}
+
+const _: () = assert!(size_of::<HalfOpen>() <= 48);
+
+/// What a SYN offered beside its MSS and window scale.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Offered {
+    pub(crate) timestamps: bool,
+    pub(crate) sack: bool,
+    pub(crate) ecn: bool,
+}
+
+impl HalfOpen {
+    pub(crate) const NO_SCALE: u8 = 255;
+}
+
+impl HalfOpen {
+    pub(crate) const EMPTY: Self = <Self as Linked>::FREE;
+}
+
+impl Linked for HalfOpen {
+    const FREE: Self = Self {
+        remote: 0,
+        remote_port: 0,
+        local_port: 0,
+        local: 0,
+        route: 0,
+        irs: Seq(0),
+        iss: Seq(0),
+        ts_recent: 0,
+        sent_at: 0,
+        deadline: Tick(0),
+        window: 0,
+        peer_mss: 0,
+        listener: 0,
+        window_scale: Self::NO_SCALE,
+        transmissions: 0,
+        offered: Offered { timestamps: false, sack: false, ecn: false },
+        used: false,
+    };
+
+    fn next_free(&self) -> u32 {
+        self.remote
+    }
+
+    fn set_next_free(&mut self, next: u32) {
+        self.remote = next;
+    }
+}

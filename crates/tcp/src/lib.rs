@@ -1,0 +1,76 @@
+//! TCP as segments in, segments out: the engine of one core, small enough for millions of connections.
+//!
+//! [`Engine`] is sans-IO: frames come in as [`Frames`], time as [`Instant`], and after each input the outputs are drained:
+//! [`Ready`] news for those who hold connections, and frames to send. It opens no socket, reads no clock and starts no
+//! thread. A connection is a control block of 128 bytes; nothing is allocated for a segment.
+//!
+//! ```
+//! use anywire_tcp::{ConnectOptions, Engine, Frames, Instant, Limits, Mac, Route, Settings};
+//!
+//! // Two engines, joined by handing frames over.
+//! let engine = |address: &str, number: u8, peer: u8| {
+//!     let mut engine = Engine::new(Settings::new([1, 2, 3, u64::from(number)]), Limits::default())?;
+//!     engine.add_address(address.parse()?)?;
+//!     let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
+//!     let (source, next_hop) = (mac(number), mac(peer));
+//!     engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source, next_hop, mtu: 1500 })?;
+//!     Ok::<_, Box<dyn std::error::Error>>(engine)
+//! };
+//! let (mut client, mut server) = (engine("10.0.0.1", 1, 2)?, engine("10.0.0.2", 2, 1)?);
+//! server.listen("10.0.0.2:80".parse()?, ConnectOptions::default())?;
+//! let call = client.connect("10.0.0.2:80".parse()?, ConnectOptions::default())?;
+//! client.send(call, b"hello");
+//!
+//! let (mut frames, mut ready, mut heard) = (Frames::new(), Vec::new(), Vec::new());
+//! for step in 0..10 {
+//!     let now = Instant::from_micros(step * 1000);
+//!     client.advance(now);
+//!     client.transmit(now, &mut frames);
+//!     server.receive(now, &mut frames);
+//!     server.take_ready(&mut ready);
+//!     for news in &ready {
+//!         server.recv(news.id, |bytes| {
+//!             heard.extend_from_slice(bytes);
+//!             bytes.len()
+//!         });
+//!     }
+//!     server.advance(now);
+//!     server.transmit(now, &mut frames);
+//!     client.receive(now, &mut frames);
+//! }
+//! assert_eq!(heard, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod block;
+mod congestion;
+mod counters;
+mod engine;
+mod extension;
+mod fifo;
+mod frames;
+mod half_open;
+mod hash;
+mod packet;
+mod pool;
+mod recovery;
+mod rtt;
+mod seq;
+mod settings;
+mod slab;
+mod table;
+mod time;
+mod time_wait;
+mod wheel;
+
+pub use crate::congestion::Algorithm;
+pub use crate::counters::Counters;
+pub use crate::engine::{
+    ConnId, ConnectError, ConnectOptions, End, Engine, Events, ListenError, ListenerId, Memory, Ready,
+    ReadyBatch, Route, RouteError, Status,
+};
+pub use crate::frames::Frames;
+pub use crate::packet::{Mac, MacError};
+pub use crate::settings::{Ecn, Limits, Settings};
+pub use crate::time::Instant;

@@ -1,0 +1,171 @@
+//! The Internet checksum: a ones-complement sum of 16-bit words (RFC 1071).
+//!
+//! A running sum is a `u64` that stands for the data modulo 2^16 - 1: any value congruent to it will do until
+//! [`fold`]. Data is summed as little-endian words, because the sum of swapped words is the swapped sum (RFC
+//! 1071 2 B), so the folded result of [`sum`] is in wire order when it is written with `to_le_bytes`, and is
+//! a number after [`u16::swap_bytes`]. Header fields that are at hand as numbers are added as numbers instead
+//! ([`header`]).
+
+/// Adds `bytes` to `initial`: little-endian words, the last byte of an odd length with a zero behind it.
+#[inline]
+pub(crate) fn sum(bytes: &[u8], initial: u64) -> u64 {
+    anywire_sys::checksum::ones_complement_sum(bytes, initial)
+}
+
+/// Copies `source` to `target`, which is as long, and gives the sum of it, in one pass.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline]
+pub(crate) fn sum_copy(source: &[u8], target: &mut [u8]) -> u64 {
+    anywire_sys::checksum::copy_and_sum(source, target)
+}
+
+/// The sum of two pieces of data, `first` being the sum of `first_len` bytes.
+#[inline]
+#[cfg(test)]
+pub(crate) const fn append(first: u64, first_len: usize, second: u64) -> u64 {
+    // At an odd place the bytes of each word change their parts (RFC 1071 2 B).
+    let second = if first_len % 2 == 1 { second.rotate_left(8) } else { second };
+    let (total, carry) = first.overflowing_add(second);
+    total.wrapping_add(carry as u64)
+}
+
+/// The sum in 16 bits.
+#[inline]
+pub(crate) const fn fold(sum: u64) -> u16 {
+    // The half that holds high + low gets the carry of the half that holds low + high.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
+}
+
+/// Whether data that holds its own checksum is whole, `sum` being the sum of all of it.
+#[inline]
+pub(crate) const fn is_right(sum: u64) -> bool {
+    fold(sum) == 0xffff
+}
+
+/// The checksum of header fields summed as numbers and data summed by [`sum`], as a number.
+#[inline]
+pub(crate) const fn header(fields: u64, data: u64) -> u16 {
+    !fold(fields + fold(data).swap_bytes() as u64)
+}
+
+/// The checksum after one 16-bit word of the data changed (RFC 1624 3, equation 3).
+#[inline]
+pub(crate) const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    !fold(!checksum as u64 + !old as u64 + new as u64)
+}
+
+/// The pseudo header of IPv4 for `len` bytes of `protocol`, fields as numbers (RFC 9293 3.1).
+#[inline]
+pub(crate) const fn pseudo_v4(source: u32, destination: u32, protocol: u8, len: usize) -> u64 {
+    source as u64 + destination as u64 + protocol as u64 + len as u64
+}
+
+/// The pseudo header of IPv6 for `len` bytes of `protocol`, fields as numbers (RFC 8200 8.1).
+#[inline]
+pub(crate) const fn pseudo_v6(source: u128, destination: u128, protocol: u8, len: usize) -> u64 {
+    thirty_two(source) + thirty_two(destination) + protocol as u64 + len as u64
+}
+
+const fn thirty_two(address: u128) -> u64 {
+    const LOW: u128 = 0xffff_ffff;
+    ((address & LOW) + (address >> 32 & LOW) + (address >> 64 & LOW) + (address >> 96)) as u64
+}
+
+/// The sum of a few words.
+#[inline]
+pub(crate) fn sum_words<const N: usize>(words: [u64; N], initial: u64) -> u64 {
+    let (mut sum, mut carry) = (initial, false);
+    for word in words {
+        (sum, carry) = sum.carrying_add(word, carry);
+    }
+    // What the last carry carries over comes around without another.
+    let (sum, carry) = sum.overflowing_add(u64::from(carry));
+    sum + u64::from(carry)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 1071 4.1, the plain way.
+    fn plain(bytes: &[u8]) -> u16 {
+        let mut total = 0u64;
+        for pair in bytes.chunks(2) {
+            total += u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0));
+        }
+        while total > 0xffff {
+            total = (total & 0xffff) + (total >> 16);
+        }
+        total as u16
+    }
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(fold(sum(&bytes, 0)).swap_bytes(), 0xddf2);
+        assert_eq!(header(0, sum(&bytes, 0)), !0xddf2);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1624() {
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn ones_all_the_way_do_not_overflow() {
+        let bytes = [0xff; 70_000];
+        assert_eq!(fold(sum(&bytes, u64::MAX)), 0xffff);
+        assert_eq!(fold(u64::MAX), 0xffff);
+        assert_eq!(fold(0), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_those_of_the_plain_way(bytes: Vec<u8>, lead in 0usize..9, initial: u32) {
+            let whole = &bytes[lead.min(bytes.len())..];
+            prop_assert_eq!(fold(sum(whole, 0)).swap_bytes(), plain(whole));
+            let mut copy = vec![0; whole.len()];
+            let copied = sum_copy(whole, &mut copy);
+            prop_assert_eq!(fold(copied), fold(sum(whole, 0)));
+            prop_assert_eq!(&copy, whole);
+            let with = [&initial.to_le_bytes()[..], whole].concat();
+            prop_assert_eq!(fold(sum(whole, u64::from(initial))), fold(sum(&with, 0)));
+        }
+
+        #[test]
+        fn pieces_sum_to_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
+            let cut = cut.index(bytes.len() + 1);
+            let both = append(sum(&bytes[..cut], 0), cut, sum(&bytes[cut..], 0));
+            prop_assert_eq!(fold(both), fold(sum(&bytes, 0)));
+        }
+
+        #[test]
+        fn an_update_is_a_new_sum(
+            words in prop::collection::vec(1u16.., 1..40),
+            at: prop::sample::Index,
+            new in 1u16..,
+        ) {
+            let at = at.index(words.len());
+            let bytes = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+            let checksum = |words: &[u16]| !plain(&bytes(words));
+            let mut changed = words.clone();
+            changed[at] = new;
+            prop_assert_eq!(update(checksum(&words), words[at], new), checksum(&changed));
+        }
+
+        #[test]
+        fn numbers_sum_as_bytes_do(v6: (u128, u128), v4: (u32, u32), len in 0u16.., protocol: u8) {
+            let (source, destination) = v6;
+            let tail = [&[0, protocol][..], &len.to_be_bytes()].concat();
+            let v6 = [&source.to_be_bytes()[..], &destination.to_be_bytes(), &tail].concat();
+            prop_assert_eq!(fold(pseudo_v6(source, destination, protocol, len.into())), plain(&v6));
+            let bytes = [&v4.0.to_be_bytes()[..], &v4.1.to_be_bytes(), &tail].concat();
+            prop_assert_eq!(fold(pseudo_v4(v4.0, v4.1, protocol, len.into())), plain(&bytes));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! A segment that leaves: headers, options, payload and checksums, written in one go.
+//!
+//! [`emit`] copies a payload behind the headers and sums it on the way. Where the payload comes in pieces, or
+//! is there already, the caller puts it at [`headers_len`], sums it, and calls [`emit_headers`]. Headers are
+//! summed from the values that go into them, never from the bytes just written: reading those back in larger
+//! words would stall.
+
+use super::checksum;
+use super::ethernet::{self, EtherType, Link};
+use super::ip::{self, Addresses};
+use super::options::{OPTIONS_MAX, OptionsOut, TIMESTAMPS_ALONE};
+use super::parse::{Checks, FRAME_MAX, PLAIN};
+use super::tcp::{self, Flags};
+use crate::seq::Seq;
+
+/// The fields of a segment that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outgoing {
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) seq: Seq,
+    pub(crate) ack: Seq,
+    pub(crate) flags: Flags,
+    pub(crate) window: u16,
+    pub(crate) urgent: u16,
+    /// DSCP and ECN of the IP header.
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+}
+
+/// Writes a whole frame to the front of `out` and gives its length; zero if there is no room, or if the
+/// payload is longer than [`FRAME_MAX`] allows.
+// Always, so that what the caller has in registers stays there.
+#[inline(always)]
+pub(crate) fn emit(
+    out: &mut [u8],
+    link: &Link,
+    addresses: &Addresses,
+    segment: &Outgoing,
+    options: &OptionsOut<'_>,
+    payload: &[u8],
+    checks: Checks,
+) -> usize {
+    let headers = headers_len(addresses, options);
+    let Some(room) = out.get_mut(headers..headers + payload.len()) else { return 0 };
+    let sum = if checks.tcp {
+        checksum::sum_copy(payload, room)
+    } else {
+        room.copy_from_slice(payload);
+        0
+    };
+    emit_headers(out, link, addresses, segment, options, payload.len(), sum, checks)
+}
+
+/// Bytes in front of the payload.
+#[inline]
+pub(crate) fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> usize {
+    let ip = match addresses {
+        Addresses::V4 { .. } => ip::V4,
+        Addresses::V6 { .. } => ip::V6,
+    };
+    let options = if options.only_timestamps().is_some() { 12 } else { options.len() };
+    ethernet::HEADER + ip + tcp::HEADER + options
+}
+
+/// Writes the headers in front of a payload that is in its place already, `payload_sum` being its
+/// [`checksum::sum`]. Gives the length of the frame; zero if there is no room, or if the payload is longer
+/// than [`FRAME_MAX`] allows.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a struct of them would go through memory for every segment")]
+pub(crate) fn emit_headers(
+    out: &mut [u8],
+    link: &Link,
+    addresses: &Addresses,
+    segment: &Outgoing,
+    options: &OptionsOut<'_>,
+    payload_len: usize,
+    payload_sum: u64,
+    checks: Checks,
+) -> usize {
+    match (addresses, options.only_timestamps()) {
+        (&Addresses::V4 { local, remote }, Some(timestamps)) => {
+            plain(out, link, (local, remote), segment, timestamps, payload_len, payload_sum, checks)
+        }
+        _ => general(out, link, addresses, segment, options, payload_len, payload_sum, checks),
+    }
+}
+
+/// IPv4, and timestamps alone.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "as above")]
+fn plain(
+    out: &mut [u8],
+    link: &Link,
+    (local, remote): (u32, u32),
+    segment: &Outgoing,
+    (value, echo): (u32, u32),
+    payload_len: usize,
+    payload_sum: u64,
+    checks: Checks,
+) -> usize {
+    let segment_len = PLAIN - ethernet::HEADER - ip::V4 + payload_len;
+    let end = PLAIN + payload_len;
+    let total = segment_len + ip::V4;
+    if end > out.len() || end > FRAME_MAX {
+        return 0;
+    }
+    let Some(head) = out.first_chunk_mut::<PLAIN>() else { return 0 };
+
+    let between = u64::from(local) + u64::from(remote);
+    let class = 0x4500 | u16::from(segment.traffic_class);
+    let hop = u16::from_be_bytes([segment.hop_limit, ip::TCP]);
+    let ip_sum = between + u64::from(class) + total as u64 + u64::from(ip::DO_NOT_FRAGMENT) + u64::from(hop);
+
+    let ports = u32::from(segment.local_port) << 16 | u32::from(segment.remote_port);
+    let flags = 0x8000 | u16::from(segment.flags.0);
+    let urgent = segment.urgent;
+    let tcp_sum = between
+        + u64::from(ip::TCP)
+        + segment_len as u64
+        + u64::from(ports)
+        + u64::from(segment.seq.0)
+        + u64::from(segment.ack.0)
+        + u64::from(flags)
+        + u64::from(segment.window)
+        + u64::from(urgent)
+        + u64::from(TIMESTAMPS_ALONE)
+        + u64::from(value)
+        + u64::from(echo);
+    let ip_checksum = if checks.ip { !checksum::fold(ip_sum) } else { 0 };
+    let tcp_checksum = if checks.tcp { checksum::header(tcp_sum, payload_sum) } else { 0 };
+
+    link.write(EtherType::IPV4, head);
+    put_four(head, 14, u32::from(class) << 16 | total as u32);
+    put_four(head, 18, u32::from(ip::DO_NOT_FRAGMENT));
+    put_four(head, 22, u32::from(hop) << 16 | u32::from(ip_checksum));
+    put_four(head, 26, local);
+    put_four(head, 30, remote);
+    put_four(head, 34, ports);
+    put_four(head, 38, segment.seq.0);
+    put_four(head, 42, segment.ack.0);
+    put_four(head, 46, u32::from(flags) << 16 | u32::from(segment.window));
+    put_four(head, 50, u32::from(tcp_checksum) << 16 | u32::from(urgent));
+    put_four(head, 54, TIMESTAMPS_ALONE);
+    put_four(head, 58, value);
+    put_four(head, 62, echo);
+    end
+}
+
+/// Either version, any options.
+#[cold]
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "as above")]
+fn general(
+    out: &mut [u8],
+    link: &Link,
+    addresses: &Addresses,
+    segment: &Outgoing,
+    options: &OptionsOut<'_>,
+    payload_len: usize,
+    payload_sum: u64,
+    checks: Checks,
+) -> usize {
+    let mut list = [0; OPTIONS_MAX];
+    let list_len = options.write(&mut list);
+    let list = &list[..list_len];
+    let segment_len = tcp::HEADER + list.len() + payload_len;
+    let end = headers_len(addresses, options) + payload_len;
+    if end > out.len() || end > FRAME_MAX {
+        return 0;
+    }
+
+    let &Outgoing { traffic_class: class, hop_limit, .. } = segment;
+    let mut writer = Writer { out, len: 0 };
+    let pseudo = match *addresses {
+        Addresses::V4 { local, remote } => {
+            let mut head = ip::bytes_v4(local, remote, ip::TCP, class, hop_limit, segment_len);
+            if !checks.ip {
+                head[10..12].fill(0);
+            }
+            writer.put(&link.header(EtherType::IPV4));
+            writer.put(&head);
+            checksum::pseudo_v4(local, remote, ip::TCP, segment_len)
+        }
+        Addresses::V6 { local, remote } => {
+            writer.put(&link.header(EtherType::IPV6));
+            writer.put(&ip::bytes_v6(local, remote, ip::TCP, class, hop_limit, segment_len));
+            checksum::pseudo_v6(local, remote, ip::TCP, segment_len)
+        }
+    };
+    let mut head = tcp::Header {
+        source_port: segment.local_port,
+        destination_port: segment.remote_port,
+        seq: segment.seq,
+        ack: segment.ack,
+        flags: segment.flags,
+        window: segment.window,
+        urgent: segment.urgent,
+    }
+    .bytes(list.len());
+    if checks.tcp {
+        let sum = checksum::sum_words([payload_sum], checksum::sum(list, checksum::sum(&head, 0)));
+        head[tcp::CHECKSUM_AT..][..2].copy_from_slice(&checksum::header(pseudo, sum).to_be_bytes());
+    }
+    writer.put(&head);
+    writer.put(list);
+    end
+}
+
+/// Bytes one after another, for which the caller knows that there is room.
+struct Writer<'a> {
+    out: &'a mut [u8],
+    len: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.out[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
+
+#[inline]
+fn put_four(head: &mut [u8; PLAIN], at: usize, value: u32) {
+    head[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,163 @@
+//! Ethernet II: addresses, types, the 14 bytes in front of every packet.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The address of an Ethernet interface.
+///
+/// ```
+/// use anywire_tcp::Mac;
+///
+/// let mac: Mac = "02:00:00:00:00:2a".parse()?;
+/// assert_eq!(mac, Mac::new([2, 0, 0, 0, 0, 42]));
+/// assert_eq!(mac.to_string(), "02:00:00:00:00:2a");
+/// assert!(!mac.is_group());
+/// # Ok::<(), anywire_tcp::MacError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+pub struct Mac([u8; 6]);
+
+impl Mac {
+    /// The address that every interface listens to.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// The address of these bytes, in the order in which they travel.
+    pub const fn new(bytes: [u8; 6]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes in the order in which they travel.
+    pub const fn bytes(self) -> [u8; 6] {
+        self.0
+    }
+
+    /// Whether it stands for several interfaces: multicast, or broadcast.
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+impl From<[u8; 6]> for Mac {
+    fn from(bytes: [u8; 6]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Mac {
+    type Err = MacError;
+
+    fn from_str(text: &str) -> Result<Self, MacError> {
+        let wrong = || MacError { text: text.to_owned() };
+        let mut bytes = [0; 6];
+        let mut parts = text.split([':', '-']);
+        for byte in &mut bytes {
+            let part =
+                parts.next().filter(|part| part.len() == 2 && part.bytes().all(|c| c.is_ascii_hexdigit()));
+            *byte = part.and_then(|part| u8::from_str_radix(part, 16).ok()).ok_or_else(wrong)?;
+        }
+        if parts.next().is_some() { Err(wrong()) } else { Ok(Self(bytes)) }
+    }
+}
+
+/// A text that is no Ethernet address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no Ethernet address; it takes six bytes in hexadecimal, as in 02:00:00:00:00:2a")]
+pub struct MacError {
+    text: String,
+}
+
+/// What a frame carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EtherType(pub(crate) u16);
+
+impl EtherType {
+    pub(crate) const IPV4: Self = Self(0x0800);
+    #[cfg(test)]
+    pub(crate) const ARP: Self = Self(0x0806);
+    pub(crate) const IPV6: Self = Self(0x86dd);
+}
+
+/// The two ends of one hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) destination: Mac,
+    pub(crate) source: Mac,
+}
+
+impl Link {
+    /// The way back of a frame.
+    pub(crate) fn back(self) -> Self {
+        Self { destination: self.source, source: self.destination }
+    }
+
+    /// The ends and the type of a frame, and what it carries; nothing if it is shorter than its header.
+    #[inline]
+    pub(crate) fn parse(frame: &[u8]) -> Option<(Self, EtherType, &[u8])> {
+        let (head, packet) = frame.split_first_chunk::<HEADER>()?;
+        let &[a, b, c, d, e, f, g, h, i, j, k, l, high, low] = head;
+        let link = Self { destination: Mac([a, b, c, d, e, f]), source: Mac([g, h, i, j, k, l]) };
+        Some((link, EtherType(u16::from_be_bytes([high, low])), packet))
+    }
+
+    /// The header of a frame with a packet of type `ether_type`.
+    pub(crate) fn header(&self, ether_type: EtherType) -> [u8; HEADER] {
+        let mut head = [0; HEADER];
+        self.write(ether_type, &mut head);
+        head
+    }
+
+    /// The same at the front of `head`.
+    #[inline]
+    pub(crate) fn write<const N: usize>(&self, ether_type: EtherType, head: &mut [u8; N]) {
+        head[..6].copy_from_slice(&self.destination.0);
+        head[6..12].copy_from_slice(&self.source.0);
+        head[12..HEADER].copy_from_slice(&ether_type.0.to_be_bytes());
+    }
+}
+
+/// Bytes of the header.
+pub(crate) const HEADER: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_no_address_is_refused() {
+        for text in [
+            "",
+            "02",
+            "02:00:00:00:00",
+            "02:00:00:00:00:2a:",
+            "02:00:00:00:00:2a:01",
+            "2:0:0:0:0:1",
+            "02:00:00:00:00:+1",
+        ] {
+            assert!(text.parse::<Mac>().is_err(), "{text}");
+        }
+        assert_eq!("02-00-00-00-00-FF".parse(), Ok(Mac([2, 0, 0, 0, 0, 255])));
+        assert!(Mac::BROADCAST.is_group());
+    }
+
+    #[test]
+    fn a_header_reads_as_it_was_written() {
+        let link = Link { destination: Mac([1, 2, 3, 4, 5, 6]), source: Mac([7, 8, 9, 10, 11, 12]) };
+        let mut frame = link.header(EtherType::ARP).to_vec();
+        frame.push(42);
+        assert_eq!(Link::parse(&frame), Some((link, EtherType::ARP, &[42][..])));
+        assert_eq!(Link::parse(&frame[..13]), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! IPv4 and IPv6 headers (RFC 791, RFC 8200): what a packet says about its payload, and the headers that we
+//! send.
+//!
+//! A packet may be shorter than the bytes that it came in (Ethernet pads to 60), never longer. Fragments and
+//! source routes are refused; options of IPv4 and extension headers of IPv6 are passed over where their RFC
+//! lets a host do so.
+
+use super::checksum;
+use super::parse::{Checks, Refusal};
+
+/// The addresses of a connection, as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) enum Addresses {
+    V4 { local: u32, remote: u32 },
+    V6 { local: u128, remote: u128 },
+}
+
+impl Addresses {
+    /// Whether a connection can have them (RFC 9293 MUST-46, MUST-57; RFC 1122 3.2.1.3): neither is
+    /// unspecified, multicast or broadcast. The broadcast address of a subnet is not known here.
+    pub(crate) const fn are_of_hosts(self) -> bool {
+        match self {
+            Self::V4 { local, remote } => is_host_v4(local) && is_host_v4(remote),
+            Self::V6 { local, remote } => is_host_v6(local) && is_host_v6(remote),
+        }
+    }
+}
+
+/// Whether one host can have it: not 0.0.0.0/8, and below 224.0.0.0.
+#[inline]
+pub(crate) const fn is_host_v4(address: u32) -> bool {
+    address.wrapping_sub(0x0100_0000) < 0xdf00_0000
+}
+
+const fn is_host_v6(address: u128) -> bool {
+    address != 0 && address >> 120 != 0xff
+}
+
+/// What an IP header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    /// `local` is the destination.
+    pub(crate) addresses: Addresses,
+    /// Protocol of the payload, extension headers passed over.
+    pub(crate) protocol: u8,
+    /// DSCP and ECN.
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+    /// Where the payload is in the packet.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Header {
+    /// The header at the front of an IPv4 packet.
+    pub(crate) fn parse_v4(packet: &[u8], checks: Checks) -> Result<Self, Refusal> {
+        let head = packet.first_chunk::<V4>().ok_or(Refusal::Short)?;
+        if head[0] >> 4 != 4 {
+            return Err(Refusal::Version);
+        }
+        let start = usize::from(head[0] & 15) * 4;
+        let end = usize::from(two(head, 2));
+        if start < V4 || end < start {
+            return Err(Refusal::HeaderLength);
+        }
+        if end > packet.len() {
+            return Err(Refusal::Short);
+        }
+        if checks.ip && !checksum::is_right(checksum::sum(&packet[..start], 0)) {
+            return Err(Refusal::IpChecksum);
+        }
+        if two(head, 6) & 0x3fff != 0 {
+            return Err(Refusal::Fragment);
+        }
+        check_v4_options(&packet[V4..start])?;
+        Ok(Self {
+            addresses: Addresses::V4 { local: four(head, 16), remote: four(head, 12) },
+            protocol: head[9],
+            traffic_class: head[1],
+            hop_limit: head[8],
+            start,
+            end,
+        })
+    }
+
+    /// The headers at the front of an IPv6 packet, up to the first one that is no extension.
+    pub(crate) fn parse_v6(packet: &[u8]) -> Result<Self, Refusal> {
+        let head = packet.first_chunk::<V6>().ok_or(Refusal::Short)?;
+        if head[0] >> 4 != 6 {
+            return Err(Refusal::Version);
+        }
+        let end = V6 + usize::from(two(head, 4));
+        let payload = packet.get(V6..end).ok_or(Refusal::Short)?;
+        let (protocol, skipped) = skip_extensions(head[6], payload)?;
+        Ok(Self {
+            addresses: Addresses::V6 { local: sixteen(head, 24), remote: sixteen(head, 8) },
+            protocol,
+            traffic_class: (two(head, 0) >> 4) as u8,
+            hop_limit: head[7],
+            start: V6 + skipped,
+            end,
+        })
+    }
+
+    /// The sum of the pseudo header, fields as numbers.
+    pub(crate) fn pseudo(&self) -> u64 {
+        let len = self.end - self.start;
+        match self.addresses {
+            Addresses::V4 { local, remote } => checksum::pseudo_v4(remote, local, self.protocol, len),
+            Addresses::V6 { local, remote } => checksum::pseudo_v6(remote, local, self.protocol, len),
+        }
+    }
+}
+
+/// A header of IPv4 without options, sent from local to remote; never to be fragmented, hence with an
+/// identification of zero (RFC 6864 4.1).
+#[inline]
+pub(crate) fn bytes_v4(
+    local: u32,
+    remote: u32,
+    protocol: u8,
+    class: u8,
+    hop_limit: u8,
+    payload: usize,
+) -> [u8; V4] {
+    let len = (V4 + payload) as u16;
+    let fields = (0x4500 | u64::from(class))
+        + u64::from(len)
+        + u64::from(DO_NOT_FRAGMENT)
+        + (u64::from(hop_limit) << 8 | u64::from(protocol))
+        + u64::from(local)
+        + u64::from(remote);
+    let mut head = [0; V4];
+    head[0] = 0x45;
+    head[1] = class;
+    head[2..4].copy_from_slice(&len.to_be_bytes());
+    head[6..8].copy_from_slice(&DO_NOT_FRAGMENT.to_be_bytes());
+    head[8] = hop_limit;
+    head[9] = protocol;
+    head[10..12].copy_from_slice(&(!checksum::fold(fields)).to_be_bytes());
+    head[12..16].copy_from_slice(&local.to_be_bytes());
+    head[16..].copy_from_slice(&remote.to_be_bytes());
+    head
+}
+
+/// A header of IPv6 without extensions, sent from local to remote, with no flow label.
+#[inline]
+pub(crate) fn bytes_v6(
+    local: u128,
+    remote: u128,
+    protocol: u8,
+    class: u8,
+    hop_limit: u8,
+    payload: usize,
+) -> [u8; V6] {
+    let mut head = [0; V6];
+    head[..2].copy_from_slice(&(0x6000 | u16::from(class) << 4).to_be_bytes());
+    head[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
+    head[6] = protocol;
+    head[7] = hop_limit;
+    head[8..24].copy_from_slice(&local.to_be_bytes());
+    head[24..].copy_from_slice(&remote.to_be_bytes());
+    head
+}
+
+/// Source routes are refused (RFC 7126 4.3, 4.4); other options mean nothing to a host and are ignored (RFC
+/// 9293 MUST-51).
+fn check_v4_options(mut options: &[u8]) -> Result<(), Refusal> {
+    loop {
+        match options {
+            [] | [0, ..] => return Ok(()),
+            [1, rest @ ..] => options = rest,
+            [131 | 137, ..] => return Err(Refusal::SourceRoute),
+            [_, len, ..] if *len >= 2 && usize::from(*len) <= options.len() => {
+                options = &options[usize::from(*len)..]
+            }
+            _ => return Err(Refusal::HeaderLength),
+        }
+    }
+}
+
+/// The protocol behind the extension headers, and how many bytes they have. `next` is what comes first in
+/// `payload`.
+pub(crate) fn skip_extensions(mut next: u8, payload: &[u8]) -> Result<(u8, usize), Refusal> {
+    let mut at = 0;
+    for header in 0..=EXTENSIONS_MAX {
+        let len = match (next, &payload[at..]) {
+            // Hop-by-hop options come first or not at all (RFC 8200 4.1).
+            (HOP_BY_HOP, _) if header > 0 => return Err(Refusal::Extension),
+            (HOP_BY_HOP | DESTINATION, [_, len, ..]) => {
+                let len = 8 + usize::from(*len) * 8;
+                check_v6_options(payload.get(at + 2..at + len).ok_or(Refusal::Short)?)?;
+                len
+            }
+            // Of whatever type: with no segments left it is ignored, else we would have to forward (RFC 8200
+            // 4.4).
+            (ROUTING, [_, len, _, 0, ..]) => 8 + usize::from(*len) * 8,
+            (ROUTING, [_, _, _, _, ..]) => return Err(Refusal::SourceRoute),
+            // A fragment that is the whole packet is taken as what it is (RFC 6946).
+            (FRAGMENT, [_, _, high, low, ..]) if *high == 0 && *low & 0xf9 == 0 => 8,
+            (FRAGMENT, [_, _, _, _, ..]) => return Err(Refusal::Fragment),
+            (HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION, _) => return Err(Refusal::Short),
+            (protocol, _) => return Ok((protocol, at)),
+        };
+        next = payload[at];
+        at += len;
+        if at > payload.len() {
+            return Err(Refusal::Short);
+        }
+    }
+    Err(Refusal::Extension)
+}
+
+/// Options that we do not know are passed over, unless their kind says that the packet must then go (RFC 8200
+/// 4.2).
+fn check_v6_options(mut options: &[u8]) -> Result<(), Refusal> {
+    loop {
+        match options {
+            [] => return Ok(()),
+            [0, rest @ ..] => options = rest,
+            [kind, ..] if kind >> 6 != 0 => return Err(Refusal::Extension),
+            [_, len, rest @ ..] => options = rest.get(usize::from(*len)..).ok_or(Refusal::Extension)?,
+            _ => return Err(Refusal::Extension),
+        }
+    }
+}
+
+fn two<const N: usize>(head: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([head[at], head[at + 1]])
+}
+
+fn four<const N: usize>(head: &[u8; N], at: usize) -> u32 {
+    u32::from(two(head, at)) << 16 | u32::from(two(head, at + 2))
+}
+
+fn sixteen<const N: usize>(head: &[u8; N], at: usize) -> u128 {
+    head[at..at + 16].iter().fold(0, |address, byte| address << 8 | u128::from(*byte))
+}
+
+/// Bytes of an IPv4 header without options.
+pub(crate) const V4: usize = 20;
+
+/// Bytes of an IPv6 header without extensions.
+pub(crate) const V6: usize = 40;
+
+/// Extension headers that are passed over at most.
+const EXTENSIONS_MAX: usize = 8;
+
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const ICMP_V6: u8 = 58;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
+
+pub(crate) const DO_NOT_FRAGMENT: u16 = 0x4000;

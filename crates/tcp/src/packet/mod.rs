@@ -1,0 +1,29 @@
+//! What a frame holds, and how one is written: Ethernet II, IPv4 and IPv6, TCP and its options, ICMP.
+//!
+//! Pure functions over bytes and small `Copy` types, nothing allocated. [`parse()`] and [`emit()`] are the
+//! hot path; for the segment that nearly every frame is (IPv4 without options, TCP with the timestamp option
+//! alone) each has a way of its own with fixed offsets, and everything else takes a general way that gives
+//! the same answers.
+//!
+//! Limits: frames carry no VLAN tag; a fragment is refused, never put together; what a frame holds
+//! ends within its first 65,535 bytes.
+
+pub(crate) mod checksum;
+pub(crate) mod emit;
+pub(crate) mod ethernet;
+pub(crate) mod icmp;
+pub(crate) mod ip;
+pub(crate) mod options;
+pub(crate) mod parse;
+pub(crate) mod tcp;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use emit::{Outgoing, emit, headers_len};
+pub(crate) use ethernet::Link;
+pub use ethernet::{Mac, MacError};
+pub(crate) use icmp::{ErrorKind, Icmp, Unreachable};
+pub(crate) use ip::Addresses;
+pub(crate) use options::{Options, OptionsOut};
+pub(crate) use parse::{Checks, Packet, Parsed, Refusal, parse};
+pub(crate) use tcp::Flags;

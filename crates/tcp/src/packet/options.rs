@@ -1,0 +1,306 @@
+//! TCP options: what a peer said, and what we say (RFC 9293 3.2, RFC 7323, RFC 2018, RFC 5482).
+//!
+//! Reading takes any bytes: an unknown option is passed over (MUST-6), an end of the list or padding may
+//! stand anywhere (MUST-5), and a length that cannot be ends the reading, with all that was understood before
+//! it kept and the fault named (MUST-7). Writing pads with no-operations in front, as Linux does, so that a
+//! peer's fast path sees what it looks for; at most 40 bytes.
+
+use crate::seq::Seq;
+
+/// Options of a segment that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Options {
+    /// Maximum segment size, in bytes.
+    pub(crate) mss: Option<u16>,
+    /// Shift of the peer's windows, as sent: above 14 counts as 14 (RFC 7323 2.3), which is the reader's to
+    /// apply.
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+    /// TSval and TSecr.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    /// Blocks as left and right edge, as sent; [`Self::sack`] gives those that are there.
+    blocks: [(Seq, Seq); SACK_MAX],
+    block_count: u8,
+    /// User timeout as sent: the highest bit says minutes, else seconds (RFC 5482 3).
+    pub(crate) user_timeout: Option<u16>,
+    /// Why the reading ended early.
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Options {
+    /// The options in `bytes`.
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
+        let mut options = Self::default();
+        let mut rest = bytes;
+        // What nearly every segment has at its front.
+        if let [1, 1, TIMESTAMPS, 10, a, b, c, d, e, f, g, h, tail @ ..] = rest {
+            options.timestamps =
+                Some((u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h])));
+            rest = tail;
+        }
+        loop {
+            match rest {
+                [] | [END, ..] => return options,
+                [NO_OPERATION, tail @ ..] => rest = tail,
+                [kind, len, ..] if *len >= 2 && usize::from(*len) <= rest.len() => {
+                    let (option, tail) = rest.split_at(usize::from(*len));
+                    options.take(*kind, &option[2..]);
+                    rest = tail;
+                }
+                [kind, ..] => {
+                    options.fault = Some(Fault { kind: *kind });
+                    return options;
+                }
+            }
+        }
+    }
+
+    /// SACK blocks, left and right edge, as the peer sent them.
+    pub(crate) fn sack(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.block_count)]
+    }
+
+    /// Whether there is nothing but the timestamps, and no fault.
+    pub(crate) fn are_timestamps_at_most(&self) -> bool {
+        *self == Self { timestamps: self.timestamps, ..Self::default() }
+    }
+
+    fn take(&mut self, kind: u8, value: &[u8]) {
+        match (kind, value) {
+            (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
+            (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
+            (SACK_PERMITTED, []) => self.sack_permitted = true,
+            (SACK, blocks) if !blocks.is_empty() && blocks.len() % 8 == 0 => {
+                self.block_count = 0;
+                for (block, bytes) in self.blocks.iter_mut().zip(blocks.as_chunks::<8>().0) {
+                    let &[a, b, c, d, e, f, g, h] = bytes;
+                    *block = (Seq(u32::from_be_bytes([a, b, c, d])), Seq(u32::from_be_bytes([e, f, g, h])));
+                    self.block_count += 1;
+                }
+            }
+            (TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
+                self.timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
+            }
+            (USER_TIMEOUT, &[a, b]) => self.user_timeout = Some(u16::from_be_bytes([a, b])),
+            // A length that this kind cannot have, but that leads to the next option: the option is as good
+            // as unknown.
+            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS | USER_TIMEOUT, _) => {
+                self.fault = Some(Fault { kind });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An option with a length that cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: u8,
+}
+
+/// Options of a segment that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct OptionsOut<'a> {
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+    /// TSval and TSecr.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    /// Blocks, the most recent first (RFC 2018 4); as many are sent as the room allows, three beside
+    /// timestamps.
+    pub(crate) sack: &'a [(Seq, Seq)],
+    /// In the form of RFC 5482 3.
+    pub(crate) user_timeout: Option<u16>,
+}
+
+impl OptionsOut<'_> {
+    /// No option at all.
+    pub(crate) const NONE: Self = Self {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: &[],
+        user_timeout: None,
+    };
+
+    /// Timestamps alone: what nearly every segment has.
+    #[inline]
+    pub(crate) const fn timestamps(value: u32, echo: u32) -> Self {
+        Self { timestamps: Some((value, echo)), ..Self::NONE }
+    }
+
+    /// The timestamps, if there is nothing else.
+    #[inline]
+    pub(crate) const fn only_timestamps(&self) -> Option<(u32, u32)> {
+        match *self {
+            Self {
+                mss: None,
+                window_scale: None,
+                sack_permitted: false,
+                timestamps,
+                sack: [],
+                user_timeout: None,
+            } => timestamps,
+            _ => None,
+        }
+    }
+
+    /// Bytes that [`Self::write`] gives: a multiple of four, at most 40.
+    pub(crate) fn len(&self) -> usize {
+        let fixed = self.fixed_len();
+        match self.blocks_that_fit(fixed) {
+            0 => fixed,
+            blocks => fixed + 4 + 8 * blocks,
+        }
+    }
+
+    /// Writes them to the front of `out` and says how many bytes they are.
+    pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX]) -> usize {
+        let mut list = List { out, len: 0 };
+        if let Some(mss) = self.mss {
+            list.push(u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(mss));
+        }
+        match (self.sack_permitted, self.timestamps) {
+            (true, Some(_)) => list.push(u32::from_be_bytes([SACK_PERMITTED, 2, TIMESTAMPS, 10])),
+            (true, None) => list.push(u32::from_be_bytes([NO_OPERATION, NO_OPERATION, SACK_PERMITTED, 2])),
+            (false, Some(_)) => list.push(TIMESTAMPS_ALONE),
+            (false, None) => {}
+        }
+        if let Some((value, echo)) = self.timestamps {
+            list.push(value);
+            list.push(echo);
+        }
+        if let Some(shift) = self.window_scale {
+            list.push(u32::from_be_bytes([NO_OPERATION, WINDOW_SCALE, 3, shift]));
+        }
+        if let Some(timeout) = self.user_timeout {
+            list.push(u32::from_be_bytes([USER_TIMEOUT, 4, 0, 0]) | u32::from(timeout));
+        }
+        let blocks = self.blocks_that_fit(list.len);
+        if blocks > 0 {
+            list.push(u32::from_be_bytes([NO_OPERATION, NO_OPERATION, SACK, 2 + 8 * blocks as u8]));
+            for (left, right) in &self.sack[..blocks] {
+                list.push(left.0);
+                list.push(right.0);
+            }
+        }
+        list.len
+    }
+
+    fn fixed_len(&self) -> usize {
+        let head = if self.timestamps.is_some() { 12 } else { 4 * usize::from(self.sack_permitted) };
+        head + 4 * usize::from(self.mss.is_some())
+            + 4 * usize::from(self.window_scale.is_some())
+            + 4 * usize::from(self.user_timeout.is_some())
+    }
+
+    fn blocks_that_fit(&self, before: usize) -> usize {
+        self.sack.len().min((OPTIONS_MAX - before).saturating_sub(4) / 8)
+    }
+}
+
+/// Options as they are written, four bytes after four.
+struct List<'a> {
+    out: &'a mut [u8; OPTIONS_MAX],
+    len: usize,
+}
+
+impl List<'_> {
+    fn push(&mut self, four: u32) {
+        self.out[self.len..self.len + 4].copy_from_slice(&four.to_be_bytes());
+        self.len += 4;
+    }
+}
+
+/// Bytes of options that a header has room for.
+pub(crate) const OPTIONS_MAX: usize = 40;
+
+/// SACK blocks that these bytes have room for.
+pub(crate) const SACK_MAX: usize = 4;
+
+/// The first four of the twelve bytes of the timestamp option alone: two no-operations, kind, length.
+pub(crate) const TIMESTAMPS_ALONE: u32 = u32::from_be_bytes([NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
+
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+const USER_TIMEOUT: u8 = 28;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn end_and_padding_may_stand_anywhere() {
+        let options = Options::parse(&[1, 2, 4, 5, 180, 1, 1, 3, 3, 7, 0, 4, 2]);
+        assert_eq!(options, Options { mss: Some(1460), window_scale: Some(7), ..Options::default() });
+    }
+
+    #[test]
+    fn unknown_options_are_passed_over() {
+        let options = Options::parse(&[253, 4, 9, 9, 4, 2, 34, 2, 28, 4, 0x80, 5]);
+        let wanted = Options { sack_permitted: true, user_timeout: Some(0x8005), ..Options::default() };
+        assert_eq!(options, wanted);
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_ends_the_reading_and_is_named() {
+        for (bytes, kind) in [
+            (&[4, 2, 2, 0, 1, 1][..], 2),
+            (&[4, 2, 77, 1, 3, 3, 9], 77),
+            (&[4, 2, 8, 10, 0], 8),
+            (&[4, 2, 3], 3),
+        ] {
+            let options = Options::parse(bytes);
+            assert_eq!(options.fault, Some(Fault { kind }));
+            assert!(
+                options.sack_permitted && options.window_scale.is_none() && !options.are_timestamps_at_most()
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_of_a_known_kind_costs_that_option_alone() {
+        let options = Options::parse(&[2, 3, 5, 3, 3, 7, 5, 9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((options.mss, options.window_scale, options.sack()), (None, Some(7), &[][..]));
+        assert_eq!(options.fault, Some(Fault { kind: SACK }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let options = Options::parse(&bytes);
+            prop_assert!(options.sack().len() <= SACK_MAX);
+        }
+
+        #[test]
+        fn what_is_written_is_read(
+            mss: Option<u16>,
+            window_scale: Option<u8>,
+            sack_permitted: bool,
+            timestamps: Option<(u32, u32)>,
+            user_timeout: Option<u16>,
+            blocks in prop::collection::vec(any::<(u32, u32)>(), 0..6),
+        ) {
+            let sack: Vec<_> = blocks.into_iter().map(|(left, right)| (Seq(left), Seq(right))).collect();
+            let out = OptionsOut { mss, window_scale, sack_permitted, timestamps, sack: &sack, user_timeout };
+            let mut bytes = [0xaa; OPTIONS_MAX];
+            let len = out.write(&mut bytes);
+            prop_assert_eq!(len, out.len());
+            prop_assert_eq!(len % 4, 0);
+            let read = Options::parse(&bytes[..len]);
+            prop_assert_eq!((read.mss, read.window_scale), (mss, window_scale));
+            prop_assert_eq!((read.sack_permitted, read.timestamps), (sack_permitted, timestamps));
+            prop_assert_eq!((read.user_timeout, read.fault), (user_timeout, None));
+            prop_assert_eq!(read.sack(), &sack[..read.sack().len()]);
+            prop_assert!(read.sack().len() == sack.len() || OPTIONS_MAX - len < 8);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! A frame that arrived: everything that the engine needs of it, or why it is refused.
+//!
+//! [`parse`] answers for most frames from fixed offsets ([`plain`]); for the rest [`general`] walks the
+//! headers. Both verify what [`Checks`] asks for. No bytes lead to a panic.
+
+use super::checksum;
+use super::ethernet::{self, EtherType, Link};
+use super::icmp::{self, Icmp};
+use super::ip::{self, Addresses};
+use super::options::{Options, TIMESTAMPS_ALONE};
+use super::tcp::{self, Flags};
+use crate::seq::Seq;
+
+/// What a frame holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Packet {
+    /// A segment; what it says is in the place that was given to [`parse`].
+    Tcp,
+    Icmp(Icmp),
+    /// No IP: ARP, say.
+    Other(EtherType),
+}
+
+/// A TCP segment, in 44 bytes. What is rarely wanted stays in the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Parsed {
+    /// Addresses of IPv4, zero for IPv6; [`Self::addresses`] knows both.
+    pub(crate) remote_v4: u32,
+    pub(crate) local_v4: u32,
+    pub(crate) remote_port: u16,
+    pub(crate) local_port: u16,
+    pub(crate) seq: Seq,
+    pub(crate) ack: Seq,
+    /// TSval and TSecr; they mean something if [`Self::has_timestamps`].
+    pub(crate) timestamp: u32,
+    pub(crate) timestamp_echo: u32,
+    pub(crate) window: u16,
+    pub(crate) urgent: u16,
+    /// Where the payload starts in the frame.
+    payload_at: u16,
+    payload_len: u16,
+    pub(crate) flags: Flags,
+    /// DSCP and ECN of the IP header.
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+    options_len: u8,
+    is_v6: bool,
+    has_timestamps: bool,
+    has_other_options: bool,
+}
+
+impl Parsed {
+    /// The addresses, for which IPv6 needs the frame that this was parsed from.
+    #[inline]
+    pub(crate) fn addresses(&self, frame: &[u8]) -> Addresses {
+        match frame.get(V6_ADDRESSES..).and_then(|rest| rest.first_chunk::<32>()) {
+            Some(both) if self.is_v6 => {
+                let both = both.as_chunks::<16>().0;
+                Addresses::V6 { local: u128::from_be_bytes(both[1]), remote: u128::from_be_bytes(both[0]) }
+            }
+            _ => Addresses::V4 { local: self.local_v4, remote: self.remote_v4 },
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn is_v6(&self) -> bool {
+        self.is_v6
+    }
+
+    /// Remote port above, local port below: with the addresses, what tells connections apart.
+    #[inline]
+    pub(crate) const fn ports(&self) -> u32 {
+        (self.remote_port as u32) << 16 | self.local_port as u32
+    }
+
+    /// TSval and TSecr (RFC 7323 3.2).
+    #[inline]
+    pub(crate) const fn timestamps(&self) -> Option<(u32, u32)> {
+        if self.has_timestamps { Some((self.timestamp, self.timestamp_echo)) } else { None }
+    }
+
+    /// Whether it has timestamps, and nothing but them.
+    #[inline]
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.has_timestamps && !self.has_other_options
+    }
+
+    /// Whether [`Self::options`] would tell more than the timestamps, a fault included.
+    #[inline]
+    pub(crate) const fn has_other_options(&self) -> bool {
+        self.has_other_options
+    }
+
+    /// All options, read from the frame that this was parsed from.
+    pub(crate) fn options(&self, frame: &[u8]) -> Options {
+        let end = usize::from(self.payload_at);
+        frame.get(end - usize::from(self.options_len)..end).map(Options::parse).unwrap_or_default()
+    }
+
+    /// Where the payload starts in the frame.
+    #[inline]
+    pub(crate) const fn payload_at(&self) -> u16 {
+        self.payload_at
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub(crate) const fn payload_len(&self) -> u16 {
+        self.payload_len
+    }
+
+    /// The payload in the frame that this was parsed from; empty if it is another one, too short for it.
+    #[inline]
+    #[cfg(test)]
+    pub(crate) fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let start = usize::from(self.payload_at);
+        frame.get(start..start + usize::from(self.payload_len)).unwrap_or_default()
+    }
+
+    /// Sequence numbers that it takes: its payload, SYN and FIN (SEG.LEN of RFC 9293 3.3.1).
+    #[inline]
+    pub(crate) const fn sequence_len(&self) -> u32 {
+        self.payload_len as u32 + self.flags.sequence_len()
+    }
+
+    /// The two bits of ECN in the IP header (RFC 3168 5).
+    #[inline]
+    pub(crate) const fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+}
+
+/// Which checksums are verified on arrival and written on departure. A wire that cannot damage frames, or
+/// that has checksums of its own, may go without. ICMP and its IP header always have theirs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Checks {
+    /// The header of IPv4.
+    pub(crate) ip: bool,
+    /// TCP with its pseudo header (RFC 9293 MUST-2, MUST-3).
+    pub(crate) tcp: bool,
+}
+
+impl Checks {
+    pub(crate) const ALL: Self = Self { ip: true, tcp: true };
+    pub(crate) const NONE: Self = Self { ip: false, tcp: false };
+}
+
+/// Why a frame is refused. Each is counted; the peer is told nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub(crate) enum Refusal {
+    /// The frame ends before what its headers announce.
+    Short,
+    /// The packet ends after more than 65,535 bytes of the frame.
+    Long,
+    /// The version of the IP header is not that of the frame's type.
+    Version,
+    /// A length of the IP header that cannot be.
+    HeaderLength,
+    IpChecksum,
+    /// A fragment; we send nothing that needs them and put none together.
+    Fragment,
+    /// A source route (RFC 7126, RFC 5095).
+    SourceRoute,
+    /// Extension headers of IPv6 that are too many, out of order, or not to be passed over.
+    Extension,
+    /// Addresses between which there is no connection (RFC 9293 MUST-57), or a frame to a group.
+    Address,
+    /// IP, but neither TCP nor ICMP.
+    Protocol,
+    /// No whole TCP header, or a data offset that does not fit.
+    TcpHeader,
+    TcpChecksum,
+    /// ICMP that is cut off, or of the other version of IP.
+    IcmpHeader,
+    IcmpChecksum,
+}
+
+/// What `frame` holds. A segment is written to `place`, where the caller keeps it: handed over by value it
+/// would be put together in one place and copied to another while its bytes are still on the way to memory,
+/// which stalls.
+// Always, so that the caller's loop keeps what it needs in registers.
+#[inline(always)]
+pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
+    match plain(frame, checks, place) {
+        Some(Ok(())) => Ok(Packet::Tcp),
+        Some(Err(refusal)) => Err(refusal),
+        None => general(frame, checks, place),
+    }
+}
+
+/// The segment that nearly every frame holds: IPv4 without options and no fragment, TCP with the timestamps
+/// alone. Nothing for any other.
+#[inline(always)]
+fn plain(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<Result<(), Refusal>> {
+    let head = frame.first_chunk::<PLAIN>()?;
+    let two = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let four = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let eight =
+        |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("the header is longer than this"));
+
+    let total = two(16);
+    let end = ethernet::HEADER + usize::from(total);
+    let is_plain = four(12) & 0xffff_ff00 == 0x0800_4500
+        && four(20) & 0x3fff_00ff == u32::from(ip::TCP)
+        && head[46] >> 4 == 8
+        && four(54) == TIMESTAMPS_ALONE
+        && head[0] & 1 == 0
+        && (PLAIN..=FRAME_MAX).contains(&end)
+        && end <= frame.len();
+    if !is_plain {
+        return None;
+    }
+    let (remote_v4, local_v4) = (four(26), four(30));
+    if checks.ip {
+        let words = [eight(14), eight(22), u64::from(local_v4.swap_bytes())];
+        if !checksum::is_right(checksum::sum_words(words, 0)) {
+            return Some(Err(Refusal::IpChecksum));
+        }
+    }
+    if !(ip::is_host_v4(remote_v4) && ip::is_host_v4(local_v4)) {
+        return Some(Err(Refusal::Address));
+    }
+    if checks.tcp {
+        // The addresses stand right in front of the segment and are summed with it; the rest of the pseudo
+        // header is protocol and length. The payload goes first, so that what is loaded for the headers stays
+        // in registers.
+        let rest = u64::from((total - 20).swap_bytes()) + (u64::from(ip::TCP) << 8);
+        let payload = checksum::sum(&frame[PLAIN..end], rest);
+        let headers = [eight(26), eight(34), eight(42), eight(50), eight(58)];
+        if !checksum::is_right(checksum::sum_words(headers, payload)) {
+            return Some(Err(Refusal::TcpChecksum));
+        }
+    }
+    *place = Parsed {
+        remote_v4,
+        local_v4,
+        remote_port: two(34),
+        local_port: two(36),
+        seq: Seq(four(38)),
+        ack: Seq(four(42)),
+        timestamp: four(58),
+        timestamp_echo: four(62),
+        window: two(48),
+        urgent: two(52),
+        payload_at: PLAIN as u16,
+        payload_len: total - (PLAIN - ethernet::HEADER) as u16,
+        flags: Flags(head[47]),
+        traffic_class: head[15],
+        hop_limit: head[22],
+        options_len: 12,
+        is_v6: false,
+        has_timestamps: true,
+        has_other_options: false,
+    };
+    Some(Ok(()))
+}
+
+/// Any frame.
+#[cold]
+#[inline(never)]
+fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
+    let (link, ether_type, packet) = Link::parse(frame).ok_or(Refusal::Short)?;
+    let header = match ether_type {
+        EtherType::IPV4 => ip::Header::parse_v4(packet, checks)?,
+        EtherType::IPV6 => ip::Header::parse_v6(packet)?,
+        other => return Ok(Packet::Other(other)),
+    };
+    if ethernet::HEADER + header.end > FRAME_MAX {
+        return Err(Refusal::Long);
+    }
+    let is_to_one = !link.destination.is_group() && header.addresses.are_of_hosts();
+    let payload = &packet[header.start..header.end];
+    match header.protocol {
+        ip::TCP if is_to_one => {
+            *place = segment(&header, payload, checks)?;
+            Ok(Packet::Tcp)
+        }
+        ip::TCP => Err(Refusal::Address),
+        ip::ICMP | ip::ICMP_V6 => icmp::parse(&header, payload, is_to_one).map(Packet::Icmp),
+        _ => Err(Refusal::Protocol),
+    }
+}
+
+fn segment(header: &ip::Header, bytes: &[u8], checks: Checks) -> Result<Parsed, Refusal> {
+    let (head, data_offset) = tcp::Header::parse(bytes).ok_or(Refusal::TcpHeader)?;
+    if checks.tcp && checksum::header(header.pseudo(), checksum::sum(bytes, 0)) != 0 {
+        return Err(Refusal::TcpChecksum);
+    }
+    let options = Options::parse(&bytes[tcp::HEADER..data_offset]);
+    let timestamps = options.timestamps;
+    let (timestamp, timestamp_echo) = timestamps.unwrap_or_default();
+    let (remote_v4, local_v4) = match header.addresses {
+        Addresses::V4 { local, remote } => (remote, local),
+        Addresses::V6 { .. } => (0, 0),
+    };
+    Ok(Parsed {
+        remote_v4,
+        local_v4,
+        remote_port: head.source_port,
+        local_port: head.destination_port,
+        seq: head.seq,
+        ack: head.ack,
+        timestamp,
+        timestamp_echo,
+        window: head.window,
+        urgent: head.urgent,
+        payload_at: (ethernet::HEADER + header.start + data_offset) as u16,
+        payload_len: (bytes.len() - data_offset) as u16,
+        flags: head.flags,
+        traffic_class: header.traffic_class,
+        hop_limit: header.hop_limit,
+        options_len: (data_offset - tcp::HEADER) as u8,
+        is_v6: matches!(header.addresses, Addresses::V6 { .. }),
+        has_timestamps: timestamps.is_some(),
+        has_other_options: !options.are_timestamps_at_most(),
+    })
+}
+
+/// Bytes of the headers of a plain segment.
+pub(crate) const PLAIN: usize = ethernet::HEADER + ip::V4 + tcp::HEADER + 12;
+
+/// Bytes of a frame up to the end of its packet, so that any place in it has a number of 16 bits.
+pub(crate) const FRAME_MAX: usize = u16::MAX as usize;
+
+/// Where the addresses of IPv6 start in a frame.
+const V6_ADDRESSES: usize = ethernet::HEADER + 8;
+
+const _: () = assert!(size_of::<Parsed>() == 44);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::{OptionsOut, Outgoing, emit};
+
+    proptest! {
+        #[test]
+        fn both_ways_read_the_same(
+            addresses: (u32, u32),
+            ports: (u16, u16),
+            numbers: (u32, u32, u32, u32),
+            rest: (u8, u16, u16, u8, u8),
+            payload: Vec<u8>,
+            damage in 0usize..2000,
+            checks: (bool, bool),
+        ) {
+            let segment = Outgoing {
+                local_port: ports.0,
+                remote_port: ports.1,
+                seq: Seq(numbers.0),
+                ack: Seq(numbers.1),
+                flags: Flags(rest.0),
+                window: rest.1,
+                urgent: rest.2,
+                traffic_class: rest.3,
+                hop_limit: rest.4,
+            };
+            let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
+            let options = OptionsOut::timestamps(numbers.2, numbers.3);
+            let mut frame = vec![0; 1000];
+            let link = Link::default();
+            let len = emit(&mut frame, &link, &addresses, &segment, &options, &payload, Checks::ALL);
+            if let Some(byte) = frame[..len].get_mut(damage) {
+                *byte ^= 0x10;
+            }
+            let checks = Checks { ip: checks.0, tcp: checks.1 };
+            let (mut here, mut there) = (Parsed::default(), Parsed::default());
+            if let Some(read) = plain(&frame[..len], checks, &mut here) {
+                prop_assert_eq!(read.map(|()| Packet::Tcp), general(&frame[..len], checks, &mut there));
+                prop_assert_eq!(here, there);
+            }
+        }
+    }
+}

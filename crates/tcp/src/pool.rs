@@ -1,0 +1,396 @@
+//! Segments kept in memory: what was sent until it is acknowledged, and what was received until it is read.
+//!
+//! Two sizes of cell, so that a small message does not pay for a large one: 256 bytes (232 of data) and 2048 (2024 of
+//! data). Cells are linked into queues by their index; free ones are taken again last in, first out, while their
+//! lines are still in the cache. The pool grows on demand up to its limit and never allocates otherwise.
+
+use std::io;
+
+use anywire_sys::arena::Arena;
+
+use crate::seq::Seq;
+
+/// A cell of the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cell(pub(crate) u32);
+
+impl Cell {
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == u32::MAX
+    }
+
+    const fn is_large(self) -> bool {
+        self.0 & LARGE != 0
+    }
+
+    const fn place(self) -> usize {
+        (self.0 & !LARGE) as usize
+    }
+}
+
+/// What is known of a segment beside its bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Segment {
+    /// The next one of the queue. The last one points to the first: so one index gives both ends.
+    pub(crate) next: Cell,
+    /// The sequence number of the first byte.
+    pub(crate) seq: Seq,
+    /// Microseconds, wrapping: when it was sent last.
+    pub(crate) sent_at: u32,
+    /// The first byte's place in the cell: moves on while a reader takes parts.
+    pub(crate) start: u16,
+    pub(crate) length: u16,
+    pub(crate) marks: Marks,
+    pub(crate) transmissions: u8,
+    spare: u16,
+}
+
+/// What became of a segment that was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Marks(pub(crate) u8);
+
+impl Marks {
+    pub(crate) const NONE: Self = Self(0);
+    /// The peer has said that it holds it (RFC 2018).
+    pub(crate) const SACKED: Self = Self(1);
+    /// Taken for lost, and not sent again since.
+    pub(crate) const LOST: Self = Self(2);
+    /// Sent more than once: no measure of the round trip (RFC 6298, section 3).
+    pub(crate) const RESENT: Self = Self(4);
+    /// Carries the FIN, which takes a sequence number after its bytes.
+    pub(crate) const FIN: Self = Self(8);
+    /// To be pushed to the reader at once.
+    pub(crate) const PUSH: Self = Self(16);
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of these is set.
+    pub(crate) const fn has(self, mark: Self) -> bool {
+        self.0 & mark.0 != 0
+    }
+
+    pub(crate) const fn set(&mut self, mark: Self) {
+        self.0 |= mark.0;
+    }
+
+    pub(crate) const fn clear(&mut self, mark: Self) {
+        self.0 &= !mark.0;
+    }
+}
+
+impl Segment {
+    /// The sequence number after it.
+    pub(crate) fn end(&self) -> Seq {
+        self.seq + u32::from(self.length) + u32::from(self.marks.has(Marks::FIN))
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct CellOf<const DATA: usize> {
+    segment: Segment,
+    data: [u8; DATA],
+}
+
+type Small = CellOf<SMALL_DATA>;
+type Large = CellOf<LARGE_DATA>;
+
+const SMALL_DATA: usize = 256 - size_of::<Segment>();
+const LARGE_DATA: usize = 2048 - size_of::<Segment>();
+/// Addresses beyond twice the limit; memory only if it comes to that. A batch of 64 frames of 2 KiB fits twice.
+const PROMISED_BYTES: usize = 256 << 10;
+/// Set in the index of a large cell.
+const LARGE: u32 = 1 << 31;
+
+const _: () = assert!(size_of::<Small>() == 256 && size_of::<Large>() == 2048);
+
+/// The most bytes that a segment holds.
+pub(crate) const SEGMENT_BYTES: usize = LARGE_DATA;
+
+/// All segments of an engine.
+pub(crate) struct Pool {
+    small: Arena<Small>,
+    large: Arena<Large>,
+    free_small: Cell,
+    free_large: Cell,
+    bytes_in_use: usize,
+    bytes_max: usize,
+}
+
+impl Pool {
+    /// A pool of at most so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> io::Result<Self> {
+        let segment = Segment {
+            next: Cell::NONE,
+            seq: Seq(0),
+            sent_at: 0,
+            start: 0,
+            length: 0,
+            marks: Marks::NONE,
+            transmissions: 0,
+            spare: 0,
+        };
+        let cells_max = LARGE as usize - 1;
+        // What was promised comes on top of the limit: a batch of frames, and segments cut in two.
+        let reserve = 2 * bytes_max + PROMISED_BYTES;
+        Ok(Self {
+            small: Arena::reserve(
+                (reserve / size_of::<Small>()).clamp(1, cells_max),
+                Small { segment, data: [0; SMALL_DATA] },
+            )?,
+            large: Arena::reserve(
+                (reserve / size_of::<Large>()).clamp(1, cells_max),
+                Large { segment, data: [0; LARGE_DATA] },
+            )?,
+            free_small: Cell::NONE,
+            free_large: Cell::NONE,
+            bytes_in_use: 0,
+            bytes_max,
+        })
+    }
+
+    /// Whether not even a large cell is left.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.bytes_in_use + size_of::<Large>() > self.bytes_max
+    }
+
+    /// Whether nothing more is to be received. A quarter comes on top of the limit, which only what arrives in order may
+    /// use: if two engines were full of what each has to send to the other, neither could take it otherwise.
+    #[inline]
+    pub(crate) const fn is_full_for_receiving(&self) -> bool {
+        self.bytes_in_use + size_of::<Large>() > self.bytes_max + self.bytes_max / 4
+    }
+
+    /// Bytes of cells that hold something.
+    pub(crate) fn bytes_in_use(&self) -> usize {
+        self.bytes_in_use
+    }
+
+    /// Bytes of memory taken from the system, used or free.
+    pub(crate) fn bytes(&self) -> usize {
+        self.small.bytes() + self.large.bytes()
+    }
+
+    /// An empty cell for at least so many bytes, or none: over the limit, or longer than any cell.
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<Cell> {
+        let large = bytes > SMALL_DATA;
+        let size = if large { size_of::<Large>() } else { size_of::<Small>() };
+        if bytes > LARGE_DATA || self.bytes_in_use + size > self.bytes_max {
+            return None;
+        }
+        self.take_beyond_limit(bytes)
+    }
+
+    /// The same for what was promised before: only the reservation, twice the limit, is heeded.
+    #[inline]
+    pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
+        let large = bytes > SMALL_DATA;
+        let size = if large { size_of::<Large>() } else { size_of::<Small>() };
+        let mut cell = if large { self.free_large } else { self.free_small };
+        if cell.is_none() {
+            cell = self.grow(large)?;
+        }
+        let segment = self.segment_mut(cell);
+        let next = segment.next;
+        segment.next = cell;
+        segment.start = 0;
+        segment.length = 0;
+        segment.marks = Marks::NONE;
+        segment.transmissions = 0;
+        if large {
+            self.free_large = next;
+        } else {
+            self.free_small = next;
+        }
+        self.bytes_in_use += size;
+        Some(cell)
+    }
+
+    /// Gives a cell back.
+    #[inline]
+    pub(crate) fn free(&mut self, cell: Cell) {
+        let (head, size) = if cell.is_large() {
+            (&mut self.free_large, size_of::<Large>())
+        } else {
+            (&mut self.free_small, size_of::<Small>())
+        };
+        let next = std::mem::replace(head, cell);
+        self.bytes_in_use -= size;
+        self.segment_mut(cell).next = next;
+    }
+
+    #[inline]
+    pub(crate) fn segment(&self, cell: Cell) -> &Segment {
+        if cell.is_large() { &self.large[cell.place()].segment } else { &self.small[cell.place()].segment }
+    }
+
+    #[inline]
+    pub(crate) fn segment_mut(&mut self, cell: Cell) -> &mut Segment {
+        if cell.is_large() {
+            &mut self.large[cell.place()].segment
+        } else {
+            &mut self.small[cell.place()].segment
+        }
+    }
+
+    /// The bytes of a segment.
+    #[inline]
+    pub(crate) fn bytes_of(&self, cell: Cell) -> &[u8] {
+        let (segment, data) = if cell.is_large() {
+            let cell = &self.large[cell.place()];
+            (&cell.segment, &cell.data[..])
+        } else {
+            let cell = &self.small[cell.place()];
+            (&cell.segment, &cell.data[..])
+        };
+        let start = usize::from(segment.start);
+        &data[start..start + usize::from(segment.length)]
+    }
+
+    /// How many more bytes fit behind those of a segment.
+    pub(crate) fn room_of(&self, cell: Cell) -> usize {
+        let data = if cell.is_large() { LARGE_DATA } else { SMALL_DATA };
+        let segment = self.segment(cell);
+        data - usize::from(segment.start) - usize::from(segment.length)
+    }
+
+    /// Lets so many bytes be written behind those of a segment, which has the room.
+    #[inline]
+    pub(crate) fn append(&mut self, cell: Cell, bytes: usize) -> &mut [u8] {
+        let (segment, data) = if cell.is_large() {
+            let cell = &mut self.large[cell.place()];
+            (&mut cell.segment, &mut cell.data[..])
+        } else {
+            let cell = &mut self.small[cell.place()];
+            (&mut cell.segment, &mut cell.data[..])
+        };
+        let end = usize::from(segment.start) + usize::from(segment.length);
+        segment.length += bytes as u16;
+        &mut data[end..end + bytes]
+    }
+
+    /// Puts a cell behind the last one of a queue and gives the new last one.
+    #[inline]
+    pub(crate) fn push_back(&mut self, tail: Cell, cell: Cell) -> Cell {
+        let first =
+            if tail.is_none() { cell } else { std::mem::replace(&mut self.segment_mut(tail).next, cell) };
+        self.segment_mut(cell).next = first;
+        cell
+    }
+
+    /// The first cell of the queue with this last one.
+    #[inline]
+    pub(crate) fn front(&self, tail: Cell) -> Cell {
+        if tail.is_none() { tail } else { self.segment(tail).next }
+    }
+
+    /// Frees the first cell of a queue and gives its last one, if any is left.
+    #[inline]
+    pub(crate) fn pop_front(&mut self, tail: Cell) -> Cell {
+        let first = self.segment(tail).next;
+        if first == tail {
+            self.free(first);
+            return Cell::NONE;
+        }
+        let second = self.segment(first).next;
+        self.segment_mut(tail).next = second;
+        self.free(first);
+        tail
+    }
+
+    /// Takes the first cell out of a queue without freeing it, and gives the last one, if any is left.
+    pub(crate) fn unlink_front(&mut self, tail: Cell) -> Cell {
+        let first = self.segment(tail).next;
+        if first == tail {
+            return Cell::NONE;
+        }
+        let second = self.segment(first).next;
+        self.segment_mut(tail).next = second;
+        tail
+    }
+
+    /// Puts a cell behind another one of a queue, or to its front; gives the last one.
+    pub(crate) fn insert_after(&mut self, tail: Cell, before: Cell, cell: Cell) -> Cell {
+        if tail.is_none() || before == tail {
+            return self.push_back(tail, cell);
+        }
+        let before = if before.is_none() { tail } else { before };
+        let after = std::mem::replace(&mut self.segment_mut(before).next, cell);
+        self.segment_mut(cell).next = after;
+        tail
+    }
+
+    /// Frees a whole queue.
+    pub(crate) fn free_all(&mut self, mut tail: Cell) {
+        while !tail.is_none() {
+            tail = self.pop_front(tail);
+        }
+    }
+
+    /// The cells of a queue, first to last.
+    pub(crate) fn queue(&self, tail: Cell) -> impl Iterator<Item = Cell> {
+        let mut next = self.front(tail);
+        std::iter::from_fn(move || {
+            let cell = next;
+            if cell.is_none() {
+                return None;
+            }
+            next = if cell == tail { Cell::NONE } else { self.segment(cell).next };
+            Some(cell)
+        })
+    }
+
+    fn grow(&mut self, large: bool) -> Option<Cell> {
+        let (used, added) =
+            if large { (self.large.len(), self.large.grow()) } else { (self.small.len(), self.small.grow()) };
+        let tag = if large { LARGE } else { 0 };
+        for place in (used..used + added).rev() {
+            let cell = Cell(place as u32 | tag);
+            let head = if large { &mut self.free_large } else { &mut self.free_small };
+            let next = std::mem::replace(head, cell);
+            self.segment_mut(cell).next = next;
+        }
+        (added > 0).then_some(Cell(used as u32 | tag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_keeps_its_order() {
+        let mut pool = Pool::new(1 << 20).expect("memory");
+        let mut tail = Cell::NONE;
+        for number in 0..5_u8 {
+            let cell = pool.take(if number % 2 == 0 { 10 } else { 1000 }).expect("room");
+            pool.append(cell, 2).fill(number);
+            tail = pool.push_back(tail, cell);
+        }
+        let numbers: Vec<_> = pool.queue(tail).map(|cell| pool.bytes_of(cell)[0]).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+        tail = pool.pop_front(tail);
+        let front = pool.front(tail);
+        assert_eq!(pool.bytes_of(front), [1, 1]);
+        assert_eq!(pool.room_of(front), LARGE_DATA - 2);
+        pool.free_all(tail);
+        assert_eq!(pool.bytes_in_use(), 0);
+    }
+
+    #[test]
+    fn the_limit_holds_and_what_was_freed_is_taken_again() {
+        let mut pool = Pool::new(1024).expect("memory");
+        let cells: Vec<_> = std::iter::from_fn(|| pool.take(1)).collect();
+        assert_eq!(cells.len(), 4);
+        assert!(pool.take(SEGMENT_BYTES + 1).is_none());
+        pool.free(cells[2]);
+        assert_eq!(pool.take(1), Some(cells[2]));
+        assert!(pool.take(1).is_none());
+    }
+}

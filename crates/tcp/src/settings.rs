@@ -1,0 +1,137 @@
+//! How an engine behaves, and how much it holds.
+
+use std::time::Duration;
+
+use crate::congestion::Algorithm;
+
+/// How an engine behaves. [`Settings::new`] gives defaults that suit both ends of the Internet.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// What nobody else may know: sequence numbers, cookies, timestamps and the table are keyed with it
+    /// (RFC 6528). Take it from the system's random numbers; in a test, from the seed.
+    pub secret: [u64; 4],
+    /// How the congestion window grows. Default: CUBIC (RFC 9438).
+    pub congestion: Algorithm,
+    /// How long an ACK may wait for company; RFC 9293 asks for less than 500 ms. Zero: until the end of the batch in
+    /// which its data arrived. Default: 40 ms.
+    pub delayed_ack: Duration,
+    /// The shortest retransmission timeout. RFC 6298 says one second; peers of today answer sooner, and a
+    /// spurious timeout is rare with delayed ACKs of 40 ms. Default: 200 ms.
+    pub rto_min: Duration,
+    /// The longest one; RFC 6298 asks for at least 60 s. Default: 60 s.
+    pub rto_max: Duration,
+    /// How long data may stay without an ACK before the connection is given up (R2 of RFC 9293 3.8.3; RFC 5482).
+    /// Default: 180 s; a connection can have its own.
+    pub user_timeout: Duration,
+    /// How long an open may take; at least 180 s by RFC 9293 MUST-23. Default: 180 s.
+    pub open_timeout: Duration,
+    /// How often a SYN-ACK is sent again before the half-open connection is forgotten. Default: 5 (63 s in all).
+    pub syn_ack_retries: u8,
+    /// Idle time before the first keep-alive probe, for connections that ask for it; at least two hours by default
+    /// (RFC 9293 MUST-28).
+    pub keep_alive_idle: Duration,
+    /// Time between keep-alive probes. Default: 75 s.
+    pub keep_alive_interval: Duration,
+    /// Probes without an answer before the peer is taken for dead. Default: 9.
+    pub keep_alive_probes: u8,
+    /// How long TIME-WAIT lasts: 2 x MSL. RFC 9293 has 4 min; everybody keeps 60 s, and so is the default.
+    pub time_wait: Duration,
+    /// How long FIN-WAIT-2 waits for the peer's FIN once nobody holds the connection. Default: 60 s.
+    pub fin_wait_2: Duration,
+    /// Timestamps (RFC 7323). Default: on.
+    pub timestamps: bool,
+    /// SACK (RFC 2018). Default: on.
+    pub sack: bool,
+    /// ECN (RFC 3168). Default: on for those who ask for it, not asked for by us.
+    pub ecn: Ecn,
+    /// The window that a connection announces at most, in bytes. Default: 256 KiB.
+    pub receive_window: u32,
+    /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
+    /// Default: on.
+    pub checksums: bool,
+}
+
+impl Settings {
+    /// The defaults with this secret.
+    pub const fn new(secret: [u64; 4]) -> Self {
+        Self {
+            secret,
+            congestion: Algorithm::Cubic,
+            delayed_ack: Duration::from_millis(40),
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            user_timeout: Duration::from_secs(180),
+            open_timeout: Duration::from_secs(180),
+            syn_ack_retries: 5,
+            keep_alive_idle: Duration::from_secs(7200),
+            keep_alive_interval: Duration::from_secs(75),
+            keep_alive_probes: 9,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: Duration::from_secs(60),
+            timestamps: true,
+            sack: true,
+            ecn: Ecn::Accept,
+            receive_window: 256 * 1024,
+            checksums: true,
+        }
+    }
+}
+
+/// Whether explicit congestion notification is used (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ecn {
+    /// Never.
+    Off,
+    /// If the peer asks for it.
+    Accept,
+    /// Asked for by our SYNs as well.
+    Ask,
+}
+
+/// How much an engine holds. Each limit has a counter in [`Counters`](crate::Counters).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Connections. Default: 1,048,576. Each costs 128 bytes once it is there, and 8 of the table from the start.
+    pub connections: usize,
+    /// Connections of which only a SYN was seen; above that, SYNs are answered with cookies. Default: 65,536.
+    pub half_open: usize,
+    /// TIME-WAITs; above that the oldest gives way. Default: 262,144.
+    pub time_wait: usize,
+    /// Connections that recover from a loss, or hold data out of order, at the same time. Default: 65,536.
+    pub extensions: usize,
+    /// Bytes of segments in memory, sent and received, of all connections; what arrives in order may exceed it by a quarter,
+    /// so that two engines full of what each has to send to the other go on. Default: 256 MiB.
+    pub segment_bytes: usize,
+    /// Bytes that a connection keeps until they are acknowledged. Default: 256 KiB.
+    pub send_bytes: u32,
+    /// Segments that a connection keeps until they are acknowledged. Default: 1024.
+    pub send_segments: u16,
+    /// Segments that a connection keeps out of order. Default: 256.
+    pub out_of_order_segments: u16,
+    /// Listeners. Default: 1024.
+    pub listeners: usize,
+    /// Replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT) and wait for their turn. Default: 4096.
+    pub replies: usize,
+    /// Challenge ACKs in a second, of all connections (RFC 5961, section 7). Default: 1000.
+    pub challenges_per_second: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1 << 20,
+            half_open: 1 << 16,
+            time_wait: 1 << 18,
+            extensions: 1 << 16,
+            segment_bytes: 256 << 20,
+            send_bytes: 256 << 10,
+            send_segments: 1024,
+            out_of_order_segments: 256,
+            listeners: 1024,
+            replies: 4096,
+            challenges_per_second: 1000,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Places for blocks of one kind: an arena whose freed places are taken again, last in, first out.
+
+use std::io;
+use std::ops::{Index, IndexMut};
+
+use anywire_sys::arena::Arena;
+
+/// A kind of block that can say, while it is free, which place is free next.
+pub(crate) trait Linked: Copy {
+    /// A free place.
+    const FREE: Self;
+
+    fn next_free(&self) -> u32;
+    fn set_next_free(&mut self, next: u32);
+}
+
+/// A bounded set of blocks, named by their place.
+pub(crate) struct Slab<T: Linked> {
+    places: Arena<T>,
+    first_free: u32,
+    used: usize,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<T: Linked> Slab<T> {
+    pub(crate) fn new(places_max: usize) -> io::Result<Self> {
+        Ok(Self { places: Arena::reserve(places_max.max(1), T::FREE)?, first_free: NONE, used: 0 })
+    }
+
+    /// Takes a place and fills it; none if all are taken.
+    #[inline]
+    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+        if self.first_free == NONE {
+            self.grow()?;
+        }
+        let place = self.first_free;
+        self.first_free = self.places[place as usize].next_free();
+        self.places[place as usize] = value;
+        self.used += 1;
+        Some(place)
+    }
+
+    /// Gives a place back.
+    #[inline]
+    pub(crate) fn remove(&mut self, place: u32) {
+        let free = &mut self.places[place as usize];
+        *free = T::FREE;
+        free.set_next_free(self.first_free);
+        self.first_free = place;
+        self.used -= 1;
+    }
+
+    /// How many places are taken.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Bytes of memory taken from the system.
+    pub(crate) fn bytes(&self) -> usize {
+        self.places.bytes()
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, place: u32) {
+        self.places.prefetch(place as usize);
+    }
+
+    /// Links the places so that they are taken from the lowest up: neighbours in time are neighbours in memory.
+    fn grow(&mut self) -> Option<()> {
+        let first = self.places.len();
+        let end = first + self.places.grow();
+        for place in (first..end).rev() {
+            self.places[place].set_next_free(self.first_free);
+            self.first_free = place as u32;
+        }
+        (end > first).then_some(())
+    }
+}
+
+impl<T: Linked> Index<u32> for Slab<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, place: u32) -> &T {
+        &self.places[place as usize]
+    }
+}
+
+impl<T: Linked> IndexMut<u32> for Slab<T> {
+    #[inline]
+    fn index_mut(&mut self, place: u32) -> &mut T {
+        &mut self.places[place as usize]
+    }
+}

@@ -1,0 +1,53 @@
+//! A connection that has ended and whose last segments may still wander: 32 bytes of it.
+
+use crate::seq::Seq;
+use crate::slab::Linked;
+use crate::time::Tick;
+
+/// TIME-WAIT (RFC 9293 3.6.1).
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct TimeWait {
+    /// As in a block; in a free place: which place is free next.
+    pub(crate) remote: u32,
+    pub(crate) remote_port: u16,
+    pub(crate) local_port: u16,
+    pub(crate) local: u16,
+    pub(crate) route: u16,
+    pub(crate) rcv_nxt: Seq,
+    pub(crate) snd_nxt: Seq,
+    pub(crate) ts_recent: u32,
+    pub(crate) expires: Tick,
+    /// The last window that we announced, not scaled.
+    pub(crate) window: u16,
+    pub(crate) timestamps: bool,
+    /// It is used, and not a free place.
+    pub(crate) used: bool,
+}
+
+const _: () = assert!(size_of::<TimeWait>() == 32);
+
+impl Linked for TimeWait {
+    const FREE: Self = Self {
+        remote: 0,
+        remote_port: 0,
+        local_port: 0,
+        local: 0,
+        route: 0,
+        rcv_nxt: Seq(0),
+        snd_nxt: Seq(0),
+        ts_recent: 0,
+        expires: Tick(0),
+        window: 0,
+        timestamps: false,
+        used: false,
+    };
+
+    fn next_free(&self) -> u32 {
+        self.remote
+    }
+
+    fn set_next_free(&mut self, next: u32) {
+        self.remote = next;
+    }
+}

@@ -1,0 +1,150 @@
+//! Segments by one who does not see the connection: challenged, counted, and otherwise without effect (RFC 5961), old
+//! duplicates by their timestamps (PAWS, RFC 7323 5).
+
+mod common;
+
+use std::time::Duration;
+
+use anywire_tcp::Status;
+
+use common::host::{Host, Peer, settings, small_limits};
+use common::random::Random;
+use common::wire::{ACK, FIN, RST, SYN, Segment};
+
+#[test]
+fn a_reset_in_the_window_but_not_at_its_edge_is_challenged() {
+    let mut host = Host::new();
+    let (id, peer) = host.accept(Peer::new());
+    let reset = Segment { seq: peer.seq + 100, ..peer.segment(RST) };
+    let answers = host.answers(&reset);
+    assert!(
+        matches!(&answers[..], [one] if (one.bits, one.seq, one.ack) == (ACK, peer.ack, peer.seq)),
+        "{answers:?}"
+    );
+    assert_eq!(host.answers(&Segment { seq: peer.seq.wrapping_sub(1), ..reset.clone() }), []);
+    assert_eq!(host.answers(&Segment { seq: peer.seq + 10_000_000, ..reset }), []);
+    assert_eq!((host.engine.status(id), host.engine.counters().challenges), (Status::Open, 1));
+}
+
+#[test]
+fn a_syn_is_challenged_wherever_it_lies() {
+    let mut host = Host::new();
+    let (id, peer) = host.accept(Peer::new());
+    for seq in [peer.seq, peer.seq + 5000, peer.seq.wrapping_sub(5000), peer.seq + 1_000_000_000] {
+        for bits in [SYN, SYN | ACK, SYN | FIN] {
+            let answers = host.answers(&Segment { seq, ..peer.segment(bits) });
+            assert!(matches!(&answers[..], [one] if (one.bits, one.ack) == (ACK, peer.seq)), "{answers:?}");
+        }
+    }
+    assert_eq!((host.engine.status(id), host.engine.connections()), (Status::Open, 1));
+}
+
+#[test]
+fn data_with_an_impossible_ack_is_not_taken() {
+    let mut host = Host::new();
+    let (id, peer) = host.accept(Peer::new());
+    for ack in [peer.ack + 1, peer.ack.wrapping_add(1 << 30), peer.ack.wrapping_sub(100_000)] {
+        let answers = host.answers(&Segment { ack, ..peer.data_at(0, b"forged") });
+        assert!(matches!(&answers[..], [one] if one.ack == peer.seq), "{answers:?}");
+    }
+    // Without any ACK as well (RFC 9293 3.10.7.4, fifth).
+    assert_eq!(host.answers(&Segment { bits: common::wire::PSH, ..peer.data_at(0, b"forged") }), []);
+    assert_eq!(host.engine.readable(id), 0);
+    // One of the recent past is as good as any.
+    host.give(&[Segment { ack: peer.ack.wrapping_sub(100), ..peer.data_at(0, b"honest") }]);
+    assert_eq!(host.read(id), b"honest");
+}
+
+#[test]
+fn challenges_have_a_limit_a_second() {
+    let mut limits = small_limits();
+    limits.challenges_per_second = 10;
+    let mut host = Host::with(settings(), limits);
+    let (_, peer) = host.accept(Peer::new());
+    let mut seconds = Vec::new();
+    for _ in 0..20 {
+        let before = host.engine.counters().challenges;
+        for _ in 0..100 {
+            host.give(&[Segment { seq: peer.seq + 100, ..peer.segment(RST) }]);
+        }
+        host.wait(Duration::from_secs(1));
+        seconds.push(host.engine.counters().challenges - before);
+    }
+    assert!(seconds.iter().all(|count| (5..15).contains(count)), "{seconds:?}");
+    assert!(seconds.windows(2).any(|pair| pair[0] != pair[1]), "not a figure that an observer can count on");
+    assert!(host.engine.counters().challenges_withheld > 1500);
+}
+
+#[test]
+fn blind_forgers_neither_reset_nor_write_nor_stop_a_connection() {
+    let mut random = Random::new(11);
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    host.engine.send(id, b"out");
+    peer.heard_all(&host.sent());
+    host.give(&[peer.acks()]);
+    for _ in 0..20_000 {
+        let mut forged = peer.segment(common::wire::Bits(random.next() as u8));
+        forged.seq = random.next() as u32;
+        forged.ack = random.next() as u32;
+        forged.window = random.next() as u16;
+        forged.timestamps = random.chance(0.8).then(|| (random.next() as u32, random.next() as u32));
+        forged.payload = vec![0x66; random.below(100) as usize];
+        // One in eight thousand hits the window of a blind forger's guess; a RST or ACK must be exact.
+        host.give(&[forged]);
+        host.sent();
+    }
+    peer.later(1000);
+    host.give(&[peer.data(b"real")]);
+    assert_eq!(host.engine.status(id), Status::Open);
+    assert_eq!(host.read(id), b"real", "and the honest peer is still heard");
+}
+
+#[test]
+fn paws_refuses_what_is_older_than_the_last() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    peer.later(1000);
+    host.give(&[peer.data(b"new")]);
+    host.sent();
+    let old = Segment { timestamps: Some((50_500, 0)), ..peer.data_at(0, b"old") };
+    let answers = host.answers(&old);
+    assert!(matches!(&answers[..], [one] if one.ack == peer.seq), "{answers:?}");
+    assert_eq!((host.read(id), host.engine.counters().refused_by_paws), (b"new".to_vec(), 1));
+    // Without timestamps, nothing but a reset counts.
+    assert_eq!(host.answers(&Segment { timestamps: None, ..peer.data_at(0, b"none") }), []);
+    assert_eq!(host.engine.readable(id), 0);
+    // An old reset at the edge counts as well (RFC 7323 3.2).
+    host.give(&[Segment { timestamps: None, ..peer.segment(RST) }]);
+    assert!(matches!(host.engine.status(id), Status::Ended(_)));
+}
+
+#[test]
+fn a_stamp_out_of_the_window_does_not_become_the_latest() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    let ahead = Some((50_000 + (1 << 30), 0));
+    for forged in [
+        Segment { timestamps: ahead, seq: peer.seq.wrapping_sub(10_000), ..peer.segment(ACK) },
+        Segment { timestamps: ahead, ack: peer.ack + 1_000_000, ..peer.data_at(0, b"x") },
+        Segment { timestamps: ahead, seq: peer.seq + 10, ..peer.segment(RST) },
+        Segment { timestamps: ahead, ..peer.segment(SYN) },
+    ] {
+        host.answers(&forged);
+    }
+    host.give(&[peer.data(b"real")]);
+    assert_eq!(host.read(id), b"real");
+}
+
+#[test]
+fn after_24_days_an_old_stamp_is_taken() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    for _ in 0..25 {
+        host.wait(Duration::from_secs(86_400));
+    }
+    // The peer's clock has wrapped meanwhile.
+    peer.timestamps = Some((50_000_u32.wrapping_add(25 * 86_400_000), 0));
+    host.give(&[peer.data(b"still here")]);
+    assert_eq!(host.read(id), b"still here");
+}

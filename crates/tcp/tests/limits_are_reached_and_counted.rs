@@ -1,0 +1,203 @@
+//! Every limit of `Limits`, reached: what gives way, what is counted, and that nobody hangs. (TIME-WAITs, half-open
+//! connections, replies and challenges have theirs beside what they are about.)
+
+mod common;
+
+use std::time::Duration;
+
+use anywire_tcp::{ConnectError, ConnectOptions, Events, Limits, ListenError, Status};
+
+use common::host::{Host, Peer, engine, settings, small_limits};
+use common::network::{Impairment, Network};
+use common::random::Random;
+use common::wire::{ACK, SYN};
+
+fn host(change: impl FnOnce(&mut Limits)) -> Host {
+    let mut limits = small_limits();
+    change(&mut limits);
+    Host::with(settings(), limits)
+}
+
+#[test]
+fn connections() {
+    let mut host = host(|limits| limits.connections = 2);
+    let peer = Peer::new();
+    let (first, _) = host.accept(peer.clone());
+    let (_, _) = host.call(Peer::new().port(6000));
+    assert_eq!(host.engine.connect(peer.here, ConnectOptions::default()), Err(ConnectError::TooMany));
+    // An accepted one finds no place; its peer asks again, and gets in as soon as there is one.
+    let mut third = Peer::new().port(5001);
+    let answer = host.answers(&third.syn()).remove(0);
+    third.heard(&answer);
+    third.seq += 1;
+    assert_eq!(host.answers(&third.acks()), []);
+    assert_eq!(host.engine.counters().refused_by_limit, 1);
+    host.engine.abort(first);
+    host.sent();
+    host.give(&[third.data(b"at last")]);
+    let news = host.news();
+    assert!(news.iter().any(|(_, events)| events.has(Events::INCOMING)), "{news:?}");
+    assert_eq!(host.engine.connections(), 2);
+}
+
+#[test]
+fn listeners() {
+    let mut host = host(|limits| limits.listeners = 2);
+    let listen = |host: &mut Host, address: &str| {
+        host.engine.listen(address.parse().unwrap(), ConnectOptions::default())
+    };
+    let first = listen(&mut host, "0.0.0.0:80").unwrap();
+    assert_eq!(listen(&mut host, "0.0.0.0:80"), Err(ListenError::InUse));
+    listen(&mut host, "10.0.0.1:80").unwrap();
+    assert_eq!(listen(&mut host, "0.0.0.0:81"), Err(ListenError::TooMany));
+    assert_eq!(listen(&mut host, "10.0.0.9:81"), Err(ListenError::NoAddress));
+    host.engine.stop_listening(first);
+    listen(&mut host, "0.0.0.0:81").unwrap();
+}
+
+#[test]
+fn bytes_and_segments_to_send() {
+    let mut host = host(|limits| (limits.send_bytes, limits.send_segments) = (5000, 3));
+    let (id, mut peer) = host.accept(Peer::new());
+    assert_eq!(host.engine.send(id, &[1; 10_000]), 3 * 1448, "three segments");
+    assert_eq!((host.engine.send(id, b"more"), host.engine.send_room(id)), (0, 0));
+    let sent = host.sent();
+    assert!(!host.engine.send_with(id, 4, |_| panic!("there is no room")));
+    peer.heard_all(&sent);
+    host.news();
+    host.give(&[peer.acks()]);
+    assert!(host.news().iter().any(|(_, events)| events.has(Events::WRITABLE)));
+    assert_eq!(host.engine.send_room(id), 5000);
+
+    let mut host = self::host(|limits| limits.send_bytes = 2000);
+    let (id, _) = host.accept(Peer::new());
+    assert_eq!(host.engine.send(id, &[1; 10_000]), 2000);
+}
+
+#[test]
+fn bytes_of_segments() {
+    let mut host = host(|limits| limits.segment_bytes = 10 * 2048);
+    let (one, mut peer) = host.accept(Peer::new());
+    assert_eq!(host.engine.send(one, &[1; 100_000]), 10 * 1448);
+    let sent = host.sent();
+    let (two, mut other) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.send(two, b"nothing is left"), 0);
+    assert_eq!(host.engine.send(two, b"nothing is left"), 0);
+    // Out of order nothing is kept, in order a quarter more.
+    let before = host.engine.counters().dropped_for_memory;
+    host.give(&[other.data_at(1000, &[1; 1000])]);
+    assert_eq!(host.engine.counters().dropped_for_memory, before + 1);
+    let mut taken = 0;
+    for _ in 0..10 {
+        let at = other.clone();
+        host.give(&[other.data(&[1; 1448])]);
+        if host.engine.readable(two) == taken {
+            other = at;
+            break;
+        }
+        taken = host.engine.readable(two);
+        host.sent();
+    }
+    assert!((1448..=4 * 1448).contains(&taken), "{taken}");
+    assert!(host.engine.counters().dropped_for_memory > before + 1);
+    assert_eq!(host.read(two).len(), taken);
+    // Whoever found none is told when there is some, without anything else happening.
+    host.news();
+    peer.heard_all(&sent);
+    host.give(&[peer.acks()]);
+    host.sent();
+    let news = host.news();
+    assert!(news.iter().any(|(id, events)| *id == two && events.has(Events::WRITABLE)), "{news:?}");
+    assert_eq!(host.engine.send(two, b"now"), 3);
+    let _ = other;
+}
+
+#[test]
+fn memory_that_a_reader_gives_back_is_told_as_well() {
+    let mut host = host(|limits| limits.segment_bytes = 4 * 2048);
+    let (reader, mut peer) = host.accept(Peer::new());
+    for _ in 0..5 {
+        host.give(&[peer.data(&[1; 1448])]);
+        host.sent();
+    }
+    let (writer, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.send(writer, &[1; 1000]), 0);
+    host.news();
+    host.read(reader);
+    let deadline = host.engine.next_deadline().expect("somebody waits");
+    host.now = host.now.max(deadline);
+    host.sent();
+    assert!(host.news().iter().any(|(id, events)| *id == writer && events.has(Events::WRITABLE)));
+}
+
+#[test]
+fn segments_out_of_order() {
+    let mut host = host(|limits| limits.out_of_order_segments = 3);
+    let (_, peer) = host.accept(Peer::new());
+    for number in 1..=5 {
+        host.give(&[peer.data_at(number * 200, &[1; 100])]);
+    }
+    assert_eq!((host.engine.counters().out_of_order, host.engine.counters().dropped_for_memory), (3, 2));
+}
+
+#[test]
+fn extensions() {
+    // One for two connections that both lose something: the other one is repaired by the timer.
+    let mut limits = small_limits();
+    limits.extensions = 1;
+    let mut engines = [1, 2].map(|last| engine(settings(), limits.clone(), last, 1500));
+    engines[1].listen("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
+    let ids = [0, 1]
+        .map(|_| engines[0].connect("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap());
+    for id in ids {
+        assert_eq!(engines[0].send(id, &[7; 50_000]), 50_000);
+    }
+    let impairment = Impairment { loss: 0.05, reorder: 0.05, ..Impairment::delay(5000) };
+    let mut network = Network::new(engines, impairment, Random::new(1));
+    let heard = std::cell::Cell::new(0);
+    let mut ready = Vec::new();
+    network.run(
+        Duration::from_secs(300),
+        |engine, end, _| {
+            if end == 1 {
+                engine.take_ready(&mut ready);
+                for news in &ready {
+                    while engine.recv(news.id, |bytes| bytes.len()) > 0 {}
+                }
+                heard.set(engine.counters().frames_received);
+            }
+        },
+        |network| network.engines[0].memory().segments_in_use == 0,
+    );
+    assert!(network.engines[1].counters().dropped_for_memory > 0, "out of order, and no place for it");
+    assert!(network.engines.iter().all(|engine| engine.connections() == 2));
+}
+
+#[test]
+fn a_table_that_is_full_refuses_and_leaks_nothing() {
+    let mut limits = small_limits();
+    (limits.connections, limits.half_open, limits.time_wait) = (4, 2, 1);
+    let mut host = Host::with(settings(), limits);
+    for round in 0..50 {
+        let mut peers = Vec::new();
+        for number in 0..6 {
+            let peer = Peer::new().port(1000 + round * 10 + number);
+            let _ = host.engine.listen(peer.there, ConnectOptions::default());
+            if let Some(answer) =
+                host.answers(&peer.syn()).into_iter().find(|answer| answer.bits == SYN | ACK)
+            {
+                let mut peer = peer;
+                peer.heard(&answer);
+                peer.seq += 1;
+                host.give(&[peer.acks()]);
+                peers.push(peer);
+            }
+        }
+        for (id, _) in host.news() {
+            assert_eq!(host.engine.status(id), Status::Open);
+            host.engine.abort(id);
+        }
+        host.wait(Duration::from_secs(100));
+        assert_eq!((host.engine.connections(), host.engine.half_open()), (0, 0), "round {round}");
+    }
+}

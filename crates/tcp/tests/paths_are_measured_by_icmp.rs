@@ -1,0 +1,137 @@
+//! Path MTU (RFC 1191, RFC 8201) and other news by ICMP (RFC 9293 3.9.2.2), and those that are forged (RFC 5927).
+
+mod common;
+
+use anywire_tcp::{ConnId, End, Status};
+
+use common::host::{Host, Peer};
+use common::wire::{ACK, Segment, icmp_error, ip_frame, sum};
+
+fn flight(peer: Peer) -> (Host, ConnId, Peer, Vec<Segment>) {
+    let mut host = Host::new();
+    host.round_trip = 20;
+    let (id, peer) = host.accept(peer);
+    host.engine.send(id, &[1; 8000]);
+    let sent = host.sent();
+    assert_eq!(sent.iter().map(|segment| segment.payload.len()).sum::<usize>(), 8000 / 1448 * 1448);
+    (host, id, peer, sent)
+}
+
+#[test]
+fn what_was_too_long_goes_again_in_shorter_segments() {
+    for (peer, router, kind, mtu, mss) in [
+        (Peer::new(), "192.0.2.1", (3, 4), 1000, 948),
+        (Peer::new(), "192.0.2.1", (3, 4), 600, 548),
+        // Below what IPv4 guarantees.
+        (Peer::new(), "192.0.2.1", (3, 4), 68, 500),
+        // From a router of before RFC 1191: the next plateau of its table, 1492.
+        (Peer::new(), "192.0.2.1", (3, 4), 0, 1440),
+    ] {
+        let (mut host, id, mut peer, sent) = flight(peer);
+        host.give_frame(&icmp_error(router.parse().unwrap(), &sent[0], kind.0, kind.1, mtu));
+        let mut again = host.sent();
+        let first: Vec<_> = again.iter().map(|segment| segment.payload.len()).collect();
+        assert!(first.iter().all(|length| *length <= mss) && first.contains(&mss), "{mtu}: {first:?}");
+        assert_eq!(again[0].seq, sent[0].seq);
+        // All of it arrives, and what is written later is as short.
+        let mut heard = 0;
+        let mut rounds = 0;
+        while heard < 8000 {
+            for segment in &again {
+                if segment.seq == peer.ack {
+                    heard += segment.payload.len();
+                    peer.heard(segment);
+                }
+            }
+            host.give(&[peer.acks()]);
+            again = host.sent();
+            rounds += 1;
+            assert!(rounds < 20, "{heard}");
+        }
+        assert_eq!(host.engine.counters().timeouts, 0, "{mtu}");
+        host.engine.send(id, &[2; 5000]);
+        assert!(host.sent().iter().all(|segment| segment.payload.len() <= mss));
+        assert_eq!(host.engine.segment_bytes(id), mss);
+    }
+}
+
+#[test]
+fn ipv6_says_packet_too_big() {
+    let mut host = Host::new();
+    let (id, peer) = host.accept(Peer::v6());
+    host.engine.send(id, &[1; 5000]);
+    let sent = host.sent();
+    assert_eq!(sent[0].payload.len(), 1428);
+    host.give_frame(&icmp_error("fd00::99".parse().unwrap(), &sent[0], 2, 0, 1300));
+    let again = host.sent();
+    assert_eq!((again[0].seq, again[0].payload.len()), (peer.ack, 1300 - 72));
+    host.give_frame(&icmp_error("fd00::99".parse().unwrap(), &sent[0], 2, 0, 100));
+    assert_eq!(host.engine.segment_bytes(id), 1280 - 72, "IPv6 guarantees 1280");
+}
+
+#[test]
+fn one_about_what_was_never_sent_or_is_acknowledged_is_forged() {
+    let (mut host, id, peer, sent) = flight(Peer::new());
+    for seq in [peer.ack.wrapping_sub(1), sent.last().unwrap().end(), peer.ack.wrapping_add(1 << 30)] {
+        let about = Segment { seq, ..sent[0].clone() };
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &about, 3, 4, 600));
+        assert_eq!((host.sent(), host.engine.segment_bytes(id)), (vec![], 1448));
+    }
+    // Nor does one make segments longer.
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 9000));
+    assert_eq!(host.engine.segment_bytes(id), 1448);
+}
+
+#[test]
+fn an_open_connection_survives_every_error_and_an_opening_one_the_soft_ones() {
+    for code in 0..16 {
+        let (mut host, id, ..) = flight(Peer::new());
+        let sent = Segment {
+            seq: host.sent().first().map_or(0, |segment| segment.seq),
+            ..Segment::new(Peer::new().there, Peer::new().here)
+        };
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent, 3, code, 0));
+        assert_eq!(host.engine.status(id), Status::Open, "code {code}");
+    }
+    for (kind, code, ends) in [
+        (3, 0, false),
+        (3, 1, false),
+        (3, 5, false),
+        (11, 0, false),
+        (12, 0, false),
+        (4, 0, false),
+        (3, 2, true),
+        (3, 3, true),
+    ] {
+        let mut host = Host::new();
+        let id = host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap();
+        let syn = host.sent_one();
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &syn, kind, code, 0));
+        let is_over = host.engine.status(id) == Status::Ended(End::Refused);
+        assert_eq!(is_over, ends, "type {kind} code {code}");
+    }
+}
+
+#[test]
+fn an_echo_is_answered() {
+    let mut host = Host::new();
+    let mut request = vec![8, 0, 0, 0, 1, 2, 0, 7];
+    request.extend(b"are you there?");
+    let check = !sum(&[&request]);
+    request[2..4].copy_from_slice(&check.to_be_bytes());
+    let frame = ip_frame("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap(), 1, 0, 64, &request);
+    host.give_frame(&frame);
+    assert!(host.engine.next_deadline().is_some(), "somebody has to transmit");
+    let answers = host.frames();
+    assert_eq!(answers.len(), 1);
+    assert_eq!((&answers[0][26..34], answers[0][34]), (&[10, 0, 0, 1, 10, 0, 0, 2][..], 0));
+    assert_eq!(&answers[0][38..], &request[4..]);
+    assert_eq!(sum(&[&answers[0][34..]]), 0xffff);
+    // A damaged one is not, nor one for somebody else.
+    let mut damaged = frame.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    host.give_frame(&damaged);
+    host.give_frame(&ip_frame("10.0.0.2".parse().unwrap(), "10.0.0.9".parse().unwrap(), 1, 0, 64, &request));
+    assert!(host.frames().is_empty());
+    let _ = ACK;
+}

@@ -1,0 +1,113 @@
+//! Keep-alive (RFC 9293 3.8.4) and the user timeout (3.8.3, RFC 5482).
+
+mod common;
+
+use std::time::Duration;
+
+use anywire_tcp::{ConnectOptions, End, Settings, Status};
+
+use common::host::{Host, Peer, settings, small_limits};
+use common::wire::ACK;
+
+const KEEP: ConnectOptions = ConnectOptions { no_nagle: false, keep_alive: true, class: 0 };
+
+fn patient() -> Settings {
+    let mut settings = settings();
+    settings.keep_alive_idle = Duration::from_secs(100);
+    settings.keep_alive_interval = Duration::from_secs(10);
+    settings.keep_alive_probes = 3;
+    settings
+}
+
+#[test]
+fn it_is_off_unless_asked_for_and_waits_two_hours() {
+    let mut host = Host::new();
+    let (_, _) = host.accept(Peer::new());
+    assert_eq!(host.wait(Duration::from_secs(100_000)), []);
+    let mut host = Host::new();
+    host.accept_with(Peer::new(), KEEP);
+    let sent = host.wait(Duration::from_secs(7300));
+    assert!(sent[0].0 >= 7_200_000, "RFC 9293 MUST-28: two hours");
+}
+
+#[test]
+fn a_silent_peer_is_given_up_after_its_probes() {
+    for called in [false, true] {
+        let mut host = Host::with(patient(), small_limits());
+        let (id, peer) =
+            if called { host.call_with(Peer::new(), KEEP) } else { host.accept_with(Peer::new(), KEEP) };
+        let sent = host.wait(Duration::from_secs(200));
+        let times: Vec<_> = sent.iter().map(|(at, _)| at / 1000).collect();
+        assert_eq!(times, [100, 110, 120], "one silence proves nothing (MUST-29)");
+        assert!(sent.iter().all(|(_, probe)| (probe.bits, probe.seq) == (ACK, peer.ack.wrapping_sub(1))));
+        assert!(sent.iter().all(|(_, probe)| probe.payload.is_empty()));
+        assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+    }
+}
+
+#[test]
+fn an_answer_or_any_segment_starts_it_anew() {
+    let mut host = Host::with(patient(), small_limits());
+    let (id, mut peer) = host.accept_with(Peer::new(), KEEP);
+    let probes = host.wait(Duration::from_secs(105));
+    assert_eq!(probes.len(), 1);
+    host.give(&[peer.acks()]);
+    let probes = host.wait(Duration::from_secs(99));
+    assert_eq!(probes, [], "a hundred seconds from the answer on");
+    host.give(&[peer.data(b"alive")]);
+    host.read(id);
+    let sent = host.wait(Duration::from_secs(99));
+    assert_eq!(sent.len(), 1, "the delayed ACK");
+    assert_eq!(host.wait(Duration::from_secs(2)).len(), 1, "then a probe");
+    assert_eq!(host.engine.status(id), Status::Open);
+}
+
+#[test]
+fn no_probe_leaves_while_data_is_under_way() {
+    let mut settings = patient();
+    settings.keep_alive_idle = Duration::from_secs(5);
+    let mut host = Host::with(settings, small_limits());
+    let (id, _) = host.accept_with(Peer::new(), KEEP);
+    host.engine.send(id, b"unanswered");
+    let sent = host.wait(Duration::from_secs(150));
+    assert!(sent.iter().all(|(_, segment)| segment.payload == b"unanswered"), "RFC 9293 MUST-26");
+    assert_eq!(host.engine.counters().keep_alives, 0);
+}
+
+#[test]
+fn we_answer_probes_with_or_without_a_byte() {
+    let mut host = Host::new();
+    let (_, mut peer) = host.accept(Peer::new());
+    host.give(&[peer.data(b"x")]);
+    host.sent();
+    for payload in [&b""[..], b"x"] {
+        let answers = host.answers(&peer.data_at(-1, payload));
+        assert!(
+            matches!(&answers[..], [one] if one.ack == peer.seq && one.payload.is_empty()),
+            "{answers:?}"
+        );
+    }
+}
+
+#[test]
+fn the_user_timeout_ends_what_is_not_acknowledged() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    host.engine.set_user_timeout(id, Duration::from_secs(7));
+    host.engine.send(id, b"data");
+    let sent = host.wait(Duration::from_secs(6));
+    assert!(sent.len() > 3);
+    assert_eq!(host.engine.status(id), Status::Open);
+    host.wait(Duration::from_secs(2));
+    assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+    assert_eq!(host.engine.counters().timed_out, 1);
+    // Whatever the peer says later is for nobody.
+    assert!(host.answers(&peer.data(b"late"))[0].is(common::wire::RST));
+    // The next one has the usual one again.
+    host.engine.close(id);
+    let (again, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(again, id);
+    host.engine.send(again, b"data");
+    host.wait(Duration::from_secs(100));
+    assert_eq!(host.engine.status(again), Status::Open);
+}
