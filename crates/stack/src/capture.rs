@@ -1,0 +1,230 @@
+//! Writes the frames that pass through a device to a file that Wireshark, tshark and tcpdump open (pcap).
+//!
+//! The format is the classic one: a header, then each frame behind the time of its passing, in microseconds.
+//! What the owner sends is written before the device takes it, so that it stands in the file even if the
+//! device drops it. Traffic comes first: a writer that fails, or a file that has reached its limit, ends the
+//! capture and nothing else.
+
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anywire_tcp::{Frames, Instant, Mac};
+
+use crate::device::{Device, DeviceCounters};
+
+/// How much of the traffic is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of each frame that are kept. Default 65,535, so all of them on any usual device.
+    pub frame_bytes: u32,
+    /// Bytes of the file; the first frame that would go beyond ends the capture. Default 1 GiB.
+    pub file_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { frame_bytes: 65_535, file_bytes: 1 << 30 }
+    }
+}
+
+/// A device whose traffic is written down, both ways.
+///
+/// ```
+/// use anywire_stack::capture::{Capture, Limits};
+/// use anywire_stack::device::Device;
+/// use anywire_stack::switch::{Settings, Switch};
+/// use anywire_tcp::{Frames, Instant, Mac};
+///
+/// let port = Switch::new(Settings::default()).port(Mac::new([2, 0, 0, 0, 1, 1]))?;
+/// let mut port = Capture::new(port, Vec::new(), Limits::default());
+/// let mut frames = Frames::new();
+/// frames.push(&[0; 60]);
+/// port.transmit(Instant::default(), &mut frames);
+///
+/// let (_port, file) = port.into_parts();
+/// assert_eq!(file.len(), 24 + 16 + 60);
+/// # Ok::<(), anywire_stack::switch::SwitchError>(())
+/// ```
+#[derive(Debug)]
+pub struct Capture<D, W> {
+    device: D,
+    writer: W,
+    limits: Limits,
+    /// When the clock of the device's owner began, since 1970.
+    start: Duration,
+    /// The records of one batch, so that they are one write.
+    records: Vec<u8>,
+    counters: CaptureCounters,
+    stopped: Option<Stopped>,
+}
+
+/// What a capture holds so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CaptureCounters {
+    /// Frames written.
+    pub frames_written: u64,
+    /// Bytes of the file.
+    pub bytes_written: u64,
+    /// Frames that passed after the capture had ended.
+    pub frames_missed: u64,
+}
+
+/// Why a capture has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// The file has reached [`Limits::file_bytes`].
+    Limit,
+    /// The writer failed. The last frames in the file may be cut off.
+    Failed(io::ErrorKind),
+}
+
+impl<D: Device, W: io::Write> Capture<D, W> {
+    /// Starts a capture into `writer` with the file's header. A batch is one write, so a file needs no
+    /// buffer.
+    pub fn new(device: D, writer: W, limits: Limits) -> Self {
+        let mut capture = Self {
+            device,
+            writer,
+            limits,
+            start: Duration::ZERO,
+            records: Vec::new(),
+            counters: CaptureCounters::default(),
+            stopped: None,
+        };
+        capture.records.extend_from_slice(&file_header(limits.frame_bytes));
+        capture.write_records(0);
+        capture
+    }
+
+    /// Says when the clock of the device's owner began: [`Instant`] counts from there. Without it, frames are
+    /// dated from 1970 on.
+    #[must_use]
+    pub fn starting_at(mut self, start: SystemTime) -> Self {
+        self.start = start.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self
+    }
+
+    /// What has been written.
+    pub const fn capture_counters(&self) -> CaptureCounters {
+        self.counters
+    }
+
+    /// Why the capture has ended, if it has.
+    pub const fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+
+    /// The device below.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Ends the capture. The writer is flushed; should that fail, it says so itself when it is used again.
+    pub fn into_parts(mut self) -> (D, W) {
+        let _ = self.writer.flush();
+        (self.device, self.writer)
+    }
+
+    fn record(&mut self, now: Instant, frames: &Frames) {
+        let mut count = 0;
+        if self.stopped.is_none() {
+            for frame in frames.iter() {
+                let kept = frame.len().min(self.limits.frame_bytes as usize);
+                let so_far = self.counters.bytes_written + self.records.len() as u64;
+                if so_far + (RECORD_HEADER_BYTES + kept) as u64 > self.limits.file_bytes {
+                    self.stopped = Some(Stopped::Limit);
+                    break;
+                }
+                self.records.extend_from_slice(&record_header(
+                    self.start + since_start(now),
+                    kept,
+                    frame.len(),
+                ));
+                self.records.extend_from_slice(&frame[..kept]);
+                count += 1;
+            }
+            self.write_records(count);
+        }
+        self.counters.frames_missed += frames.len() as u64 - count;
+    }
+
+    fn write_records(&mut self, frames: u64) {
+        match self.writer.write_all(&self.records) {
+            Ok(()) => {
+                self.counters.frames_written += frames;
+                self.counters.bytes_written += self.records.len() as u64;
+            }
+            Err(error) => {
+                self.counters.frames_missed += frames;
+                self.stopped = Some(Stopped::Failed(error.kind()));
+            }
+        }
+        self.records.clear();
+    }
+}
+
+impl<D: Device, W: io::Write> Device for Capture<D, W> {
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        let count = self.device.receive(now, frames);
+        if count > 0 {
+            self.record(now, frames);
+        }
+        count
+    }
+
+    fn room(&self) -> usize {
+        self.device.room()
+    }
+
+    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        if !frames.is_empty() {
+            self.record(now, frames);
+        }
+        self.device.transmit(now, frames)
+    }
+
+    fn mtu(&self) -> usize {
+        self.device.mtu()
+    }
+
+    fn mac(&self) -> Mac {
+        self.device.mac()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.device.next_deadline()
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        self.device.counters()
+    }
+}
+
+fn since_start(now: Instant) -> Duration {
+    Duration::from_micros(now.as_micros())
+}
+
+/// The head of a pcap file of Ethernet frames with microseconds, lowest byte first.
+fn file_header(frame_bytes: u32) -> [u8; 24] {
+    let mut header = [0; 24];
+    header[..4].copy_from_slice(&0xa1b2_c3d4u32.to_le_bytes());
+    header[4..6].copy_from_slice(&2u16.to_le_bytes());
+    header[6..8].copy_from_slice(&4u16.to_le_bytes());
+    header[16..20].copy_from_slice(&frame_bytes.to_le_bytes());
+    header[20..].copy_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
+    header
+}
+
+fn record_header(time: Duration, kept: usize, length: usize) -> [u8; RECORD_HEADER_BYTES] {
+    // The format's seconds end in 2106.
+    let fields = [time.as_secs() as u32, time.subsec_micros(), kept as u32, length as u32];
+    let mut header = [0; RECORD_HEADER_BYTES];
+    for (room, field) in header.chunks_exact_mut(4).zip(fields) {
+        room.copy_from_slice(&field.to_le_bytes());
+    }
+    header
+}
+
+const RECORD_HEADER_BYTES: usize = 16;
+const LINKTYPE_ETHERNET: u32 = 1;

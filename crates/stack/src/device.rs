@@ -1,0 +1,105 @@
+//! Devices: what carries the frames of an engine, a batch at a time.
+//!
+//! A [`Device`] is polled by the one loop that owns it: it blocks never, reads no clock, and says how many
+//! frames it takes, so that what has no room waits where it is and not in a queue. A port of the
+//! [switch](crate::switch), the [link](crate::link) between two cores and the wrappers
+//! [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture) are devices. Frames are
+//! Ethernet II without the check sequence.
+
+use anywire_tcp::{Frames, Instant, Mac};
+
+/// What carries frames.
+///
+/// ```
+/// use anywire_stack::device::Device;
+/// use anywire_tcp::{Frames, Instant};
+///
+/// /// Takes every frame that has come, and gives it back.
+/// fn reflect(device: &mut impl Device, now: Instant, frames: &mut Frames) -> usize {
+///     let mut count = 0;
+///     while device.room() >= Frames::BATCH && device.receive(now, frames) > 0 {
+///         count += device.transmit(now, frames);
+///     }
+///     count
+/// }
+/// ```
+pub trait Device {
+    /// Puts the next batch that has arrived into `frames`, which comes in empty, and says how many frames it
+    /// holds: 0 if nothing has come.
+    ///
+    /// The batch may be swapped for the caller's rather than copied, so `frames` keeps neither its memory nor
+    /// its size: it has room for frames of this device's MTU, as the caller's must have.
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize;
+
+    /// How many frames [`transmit`](Self::transmit) takes now.
+    fn room(&self) -> usize;
+
+    /// Sends what there is room for and leaves `frames` empty. Says how many frames it took; the others are
+    /// dropped and counted.
+    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize;
+
+    /// The longest IP packet that it carries, in bytes.
+    fn mtu(&self) -> usize;
+
+    /// Its address.
+    fn mac(&self) -> Mac;
+
+    /// When it has something to do although nobody sends: it is to be asked to receive then. Devices that
+    /// hold no frames back have none.
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What has passed so far.
+    fn counters(&self) -> DeviceCounters;
+}
+
+/// What has passed through a device, seen by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceCounters {
+    /// Frames that the owner has received.
+    pub frames_in: u64,
+    /// Their bytes, Ethernet headers and padding included, as everywhere here.
+    pub bytes_in: u64,
+    /// Frames that the owner has sent, and that were taken.
+    pub frames_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Frames that arrived for the owner when it had fallen too far behind.
+    pub dropped_in: u64,
+    /// Frames of the owner's that found no room.
+    pub dropped_out: u64,
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        (**self).receive(now, frames)
+    }
+
+    fn room(&self) -> usize {
+        (**self).room()
+    }
+
+    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        (**self).transmit(now, frames)
+    }
+
+    fn mtu(&self) -> usize {
+        (**self).mtu()
+    }
+
+    fn mac(&self) -> Mac {
+        (**self).mac()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        (**self).next_deadline()
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        (**self).counters()
+    }
+}
+
+/// Bytes in front of the IP packet: two addresses and a type.
+pub(crate) const ETHERNET_BYTES: usize = 14;

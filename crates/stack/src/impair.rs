@@ -1,0 +1,225 @@
+//! A bad network around any device: loss, duplication, reordering, corruption, delay, and a slow line with a
+//! queue.
+//!
+//! For tests and for measurements: what happens follows from the seed and from the frames and moments alone,
+//! so that a run can be repeated exactly. What the owner sends is impaired, and with [`Impair::incoming`]
+//! also what it receives. A batch that nothing happens to passes as it is, without a copy.
+//!
+//! # What happens to a frame, in this order
+//!
+//! 1. It is lost, or not.
+//! 2. It comes twice, or not.
+//! 3. One bit of each copy is flipped, or none.
+//! 4. It waits for the line, which carries [`rate_bits_per_second`](Impairment::rate_bits_per_second); it is
+//!    dropped if [`queue_frames`](Impairment::queue_frames) wait already. The room of the device does not show this
+//!    queue: a network does not say that it is congested.
+//! 5. It is delayed, give or take the jitter, but not beyond the one behind it; unless
+//! 6. it is reordered: held back for up to [`reorder_by`](Impairment::reorder_by) more, so that others overtake
+//!    it.
+//!
+//! Frames that are held back leave when the device is used next: see
+//! [`next_deadline`](Device::next_deadline).
+
+mod lane;
+mod random;
+
+use std::time::Duration;
+
+use anywire_tcp::{Frames, Instant, Mac};
+
+use self::lane::Lane;
+use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
+
+/// How bad the network is, in one direction. Probabilities are from 0 to 1 a frame; what is beyond counts as
+/// the nearer of the two.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Impairment {
+    /// Probability that a frame is lost. Default 0.
+    pub loss: f64,
+    /// Probability that it comes twice. Default 0.
+    pub duplicate: f64,
+    /// Probability that it is held back, so that later ones overtake it. Default 0.
+    pub reorder: f64,
+    /// For how long it is held back at most; at least a microsecond. Default 1 ms.
+    pub reorder_by: Duration,
+    /// Probability that one of its bits is flipped, in any place. Default 0.
+    pub corrupt: f64,
+    /// How long each frame takes. Default 0.
+    pub delay: Duration,
+    /// By how much that varies, evenly in both directions. Default 0.
+    pub jitter: Duration,
+    /// How much the line carries: frames queue for it. Ethernet's preamble and gaps are not counted. Default
+    /// none, which is any amount.
+    pub rate_bits_per_second: Option<u64>,
+    /// Frames that wait for the line; more are dropped. Default 1000.
+    pub queue_frames: usize,
+    /// Frames held back in all, in the queue and on the way; more are dropped. Default 65,536: 100 MB of
+    /// frames of the usual length.
+    pub held_frames: usize,
+    /// Of the random numbers. Default 1.
+    pub seed: u64,
+}
+
+impl Default for Impairment {
+    /// A perfect network.
+    fn default() -> Self {
+        Self {
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_by: Duration::from_millis(1),
+            corrupt: 0.0,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            rate_bits_per_second: None,
+            queue_frames: 1000,
+            held_frames: 65_536,
+            seed: 1,
+        }
+    }
+}
+
+/// What has happened to the frames of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ImpairCounters {
+    /// Frames that came, whatever became of them.
+    pub frames: u64,
+    /// Frames that were lost at random.
+    pub lost: u64,
+    /// Frames that came twice.
+    pub duplicated: u64,
+    /// Frames that were held back for others to overtake.
+    pub reordered: u64,
+    /// Frames that had a bit flipped.
+    pub corrupted: u64,
+    /// Frames dropped since the queue of the line, or what may be held in all, was full.
+    pub overflowed: u64,
+}
+
+/// A device behind a bad network.
+///
+/// ```
+/// use anywire_stack::device::Device;
+/// use anywire_stack::impair::{Impair, Impairment};
+/// use anywire_stack::switch::{Settings, Switch};
+/// use anywire_tcp::{Frames, Instant, Mac};
+///
+/// let port = Switch::new(Settings::default()).port(Mac::new([2, 0, 0, 0, 1, 1]))?;
+/// let mut port = Impair::new(port, Impairment { loss: 0.5, seed: 7, ..Impairment::default() });
+/// let mut frames = Frames::new();
+/// for _ in 0..64 {
+///     frames.push(&[0; 60]);
+/// }
+/// port.transmit(Instant::default(), &mut frames);
+/// assert!((20..44).contains(&port.outgoing_counters().lost));
+/// # Ok::<(), anywire_stack::switch::SwitchError>(())
+/// ```
+#[derive(Debug)]
+pub struct Impair<D> {
+    device: D,
+    outgoing: Lane,
+    incoming: Option<Lane>,
+    /// Frames on their way from the outgoing lane to the device.
+    leaving: Frames,
+    frame_bytes_max: usize,
+}
+
+impl<D: Device> Impair<D> {
+    /// Impairs what is sent by `device`.
+    pub fn new(device: D, outgoing: Impairment) -> Self {
+        let frame_bytes_max = (device.mtu() + ETHERNET_BYTES).max(Frames::FRAME_BYTES);
+        let leaving = Frames::with_room(Frames::BATCH, frame_bytes_max);
+        Self {
+            device,
+            outgoing: Lane::new(outgoing, frame_bytes_max),
+            incoming: None,
+            leaving,
+            frame_bytes_max,
+        }
+    }
+
+    /// Impairs what is received, too.
+    #[must_use]
+    pub fn incoming(mut self, incoming: Impairment) -> Self {
+        self.incoming = Some(Lane::new(incoming, self.frame_bytes_max));
+        self
+    }
+
+    /// What has happened to the frames that were sent.
+    pub const fn outgoing_counters(&self) -> ImpairCounters {
+        self.outgoing.counters()
+    }
+
+    /// What has happened to the frames that were received.
+    pub fn incoming_counters(&self) -> ImpairCounters {
+        self.incoming.as_ref().map_or_else(ImpairCounters::default, Lane::counters)
+    }
+
+    /// The device below.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Sends what has been held back long enough.
+    fn release(&mut self, now: Instant) {
+        while self.outgoing.leave(now, &mut self.leaving) > 0 {
+            self.device.transmit(now, &mut self.leaving);
+        }
+    }
+}
+
+impl<D: Device> Device for Impair<D> {
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        self.release(now);
+        let Some(lane) = &mut self.incoming else { return self.device.receive(now, frames) };
+        loop {
+            let due = lane.leave(now, frames);
+            if due > 0 {
+                return due;
+            }
+            if self.device.receive(now, frames) == 0 {
+                return 0;
+            }
+            lane.enter(now, frames);
+            if !frames.is_empty() {
+                return frames.len();
+            }
+        }
+    }
+
+    /// That of the device below: a network does not say how full it is.
+    fn room(&self) -> usize {
+        self.device.room()
+    }
+
+    /// The frames that the network swallows count as taken.
+    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        let count = frames.len();
+        self.outgoing.enter(now, frames);
+        let passed = frames.len();
+        let mut refused = 0;
+        if passed > 0 {
+            refused = passed - self.device.transmit(now, frames);
+        }
+        self.release(now);
+        count - refused
+    }
+
+    fn mtu(&self) -> usize {
+        self.device.mtu()
+    }
+
+    fn mac(&self) -> Mac {
+        self.device.mac()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let incoming = self.incoming.as_ref().and_then(Lane::next_deadline);
+        [self.device.next_deadline(), self.outgoing.next_deadline(), incoming].into_iter().flatten().min()
+    }
+
+    /// Those of the device below: what is lost on the way is in [`Impair::outgoing_counters`].
+    fn counters(&self) -> DeviceCounters {
+        self.device.counters()
+    }
+}

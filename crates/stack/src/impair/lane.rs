@@ -1,0 +1,235 @@
+//! One direction of a bad network: frames enter, and some of them leave, some later.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use anywire_tcp::{Frames, Instant};
+
+use super::random::{Chance, Random};
+use super::{ImpairCounters, Impairment};
+
+/// One direction of a bad network. Times in here are nanoseconds, since a fast line carries several frames in
+/// a microsecond.
+#[derive(Debug)]
+pub(super) struct Lane {
+    impairment: Impairment,
+    loss: Chance,
+    duplicate: Chance,
+    corrupt: Chance,
+    reorder: Chance,
+    random: Random,
+    /// The frames that are held back, the one that is due next first; those due together in the order of
+    /// entering.
+    held: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    /// Their bytes. The memory of those that have left is used again.
+    frames: Vec<Vec<u8>>,
+    free: Vec<usize>,
+    entered: u64,
+    /// When each frame that waits for the line will have left it.
+    line: VecDeque<u64>,
+    /// When the line is free.
+    line_free_at: u64,
+    /// When the last one is due that was not reordered: the next is not due before.
+    due_before: u64,
+    fates: Vec<Fate>,
+    /// Keeps what is left of a batch, to be exchanged for it.
+    survivors: Frames,
+    counters: ImpairCounters,
+}
+
+/// What happens to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Passes,
+    Lost,
+    /// Something else.
+    Changes {
+        is_doubled: bool,
+        corrupts: [bool; 2],
+        is_reordered: bool,
+    },
+}
+
+impl Lane {
+    /// One for frames of up to `frame_bytes_max`.
+    pub(super) fn new(impairment: Impairment, frame_bytes_max: usize) -> Self {
+        Self {
+            impairment,
+            loss: Chance::new(impairment.loss),
+            duplicate: Chance::new(impairment.duplicate),
+            corrupt: Chance::new(impairment.corrupt),
+            reorder: Chance::new(impairment.reorder),
+            random: Random::new(impairment.seed),
+            held: BinaryHeap::new(),
+            frames: Vec::new(),
+            free: Vec::new(),
+            entered: 0,
+            line: VecDeque::new(),
+            line_free_at: 0,
+            due_before: 0,
+            fates: Vec::new(),
+            survivors: Frames::with_room(Frames::BATCH, frame_bytes_max),
+            counters: ImpairCounters::default(),
+        }
+    }
+
+    pub(super) const fn counters(&self) -> ImpairCounters {
+        self.counters
+    }
+
+    /// When the next frame is due.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let &Reverse((due, ..)) = self.held.peek()?;
+        Some(Instant::from_micros(due.div_ceil(1000)))
+    }
+
+    /// Takes a batch in. What passes at once stays in `frames`; the others are held, until
+    /// [`leave`](Self::leave).
+    pub(super) fn enter(&mut self, now: Instant, frames: &mut Frames) {
+        self.counters.frames += frames.len() as u64;
+        let mut fates = std::mem::take(&mut self.fates);
+        fates.clear();
+        fates.extend((0..frames.len()).map(|_| self.draw()));
+        if self.holds_all() || fates.iter().any(|fate| matches!(fate, Fate::Changes { .. })) {
+            for (frame, &fate) in frames.iter().zip(&fates) {
+                self.hold(now, frame, fate);
+            }
+            frames.clear();
+        } else if fates.contains(&Fate::Lost) {
+            self.keep_survivors(frames, &fates);
+        }
+        self.fates = fates;
+    }
+
+    /// Puts the frames that are due into `frames`, which comes in empty, as far as there is room. Gives their
+    /// number.
+    pub(super) fn leave(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        while let Some(&Reverse((due, _, place))) = self.held.peek() {
+            if due > nanos(now) || frames.room() == 0 {
+                break;
+            }
+            if !frames.push(&self.frames[place]) {
+                if !frames.is_empty() {
+                    break;
+                }
+                // Longer than the owner's batches: it would never leave.
+                self.counters.overflowed += 1;
+            }
+            self.held.pop();
+            self.free.push(place);
+        }
+        frames.len()
+    }
+
+    /// Whether every frame takes its time.
+    fn holds_all(&self) -> bool {
+        let Impairment { delay, jitter, rate_bits_per_second, .. } = self.impairment;
+        rate_bits_per_second.is_some() || !delay.is_zero() || !jitter.is_zero()
+    }
+
+    fn draw(&mut self) -> Fate {
+        let random = &mut self.random;
+        if random.is_hit(self.loss) {
+            self.counters.lost += 1;
+            return Fate::Lost;
+        }
+        let is_doubled = random.is_hit(self.duplicate);
+        let corrupts = [random.is_hit(self.corrupt), is_doubled && random.is_hit(self.corrupt)];
+        let is_reordered = random.is_hit(self.reorder);
+        if is_doubled || corrupts[0] || is_reordered {
+            return Fate::Changes { is_doubled, corrupts, is_reordered };
+        }
+        Fate::Passes
+    }
+
+    fn keep_survivors(&mut self, frames: &mut Frames, fates: &[Fate]) {
+        for (frame, _) in frames.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Passes) {
+            if !self.survivors.push(frame) {
+                self.counters.overflowed += 1;
+            }
+        }
+        std::mem::swap(frames, &mut self.survivors);
+        self.survivors.clear();
+    }
+
+    fn hold(&mut self, now: Instant, frame: &[u8], fate: Fate) {
+        match fate {
+            Fate::Lost => {}
+            Fate::Passes => self.hold_one(now, frame, false, false),
+            Fate::Changes { is_doubled, corrupts, is_reordered } => {
+                self.hold_one(now, frame, corrupts[0], is_reordered);
+                if is_doubled {
+                    self.counters.duplicated += 1;
+                    self.hold_one(now, frame, corrupts[1], false);
+                }
+            }
+        }
+    }
+
+    fn hold_one(&mut self, now: Instant, frame: &[u8], corrupts: bool, is_reordered: bool) {
+        let Some(due) = self.due(now, frame.len(), is_reordered) else {
+            self.counters.overflowed += 1;
+            return;
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Vec::new());
+            self.frames.len() - 1
+        });
+        let bytes = &mut self.frames[place];
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        if corrupts {
+            self.counters.corrupted += 1;
+            let bit = self.random.below(bytes.len() as u64 * 8);
+            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
+        self.held.push(Reverse((due, self.entered, place)));
+        self.entered += 1;
+    }
+
+    /// When a frame is to leave; none if there is no room for it.
+    fn due(&mut self, now: Instant, frame_bytes: usize, is_reordered: bool) -> Option<u64> {
+        let now = nanos(now);
+        if self.held.len() >= self.impairment.held_frames {
+            return None;
+        }
+        let sent = self.send_on_line(now, frame_bytes)?;
+        let jitter = nanos_of(self.impairment.jitter);
+        let earliest = nanos_of(self.impairment.delay).saturating_sub(jitter);
+        let span = nanos_of(self.impairment.delay).saturating_add(jitter) - earliest;
+        let wait = if jitter == 0 { earliest } else { earliest + self.random.below(span.saturating_add(1)) };
+        let due = sent.saturating_add(wait).max(self.due_before);
+        if is_reordered {
+            self.counters.reordered += 1;
+            let held_by = self.random.below(nanos_of(self.impairment.reorder_by)).max(1000);
+            return Some(due.saturating_add(held_by));
+        }
+        self.due_before = due;
+        Some(due)
+    }
+
+    /// When the line has carried a frame that comes now; none if too many wait.
+    fn send_on_line(&mut self, now: u64, frame_bytes: usize) -> Option<u64> {
+        let Some(rate) = self.impairment.rate_bits_per_second else { return Some(now) };
+        while self.line.front().is_some_and(|&sent| sent <= now) {
+            self.line.pop_front();
+        }
+        if self.line.len() > self.impairment.queue_frames {
+            return None;
+        }
+        let takes = frame_bytes as u128 * 8 * 1_000_000_000 / u128::from(rate.max(1));
+        let sent = self.line_free_at.max(now).saturating_add(u64::try_from(takes).unwrap_or(u64::MAX));
+        self.line_free_at = sent;
+        self.line.push_back(sent);
+        Some(sent)
+    }
+}
+
+fn nanos(moment: Instant) -> u64 {
+    moment.as_micros().saturating_mul(1000)
+}
+
+fn nanos_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

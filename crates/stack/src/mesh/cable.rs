@@ -1,0 +1,181 @@
+//! A cable between two ports of a mesh: a ring for each direction, and the bells of those who own the ends.
+//!
+//! Nobody rings in vain: an owner is woken only while it sleeps, which it says before it looks for frames a
+//! last time. A sender first shows its frames and then asks whether the other sleeps. Between the two steps
+//! of each there is a fence, so that at least one of them sees the other.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Waker;
+
+use anywire_sys::ring::{self, Reader, Writer};
+use anywire_tcp::Instant;
+
+/// Wakes the task that drives a port, if it sleeps.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    sleeps: AtomicBool,
+    owner: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    /// The owner is about to sleep, and looks once more after this.
+    pub(super) fn lie_down(&self, owner: &Waker) {
+        let mut place = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *place {
+            Some(waker) => waker.clone_from(owner),
+            none => *none = Some(owner.clone()),
+        }
+        drop(place);
+        self.sleeps.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn get_up(&self) {
+        self.sleeps.store(false, Ordering::Relaxed);
+    }
+
+    /// To be called after what there is to see has been shown.
+    pub(super) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed) {
+            let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(owner) = owner {
+                owner.wake();
+            }
+        }
+    }
+}
+
+/// What both ends of a cable see, beside the rings.
+#[derive(Debug, Default)]
+struct Shared {
+    sides: [Side; 2],
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    /// Of the port that has this end; none before there is one.
+    bell: OnceLock<Arc<Bell>>,
+    /// The number of that port, or 0.
+    port: AtomicU16,
+    /// It waits for the other side to take something out.
+    is_short_of_room: AtomicBool,
+}
+
+/// One end of a cable.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) writer: Writer,
+    reader: Reader,
+    /// Since when there has been no room for a batch.
+    pub(super) full_since: Option<Instant>,
+    /// Something was written that the other side has not been told of.
+    pub(super) has_unpublished: bool,
+    side: Which,
+}
+
+/// Which end it is. Dropped after the rings, so that who is woken by it finds them closed.
+#[derive(Debug)]
+struct Which {
+    shared: Arc<Shared>,
+    own: usize,
+}
+
+/// Both ends of a new cable.
+pub(super) fn cable(ring_bytes: usize) -> (End, End) {
+    let (one_writer, other_reader) = ring::pair(ring_bytes);
+    let (other_writer, one_reader) = ring::pair(ring_bytes);
+    let shared = Arc::new(Shared::default());
+    let end = |writer, reader, own| End {
+        writer,
+        reader,
+        full_since: None,
+        has_unpublished: false,
+        side: Which { shared: Arc::clone(&shared), own },
+    };
+    (end(one_writer, one_reader, 0), end(other_writer, other_reader, 1))
+}
+
+impl End {
+    /// It belongs to this port from now on.
+    pub(super) fn attach(&self, port: u16, bell: &Arc<Bell>) {
+        let side = &self.side.shared.sides[self.side.own];
+        side.port.store(port, Ordering::Relaxed);
+        // An end is attached once.
+        let _ = side.bell.set(Arc::clone(bell));
+    }
+
+    /// The port at the other end, if there is one yet.
+    pub(super) fn far_port(&self) -> Option<u16> {
+        let port = self.side.far().port.load(Ordering::Relaxed);
+        (port != 0).then_some(port)
+    }
+
+    /// Takes up to `frames_max` frames out.
+    #[inline]
+    pub(super) fn read(&mut self, frames_max: usize, take: impl FnMut(&[u8])) -> usize {
+        let count = self.reader.read(frames_max, take);
+        if count > 0 {
+            fence(Ordering::SeqCst);
+            let far = self.side.far();
+            if far.is_short_of_room.load(Ordering::Relaxed)
+                && far.is_short_of_room.swap(false, Ordering::Relaxed)
+            {
+                self.side.ring();
+            }
+        }
+        count
+    }
+
+    /// Shows the other side what was written.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        self.has_unpublished = false;
+        self.writer.publish();
+        self.side.ring();
+    }
+
+    /// Whether nothing will ever come again: the other end was dropped, and all it has sent was taken.
+    pub(super) fn is_over(&self) -> bool {
+        // In this order: what it sent before it was dropped is seen then.
+        self.reader.is_closed() && self.reader.is_empty()
+    }
+
+    /// Its owner is about to sleep: whether it had better not. `room_min` is how much room it waits for, in
+    /// frames of `frame_bytes`, if there is less.
+    pub(super) fn has_event(&self, room_min: usize, frame_bytes: usize) -> bool {
+        let mut has_room = false;
+        if self.full_since.is_some() {
+            let side = &self.side.shared.sides[self.side.own];
+            side.is_short_of_room.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            has_room = self.writer.room(frame_bytes) >= room_min;
+        }
+        has_room || !self.reader.is_empty() || self.reader.is_closed()
+    }
+}
+
+impl Which {
+    fn far(&self) -> &Side {
+        &self.shared.sides[1 - self.own]
+    }
+
+    fn ring(&self) {
+        let far = self.far();
+        let bell = far.bell.get().or_else(|| {
+            // Whoever attaches the other end looks into it afterwards; see the head of this file.
+            fence(Ordering::SeqCst);
+            far.bell.get()
+        });
+        if let Some(bell) = bell {
+            bell.ring();
+        }
+    }
+}
+
+impl Drop for Which {
+    fn drop(&mut self) {
+        self.ring();
+    }
+}

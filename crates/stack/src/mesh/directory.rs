@@ -1,0 +1,238 @@
+//! Who is there: the ports of a mesh by their numbers, and its services by their addresses.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use super::cable::{Bell, End};
+use super::entrance::{Desk, Entrance, Place, Refused, Tried};
+use super::port::Port;
+use super::{Limits, is_of_ports};
+
+/// The hosts of one process that reach each other. Clones are the same mesh; usable from any thread.
+#[derive(Debug, Clone)]
+pub struct Mesh {
+    pub(super) directory: Arc<Directory>,
+}
+
+/// Why a mesh has no port or no service for somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeshError {
+    /// All ports are in use. Drop one, or raise [`Limits::ports`].
+    #[error("cannot join the mesh: all {limit} ports are in use; drop one, or raise `Limits::ports`")]
+    PortsExhausted {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// There are as many services as may be. Drop one, or raise [`Limits::services`].
+    #[error("cannot listen on the mesh: there are {limit} services; drop one, or raise `Limits::services`")]
+    ServicesExhausted {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// Somebody listens there already.
+    #[error(
+        "cannot listen on the mesh at {0}: somebody does already; drop that service, or choose another port"
+    )]
+    AddressTaken(SocketAddr),
+    /// The address is a port's own, or every host's. Choose one that no port has.
+    #[error(
+        "cannot listen on the mesh at {0}: that is no address of a service; choose one outside of 10.255.0.0/16"
+    )]
+    NotAService(IpAddr),
+}
+
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) limits: Limits,
+    listed: Mutex<Listed>,
+}
+
+#[derive(Debug, Default)]
+struct Listed {
+    ports: HashMap<u16, Arc<Station>>,
+    /// The number that was given out last: the one of a port that has gone is not used again soon.
+    last_number: u16,
+    services: HashMap<SocketAddr, Arc<Entrances>>,
+}
+
+/// A port as others see it.
+#[derive(Debug)]
+pub(super) struct Station {
+    pub(super) number: u16,
+    pub(super) bell: Arc<Bell>,
+    /// Ends of cables that others have made; none once the port has gone.
+    inbox: Mutex<Option<Vec<End>>>,
+    has_mail: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Entrances {
+    all: Vec<Arc<Desk>>,
+    next: AtomicUsize,
+}
+
+impl Mesh {
+    /// A mesh that nobody has joined.
+    pub fn new(limits: Limits) -> Self {
+        let directory = Directory { limits, listed: Mutex::default() };
+        Self { directory: Arc::new(directory) }
+    }
+
+    /// How much it holds.
+    pub fn limits(&self) -> &Limits {
+        &self.directory.limits
+    }
+
+    /// Another port, for the thread that calls. It is freed when it is dropped.
+    ///
+    /// # Errors
+    /// [`MeshError::PortsExhausted`] at the [limit](Limits::ports).
+    pub fn join(&self) -> Result<Port, MeshError> {
+        let limit = self.directory.limits.ports.min(usize::from(u16::MAX - 1));
+        let mut listed = self.directory.lock();
+        if listed.ports.len() >= limit {
+            return Err(MeshError::PortsExhausted { limit });
+        }
+        let mut number = listed.last_number;
+        loop {
+            number = number.checked_add(1).filter(|number| *number != u16::MAX).unwrap_or(1);
+            if !listed.ports.contains_key(&number) {
+                break;
+            }
+        }
+        let (inbox, has_mail) = (Mutex::new(Some(Vec::new())), AtomicBool::new(false));
+        let station = Arc::new(Station { number, bell: Arc::default(), inbox, has_mail });
+        listed.last_number = number;
+        listed.ports.insert(number, Arc::clone(&station));
+        drop(listed);
+        Ok(Port::new(self.clone(), station))
+    }
+
+    /// Listens at an address for so many hosts, each of which has an entrance of its own with room for
+    /// `backlog` connections that were not accepted yet. Port 0 stands for a free one. Who connects before a
+    /// host [attends](super::Switchboard::attend) its entrance waits there.
+    ///
+    /// # Errors
+    /// [`MeshError::AddressTaken`] if somebody listens there, [`MeshError::NotAService`] if no service can,
+    /// [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
+    pub fn listen(
+        &self,
+        address: SocketAddr,
+        hosts: usize,
+        backlog: usize,
+    ) -> Result<(Service, Vec<Entrance>), MeshError> {
+        if is_of_ports(address.ip()) || address.ip().is_unspecified() || address.ip().is_multicast() {
+            return Err(MeshError::NotAService(address.ip()));
+        }
+        let mut listed = self.directory.lock();
+        let limit = self.directory.limits.services;
+        if listed.services.len() >= limit {
+            return Err(MeshError::ServicesExhausted { limit });
+        }
+        let ports = if address.port() == 0 { PORTS_FREE } else { address.port()..=address.port() };
+        let mut candidates = ports.map(|port| SocketAddr::new(address.ip(), port));
+        let free = candidates.find(|candidate| !listed.services.contains_key(candidate));
+        let address = free.ok_or(MeshError::AddressTaken(address))?;
+        let desks: Vec<_> = (0..hosts.max(1)).map(|_| Arc::new(Desk::new(backlog.max(1)))).collect();
+        let entrances = desks.iter().map(|desk| Entrance::new(Arc::clone(desk))).collect();
+        listed.services.insert(address, Arc::new(Entrances { all: desks, next: AtomicUsize::new(0) }));
+        drop(listed);
+        Ok((Service { directory: Arc::clone(&self.directory), address }, entrances))
+    }
+
+    /// Takes a place in the backlog of a service, for a connection from this address and port: at the
+    /// entrance whose turn it is, or the next one that has room. Pending while none has.
+    pub fn poll_place(
+        &self,
+        service: SocketAddr,
+        from: SocketAddr,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Place, Refused>> {
+        let Some(entrances) = self.directory.lock().services.get(&service).cloned() else {
+            return Poll::Ready(Err(Refused));
+        };
+        let first = entrances.next.fetch_add(1, Ordering::Relaxed);
+        let mut is_open = false;
+        for step in 0..entrances.all.len() {
+            let desk = &entrances.all[(first + step) % entrances.all.len()];
+            match desk.try_take(from, cx.waker()) {
+                Tried::Taken => return Poll::Ready(Ok(Place::new(Arc::clone(desk), from))),
+                Tried::Full => is_open = true,
+                Tried::Closed => {}
+            }
+        }
+        if is_open { Poll::Pending } else { Poll::Ready(Err(Refused)) }
+    }
+
+    pub(super) fn station(&self, number: u16) -> Option<Arc<Station>> {
+        self.directory.lock().ports.get(&number).cloned()
+    }
+}
+
+impl Directory {
+    fn lock(&self) -> MutexGuard<'_, Listed> {
+        // Nothing that can panic leaves the lists half changed.
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn leave(&self, station: &Station) {
+        self.lock().ports.remove(&station.number);
+        let mail = station.inbox().take();
+        drop(mail);
+    }
+}
+
+impl Station {
+    /// Gives the port an end of a cable; false if it has gone.
+    pub(super) fn send(&self, end: End) -> bool {
+        let mut inbox = self.inbox();
+        let Some(mail) = &mut *inbox else { return false };
+        mail.push(end);
+        self.has_mail.store(true, Ordering::Release);
+        drop(inbox);
+        self.bell.ring();
+        true
+    }
+
+    pub(super) fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::Acquire)
+    }
+
+    pub(super) fn take_mail(&self) -> Vec<End> {
+        let mut inbox = self.inbox();
+        self.has_mail.store(false, Ordering::Release);
+        inbox.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Option<Vec<End>>> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An address that is listened on; free again when this is dropped. Connections go on, and so do the
+/// entrances, until they are dropped as well.
+#[derive(Debug)]
+pub struct Service {
+    directory: Arc<Directory>,
+    address: SocketAddr,
+}
+
+impl Service {
+    /// Where it is, with the port that was chosen.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.directory.lock().services.remove(&self.address);
+    }
+}
+
+/// Among these a free port is chosen (RFC 6335, section 6).
+const PORTS_FREE: std::ops::RangeInclusive<u16> = 49_152..=u16::MAX;

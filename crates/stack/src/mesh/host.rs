@@ -1,0 +1,245 @@
+//! A host on a mesh: an engine on a port, with what it takes to dial services and to serve them.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use anywire_tcp::{ConnectOptions, Engine, Mac, Route, Settings};
+
+use super::directory::Mesh;
+use super::entrance::{Entrance, Place};
+use super::port::Switchboard;
+use crate::device::Device;
+use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
+
+/// A host on a [`Mesh`], for one thread. Clones are the same host.
+///
+/// ```
+/// use anywire_stack::mesh::{Host, Limits, Mesh};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mesh = Mesh::new(Limits::default());
+/// let (service, mut entrances) = mesh.listen("10.0.0.2:80".parse()?, 1, 1024)?;
+/// let run = || tokio::runtime::Builder::new_current_thread().enable_time().build_local(Default::default());
+///
+/// let (there, entrance) = (mesh.clone(), entrances.remove(0));
+/// let server = std::thread::spawn(move || run()?.block_on(async {
+///     let (host, driver) = Host::join(&there, [1; 4])?;
+///     tokio::task::spawn_local(driver);
+///     let mut listener = host.attend(service.address(), &entrance)?;
+///     let mut stream = listener.accept().await?;
+///     entrance.note_accepted(stream.peer_addr());
+///     stream.write_all(b"hello").await?;
+///     stream.shutdown().await?;
+///     stream.read_u8().await.expect_err("the other end closes, too");
+///     std::io::Result::Ok(())
+/// }));
+///
+/// run()?.block_on(async {
+///     let (host, driver) = Host::join(&mesh, [2; 4])?;
+///     tokio::task::spawn_local(driver);
+///     let (mut stream, lead) = host.dial("10.0.0.2:80".parse()?).await?;
+///     let mut heard = String::new();
+///     stream.read_to_string(&mut heard).await?;
+///     assert_eq!(heard, "hello");
+///     drop((stream, lead));
+///     host.net().finish(std::time::Duration::from_millis(100));
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })?;
+/// server.join().unwrap()?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Host {
+    net: Net,
+    mesh: Mesh,
+    board: Switchboard,
+    ports: Rc<RefCell<LocalPorts>>,
+}
+
+impl Host {
+    /// Another host, and the task that drives it. Nobody may know `secret`: see [`Settings::secret`].
+    ///
+    /// # Errors
+    /// `QuotaExceeded` at the limit of ports; or the system's, if it has no memory left.
+    pub fn join(mesh: &Mesh, secret: [u64; 4]) -> io::Result<(Self, Driver)> {
+        let port = mesh.join().map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
+        let board = port.switchboard().clone();
+        let mut settings = Settings::new(secret);
+        // Nothing is damaged on its way from memory to memory.
+        settings.checksums = false;
+        let mut limits = anywire_tcp::Limits::default();
+        limits.connections = mesh.limits().connections;
+        limits.half_open = limits.half_open.min(limits.connections);
+        // Ports take turns, and a port in TIME-WAIT can be used again (RFC 6191): these need not last.
+        limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
+        let mut engine = Engine::new(settings, limits)?;
+        let mtu = u16::try_from(port.mtu()).unwrap_or(u16::MAX);
+        for address in board.addresses() {
+            engine.add_address(address).map_err(io::Error::other)?;
+            let network = if address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+            // The mesh goes by IP addresses; what stands before them is only there to be seen in captures.
+            let route = Route { network, prefix: 0, source: port.mac(), next_hop: MESH_MAC, mtu };
+            engine.add_route(route).map_err(io::Error::other)?;
+        }
+        let (net, driver) = Net::new(engine, port);
+        let host = Self { net, mesh: mesh.clone(), board, ports: Rc::default() };
+        Ok((host, driver))
+    }
+
+    /// Its streams' net.
+    pub const fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// Connects to a service: takes a place in its backlog, waits for one if need be, and then for the
+    /// handshake, unless no host attends the service yet. The lead is to be dropped together with the stream.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` if nobody listens there; `AddrNotAvailable` if all local ports are in use; and those of
+    /// [`Net::connect`].
+    pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Lead)> {
+        let mut tries = 0;
+        loop {
+            let from = self.take_port(service)?;
+            let place = poll_fn(|cx| self.mesh.poll_place(service, from.address, cx)).await;
+            let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
+            let place = place.map_err(refused)?;
+            self.board.lead(from.address.port(), &place).map_err(refused)?;
+            let mut stream = match self.net.start(Some(from.address), service, NO_NAGLE) {
+                // An earlier connection from there has not quite ended; the next port is as good.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < PORT_TRIES => {
+                    tries += 1;
+                    continue;
+                }
+                started => started?,
+            };
+            if place.is_attended() {
+                stream.opened().await?;
+            }
+            return Ok((stream, Lead { place, _from: from }));
+        }
+    }
+
+    /// Serves an entrance of the service at this address: connections come here from now on, and those that
+    /// have waited.
+    ///
+    /// # Errors
+    /// `AddrInUse` if this host listens there already, for an entrance that was not dropped yet.
+    pub fn attend(&self, service: SocketAddr, entrance: &Entrance) -> io::Result<Listener> {
+        self.net.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
+        // The backlog is kept by those who come; here it only bounds those who left their place again.
+        let backlog = entrance.backlog().saturating_mul(2).saturating_add(16);
+        let options = ListenOptions { backlog, connections: NO_NAGLE };
+        let listener = self.net.listen(service, options)?;
+        self.board.attend(entrance);
+        Ok(listener)
+    }
+
+    fn take_port(&self, service: SocketAddr) -> io::Result<FromPort> {
+        let [v4, v6] = self.board.addresses();
+        let port = self.ports.borrow_mut().take().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let address = SocketAddr::new(if service.is_ipv4() { v4 } else { v6 }, port);
+        Ok(FromPort { address, ports: Rc::clone(&self.ports) })
+    }
+}
+
+/// What keeps a dialled connection's place in the backlog until it is accepted, and its local port.
+#[derive(Debug)]
+pub struct Lead {
+    place: Place,
+    _from: FromPort,
+}
+
+impl Lead {
+    /// Whether a host attends the service, so that the handshake is done.
+    pub fn is_attended(&self) -> bool {
+        self.place.is_attended()
+    }
+}
+
+#[derive(Debug)]
+struct FromPort {
+    address: SocketAddr,
+    ports: Rc<RefCell<LocalPorts>>,
+}
+
+impl Drop for FromPort {
+    fn drop(&mut self) {
+        self.ports.borrow_mut().give_back(self.address.port());
+    }
+}
+
+/// The local ports of dialled connections. They take turns, so that the one that was just given back is used
+/// last.
+#[derive(Debug)]
+struct LocalPorts {
+    /// A bit for each port: in use.
+    used: Box<[u64]>,
+    count: usize,
+    next: u16,
+}
+
+impl LocalPorts {
+    fn take(&mut self) -> Option<u16> {
+        if self.count > usize::from(u16::MAX - PORT_FIRST) {
+            return None;
+        }
+        loop {
+            let port = self.next;
+            self.next = port.checked_add(1).unwrap_or(PORT_FIRST);
+            let (word, bit) = (&mut self.used[usize::from(port / 64)], 1 << (port % 64));
+            if *word & bit == 0 {
+                *word |= bit;
+                self.count += 1;
+                return Some(port);
+            }
+        }
+    }
+
+    fn give_back(&mut self, port: u16) {
+        self.used[usize::from(port / 64)] &= !(1 << (port % 64));
+        self.count -= 1;
+    }
+}
+
+impl Default for LocalPorts {
+    fn default() -> Self {
+        Self { used: vec![0; 1 << 10].into_boxed_slice(), count: 0, next: PORT_FIRST }
+    }
+}
+
+/// Small writes leave at once: whoever has more to say writes it in one go.
+const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0 };
+
+/// Where hosts send what they send; nobody has it.
+const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);
+
+/// The first local port (RFC 6056 asks for a wide range).
+const PORT_FIRST: u16 = 16_384;
+
+/// Ports that are tried before a dial fails.
+const PORT_TRIES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_take_turns_and_run_out() {
+        let mut ports = LocalPorts::default();
+        let first = ports.take();
+        assert_eq!((first, ports.take()), (Some(PORT_FIRST), Some(PORT_FIRST + 1)));
+        ports.give_back(PORT_FIRST);
+        let all = usize::from(u16::MAX - PORT_FIRST) + 1;
+        for _ in 0..all - 2 {
+            assert_ne!(ports.take(), Some(PORT_FIRST));
+        }
+        assert_eq!((ports.take(), ports.take()), (Some(PORT_FIRST), None));
+        ports.give_back(40_000);
+        assert_eq!(ports.take(), Some(40_000));
+    }
+}

@@ -1,0 +1,407 @@
+//! What a net is apart from its runtime: the engine, who waits for which of its connections, and what
+//! listeners hold.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll, Waker};
+
+use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, ReadyBatch, Status};
+
+use super::listener::ListenOptions;
+use super::live::LiveDevice;
+use crate::device::ETHERNET_BYTES;
+
+/// What a net has counted; the engine and the device count for themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct NetCounters {
+    /// Connections reset at once, since as many waited to be accepted as [`ListenOptions::backlog`] allows.
+    pub backlog_overflows: u64,
+    /// Connections that ended because their other end is known to have gone for good.
+    pub departed: u64,
+    /// Times that the driver has run.
+    pub turns: u64,
+}
+
+/// The engine, and for each of its connections that has a stream, who waits for it.
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    pub(super) counters: NetCounters,
+    /// By the number of the connection.
+    slots: Vec<Slot>,
+    /// By the address that is listened on; any address of the engine is 0.0.0.0.
+    queues: HashMap<SocketAddr, Queue>,
+    ready: ReadyBatch,
+    incoming: Frames,
+    outgoing: Frames,
+    frame_bytes: usize,
+    /// Those who are to be woken as soon as nothing is borrowed any more.
+    woken: Vec<Waker>,
+    /// Nobody drives it any more.
+    is_stopped: bool,
+}
+
+/// One connection, as its stream sees it.
+#[derive(Default)]
+struct Slot {
+    /// A stream has it, or it waits to be accepted.
+    is_held: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// It has ended in a way that the engine does not know of.
+    fault: Option<io::ErrorKind>,
+    has_ended_writing: bool,
+    /// Its end was told to the writer, for whom it is a broken pipe from then on.
+    has_told: bool,
+    aborts: bool,
+}
+
+/// What arrives at a listener.
+struct Queue {
+    id: anywire_tcp::ListenerId,
+    backlog: usize,
+    waiting: VecDeque<ConnId>,
+    acceptor: Option<Waker>,
+}
+
+impl Core {
+    pub(super) fn new(engine: Engine, mtu: usize) -> Self {
+        let frame_bytes = (mtu + ETHERNET_BYTES).max(Frames::FRAME_BYTES);
+        let batch = || Frames::with_room(Frames::BATCH, frame_bytes);
+        Self {
+            engine,
+            counters: NetCounters::default(),
+            slots: Vec::new(),
+            queues: HashMap::new(),
+            ready: ReadyBatch::new(),
+            incoming: batch(),
+            outgoing: batch(),
+            frame_bytes,
+            woken: Vec::new(),
+            is_stopped: false,
+        }
+    }
+
+    // What the driver does.
+
+    /// Sends what there is room for, but for so many batches at most; whether it could go on.
+    pub(super) fn send(&mut self, now: Instant, device: &mut dyn LiveDevice, batches_max: usize) -> bool {
+        for _ in 0..batches_max {
+            if device.room() < Frames::BATCH {
+                return false;
+            }
+            self.engine.transmit(now, &mut self.outgoing);
+            if self.outgoing.is_empty() {
+                return false;
+            }
+            device.transmit(now, &mut self.outgoing);
+            self.mend_batches();
+        }
+        self.engine.wants_to_transmit() && device.room() >= Frames::BATCH
+    }
+
+    /// Takes one batch in and notes the news; how many frames it had.
+    pub(super) fn receive(&mut self, now: Instant, device: &mut dyn LiveDevice) -> usize {
+        let count = device.receive(now, &mut self.incoming);
+        if count > 0 {
+            self.engine.receive(now, &mut self.incoming);
+            self.mend_batches();
+            self.take_news();
+        }
+        count
+    }
+
+    /// Does what is due by now.
+    pub(super) fn advance(&mut self, now: Instant) {
+        if self.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.engine.advance(now);
+            self.take_news();
+        }
+    }
+
+    /// Ends the connections whose other end has gone for good.
+    pub(super) fn end_unreachable(&mut self, device: &dyn LiveDevice) {
+        for index in 0..self.slots.len() {
+            let id = ConnId::from_index(index as u32);
+            if !self.slots[index].is_held || self.fault(id).is_some() {
+                continue;
+            }
+            let (local, remote) = self.engine.addresses(id);
+            if !device.reaches(local, remote) {
+                self.slots[index].fault = Some(io::ErrorKind::ConnectionReset);
+                self.counters.departed += 1;
+                self.wake_reader(id);
+                self.wake_writer(id);
+            }
+        }
+    }
+
+    /// Whether somebody is to be woken.
+    pub(super) fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
+    /// Takes those who are to be woken, once nothing is borrowed.
+    pub(super) fn take_woken(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Gives the memory of [`take_woken`](Self::take_woken) back.
+    pub(super) fn keep_woken(&mut self, spare: Vec<Waker>) {
+        if self.woken.is_empty() {
+            self.woken = spare;
+        }
+    }
+
+    /// Nobody drives it any more: everybody who waits is told.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+        let waiting = self.slots.iter_mut().flat_map(|slot| [slot.reader.take(), slot.writer.take()]);
+        let acceptors = self.queues.values_mut().map(|queue| queue.acceptor.take());
+        self.woken.extend(waiting.chain(acceptors).flatten());
+    }
+
+    /// The engine keeps the batch that it is given, and gives another one back, which may be too small.
+    fn mend_batches(&mut self) {
+        for batch in [&mut self.incoming, &mut self.outgoing] {
+            batch.clear();
+            if batch.room() < Frames::BATCH {
+                *batch = Frames::with_room(Frames::BATCH, self.frame_bytes);
+            }
+        }
+    }
+
+    fn take_news(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.engine.take_ready(&mut ready);
+        for news in &ready {
+            if news.events.has(Events::INCOMING) && !self.queue_up(news.id) {
+                continue;
+            }
+            let ended = news.events.has(Events::CLOSED) || news.events.has(Events::OPENED);
+            if ended || news.events.has(Events::READABLE) {
+                self.wake_reader(news.id);
+            }
+            if ended || news.events.has(Events::WRITABLE) {
+                self.wake_writer(news.id);
+            }
+        }
+        self.ready = ready;
+    }
+
+    /// Puts a connection that has come into the queue of its listener; false if there is no place.
+    fn queue_up(&mut self, id: ConnId) -> bool {
+        let (local, _) = self.engine.addresses(id);
+        let address = if self.queues.contains_key(&local) { local } else { any(local.port()) };
+        // It is stopped, and the connection was half open then.
+        let Some(queue) = self.queues.get_mut(&address) else {
+            self.engine.abort(id);
+            return false;
+        };
+        if queue.waiting.len() >= queue.backlog {
+            self.counters.backlog_overflows += 1;
+            self.engine.abort(id);
+            return false;
+        }
+        queue.waiting.push_back(id);
+        self.woken.extend(queue.acceptor.take());
+        self.hold(id);
+        true
+    }
+
+    fn slot(&mut self, id: ConnId) -> &mut Slot {
+        &mut self.slots[id.index() as usize]
+    }
+
+    fn wake_reader(&mut self, id: ConnId) {
+        let reader = self.slots.get_mut(id.index() as usize).and_then(|slot| slot.reader.take());
+        self.woken.extend(reader);
+    }
+
+    fn wake_writer(&mut self, id: ConnId) {
+        let writer = self.slots.get_mut(id.index() as usize).and_then(|slot| slot.writer.take());
+        self.woken.extend(writer);
+    }
+
+    // What streams do.
+
+    /// Keeps a place for those who wait for this connection, until it is let go.
+    pub(super) fn hold(&mut self, id: ConnId) {
+        let index = id.index() as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, Slot::default);
+        }
+        self.slots[index] = Slot { is_held: true, ..Slot::default() };
+    }
+
+    /// The stream is gone: the connection ends in the way that its state and its user ask for.
+    pub(super) fn let_go(&mut self, id: ConnId) {
+        let slot = std::mem::take(self.slot(id));
+        if slot.aborts || slot.fault.is_some() {
+            self.engine.abort(id);
+        } else {
+            self.engine.close(id);
+        }
+    }
+
+    pub(super) fn abort_when_let_go(&mut self, id: ConnId) {
+        self.slot(id).aborts = true;
+    }
+
+    /// Whether the handshake is done, or how it failed.
+    pub(super) fn poll_opened(&mut self, id: ConnId, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(fault) = self.fault(id) {
+            return Poll::Ready(Err(fault.into()));
+        }
+        if self.engine.status(id) == Status::Opening {
+            keep(&mut self.slot(id).writer, cx);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(super) fn poll_readable(&mut self, id: ConnId, cx: &Context<'_>) -> Poll<()> {
+        if self.engine.readable(id) > 0 || self.engine.is_finished(id) || self.fault(id).is_some() {
+            return Poll::Ready(());
+        }
+        keep(&mut self.slot(id).reader, cx);
+        Poll::Pending
+    }
+
+    /// Shows `take` what has arrived, part by part, until it takes less than it is shown.
+    pub(super) fn poll_read(
+        &mut self,
+        id: ConnId,
+        cx: &Context<'_>,
+        mut take: impl FnMut(&[u8]) -> usize,
+    ) -> Poll<io::Result<usize>> {
+        let (mut read, mut shown) = (0, 0);
+        loop {
+            let taken = self.engine.recv(id, |bytes| {
+                shown = bytes.len();
+                take(bytes)
+            });
+            read += taken;
+            if taken == 0 || taken < shown {
+                break;
+            }
+        }
+        if read > 0 {
+            return Poll::Ready(Ok(read));
+        }
+        match self.engine.status(id) {
+            Status::PeerClosed | Status::Ended(End::Closed) => return Poll::Ready(Ok(0)),
+            _ => {}
+        }
+        if let Some(fault) = self.fault(id) {
+            self.slot(id).has_told = true;
+            return Poll::Ready(Err(fault.into()));
+        }
+        keep(&mut self.slot(id).reader, cx);
+        Poll::Pending
+    }
+
+    /// Sends a part of what `parts` gives; nothing at all if all of that is empty.
+    pub(super) fn poll_write<'a>(
+        &mut self,
+        id: ConnId,
+        cx: &Context<'_>,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> Poll<io::Result<usize>> {
+        if let Some(fault) = self.fault(id) {
+            let has_told = std::mem::replace(&mut self.slot(id).has_told, true);
+            return Poll::Ready(Err(if has_told { io::ErrorKind::BrokenPipe } else { fault }.into()));
+        }
+        if self.slot(id).has_ended_writing || self.engine.status(id) == Status::Ended(End::Closed) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let mut sent = 0;
+        for part in parts.filter(|part| !part.is_empty()) {
+            let taken = self.engine.send(id, part);
+            sent += taken;
+            if taken == 0 && sent == 0 {
+                keep(&mut self.slot(id).writer, cx);
+                return Poll::Pending;
+            }
+            if taken < part.len() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(sent))
+    }
+
+    pub(super) fn end_writing(&mut self, id: ConnId) -> io::Result<()> {
+        if let Some(fault) = self.fault(id) {
+            return Err(fault.into());
+        }
+        if !std::mem::replace(&mut self.slot(id).has_ended_writing, true) {
+            self.engine.shutdown(id);
+        }
+        Ok(())
+    }
+
+    /// How a connection has failed, if it has.
+    fn fault(&self, id: ConnId) -> Option<io::ErrorKind> {
+        let slot = &self.slots[id.index() as usize];
+        slot.fault.or_else(|| match self.engine.status(id) {
+            Status::Ended(End::Reset) => Some(io::ErrorKind::ConnectionReset),
+            Status::Ended(End::Refused) => Some(io::ErrorKind::ConnectionRefused),
+            Status::Ended(End::TimedOut) => Some(io::ErrorKind::TimedOut),
+            Status::Ended(End::Aborted) => Some(io::ErrorKind::ConnectionAborted),
+            _ if self.is_stopped => Some(io::ErrorKind::ConnectionAborted),
+            _ => None,
+        })
+    }
+
+    // What listeners do.
+
+    pub(super) fn listen(
+        &mut self,
+        address: SocketAddr,
+        options: ListenOptions,
+    ) -> Result<SocketAddr, ListenError> {
+        let id = self.engine.listen(address, options.connections)?;
+        let key = if address.ip().is_unspecified() { any(address.port()) } else { address };
+        let backlog = options.backlog.max(1);
+        self.queues.insert(key, Queue { id, backlog, waiting: VecDeque::new(), acceptor: None });
+        Ok(key)
+    }
+
+    /// Listens no more; those who wait are turned away.
+    pub(super) fn stop_listening(&mut self, key: SocketAddr) {
+        let Some(queue) = self.queues.remove(&key) else { return };
+        self.engine.stop_listening(queue.id);
+        for id in queue.waiting {
+            self.abort_when_let_go(id);
+            self.let_go(id);
+        }
+    }
+
+    /// The next connection that has come.
+    pub(super) fn poll_accept(&mut self, key: SocketAddr, cx: &Context<'_>) -> Poll<io::Result<ConnId>> {
+        let Some(queue) = self.queues.get_mut(&key) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if let Some(id) = queue.waiting.pop_front() {
+            return Poll::Ready(Ok(id));
+        }
+        if self.is_stopped {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        keep(&mut queue.acceptor, cx);
+        Poll::Pending
+    }
+}
+
+/// The key of a listener at all addresses: an engine listens there for both families.
+fn any(port: u16) -> SocketAddr {
+    (Ipv4Addr::UNSPECIFIED, port).into()
+}
+
+fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
+    match place {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *place = Some(cx.waker().clone()),
+    }
+}

@@ -1,0 +1,79 @@
+//! The task that moves frames between an engine and its device, and sleeps in between.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::net::Shared;
+
+/// The task of a [`Net`](super::Net): to be spawned on its thread, on a runtime of tokio with its timer.
+///
+/// Each time it runs it sends what there is to send, takes a batch in, wakes those whom that concerns, and
+/// lets them run before it takes the next one. It ends when everything else of the net has been dropped and
+/// no connection is left. If it is dropped itself, the streams of the net fail with `ConnectionAborted`.
+#[must_use = "nothing moves unless the driver is spawned"]
+pub struct Driver {
+    shared: Rc<Shared>,
+    /// It wakes at some moment up to which nothing is due. Mostly deadlines move on before they come, so that
+    /// setting it anew for each of them would be work for nothing.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Driver {
+    pub(super) const fn new(shared: Rc<Shared>) -> Self {
+        Self { shared, sleep: None }
+    }
+
+    fn sleep_until(&mut self, deadline: Instant, cx: &mut Context<'_>) {
+        let sleep = match &mut self.sleep {
+            Some(sleep) => {
+                let is_over = sleep.is_elapsed();
+                if !is_over && sleep.deadline() <= deadline {
+                    return;
+                }
+                sleep.as_mut().reset(deadline);
+                sleep
+            }
+            none => none.insert(Box::pin(sleep_until(deadline))),
+        };
+        if sleep.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.shared.set_driver(cx.waker());
+        let is_busy = this.shared.turn();
+        if Rc::strong_count(&this.shared) == 1 && this.shared.is_over() {
+            return Poll::Ready(());
+        }
+        // Behind those who were woken, so that what they send leaves in one go.
+        if is_busy || this.shared.poll_event(cx).is_ready() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(deadline) = this.shared.next_deadline() {
+            this.sleep_until(deadline, cx);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}

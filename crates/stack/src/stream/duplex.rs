@@ -1,0 +1,168 @@
+//! A stream: one connection of an engine, as tokio's code wants it.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use anywire_tcp::ConnId;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::net::Shared;
+
+/// A TCP connection. Dropping it closes it: what was written still leaves, unless something that the peer
+/// sent was not read; then the peer sees a reset (RFC 2525 2.17).
+///
+/// Errors are those of kernel TCP: `ConnectionRefused`, `ConnectionReset`, `TimedOut`, and `BrokenPipe` for
+/// who writes after the end of the own direction, or once more after another error was told.
+/// `ConnectionAborted` if its [`Driver`](super::Driver) is no more.
+pub struct Stream {
+    shared: Rc<Shared>,
+    id: ConnId,
+}
+
+impl Stream {
+    pub(super) const fn new(shared: Rc<Shared>, id: ConnId) -> Self {
+        Self { shared, id }
+    }
+
+    /// Ready once the handshake is done, or has failed.
+    pub fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shared.with(|core| core.poll_opened(self.id, cx))
+    }
+
+    /// Waits until the handshake is done.
+    ///
+    /// # Errors
+    /// `ConnectionRefused`, `ConnectionReset` or `TimedOut`.
+    pub async fn opened(&mut self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_opened(cx)).await
+    }
+
+    /// Ready once a read would give something (bytes, the end, an error), without a buffer to read into.
+    #[inline]
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.with(|core| core.poll_readable(self.id, cx))
+    }
+
+    /// Waits until a read would give something, without a buffer to read into.
+    pub async fn readable(&mut self) {
+        poll_fn(|cx| self.poll_readable(cx)).await;
+    }
+
+    /// Reads what is there; 0 means that the peer has ended its direction, or that `buffer` is empty.
+    #[inline]
+    pub fn poll_read_into(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        if buffer.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let mut filled = 0;
+        let take = |bytes: &[u8]| {
+            let rest = &mut buffer[filled..];
+            let count = bytes.len().min(rest.len());
+            rest[..count].copy_from_slice(&bytes[..count]);
+            filled += count;
+            count
+        };
+        self.shared.with(|core| core.poll_read(self.id, cx, take))
+    }
+
+    /// Writes a part of the slices, in order.
+    #[inline]
+    pub fn poll_write_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let parts = slices.iter().map(|slice| &**slice);
+        self.shared.with(|core| core.poll_write(self.id, cx, parts))
+    }
+
+    /// Ends the own direction: the peer reads the end after what was written. The other direction goes on.
+    ///
+    /// # Errors
+    /// How the connection ended, if it did otherwise than well.
+    pub fn half_close(&mut self) -> io::Result<()> {
+        self.shared.with(|core| core.end_writing(self.id))
+    }
+
+    /// Makes the close that follows an abrupt one: what was not sent is dropped, and the peer sees a reset.
+    /// To be dropped next.
+    pub fn abort(&mut self) {
+        self.shared.with(|core| core.abort_when_let_go(self.id));
+    }
+
+    /// The address and port at this end.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.with(|core| core.engine.addresses(self.id).0)
+    }
+
+    /// The address and port at the other end.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.shared.with(|core| core.engine.addresses(self.id).1)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.shared.with(|core| core.let_go(self.id));
+        self.shared.release();
+    }
+}
+
+impl AsyncRead for Stream {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let take = |bytes: &[u8]| {
+            let count = bytes.len().min(buffer.remaining());
+            buffer.put_slice(&bytes[..count]);
+            count
+        };
+        ready!(self.shared.with(|core| core.poll_read(self.id, cx, take)))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    #[inline]
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.shared.with(|core| core.poll_write(self.id, cx, std::iter::once(bytes)))
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_from(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// What was written is the engine's, and leaves in its turn.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.half_close())
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("local", &self.local_addr()).field("peer", &self.peer_addr()).finish()
+    }
+}

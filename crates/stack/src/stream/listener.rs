@@ -1,0 +1,79 @@
+//! A port that is listened on, with a queue of those who have come.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use anywire_tcp::ConnectOptions;
+
+use super::duplex::Stream;
+use super::net::Shared;
+
+/// How to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Connections that wait to be accepted; further ones are reset and
+    /// [counted](super::NetCounters::backlog_overflows). Default 1024, at least 1.
+    pub backlog: usize,
+    /// Options of those that come. Default: small writes leave at once, no keep-alive.
+    pub connections: ConnectOptions,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        let connections = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+        Self { backlog: 1024, connections }
+    }
+}
+
+/// A port that is listened on; made by [`Net::listen`](super::Net::listen). Dropping it frees the port and
+/// resets those who wait; connections that were accepted go on.
+pub struct Listener {
+    shared: Rc<Shared>,
+    address: SocketAddr,
+    /// Under which the queue is found.
+    key: SocketAddr,
+}
+
+impl Listener {
+    pub(super) const fn new(shared: Rc<Shared>, address: SocketAddr, key: SocketAddr) -> Self {
+        Self { shared, address, key }
+    }
+
+    /// The next connection that has come. It may have ended already, which a read will say.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more.
+    pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        let id = ready!(self.shared.with(|core| core.poll_accept(self.key, cx)))?;
+        Poll::Ready(Ok(Stream::new(Rc::clone(&self.shared), id)))
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more.
+    pub async fn accept(&mut self) -> io::Result<Stream> {
+        poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// Where it listens.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shared.with(|core| core.stop_listening(self.key));
+        self.shared.release();
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address).finish()
+    }
+}

@@ -1,0 +1,299 @@
+//! One host: opening and listening, and what it shares with its driver and its streams.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use anywire_tcp::{ConnectError, ConnectOptions, Counters, Engine, Instant, ListenError};
+
+use super::core::{Core, NetCounters};
+use super::driver::Driver;
+use super::duplex::Stream;
+use super::listener::{ListenOptions, Listener};
+use super::live::LiveDevice;
+use crate::device::{Device, DeviceCounters};
+
+/// A host on a device: an engine whose connections are [`Stream`]s. Clones are the same host.
+///
+/// When the last clone, stream and listener of it is dropped, its driver ends as soon as its connections
+/// have.
+#[derive(Clone)]
+pub struct Net {
+    shared: Rc<Shared>,
+}
+
+impl Net {
+    /// A host, and the task that drives it: to be spawned on the present thread.
+    pub fn new(engine: Engine, device: impl LiveDevice + 'static) -> (Self, Driver) {
+        let shared = Rc::new(Shared {
+            core: RefCell::new(Core::new(engine, device.mtu())),
+            device: RefCell::new(Box::new(device)),
+            driver: RefCell::new(None),
+            is_woken: Cell::new(false),
+            started: tokio::time::Instant::now(),
+        });
+        (Self { shared: Rc::clone(&shared) }, Driver::new(shared))
+    }
+
+    /// Connects, from any address and port. Small writes leave at once: Nagle's algorithm is off.
+    ///
+    /// # Errors
+    /// `ConnectionRefused`, `TimedOut`, `ConnectionReset` as the peer has it; and those of [`start`](Self::start).
+    pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
+        let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+        let mut stream = self.start(None, remote, options)?;
+        stream.opened().await?;
+        Ok(stream)
+    }
+
+    /// Begins to connect, from any address and port or from this one. What is written to the stream before it
+    /// is [open](Stream::opened) waits.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable` if the engine has no such address, or no port is left; `NetworkUnreachable` if no route leads
+    /// there; `AddrInUse` if both addresses and ports are in use together; `InvalidInput` if the remote
+    /// address is no host's; `QuotaExceeded` at the engine's limit of connections.
+    pub fn start(
+        &self,
+        from: Option<SocketAddr>,
+        remote: SocketAddr,
+        options: ConnectOptions,
+    ) -> io::Result<Stream> {
+        let id = self.shared.with(|core| {
+            let id = match from {
+                Some(from) => core.engine.connect_from(from, remote, options),
+                None => core.engine.connect(remote, options),
+            }?;
+            core.hold(id);
+            Ok(id)
+        });
+        let id = id.map_err(|error| io::Error::new(kind_of_connect(error), error))?;
+        Ok(Stream::new(Rc::clone(&self.shared), id))
+    }
+
+    /// Listens at an address of the engine's, or at all of them if it is 0.0.0.0 or `[::]`.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable` if the engine has no such address; `AddrInUse` if the port is listened on already;
+    /// `QuotaExceeded` at the engine's limit of listeners.
+    pub fn listen(&self, address: SocketAddr, options: ListenOptions) -> io::Result<Listener> {
+        let key = self.shared.with(|core| core.listen(address, options));
+        let key = key.map_err(|error| io::Error::new(kind_of_listen(error), error))?;
+        Ok(Listener::new(Rc::clone(&self.shared), address, key))
+    }
+
+    /// Lets the engine be asked and told things: its memory, more addresses and routes. Its connections are
+    /// their streams' and must be left alone.
+    pub fn with_engine<R>(&self, with: impl FnOnce(&mut Engine) -> R) -> R {
+        self.shared.with(|core| with(&mut core.engine))
+    }
+
+    /// Drives what is left on the calling thread, for a loop whose tasks have ended and will not run again:
+    /// until no connection is left, or nothing has come for as long as `patience`. Blocks until then.
+    pub fn finish(&self, patience: Duration) {
+        let mut heard_last = std::time::Instant::now();
+        loop {
+            let is_busy = self.shared.turn();
+            if self.with_engine(|engine| engine.connections()) == 0 {
+                return;
+            }
+            if is_busy {
+                heard_last = std::time::Instant::now();
+            } else if heard_last.elapsed() >= patience {
+                return;
+            } else {
+                std::thread::sleep(FINISH_PAUSE);
+            }
+        }
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> NetCounters {
+        self.shared.core.borrow().counters
+    }
+
+    /// What the engine has counted so far.
+    pub fn engine_counters(&self) -> Counters {
+        *self.shared.core.borrow().engine.counters()
+    }
+
+    /// What the device has counted so far.
+    pub fn device_counters(&self) -> DeviceCounters {
+        self.shared.device.borrow().counters()
+    }
+}
+
+impl std::fmt::Debug for Net {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Net").field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.shared.release();
+    }
+}
+
+/// What a net, its driver, its streams and its listeners share. Nothing of it stays borrowed while other code
+/// runs.
+pub(super) struct Shared {
+    core: RefCell<Core>,
+    device: RefCell<Box<dyn LiveDevice>>,
+    driver: RefCell<Option<Waker>>,
+    /// The driver has been woken and has not run since.
+    is_woken: Cell<bool>,
+    started: tokio::time::Instant,
+}
+
+impl Shared {
+    /// Changes something; wakes the driver if that has made something to send, and whoever waited for it.
+    pub(super) fn with<R>(&self, change: impl FnOnce(&mut Core) -> R) -> R {
+        let mut core = self.core.borrow_mut();
+        let result = change(&mut core);
+        let has_frames = core.engine.wants_to_transmit();
+        drop(core);
+        if has_frames {
+            self.wake_driver();
+        }
+        result
+    }
+
+    /// One turn of the driver; whether it has done something, so that there may be more to do at once.
+    pub(super) fn turn(&self) -> bool {
+        let now = self.now();
+        self.is_woken.set(false);
+        let mut core = self.core.borrow_mut();
+        let mut device = self.device.borrow_mut();
+        core.counters.turns += 1;
+        core.advance(now);
+        let mut is_busy = core.send(now, &mut **device, SENT_BATCHES_A_TURN);
+        for _ in 0..BATCHES_A_TURN {
+            if core.receive(now, &mut **device) == 0 {
+                break;
+            }
+            is_busy = true;
+            if core.has_woken() {
+                // Whoever reads finds the bytes in their frames, as long as no other batch comes in.
+                break;
+            }
+            core.send(now, &mut **device, SENT_BATCHES_A_TURN);
+        }
+        if device.take_departure() {
+            core.end_unreachable(&**device);
+        }
+        let mut woken = core.take_woken();
+        drop((core, device));
+        woken.drain(..).for_each(Waker::wake);
+        self.core.borrow_mut().keep_woken(woken);
+        is_busy
+    }
+
+    /// When the next turn is due although nobody asks for it.
+    pub(super) fn next_deadline(&self) -> Option<tokio::time::Instant> {
+        let core = self.core.borrow();
+        let device = self.device.borrow();
+        let engine = if core.engine.wants_to_transmit() {
+            // There was no room; the device tells when there is, unless it goes by the time.
+            Some(self.now() + ROOM_PATIENCE)
+        } else {
+            core.engine.next_deadline()
+        };
+        let next = [engine, device.next_deadline()].into_iter().flatten().min()?;
+        Some(self.started + Duration::from_micros(next.as_micros().saturating_sub(START_MICROS)))
+    }
+
+    pub(super) fn poll_event(&self, cx: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+        self.device.borrow_mut().poll_event(cx)
+    }
+
+    /// Says whom to wake.
+    pub(super) fn set_driver(&self, waker: &Waker) {
+        match &mut *self.driver.borrow_mut() {
+            Some(driver) => driver.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    pub(super) fn wake_driver(&self) {
+        if !self.is_woken.replace(true)
+            && let Some(driver) = &*self.driver.borrow()
+        {
+            driver.wake_by_ref();
+        }
+    }
+
+    /// To be called by whoever lets go of this: if only the driver is left, it has to look whether to end.
+    pub(super) fn release(self: &Rc<Self>) {
+        if Rc::strong_count(self) <= 2 {
+            self.wake_driver();
+        }
+    }
+
+    /// Whether there is nothing left to drive, if nobody but the driver has this.
+    pub(super) fn is_over(&self) -> bool {
+        self.core.borrow().engine.connections() == 0
+    }
+
+    /// Nobody will drive this again.
+    pub(super) fn stop(&self) {
+        let mut core = self.core.borrow_mut();
+        core.stop();
+        let woken = core.take_woken();
+        drop(core);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    fn now(&self) -> Instant {
+        let micros = self.started.elapsed().as_micros() as u64;
+        Instant::from_micros(START_MICROS + micros)
+    }
+}
+
+impl Drop for Shared {
+    /// Its last streams may have left something to say, which nobody else will send.
+    fn drop(&mut self) {
+        let now = self.now();
+        self.core.get_mut().send(now, &mut **self.device.get_mut(), usize::MAX);
+    }
+}
+
+fn kind_of_connect(error: ConnectError) -> io::ErrorKind {
+    match error {
+        ConnectError::NoAddress | ConnectError::NoPort => io::ErrorKind::AddrNotAvailable,
+        ConnectError::NoRoute => io::ErrorKind::NetworkUnreachable,
+        ConnectError::NotAHost => io::ErrorKind::InvalidInput,
+        ConnectError::InUse => io::ErrorKind::AddrInUse,
+        ConnectError::TooMany => io::ErrorKind::QuotaExceeded,
+        _ => io::ErrorKind::Other,
+    }
+}
+
+fn kind_of_listen(error: ListenError) -> io::ErrorKind {
+    match error {
+        ListenError::NoAddress => io::ErrorKind::AddrNotAvailable,
+        ListenError::InUse => io::ErrorKind::AddrInUse,
+        ListenError::TooMany => io::ErrorKind::QuotaExceeded,
+        _ => io::ErrorKind::Other,
+    }
+}
+
+/// The engine's clock starts here, so that nothing of it lies before the start.
+const START_MICROS: u64 = 1_000_000;
+
+/// Batches that a turn sends before it takes one in: ACKs and other tasks must not wait for all that many streams have
+/// to say, and what was sent must still be in the cache when it is received.
+const SENT_BATCHES_A_TURN: usize = 4;
+
+/// Batches that a turn takes in while nobody wants to see what they bring: ACKs of a long write, mostly.
+const BATCHES_A_TURN: usize = 16;
+
+/// How long a device without room is left alone if it does not say that it has some again: as long as a
+/// switch waits for a port.
+const ROOM_PATIENCE: Duration = Duration::from_millis(10);
+
+/// How long [`Net::finish`] sleeps while nothing comes: not much more than a thread takes to be woken.
+const FINISH_PAUSE: Duration = Duration::from_micros(100);

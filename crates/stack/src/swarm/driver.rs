@@ -1,0 +1,256 @@
+//! A swarm of connections: an engine, a device, and a task for each connection, run in turns.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant, ReadyBatch};
+
+use super::conn::{Conn, HERE, Here};
+use super::executor::Tasks;
+use crate::device::Device;
+
+/// Connections with a task each, all of one type. The owner calls [`turn`](Self::turn) in a loop.
+///
+/// ```
+/// use anywire_stack::swarm::Swarm;
+/// use anywire_stack::switch::{Settings as SwitchSettings, Switch};
+/// use anywire_tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings};
+///
+/// let switch = Switch::new(SwitchSettings::default());
+/// let mac = |last| Mac::new([2, 0, 0, 0, 1, last]);
+/// let engine = |address: &str, own: u8, other: u8| {
+///     let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default())?;
+///     engine.add_address(address.parse()?)?;
+///     let (source, next_hop) = (mac(own), mac(other));
+///     engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source, next_hop, mtu: 1500 })?;
+///     Ok::<_, Box<dyn std::error::Error>>(engine)
+/// };
+/// let mut server = Swarm::new(engine("10.0.0.1", 1, 2)?, switch.port(mac(1))?, 1000, |mut conn| async move {
+///     while let Some(message) = conn.recv().await {
+///         conn.send(message).await;
+///     }
+/// })?;
+/// server.engine().listen("10.0.0.1:7".parse()?, ConnectOptions::default())?;
+///
+/// let mut client = Swarm::new(engine("10.0.0.2", 2, 1)?, switch.port(mac(2))?, 1000, |mut conn| async move {
+///     conn.send(&b"hello"[..]).await;
+///     assert!(conn.readable().await);
+///     conn.read(|bytes| {
+///         assert_eq!(bytes, b"hello");
+///         bytes.len()
+///     });
+/// })?;
+/// client.open("10.0.0.2:1000".parse()?, "10.0.0.1:7".parse()?, ConnectOptions::default())?;
+/// for step in 0..100 {
+///     let now = Instant::from_micros(step * 1000);
+///     client.turn(now);
+///     server.turn(now);
+/// }
+/// assert_eq!((client.tasks(), server.tasks()), (0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Swarm<F, S, D> {
+    tasks: Tasks<F>,
+    start: S,
+    here: Option<Box<Here>>,
+    device: D,
+    frames: Frames,
+    ready: ReadyBatch,
+    /// Numbers on their way to the executor; empty between turns.
+    woken: Vec<u32>,
+}
+
+impl<F, S, D> Swarm<F, S, D>
+where
+    F: Future<Output = ()>,
+    S: FnMut(Conn) -> F,
+    D: Device,
+{
+    /// A swarm of at most so many connections. `start` makes the task of each, whoever opened it.
+    ///
+    /// # Errors
+    /// The system's, if address space for the tasks cannot be had.
+    pub fn new(engine: Engine, device: D, connections_max: usize, start: S) -> io::Result<Self> {
+        let here = Here { engine, turns: VecDeque::new(), room: 0, granting: false };
+        Ok(Self {
+            tasks: Tasks::with_capacity(connections_max)?,
+            start,
+            here: Some(Box::new(here)),
+            device,
+            frames: Frames::with_room(Frames::BATCH, ETHERNET_BYTES + 1500),
+            ready: Vec::new(),
+            woken: Vec::new(),
+        })
+    }
+
+    /// The engine: to give it addresses and routes, to listen, and to read its counters.
+    pub fn engine(&mut self) -> &mut Engine {
+        &mut self.here_mut().engine
+    }
+
+    /// The device.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Opens a connection from this address and port; its task starts once it is open, and never if that fails.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn open(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<ConnId, ConnectError> {
+        self.engine().connect_from(from, to, options)
+    }
+
+    /// Tasks there are: open connections whose task has not ended.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Bytes of tasks and rings; the engine's are its own.
+    pub fn bytes(&self) -> usize {
+        self.tasks.bytes() + self.here.as_ref().map_or(0, |here| here.turns.capacity() * size_of::<u32>())
+    }
+
+    /// When a turn is wanted at the latest, if no frame arrives before.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let engine = self.here.as_ref().and_then(|here| here.engine.next_deadline());
+        [engine, self.tasks.next_deadline(), self.device.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, gives turns to those who
+    /// want to send as far as the device has room, and sends. Says how much was done; 0 means that there is nothing to do
+    /// before a frame arrives or [`next_deadline`](Self::next_deadline).
+    pub fn turn(&mut self, now: Instant) -> usize {
+        // Before the batch: what the last one left is settled here, and this one is to be read from its frames.
+        self.here_mut().engine.advance(now);
+        let arrived = self.device.receive(now, &mut self.frames);
+        if arrived > 0 {
+            let here = self.here.as_mut().expect("the engine is here between turns");
+            here.engine.receive(now, &mut self.frames);
+        }
+        let mut done = arrived + self.tasks.advance(now);
+        self.start_and_wake();
+        done += self.run(false);
+        // What the engine has to send already comes first: nothing is to queue there.
+        let room = self.device.room();
+        let here = self.here_mut();
+        here.room = room.saturating_sub(here.engine.waiting_to_transmit());
+        done += self.grant();
+        done + self.transmit(now)
+    }
+
+    /// Starts the tasks of new connections and wakes those who have news.
+    fn start_and_wake(&mut self) {
+        let here = self.here.as_mut().expect("the engine is here between turns");
+        here.engine.take_ready(&mut self.ready);
+        for news in &self.ready {
+            let index = news.id.index();
+            if news.events.has(Events::OPENED) {
+                let task = (self.start)(Conn::new(news.id));
+                if self.tasks.spawn_at(index, task).is_err() {
+                    // No slot: the connection has no task, and goes.
+                    here.engine.abort(news.id);
+                }
+            } else if self.tasks.contains(index) {
+                self.woken.push(index);
+            } else if news.events.has(Events::CLOSED) {
+                // It never opened.
+                here.engine.close(news.id);
+            }
+        }
+        self.tasks.wake_all(&self.woken);
+        self.woken.clear();
+    }
+
+    /// Lets ready tasks run, with the engine at its place.
+    #[inline]
+    fn run(&mut self, granting: bool) -> usize {
+        if self.tasks.ready() == 0 {
+            return 0;
+        }
+        let mut here = self.here.take();
+        if let Some(here) = &mut here {
+            here.granting = granting;
+        }
+        HERE.set(here);
+        let turns = self.tasks.run(RUN_LIMIT);
+        self.here = HERE.take();
+        turns
+    }
+
+    /// Gives turns to those who wait to send, in their order.
+    fn grant(&mut self) -> usize {
+        if self.tasks.ready() > 0 {
+            // Whoever runs now has been given a turn: nobody else may be ready.
+            return 0;
+        }
+        let here = self.here.as_mut().expect("the engine is here between turns");
+        let count = here.turns.len().min(here.room).min(GRANT_BATCH);
+        here.room -= count;
+        for ahead in 0..count.min(AHEAD) {
+            prefetch(&self.tasks, here, ahead);
+        }
+        for _ in 0..count {
+            prefetch(&self.tasks, here, AHEAD);
+            if let Some(index) = here.turns.pop_front() {
+                self.tasks.wake(index);
+            }
+        }
+        self.run(true);
+        count
+    }
+
+    /// Sends as far as the device has room.
+    fn transmit(&mut self, now: Instant) -> usize {
+        let mut sent = 0;
+        loop {
+            let here = self.here.as_mut().expect("the engine is here between turns");
+            let room = self.device.room();
+            if room == 0 || !here.engine.wants_to_transmit() {
+                return sent;
+            }
+            here.engine.transmit_up_to(now, &mut self.frames, room);
+            if self.frames.is_empty() {
+                return sent;
+            }
+            sent += self.device.transmit(now, &mut self.frames);
+        }
+    }
+
+    fn here_mut(&mut self) -> &mut Here {
+        self.here.as_mut().expect("the engine is here between turns")
+    }
+}
+
+impl<F, S, D> Drop for Swarm<F, S, D> {
+    fn drop(&mut self) {
+        // Connections of tasks that are dropped find no engine, which is dropped as well.
+        self.here = None;
+    }
+}
+
+fn prefetch<F: Future<Output = ()>>(tasks: &Tasks<F>, here: &Here, ahead: usize) {
+    if let Some(coming) = here.turns.get(ahead) {
+        tasks.prefetch(*coming);
+        here.engine.prefetch(ConnId::from_index(*coming));
+    }
+}
+
+/// Turns of tasks in one round: a task that yields for ever must not keep the device waiting.
+const RUN_LIMIT: usize = 1024;
+
+/// Turns to send that are given in one round, as the device has room.
+const GRANT_BATCH: usize = 64;
+
+/// How many turns ahead slots and blocks are fetched into the cache.
+const AHEAD: usize = 12;
+
+/// In front of the IP packet.
+const ETHERNET_BYTES: usize = 14;

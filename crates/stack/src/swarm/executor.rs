@@ -1,0 +1,421 @@
+//! The executor: one arena of tasks, who of them is ready, who sleeps, and the loop that gives them their turns.
+//!
+//! A task's mark (a byte beside its future) says whether it is in the ready ring, so that it is there once at most. It
+//! stays set during the task's turn: whoever wants another turn goes back into the ring without the mark being touched.
+//!
+//! Each turn of a task is likely to miss the cache once, for its slot. That is hidden by asking for slots ahead: of the
+//! ring's entries some turns before, and of tasks that are woken as soon as they are named, while their marks are set
+//! some turns later, when the slot has come.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::Context;
+
+use anywire_sys::slots::Slots;
+use anywire_sys::waker::unkept;
+use anywire_tcp::Instant;
+
+use super::limits::{Counters, Limits, SpawnError};
+use super::ready::Ready;
+use super::remote::Remote;
+use super::sleep::Sleepers;
+use super::turn::{AGAIN, LEAVING, Leaving, NOBODY, Running, SLEEPS, TURN, Turn, wake_current};
+
+/// An executor of tasks of one type, run in steps by its owner on one thread. See the [module](super) for an example.
+///
+/// Tasks are known by their index, from 0 up to the capacity, which the owner may choose: the task of connection *i*
+/// is task *i*.
+pub struct Tasks<F> {
+    slots: Slots<F>,
+    ready: Ready,
+    sleepers: Sleepers,
+    /// Numbers on their way from a list to the ring; empty between calls.
+    batch: Vec<u32>,
+    remote: Remote,
+    now: Instant,
+    limits: Limits,
+    /// One above the highest index ever used.
+    reach: u32,
+    counters: Counters,
+}
+
+impl<F: Future<Output = ()>> Tasks<F> {
+    /// Bytes of one task: those of its future and one more, rounded up to the future's alignment. A bit in a bitmap
+    /// comes on top, in a swarm of more tasks than the ready ring has entries.
+    pub const TASK_BYTES: usize = Slots::<F>::SLOT_BYTES;
+
+    /// An executor for up to `capacity` tasks. Their addresses are reserved; memory comes as they are spawned.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `capacity` is 0 or above 2^32 - 2; else what the system said: `OutOfMemory` if it gives no
+    /// such range of addresses.
+    pub fn with_capacity(capacity: usize) -> io::Result<Self> {
+        Self::with_limits(capacity, Limits::default())
+    }
+
+    /// The same with limits of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_capacity`](Self::with_capacity).
+    pub fn with_limits(capacity: usize, limits: Limits) -> io::Result<Self> {
+        let Some(numbers) = u32::try_from(capacity).ok().filter(|numbers| *numbers <= LEAVING) else {
+            let message = format!(
+                "cannot make a swarm of {capacity} tasks: they are numbered in 32 bits; use several swarms"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        Ok(Self {
+            slots: Slots::reserve(capacity)?,
+            ready: Ready::new(capacity, limits.ring_entries)?,
+            sleepers: Sleepers::new(),
+            batch: Vec::new(),
+            remote: Remote::new(numbers),
+            now: Instant::default(),
+            limits,
+            reach: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Puts a task into a slot; it is ready at once.
+    ///
+    /// # Errors
+    ///
+    /// If the slot is taken, or there is none of this index.
+    #[inline]
+    pub fn spawn_at(&mut self, index: u32, future: F) -> Result<(), SpawnError> {
+        if self.slots.insert(index as usize, future).is_err() {
+            let capacity = self.slots.capacity();
+            let is_taken = (index as usize) < capacity;
+            return Err(if is_taken {
+                SpawnError::Taken { index }
+            } else {
+                SpawnError::Full { index: index.into(), capacity }
+            });
+        }
+        self.reach = self.reach.max(index + 1);
+        // A task that was removed while it was ready has left its entry in the ring: that one serves this task.
+        self.wake(index);
+        Ok(())
+    }
+
+    /// Spawns `count` tasks behind the highest index that was ever used, and says which indices they got.
+    ///
+    /// # Errors
+    ///
+    /// If there are not so many slots behind it; then none is spawned.
+    pub fn spawn_many(
+        &mut self,
+        count: usize,
+        mut make: impl FnMut(u32) -> F,
+    ) -> Result<Range<u32>, SpawnError> {
+        let capacity = self.slots.capacity();
+        let first = self.reach;
+        let end = u32::try_from(first as usize + count).ok().filter(|end| *end as usize <= capacity);
+        let Some(end) = end else {
+            return Err(SpawnError::Full { index: first as u64 + count as u64 - 1, capacity });
+        };
+        for index in first..end {
+            self.spawn_at(index, make(index))?;
+        }
+        Ok(first..end)
+    }
+
+    /// Drops a task wherever it is; `false` if there is none of this index.
+    pub fn remove(&mut self, index: u32) -> bool {
+        TURN.with(|turn| {
+            let running = Running::begin(turn, self.now);
+            running.turn.current.set(LEAVING);
+            let removed = self.slots.remove(index as usize);
+            self.take_wakes(running.turn, running.turn.woken());
+            removed
+        })
+    }
+
+    /// Gives a task a turn in one of the next [`run`](Self::run)s; nothing if there is none of this index, or if it is
+    /// to have one already.
+    ///
+    /// This looks at the task's slot: for many tasks, [`wake_all`](Self::wake_all) is faster, or
+    /// [`prefetch`](Self::prefetch) some time before.
+    #[inline(always)]
+    pub fn wake(&mut self, index: u32) {
+        if self.slots.exchange_mark(index as usize, IDLE, READY) {
+            self.ready.push(index);
+        }
+    }
+
+    /// Wakes a batch in its order, asking for the slots ahead.
+    pub fn wake_all(&mut self, indices: &[u32]) {
+        for (place, index) in indices.iter().enumerate() {
+            if let Some(ahead) = indices.get(place + AHEAD as usize) {
+                self.prefetch(*ahead);
+            }
+            self.wake(*index);
+        }
+    }
+
+    /// Asks for the cache lines of a task's slot, which is about to be woken.
+    #[inline(always)]
+    pub fn prefetch(&self, index: u32) {
+        self.slots.prefetch(index as usize);
+    }
+
+    /// Gives turns to the ready tasks, in order, until none is ready or `limit` turns were taken. Returns how many.
+    ///
+    /// Tasks that become ready meanwhile are among them: with tasks that always yield, only the limit ends this.
+    ///
+    /// # Panics
+    ///
+    /// If it is called from a task of a swarm.
+    pub fn run(&mut self, limit: usize) -> usize {
+        self.run_with(limit, |_| ())
+    }
+
+    /// The same, and tells the index of each task that has ended (or panicked). Its slot is free by then.
+    ///
+    /// # Panics
+    ///
+    /// If it is called from a task of a swarm, or if `finished` panics.
+    pub fn run_with(&mut self, limit: usize, mut finished: impl FnMut(u32)) -> usize {
+        let before = self.counters.turns;
+        let until = before.saturating_add(limit as u64);
+        TURN.with(|turn| {
+            let running = Running::begin(turn, self.now);
+            self.take_remote();
+            // No cost for each turn: a panic leaves the loop, and is looked at here.
+            while let Err(panic) =
+                catch_unwind(AssertUnwindSafe(|| self.turns(running.turn, until, &mut finished)))
+            {
+                let index = running.turn.current.replace(NOBODY);
+                if index == NOBODY {
+                    resume_unwind(panic);
+                }
+                self.drop_panicked(running.turn, index);
+                finished(index);
+            }
+            self.take_wakes(running.turn, running.turn.woken());
+        });
+        (self.counters.turns - before) as usize
+    }
+
+    /// Tells the time, and wakes those whose sleep has ended by then, in the order of its end, but not more than
+    /// [`Limits::wakes_an_advance`] at once. Returns how many. A time before the last one is taken as the last one.
+    ///
+    /// If more are due, [`next_deadline`](Self::next_deadline) is not after `now`: advance again after the next run.
+    pub fn advance(&mut self, now: Instant) -> usize {
+        self.now = self.now.max(now);
+        if self.sleepers.len() == 0 {
+            return 0;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        self.sleepers.wake_due(self.now.as_micros(), self.limits.wakes_an_advance, |index| batch.push(index));
+        let woken = batch.len();
+        self.wake_all(&batch);
+        batch.clear();
+        self.batch = batch;
+        woken
+    }
+
+    /// When the next sleep ends; no later than that, [`advance`](Self::advance) wants to be called.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.sleepers.next().map(Instant::from_micros)
+    }
+
+    /// The one way to wake tasks from other threads.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Has `notify` called, on the waking thread, when the first wake comes from another thread after a run: what gets
+    /// up a driver that waits. It must not call [`Remote::wake`].
+    pub fn on_remote_wake(&self, notify: impl Fn() + Send + 'static) {
+        self.remote.notify_with(notify);
+    }
+
+    /// Tasks that are ready: 0 if there is nothing to run.
+    #[inline(always)]
+    pub fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Tasks there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Whether there is a task of this index.
+    #[inline]
+    pub fn contains(&self, index: u32) -> bool {
+        self.slots.contains(index as usize)
+    }
+
+    /// Slots in all.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Bytes of the slots up to the highest one used, the ring, the bitmap, and the sleepers.
+    pub fn bytes(&self) -> usize {
+        self.slots.bytes() + self.ready.bytes() + self.sleepers.bytes()
+    }
+
+    /// What has been done since the start.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The turns, until nobody is ready or as many were taken as `until` says.
+    ///
+    /// They go in batches, so that what can be looked at once for some dozen turns costs a single turn nothing.
+    #[inline(always)]
+    fn turns(&mut self, turn: &Turn, until: u64, finished: &mut impl FnMut(u32)) {
+        let waker = unkept(wake_current);
+        let mut context = Context::from_waker(&waker);
+        // Where the wakes end that a whole batch has gone by since: their slots have come by now.
+        let mut settled = turn.woken();
+        loop {
+            self.take_wakes(turn, settled);
+            settled = turn.woken();
+            self.take_remote();
+            self.ready.prefetch_tail();
+            if self.ready.waiting() > 0 && self.ready.in_ring() < BATCH + AHEAD as usize {
+                self.ready.refill();
+            }
+            let left = until - self.counters.turns;
+            let batch = self.ready.in_ring().min(BATCH).min(usize::try_from(left).unwrap_or(BATCH));
+            if batch == 0 && (left == 0 || !turn.has_wakes()) {
+                return;
+            }
+            // Beyond the end of the ring stand those of its last lap: their lines would only be in the way.
+            let known = self.ready.in_ring().saturating_sub(AHEAD as usize);
+            for step in 0..batch {
+                if step < known {
+                    self.slots.prefetch(self.ready.ahead(AHEAD) as usize);
+                }
+                self.turn(turn, &mut context, finished);
+            }
+        }
+    }
+
+    /// One turn of the task at the head of the ring.
+    #[inline(always)]
+    fn turn(&mut self, turn: &Turn, context: &mut Context<'_>, finished: &mut impl FnMut(u32)) {
+        let index = self.ready.pop();
+        let Some(task) = self.slots.pin(index as usize) else {
+            // It was removed.
+            self.slots.set_mark(index as usize, IDLE);
+            return;
+        };
+        turn.current.set(index);
+        self.counters.turns += 1;
+        let woken = turn.woken();
+        let poll = task.poll(context);
+        for position in woken..turn.woken() {
+            self.slots.prefetch(turn.woken_at(position) as usize);
+        }
+        let requests = turn.take_requests();
+        if requests & SLEEPS != 0 {
+            self.take_sleeps(turn, index);
+        }
+        if poll.is_ready() {
+            self.finish(turn, index, finished);
+        } else if requests & AGAIN != 0 {
+            self.ready.push(index);
+        } else {
+            self.slots.set_mark(index as usize, IDLE);
+        }
+    }
+
+    /// A task has ended.
+    fn finish(&mut self, turn: &Turn, index: u32, finished: &mut impl FnMut(u32)) {
+        // If dropping it panics, it counts as one that panicked.
+        self.slots.remove(index as usize);
+        self.slots.set_mark(index as usize, IDLE);
+        self.counters.finished += 1;
+        turn.current.set(NOBODY);
+        finished(index);
+    }
+
+    /// A task has panicked: it is dropped as it is, as it cannot go on. What it asked for counts no more, apart from the
+    /// wakes of others.
+    #[cold]
+    fn drop_panicked(&mut self, turn: &Turn, index: u32) {
+        self.counters.panicked += 1;
+        turn.take_requests();
+        turn.take_sleeps(|_| ());
+        turn.current.set(LEAVING);
+        // A second panic, of its destructor, says nothing new; the hook has printed it.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.slots.remove(index as usize)));
+        self.slots.set_mark(index as usize, IDLE);
+        turn.current.set(NOBODY);
+    }
+
+    /// Marks those that tasks have woken as ready, up to a position.
+    #[inline(always)]
+    fn take_wakes(&mut self, turn: &Turn, end: usize) {
+        turn.take_wakes(end, |index| self.wake(index));
+    }
+
+    #[inline(always)]
+    fn take_sleeps(&mut self, turn: &Turn, index: u32) {
+        let now = self.now.as_micros();
+        turn.take_sleeps(|micros| self.sleepers.push(now, micros, index));
+    }
+
+    #[inline(always)]
+    fn take_remote(&mut self) {
+        if self.remote.has_wakes() {
+            let mut batch = std::mem::take(&mut self.batch);
+            self.remote.take(&mut batch);
+            self.wake_all(&batch);
+            batch.clear();
+            self.batch = batch;
+        }
+    }
+}
+
+impl<F> Drop for Tasks<F> {
+    /// Tasks may call [`wake`](super::wake) in their destructors: it comes to nothing.
+    fn drop(&mut self) {
+        TURN.with(|turn| {
+            let _leaving = Leaving::begin(turn);
+            self.slots.clear();
+        });
+    }
+}
+
+impl<F> fmt::Debug for Tasks<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Tasks")
+            .field("slots", &self.slots)
+            .field("ready", &self.ready.len())
+            .field("sleeping", &self.sleepers.len())
+            .field("now", &self.now)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task that has no entry in the ready ring.
+const IDLE: u8 = 0;
+/// A task that has one, or that runs.
+const READY: u8 = 1;
+/// How many turns ahead slots are asked for.
+const AHEAD: u32 = 24;
+/// How many turns go by between two looks at wakes, of tasks and from other threads, and at the limit: time enough for
+/// the slots of the woken to arrive.
+const BATCH: usize = 32;

@@ -1,0 +1,188 @@
+//! What a task of a swarm may await, and what it may do to others: futures that know their task by its number.
+//!
+//! There are no wakers. While a task runs, its number is in a cell of its thread ([`current`]), and so is what it asks
+//! of its executor: another turn, the wake of others, a time to sleep. The executor looks there after each turn. A leaf
+//! future of another module does the same: it takes [`current`] when it has to wait, remembers that number with the
+//! thing it waits for, and whoever makes that thing happen wakes the number.
+//!
+//! A wake says "look again", and no more: a task may be woken for something that has passed meanwhile. So a leaf looks
+//! at its condition at each poll.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anywire_tcp::Instant;
+
+use super::turn::{AGAIN, NOBODY, TURN};
+
+/// The number of the task that runs: its index in its [`Tasks`](super::Tasks).
+///
+/// # Panics
+///
+/// If no task of a swarm runs on this thread. [`try_current`] asks.
+#[inline(always)]
+pub fn current() -> u32 {
+    match TURN.with(|turn| turn.current.get()) {
+        NOBODY => outside("current()"),
+        index => index,
+    }
+}
+
+/// The number of the task that runs, if one does on this thread.
+#[inline(always)]
+pub fn try_current() -> Option<u32> {
+    Some(TURN.with(|turn| turn.current.get())).filter(|index| *index != NOBODY)
+}
+
+/// The time of this turn: what the executor was told last ([`Tasks::advance`](super::Tasks::advance)). Reads no clock.
+#[inline(always)]
+pub fn now() -> Instant {
+    TURN.with(|turn| Instant::from_micros(turn.now_micros.get()))
+}
+
+/// Gives the task of this index in the same swarm a turn; nothing if there is none, or it is to have one already.
+///
+/// It comes after those that are ready now, and never in the middle of this turn. A task may wake itself.
+///
+/// # Panics
+///
+/// If no task of a swarm runs on this thread: from outside it is [`Tasks::wake`](super::Tasks::wake), from another
+/// thread [`Remote::wake`](super::Remote::wake).
+#[inline(always)]
+pub fn wake(index: u32) {
+    TURN.with(|turn| {
+        let current = turn.current.get();
+        if current == NOBODY {
+            outside("wake()");
+        }
+        if index == current { turn.request(AGAIN) } else { turn.wake(index) }
+    });
+}
+
+/// Lets the others that are ready take their turn first.
+///
+/// ```
+/// use anywire_stack::swarm::{Tasks, yield_now};
+///
+/// let mut tasks = Tasks::with_capacity(1)?;
+/// tasks.spawn_at(0, async {
+///     yield_now().await;
+///     yield_now().await;
+/// })?;
+/// assert_eq!(tasks.run(usize::MAX), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[inline(always)]
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        TURN.with(|turn| turn.request(AGAIN));
+        Poll::Pending
+    }
+}
+
+/// Waits until somebody wakes this task: another one ([`wake`]), or the driver.
+///
+/// A wake that came before does not count, and a wake may have been meant for something else; so wait in a loop around
+/// the condition.
+#[inline(always)]
+pub fn park() -> Park {
+    Park { parked: false }
+}
+
+/// The future of [`park`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Park {
+    parked: bool,
+}
+
+impl Future for Park {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if mem::replace(&mut self.parked, true) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Waits for so long, counted from this turn's [`now`] at the first poll, to the microsecond.
+///
+/// It ends with the first [`Tasks::advance`](super::Tasks::advance) at or after that time; wakes before it are ignored.
+/// It takes 8 bytes of its task. Waits of the same length are kept in a queue, in the order of their beginning; up to 16
+/// lengths have such a queue, and other lengths share a heap, which is slower.
+#[inline(always)]
+pub fn sleep(duration: Duration) -> Sleep {
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    Sleep::with(micros.min(ASLEEP - 1))
+}
+
+/// The future of [`sleep`].
+///
+/// Before its first poll it holds the time to sleep, then the time to wake with its highest bit set; in two halves, so that
+/// it needs no alignment to 8 bytes, and neither does its task.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Sleep {
+    high: u32,
+    low: u32,
+}
+
+impl Sleep {
+    #[inline(always)]
+    fn with(micros: u64) -> Self {
+        Self { high: (micros >> 32) as u32, low: micros as u32 }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let micros = u64::from(self.high) << 32 | u64::from(self.low);
+        TURN.with(|turn| {
+            let now_micros = turn.now_micros.get();
+            if micros & ASLEEP != 0 {
+                return if micros & !ASLEEP <= now_micros { Poll::Ready(()) } else { Poll::Pending };
+            }
+            if turn.sleep(micros) {
+                *self = Self::with(now_micros.saturating_add(micros).min(ASLEEP - 1) | ASLEEP);
+            } else {
+                // No place for one more request in this turn: ask again in the next.
+                turn.request(AGAIN);
+            }
+            Poll::Pending
+        })
+    }
+}
+
+/// Marks a [`Sleep`] whose wake has been asked for. Times stay below it: 292,000 years.
+const ASLEEP: u64 = 1 << 63;
+
+#[cold]
+fn outside(what: &str) -> ! {
+    panic!(
+        "{what} was called outside of a task: only a task that runs in a swarm on this thread can; see swarm::Tasks"
+    )
+}

@@ -1,0 +1,51 @@
+//! The limits of a swarm, what it counts, and how spawning fails.
+
+use thiserror::Error;
+
+/// The limits of one executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Ready tasks that take turns in the order of their wakes; more go by their index, in rounds (default 65,536: the
+    /// ring then takes 256 KiB and stays in the second-level cache). Rounded up to a power of two from 1024.
+    pub ring_entries: usize,
+    /// Sleepers that one [`Tasks::advance`](super::Tasks::advance) wakes (default 8192), so that a great many that are due at once do not keep
+    /// the driver from its other work.
+    pub wakes_an_advance: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { ring_entries: 1 << 16, wakes_an_advance: 1 << 13 }
+    }
+}
+
+/// What an executor has done since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Turns taken: polls of tasks.
+    pub turns: u64,
+    /// Tasks that ended by themselves.
+    pub finished: u64,
+    /// Tasks that panicked, and were dropped.
+    pub panicked: u64,
+}
+
+/// Why a task could not be spawned. The future is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// There is a task of this index. Remove it first, or choose another.
+    #[error("cannot spawn task {index}: its slot is taken; choose another, or remove the task that is there")]
+    Taken {
+        /// The index that was asked for.
+        index: u32,
+    },
+    /// There is no such slot. Make the swarm with more capacity.
+    #[error("cannot spawn task {index}: there are {capacity} slots; make the swarm with more capacity")]
+    Full {
+        /// The index that was asked for, or would have been next.
+        index: u64,
+        /// The slots of this swarm.
+        capacity: usize,
+    },
+}

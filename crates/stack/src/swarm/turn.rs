@@ -1,0 +1,195 @@
+//! What the running task and its executor tell each other: one set of cells for each thread.
+//!
+//! The executor writes down who runs and what time it is; the task's leaf futures write down what it asks for: another
+//! turn, the wake of others, a time to sleep. After each turn the executor looks here. The cells have a fixed place and
+//! no destructor, so they are reached without a check, and an executor needs no pointer to be passed to a future.
+//!
+//! Limits: 256 wakes wait here (more go to a list), and a task sleeps in up to 8 futures a turn (more ask again).
+
+use std::cell::{Cell, RefCell};
+
+use anywire_tcp::Instant;
+
+/// The cells of one thread.
+pub(super) struct Turn {
+    pub(super) current: Cell<u32>,
+    pub(super) now_micros: Cell<u64>,
+    /// [`AGAIN`] and [`SLEEPS`]: one look tells whether there was anything.
+    requests: Cell<u8>,
+    /// Positions in `wakes`, which count on: those between wait here.
+    taken: Cell<usize>,
+    woken: Cell<usize>,
+    wakes: [Cell<u32>; WAKES],
+    slept: Cell<usize>,
+    sleeps: [Cell<u64>; SLEEPS_A_TURN],
+}
+
+impl Turn {
+    #[inline(always)]
+    pub(super) fn request(&self, what: u8) {
+        self.requests.set(self.requests.get() | what);
+    }
+
+    #[inline(always)]
+    pub(super) fn wake(&self, index: u32) {
+        let woken = self.woken.get();
+        if woken - self.taken.get() == WAKES {
+            return spill(index);
+        }
+        self.wakes[woken % WAKES].set(index);
+        self.woken.set(woken + 1);
+    }
+
+    /// `false` if this turn has had as many as it may.
+    #[inline(always)]
+    pub(super) fn sleep(&self, micros: u64) -> bool {
+        let slept = self.slept.get();
+        let Some(place) = self.sleeps.get(slept) else { return false };
+        place.set(micros);
+        self.slept.set(slept + 1);
+        self.request(SLEEPS);
+        true
+    }
+
+    /// What the last turn asked for, once.
+    #[inline(always)]
+    pub(super) fn take_requests(&self) -> u8 {
+        self.requests.replace(0)
+    }
+
+    /// The position behind the last wake.
+    #[inline(always)]
+    pub(super) fn woken(&self) -> usize {
+        self.woken.get()
+    }
+
+    /// Whether wakes wait here.
+    #[inline(always)]
+    pub(super) fn has_wakes(&self) -> bool {
+        self.taken.get() != self.woken.get()
+    }
+
+    /// The wake at a position before [`woken`](Self::woken).
+    #[inline(always)]
+    pub(super) fn woken_at(&self, position: usize) -> u32 {
+        self.wakes[position % WAKES].get()
+    }
+
+    /// Takes the first wakes, up to the position `end`; all, if there were more than fit here.
+    #[inline(always)]
+    pub(super) fn take_wakes(&self, end: usize, mut take: impl FnMut(u32)) {
+        let spilled = self.woken.get() - self.taken.get() == WAKES;
+        let end = if spilled { self.woken.get() } else { end };
+        for position in self.taken.get()..end {
+            take(self.woken_at(position));
+        }
+        self.taken.set(end);
+        if spilled {
+            SPILLED.take().into_iter().for_each(take);
+        }
+    }
+
+    /// Takes the times that the last turn asked to sleep for.
+    #[inline(always)]
+    pub(super) fn take_sleeps(&self, mut take: impl FnMut(u64)) {
+        let slept = self.slept.replace(0);
+        for place in &self.sleeps[..slept] {
+            take(place.get());
+        }
+    }
+
+    /// Nobody runs: what an executor begins with, and leaves behind even if it panics.
+    fn clear(&self) {
+        self.current.set(NOBODY);
+        self.requests.set(0);
+        self.slept.set(0);
+        self.take_wakes(self.woken(), |_| ());
+    }
+}
+
+#[cold]
+fn spill(index: u32) {
+    SPILLED.with_borrow_mut(|spilled| spilled.push(index));
+}
+
+/// Says to the executor that the running task wants another turn: what its waker does.
+pub(super) fn wake_current() {
+    TURN.with(|turn| turn.request(AGAIN));
+}
+
+/// The tasks of one executor run on this thread until this is dropped.
+pub(super) struct Running<'t> {
+    pub(super) turn: &'t Turn,
+}
+
+impl<'t> Running<'t> {
+    /// # Panics
+    ///
+    /// If a task runs on this thread: two executors cannot share its cells.
+    pub(super) fn begin(turn: &'t Turn, now: Instant) -> Self {
+        assert!(
+            turn.current.get() == NOBODY,
+            "a swarm was run inside of a task of a swarm: run it outside, or on another thread"
+        );
+        turn.clear();
+        turn.now_micros.set(now.as_micros());
+        Self { turn }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.turn.clear();
+    }
+}
+
+/// Tasks are dropped on this thread until this is: of an executor that is dropped itself, perhaps inside of a task.
+pub(super) struct Leaving<'t> {
+    turn: &'t Turn,
+    outer: u32,
+}
+
+impl<'t> Leaving<'t> {
+    pub(super) fn begin(turn: &'t Turn) -> Self {
+        Self { turn, outer: turn.current.replace(LEAVING) }
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.turn.current.set(self.outer);
+        if self.outer == NOBODY {
+            self.turn.clear();
+        }
+    }
+}
+
+thread_local! {
+    pub(super) static TURN: Turn = const {
+        Turn {
+            current: Cell::new(NOBODY),
+            now_micros: Cell::new(0),
+            requests: Cell::new(0),
+            taken: Cell::new(0),
+            woken: Cell::new(0),
+            wakes: [const { Cell::new(0) }; WAKES],
+            slept: Cell::new(0),
+            sleeps: [const { Cell::new(0) }; SLEEPS_A_TURN],
+        }
+    };
+    /// Wakes beyond those that fit into the turn.
+    static SPILLED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// No task has this index: none runs.
+pub(super) const NOBODY: u32 = u32::MAX;
+/// No task has this index either: one is being dropped.
+pub(super) const LEAVING: u32 = u32::MAX - 1;
+/// The running task wants another turn.
+pub(super) const AGAIN: u8 = 1;
+/// The running task wants to be woken at a time.
+pub(super) const SLEEPS: u8 = 2;
+/// Wakes that wait here until their slots have come: enough for some dozen turns that wake several others each.
+const WAKES: usize = 256;
+/// A task that joins futures may sleep in several at once.
+const SLEEPS_A_TURN: usize = 8;

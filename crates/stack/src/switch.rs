@@ -1,0 +1,136 @@
+//! An Ethernet and IP switch within one core: what its ports send reaches other ports as it is, without a
+//! copy.
+//!
+//! It joins engines of one process, so that a million connections need no kernel and no second machine. A
+//! [`Port`] is a [`Device`](crate::device::Device); a batch whose frames all go to one port is handed over
+//! whole. Frames for the switch's own address are routed by IP prefix. Ports of other cores are joined by a
+//! [link](crate::link).
+//!
+//! # How frames find their way
+//!
+//! - To the address of a port, or to one that a port has sent from: to that port alone.
+//! - To everybody, to a group, or to an address unknown so far: once to each port but the sender's.
+//! - To the switch: to the next hop of the longest [`Prefix`], one hop older, if it is IPv4 or IPv6.
+//! - To an address behind the port that it came from: nowhere.
+//!
+//! There is no spanning tree: two links between the same two switches would carry a broadcast in circles. The
+//! switch answers nothing itself, neither ARP nor ICMP: what it cannot forward is counted in
+//! [`SwitchCounters`].
+//!
+//! # Back-pressure
+//!
+//! Each port has a bounded queue, and [`room`](crate::device::Device::room) is the room of the fullest of the
+//! ports that this port has lately sent to: who asks first loses nothing. A port that has been full for
+//! [`patience`](Limits::patience) without taking a frame is waited for no longer: what is for it is dropped
+//! and counted, and the others go on.
+
+mod counters;
+mod fabric;
+mod learning;
+mod limits;
+mod port;
+mod queue;
+mod routing;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use anywire_tcp::{Frames, Mac};
+
+pub use self::counters::SwitchCounters;
+pub use self::limits::{Limits, Settings, SwitchError};
+pub use self::port::Port;
+pub use self::routing::{Prefix, PrefixError};
+
+use self::fabric::Fabric;
+
+/// The switch. Clones are the same switch; it lives until the last of them and of its ports is dropped.
+///
+/// ```
+/// use anywire_stack::device::Device;
+/// use anywire_stack::switch::{Settings, Switch};
+/// use anywire_tcp::{Frames, Instant, Mac};
+///
+/// let switch = Switch::new(Settings::default());
+/// let mut one = switch.port(Mac::new([2, 0, 0, 0, 1, 1]))?;
+/// let mut two = switch.port(Mac::new([2, 0, 0, 0, 1, 2]))?;
+///
+/// let mut frames = Frames::new();
+/// let mut frame = [0; 60];
+/// frame[0..6].copy_from_slice(&[2, 0, 0, 0, 1, 2]);
+/// frame[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 1]);
+/// frames.push(&frame);
+///
+/// let now = Instant::default();
+/// assert_eq!(one.transmit(now, &mut frames), 1);
+/// assert_eq!(two.receive(now, &mut frames), 1);
+/// assert_eq!(&frames[0], frame);
+/// # Ok::<(), anywire_stack::switch::SwitchError>(())
+/// ```
+#[derive(Clone)]
+pub struct Switch {
+    fabric: Rc<RefCell<Fabric>>,
+}
+
+impl Switch {
+    /// A switch without ports.
+    pub fn new(settings: Settings) -> Self {
+        Self { fabric: Rc::new(RefCell::new(Fabric::new(settings))) }
+    }
+
+    /// Another port, whose owner has this address. It is freed when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`SwitchError::PortsExhausted`] at the [limit](Limits::ports), [`SwitchError::AddressTaken`] if
+    /// another port or the switch has the address, [`SwitchError::NotAStation`] if it is one of a group.
+    pub fn port(&self, mac: Mac) -> Result<Port, SwitchError> {
+        let index = self.fabric.borrow_mut().open(mac)?;
+        Ok(Port::new(Rc::clone(&self.fabric), index))
+    }
+
+    /// From now on, packets to `prefix` that come to the switch's own address go on to `next_hop`: to the
+    /// station itself or to another router. Replaces an earlier route of this very prefix.
+    ///
+    /// # Errors
+    ///
+    /// [`SwitchError::RoutesExhausted`] at the [limit](Limits::routes), [`SwitchError::NotAStation`] if
+    /// `next_hop` is the address of a group or of the switch itself.
+    pub fn route(&self, prefix: Prefix, next_hop: Mac) -> Result<(), SwitchError> {
+        self.fabric.borrow_mut().add_route(prefix, next_hop)
+    }
+
+    /// Takes the route of this very prefix out; whether there was one.
+    pub fn remove_route(&self, prefix: Prefix) -> bool {
+        self.fabric.borrow_mut().remove_route(prefix)
+    }
+
+    /// Its own address: the one that a host sends to what is outside of its own network.
+    pub fn mac(&self) -> Mac {
+        self.fabric.borrow().settings().mac
+    }
+
+    /// An empty batch that has room for frames of this switch's MTU: what its devices should be used with.
+    pub fn batch(&self) -> Frames {
+        self.fabric.borrow().spare()
+    }
+
+    /// How many addresses it has learned and still holds; those of its ports are not among them.
+    pub fn stations(&self) -> usize {
+        self.fabric.borrow().stations()
+    }
+
+    /// What has passed so far.
+    pub fn counters(&self) -> SwitchCounters {
+        self.fabric.borrow().counters()
+    }
+}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switch")
+            .field("mac", &self.mac())
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,163 @@
+//! The frames that wait for the owner of a port, and the empty batches that take turns with them.
+//!
+//! A full batch goes in and out by exchange: its memory wanders from engine to engine, and an empty one goes
+//! back. A few frames are copied to the end of what waits instead: a batch of one frame would occupy the
+//! memory of sixty-four, and cost its receiver as much time as sixty-four.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::Duration;
+
+use anywire_tcp::{Frames, Instant};
+
+/// The frames that wait for one port.
+#[derive(Debug)]
+pub(super) struct Queue {
+    batches: VecDeque<Batch>,
+    /// Frames in all batches.
+    frames: usize,
+    frames_max: usize,
+    /// Since when there has been no room without anything being taken.
+    full_since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    frames: Frames,
+    bytes: u64,
+}
+
+impl Queue {
+    pub(super) const fn new(frames_max: usize) -> Self {
+        Self { batches: VecDeque::new(), frames: 0, frames_max, full_since: None }
+    }
+
+    /// How many frames wait.
+    pub(super) const fn len(&self) -> usize {
+        self.frames
+    }
+
+    /// How many more it takes.
+    #[inline]
+    pub(super) const fn room(&self) -> usize {
+        self.frames_max.saturating_sub(self.frames)
+    }
+
+    /// Whether it has been full for longer than `patience` without anything being taken.
+    pub(super) fn is_stuck(&self, now: Instant, patience: Duration) -> bool {
+        self.full_since.is_some_and(|since| now.since(since) > patience)
+    }
+
+    /// Takes a whole batch, which there must be room for, and leaves an empty one. `bytes` are those of all
+    /// its frames. Whether it was handed over, not copied.
+    #[inline]
+    pub(super) fn append(
+        &mut self,
+        frames: &mut Frames,
+        bytes: u64,
+        now: Instant,
+        spares: &mut Spares,
+    ) -> bool {
+        let joins_the_last = self.batches.back().is_some_and(|last| last.frames.room() >= frames.len());
+        if joins_the_last && frames.len() < HANDED_OVER_MIN_FRAMES {
+            for frame in frames.iter() {
+                self.push(frame, now, spares);
+            }
+            frames.clear();
+            return false;
+        }
+        self.count(frames.len(), now);
+        self.batches.push_back(Batch { frames: mem::replace(frames, spares.take()), bytes });
+        true
+    }
+
+    /// Copies one frame in; false if there is no room.
+    #[inline]
+    pub(super) fn push(&mut self, frame: &[u8], now: Instant, spares: &mut Spares) -> bool {
+        if self.room() == 0 {
+            return false;
+        }
+        if !self.batches.back_mut().is_some_and(|last| last.push(frame)) {
+            let mut batch = Batch { frames: spares.take(), bytes: 0 };
+            if !batch.push(frame) {
+                // Somebody brought a batch that is too small for this switch.
+                batch.frames = spares.make();
+                batch.push(frame);
+            }
+            self.batches.push_back(batch);
+        }
+        self.count(1, now);
+        true
+    }
+
+    /// Exchanges `frames`, which is empty, for the batch that has waited longest. Gives its frames and bytes.
+    #[inline]
+    pub(super) fn pop(&mut self, frames: &mut Frames, spares: &mut Spares) -> (usize, u64) {
+        let Some(batch) = self.batches.pop_front() else { return (0, 0) };
+        self.full_since = None;
+        self.frames -= batch.frames.len();
+        spares.give(mem::replace(frames, batch.frames));
+        (frames.len(), batch.bytes)
+    }
+
+    #[inline]
+    fn count(&mut self, frames: usize, now: Instant) {
+        self.frames += frames;
+        if self.frames >= self.frames_max {
+            self.full_since.get_or_insert(now);
+        }
+    }
+}
+
+impl Batch {
+    #[inline]
+    fn push(&mut self, frame: &[u8]) -> bool {
+        let taken = self.frames.push(frame);
+        self.bytes += if taken { frame.len() as u64 } else { 0 };
+        taken
+    }
+}
+
+/// Empty batches, kept for their memory. The one that came last goes first: it is still in the cache.
+#[derive(Debug)]
+pub(super) struct Spares {
+    batches: Vec<Frames>,
+    /// Room for a frame in those that are made here.
+    frame_bytes: usize,
+}
+
+impl Spares {
+    pub(super) fn new(frame_bytes_max: usize) -> Self {
+        Self { batches: Vec::new(), frame_bytes: frame_bytes_max.max(Frames::FRAME_BYTES) }
+    }
+
+    /// An empty batch, used before if there is one.
+    #[inline]
+    pub(super) fn take(&mut self) -> Frames {
+        self.batches.pop().unwrap_or_else(|| self.make())
+    }
+
+    /// A new one.
+    #[cold]
+    pub(super) fn make(&self) -> Frames {
+        Frames::with_room(Frames::BATCH, self.frame_bytes)
+    }
+
+    /// Keeps one for later, if there are not enough.
+    #[inline]
+    pub(super) fn give(&mut self, mut frames: Frames) {
+        if self.batches.len() < SPARES_MAX {
+            if !frames.is_empty() {
+                frames.clear();
+            }
+            self.batches.push(frames);
+        }
+    }
+}
+
+/// Fewer frames than this are copied behind those that wait, if they fit: less than the memory of one batch
+/// in two is then ever unused.
+const HANDED_OVER_MIN_FRAMES: usize = Frames::BATCH / 2;
+
+/// Empty batches that are kept: what four full ports of the default size have held, 8 MiB.
+const SPARES_MAX: usize = 64;

@@ -1,0 +1,114 @@
+//! Hosts on one switch, for tests of streams: on a clock that moves only while everybody waits.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::net::SocketAddr;
+
+use anywire_stack::impair::{Impair, Impairment};
+use anywire_stack::stream::{Bells, Net, Stream};
+use anywire_stack::switch::{Settings, Switch};
+use anywire_tcp::{Engine, Limits, Mac, Route};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+pub(crate) const SERVER: u8 = 2;
+pub(crate) const CLIENT: u8 = 1;
+
+/// A network of one switch, whose hosts are named by the last byte of their addresses.
+pub(crate) struct Network {
+    switch: Switch,
+    bells: Bells,
+}
+
+impl Network {
+    pub(crate) fn new() -> Self {
+        Self { switch: Switch::new(Settings::default()), bells: Bells::default() }
+    }
+
+    pub(crate) fn host(&self, last: u8) -> Net {
+        self.host_behind(last, Impairment::default())
+    }
+
+    /// A host whose frames pass a bad network.
+    pub(crate) fn host_behind(&self, last: u8, impairment: Impairment) -> Net {
+        let (net, driver) = self.host_and_driver(last, impairment);
+        tokio::task::spawn_local(driver);
+        net
+    }
+
+    pub(crate) fn host_and_driver(
+        &self,
+        last: u8,
+        impairment: Impairment,
+    ) -> (Net, anywire_stack::stream::Driver) {
+        let port = self.switch.port(mac(last)).expect("nobody else has this address");
+        let limits = {
+            let mut limits = Limits::default();
+            (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
+            limits
+        };
+        let mut engine = Engine::new(anywire_tcp::Settings::new([7, 7, 7, u64::from(last)]), limits)
+            .expect("address space is there");
+        engine.add_address([10, 0, 0, last].into()).expect("the first one");
+        for neighbour in 1..=9 {
+            let route = Route {
+                network: [10, 0, 0, neighbour].into(),
+                prefix: 32,
+                source: mac(last),
+                next_hop: mac(neighbour),
+                mtu: 1500,
+            };
+            engine.add_route(route).expect("a good route");
+        }
+        Net::new(engine, self.bells.hang(Impair::new(port, impairment)))
+    }
+}
+
+fn mac(last: u8) -> Mac {
+    Mac::new([2, 0, 0, 0, 1, last])
+}
+
+pub(crate) fn address(last: u8, port: u16) -> SocketAddr {
+    ([10, 0, 0, last], port).into()
+}
+
+/// Runs a test on a runtime whose clock stands still, but for jumping to the next timer when nobody has anything to do.
+pub(crate) fn run(test: impl AsyncFnOnce()) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime =
+        builder.enable_time().start_paused(true).build_local(Default::default()).expect("a runtime");
+    runtime.block_on(test());
+}
+
+/// A client and a server on a good network, connected: the client's end first.
+pub(crate) async fn pair() -> (Stream, Stream) {
+    let network = Network::new();
+    let (client, server) = (network.host(CLIENT), network.host(SERVER));
+    let mut listener = server.listen(address(SERVER, 80), Default::default()).expect("the port is free");
+    let dialled = client.connect(address(SERVER, 80)).await.expect("somebody listens");
+    (dialled, listener.accept().await.expect("it has come"))
+}
+
+/// Bytes that differ from their neighbours, from `seed` on.
+pub(crate) fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (seed..seed + length).map(|at| (at % 251) as u8 ^ (at / 251 % 251) as u8).collect()
+}
+
+/// Sends back what comes, until the end.
+pub(crate) async fn echo(stream: Stream) {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    if tokio::io::copy(&mut reader, &mut writer).await.is_ok() {
+        let _ = writer.shutdown().await;
+    }
+}
+
+/// Sends all of this while it reads, and gives what came back.
+pub(crate) async fn exchange(stream: Stream, sent: Vec<u8>) -> std::io::Result<Vec<u8>> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let writing = tokio::task::spawn_local(async move {
+        writer.write_all(&sent).await?;
+        writer.shutdown().await
+    });
+    let mut back = Vec::new();
+    reader.read_to_end(&mut back).await?;
+    writing.await.expect("no panic")?;
+    Ok(back)
+}
