@@ -2,7 +2,7 @@
 //!
 //! | word | means |
 //! | --- | --- |
-//! | wire | a way for bytes to travel: `tcp`, `unix`, `memory` ([`wires`] lists what this build has) |
+//! | wire | a way for bytes to travel: `tcp`, `unix`, `memory`, `stack` ([`wires`] lists what this build has) |
 //! | [`Address`] | `WIRE:WHERE`, such as `tcp:0.0.0.0:8080`, `unix:/run/app.sock`, `unix:@name` |
 //! | [`Connection`] | an ordered byte stream on a wire; it lives and dies on one loop |
 //! | [`Listener`] | gives each arriving connection to the loop that will serve it |
@@ -20,6 +20,7 @@ mod memory;
 mod output;
 mod seats;
 mod socket;
+mod stack;
 mod tcp;
 mod unix;
 mod wires;

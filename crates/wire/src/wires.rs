@@ -83,4 +83,5 @@ pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
 /// The wire of plain URLs.
 pub(crate) const DEFAULT: &dyn Wire = WIRES[0];
 
-const WIRES: &[&dyn Wire] = &[&crate::tcp::Tcp, &crate::unix::Unix, &crate::memory::Memory];
+const WIRES: &[&dyn Wire] =
+    &[&crate::tcp::Tcp, &crate::unix::Unix, &crate::memory::Memory, &crate::stack::Stack];
