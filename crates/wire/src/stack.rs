@@ -106,6 +106,10 @@ impl Wire for Stack {
     fn reaches_other_processes(&self) -> bool {
         false
     }
+
+    fn is_worth_comparing(&self) -> bool {
+        true
+    }
 }
 
 fn location_of(address: SocketAddr) -> String {

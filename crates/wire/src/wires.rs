@@ -46,6 +46,11 @@ pub trait Wire: Sync {
     fn reaches_other_processes(&self) -> bool {
         true
     }
+
+    /// Whether it is worth a row wherever wires are compared: not what is meant for tests.
+    fn is_worth_comparing(&self) -> bool {
+        self.reaches_other_processes()
+    }
 }
 
 /// A connection on its way.

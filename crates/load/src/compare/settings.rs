@@ -26,11 +26,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options for a look at once: three rounds, about 1.2 s for each candidate in each.
+    /// Options for a look at once: three rounds, about a second for each candidate in each.
     pub fn quick() -> Self {
         Self {
             rounds: 3,
-            duration: Duration::from_millis(800),
+            duration: Duration::from_millis(600),
             warm_up: Duration::from_millis(200),
             syscall_duration: Duration::from_millis(150),
             ..Self::default()

@@ -1,7 +1,7 @@
 //! Where the engine is: its addresses, its ways out, its listeners, and the IPv6 peers that blocks name by number.
 
+use core::net::IpAddr;
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use crate::packet::{Addresses, Link, Mac};
 

@@ -3,7 +3,7 @@
 //! Parse and hash, fetching the bucket of each; find, fetching the block of each; then the protocol, in the order of
 //! arrival. An address to fetch always comes from data at hand, never from a line that was just asked for.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};

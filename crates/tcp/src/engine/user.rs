@@ -1,6 +1,6 @@
 //! What the holder of a connection can do: open, send, receive, close.
 
-use std::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use super::listen::behind;
 use super::local::{Listener, Route, RouteError};

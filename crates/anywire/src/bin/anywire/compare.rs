@@ -17,11 +17,11 @@ use crate::{candidates, output, values};
 /// Each candidate is loaded in turn, round after round, with the server's and the client's thread on cores of their
 /// own. 'limit' is a raw epoll loop in C style that parses nothing: what the kernel alone costs. Shown are medians:
 /// requests per second, CPU time of a request on either side, system calls of a request, latencies. Takes about
-/// 35 seconds; --quick under 15.
+/// 45 seconds; --quick under 15.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Compare {
-    /// What to compare, separated by commas [default: all that can be reached from another process]
+    /// What to compare, separated by commas [default: all but those meant for tests]
     #[arg(long, visible_alias = "candidates", value_name = "NAMES", value_delimiter = ',')]
     wires: Option<Vec<String>>,
     /// Connections
@@ -95,7 +95,7 @@ impl Compare {
     }
 }
 
-/// About 35 s with three candidates: long enough for medians that hold, short enough to watch.
+/// About 45 s with four candidates: long enough for medians that hold, short enough to watch.
 fn usual() -> Options {
     Options { rounds: 5, duration: Duration::from_millis(1500), ..Options::default() }
 }

@@ -18,10 +18,9 @@ pub(super) fn over_each_wire() -> impl Iterator<Item = Box<dyn Candidate>> {
         .map(|wire| Box::new(Service { wire }) as Box<dyn Candidate>)
 }
 
-/// Whether a wire is compared unless something else is asked for: those that reach another process. What stays within
-/// this one is no choice that a service has.
+/// Whether a wire is compared unless something else is asked for.
 pub(super) fn by_default(scheme: &str) -> bool {
-    wire::wires().any(|wire| wire.scheme() == scheme && wire.reaches_other_processes())
+    wire::wires().any(|wire| wire.scheme() == scheme && wire.is_worth_comparing())
 }
 
 /// The demo service over one wire.
