@@ -35,6 +35,7 @@
 //! | [`http`] | messages, headers, bodies, and the HTTP/1.1 engine as bytes in, bytes out |
 //! | [`wire`] | addresses, listeners, dialers, connections: how bytes travel |
 //! | [`loops`] | event loops, one a core: placement, loop-local storage, deadlines |
+//! | [`stack`], [`tcp`] | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out |
 //! | [`load`] | the load generator, the compare harness, reports |
 
 pub use anywire_client as client;
@@ -42,6 +43,8 @@ pub use anywire_http as http;
 pub use anywire_load as load;
 pub use anywire_loops as loops;
 pub use anywire_server as server;
+pub use anywire_stack as stack;
+pub use anywire_tcp as tcp;
 pub use anywire_wire as wire;
 
 pub use anywire_client::Client;

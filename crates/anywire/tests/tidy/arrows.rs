@@ -17,7 +17,10 @@ struct Room {
 const HOUSE: &[Room] = &[
     Room { name: "sys", below: &[], for_tests: &[] },
     Room { name: "loops", below: &["sys"], for_tests: &[] },
-    Room { name: "wire", below: &["sys", "loops"], for_tests: &[] },
+    // TCP as segments in, segments out, and what makes streams of it; beside the loops, not on them.
+    Room { name: "tcp", below: &["sys"], for_tests: &[] },
+    Room { name: "stack", below: &["sys", "tcp"], for_tests: &[] },
+    Room { name: "wire", below: &["sys", "loops", "stack"], for_tests: &[] },
     // Beside the wire, not on it: HTTP is bytes in, bytes out.
     Room { name: "http", below: &[], for_tests: &[] },
     // Server, client and load stand side by side: whoever needs two of them is above all three.
@@ -26,7 +29,7 @@ const HOUSE: &[Room] = &[
     Room { name: "load", below: &["sys", "loops", "wire", "http"], for_tests: &[] },
     Room {
         name: "anywire",
-        below: &["sys", "loops", "wire", "http", "server", "client", "load"],
+        below: &["sys", "tcp", "stack", "loops", "wire", "http", "server", "client", "load"],
         for_tests: &[],
     },
 ];

@@ -9,7 +9,7 @@ use crate::rust_text::{RustText, lines_with_word};
 use crate::{expect_none, tree};
 
 /// The crates that must be sans-IO.
-const SANS_IO: &[&str] = &["http"];
+const SANS_IO: &[&str] = &["http", "tcp"];
 
 /// Code that reaches out of a sans-IO crate, and why it must not be there.
 const FORBIDDEN_CODE: &[(&str, &str)] = &[

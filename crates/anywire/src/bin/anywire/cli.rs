@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::load::Load;
 use crate::man::Man;
 use crate::serve::Serve;
+use crate::swarm::Swarm;
 
 /// One service, any wire: serve, call, load and compare
 ///
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Post(Post),
     Load(Load),
     Compare(Compare),
+    Swarm(Swarm),
     Completions(Completions),
     Man(Man),
 }
@@ -46,6 +48,7 @@ impl Command {
             Self::Post(post) => post.run(),
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Swarm(swarm) => swarm.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }

@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod serve;
 mod signals;
+mod swarm;
 mod values;
 
 use std::io::{self, IsTerminal};
