@@ -47,7 +47,8 @@ fuzz_target!(|input: &[u8]| {
     let mut under_way: [VecDeque<(Instant, Vec<u8>)>; 2] = Default::default();
     let mut fates = fates.iter();
     let mut now = Instant::from_micros(1_000_000);
-    let end_at = now + Duration::from_secs(600);
+    // A link that loses most of what it is given makes each segment wait for a minute.
+    let end_at = now + Duration::from_secs(36_000);
     let mut ready = Vec::new();
     while engines.iter().any(|engine| engine.connections() + engine.in_time_wait() + engine.half_open() > 0) {
         for end in 0..2 {
@@ -80,7 +81,7 @@ fuzz_target!(|input: &[u8]| {
                     engine.shutdown(id);
                 }
                 let is_over = matches!(engine.status(id), Status::Ended(_));
-                if engine.is_finished(id) || is_over {
+                if engine.is_finished(id) && said[end] == lengths[end] || is_over {
                     closed[end] = true;
                     engine.close(id);
                 }
@@ -114,10 +115,11 @@ fuzz_target!(|input: &[u8]| {
         now = now.max(next);
         assert!(now < end_at, "it hangs");
     }
-    // An end may have given up if the input lost whatever it sent.
+    // An end may have given up if the input lost whatever it sent, and the other may wait for it for ever.
     let lost_too_much = engines.iter().any(|engine| engine.counters().timed_out > 0);
-    if !lost_too_much {
-        assert_eq!(heard, [lengths[1], lengths[0]], "everything arrives");
+    if lost_too_much {
+        return;
     }
+    assert_eq!(heard, [lengths[1], lengths[0]], "everything arrives");
     assert!(engines.iter().all(|engine| engine.memory().segments_in_use == 0 && engine.connections() == 0));
 });
