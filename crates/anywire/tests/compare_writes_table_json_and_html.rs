@@ -22,7 +22,7 @@ fn compare_writes_table_json_and_html() {
     assert!(seconds < 12.0, "{plan}");
     let rows = comparison["candidates"].as_array().expect("a list of candidates");
     let wires: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
-    assert_eq!(wires, ["limit", "tcp", "unix"]);
+    assert_eq!(wires, ["limit", "tcp", "unix", "stack"]);
     for row in rows {
         for key in [
             "requests_per_second",
@@ -41,7 +41,7 @@ fn compare_writes_table_json_and_html() {
         assert!(counted.is_f64() || (counted.is_null() && notes > 0), "{row}");
         assert_eq!(row["errors"]["connect"], 0, "{row}");
     }
-    for name in ["limit", "tcp", "unix"] {
+    for name in ["limit", "tcp", "unix", "stack"] {
         assert!(
             stdout(&output).lines().any(|line| line.trim_start().starts_with(name)),
             "{}",

@@ -142,7 +142,7 @@ where
         let room = self.device.room();
         let here = self.here_mut();
         here.room = room.saturating_sub(here.engine.waiting_to_transmit());
-        done += self.grant();
+        done += self.grant(arrived);
         done + self.transmit(now)
     }
 
@@ -185,14 +185,16 @@ where
         turns
     }
 
-    /// Gives turns to those who wait to send, in their order.
-    fn grant(&mut self) -> usize {
+    /// Gives turns to those who wait to send, in their order: as many as frames have arrived, so that no more is sent than
+    /// is answered, and what is under way stays in the cache; a batch of them if none has.
+    fn grant(&mut self, arrived: usize) -> usize {
         if self.tasks.ready() > 0 {
             // Whoever runs now has been given a turn: nobody else may be ready.
             return 0;
         }
         let here = self.here.as_mut().expect("the engine is here between turns");
-        let count = here.turns.len().min(here.room).min(GRANT_BATCH);
+        let most = if arrived == 0 { GRANT_BATCH } else { arrived };
+        let count = here.turns.len().min(here.room).min(most);
         here.room -= count;
         for ahead in 0..count.min(AHEAD) {
             prefetch(&self.tasks, here, ahead);
@@ -246,7 +248,7 @@ fn prefetch<F: Future<Output = ()>>(tasks: &Tasks<F>, here: &Here, ahead: usize)
 /// Turns of tasks in one round: a task that yields for ever must not keep the device waiting.
 const RUN_LIMIT: usize = 1024;
 
-/// Turns to send that are given in one round, as the device has room.
+/// Turns to send that are given in a round in which nothing has arrived.
 const GRANT_BATCH: usize = 64;
 
 /// How many turns ahead slots and blocks are fetched into the cache.

@@ -1,11 +1,13 @@
 //! What the tasks of a run write down, each of its own connection and all of them together.
 //!
-//! A task keeps three numbers ([`Record`], 12 bytes): how many messages, since when the present one is under way, and the
-//! longest one. They lie beside what the task touches anyway, so writing them costs no miss of the cache; they are
-//! collected when the task is dropped, at the end of the run. Everything common is in cells of the thread.
+//! A task keeps three numbers ([`Record`], 12 bytes): how many messages, since when the present one is under
+//! way, and the longest one. They lie beside what the task touches anyway, so writing them costs no miss of
+//! the cache; they are collected when the task is dropped, at the end of the run. Everything common is in
+//! cells of the thread.
 //!
-//! A message is under way from the completion of the one before it: waiting for one's turn counts, and nothing is left
-//! out. The time is that of the round, which the driver reads from the clock for each batch of at most 64 frames.
+//! A message is under way from the completion of the one before it: waiting for one's turn counts, and
+//! nothing is left out. The time is that of the round, which the driver reads from the clock for each batch
+//! of at most 64 frames.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -178,8 +180,8 @@ impl Drop for Record {
     }
 }
 
-/// The gate in front of the first message. It opens when everybody is there; then one goes through after the other, in the
-/// order of the run, whatever the order in which their connections came about.
+/// The gate in front of the first message. It opens when everybody is there; then one goes through after the
+/// other, in the order of the run, whatever the order in which their connections came about.
 pub(super) struct Gate {
     index: u32,
     is_counted: bool,

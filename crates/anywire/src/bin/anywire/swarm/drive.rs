@@ -1,7 +1,7 @@
 //! The loop of a run: both ends take turns on one thread, from the first SYN to the last figure.
 //!
-//! Phases: all connections are opened; they line up in the order of the run (the clock stands still meanwhile, or those in
-//! front would get more turns than those behind); a warm-up; the measured part.
+//! Phases: all connections are opened; they line up in the order of the run (the clock stands still
+//! meanwhile, or those in front would get more turns than those behind); a warm-up; the measured part.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -172,8 +172,8 @@ impl<'r> Drive<'r> {
         }
     }
 
-    /// Lets everybody take their place in the ring. Only the end that begins has turns, so that nothing comes back
-    /// before the last one has its place; what finds no room waits.
+    /// Lets everybody take their place in the ring. Only the end that begins has turns, so that nothing comes
+    /// back before the last one has its place; what finds no room waits.
     fn line_up(&mut self) -> Result<(), Failure> {
         let now = self.clock.now();
         let stands = Instant::now();
@@ -260,7 +260,8 @@ impl<'r> Drive<'r> {
         })
     }
 
-    /// A turn for the end that has more to receive: so neither queue grows, and nobody takes in what it cannot answer.
+    /// A turn for the end that has more to receive: so neither queue grows, and nobody takes in what it
+    /// cannot answer.
     #[inline]
     fn round(&mut self) {
         let now = self.clock.now();
@@ -381,7 +382,8 @@ impl Clock {
 
 /// Connections that are being opened at a time: fewer than either end remembers half open.
 const OPENING_MAX: u64 = 1024;
-/// How long nothing may happen while connections are opened: a lost SYN is sent again after 1, 3, 7, 15, 31 s.
+/// How long nothing may happen while connections are opened: a lost SYN is sent again after 1, 3, 7, 15, 31
+/// s.
 const OPENING_PATIENCE: Duration = Duration::from_secs(100);
 const LINE_PATIENCE: Duration = Duration::from_secs(10);
 /// Four-tuples that are tried in one round before time is given for closing them.

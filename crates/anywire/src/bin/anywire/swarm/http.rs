@@ -1,7 +1,8 @@
 //! HTTP over a swarm: `GET` on connections that stay, through anywire's decoder and encoder at both ends.
 //!
-//! A message nearly always comes in one piece. It is decoded where all connections of the thread decode, so that none of
-//! them holds a buffer; only one whose message came in parts takes a decoder and a buffer along until it is whole.
+//! A message nearly always comes in one piece. It is decoded where all connections of the thread decode, so
+//! that none of them holds a buffer; only one whose message came in parts takes a decoder and a buffer along
+//! until it is whole.
 
 use std::cell::RefCell;
 use std::time::SystemTime;

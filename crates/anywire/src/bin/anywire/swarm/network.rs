@@ -1,4 +1,5 @@
-//! The network of a run: two engines, joined by the switch, with what makes it worse or writes it down in between.
+//! The network of a run: two engines, joined by the switch, with what makes it worse or writes it down in
+//! between.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -95,7 +96,8 @@ fn settings(options: &Options, number: u64) -> Settings {
     settings.checksums = !options.no_checksum;
     settings.time_wait = options.time_wait;
     match options.segments {
-        // A turn may last for seconds: the next request would come too late to carry the ACK (RFC 9293 3.8.6.3).
+        // A turn may last for seconds: the next request would come too late to carry the ACK (RFC 9293
+        // 3.8.6.3).
         3 => settings.delayed_ack = Duration::ZERO,
         // For as long as any turn lasts; and nothing is taken for lost meanwhile.
         _ => {

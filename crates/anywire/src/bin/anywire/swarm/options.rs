@@ -30,8 +30,8 @@ pub(super) struct Options {
     /// Whose turn is when
     #[arg(long, value_name = "ORDER", default_value = "random")]
     pub(super) order: Order,
-    /// 3: data is acknowledged within its batch, as RFC 9293 asks. 2: the acknowledgment rides on the next request,
-    /// however long that takes
+    /// 3: data is acknowledged within its batch, as RFC 9293 asks. 2: the acknowledgment rides on the next
+    /// request, however long that takes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3))]
     pub(super) segments: u8,
     /// Neither make nor verify checksums
@@ -117,8 +117,8 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses what does not fit into memory, before anything is started: a process that runs out of it is ended
-    /// without a word.
+    /// Refuses what does not fit into memory, before anything is started: a process that runs out of it is
+    /// ended without a word.
     pub(super) fn check_memory(&self, task_bytes: usize) -> Result<(), Failure> {
         let needed = self.bytes(task_bytes);
         let Ok(available) = memory::available_bytes() else { return Ok(()) };
@@ -209,7 +209,8 @@ impl Shuffle {
     /// Whose turn it is at a place of the order, below the count.
     pub(super) fn at(&self, place: u32) -> u32 {
         let Some(permutation) = &self.permutation else { return place };
-        // Twice, turned in between by the seed: another seed is another order, and not the same one from elsewhere.
+        // Twice, turned in between by the seed: another seed is another order, and not the same one from
+        // elsewhere.
         let once = permutation.at(place.into());
         permutation.at((once + self.turned_by) % u64::from(self.count)) as u32
     }
@@ -231,7 +232,8 @@ fn run_time(text: &str) -> Result<Duration, String> {
 /// Addresses, and the numbers of tasks, have room for more; memory has not.
 const CONNECTIONS_MAX: u32 = 200_000_000;
 
-/// Four-tuples that short connections go round by, each in TIME-WAIT until it comes again or its time is over.
+/// Four-tuples that short connections go round by, each in TIME-WAIT until it comes again or its time is
+/// over.
 pub(super) const SHORT_TUPLES: u32 = 64 * 60_000;
 
 /// What a segment carries on Ethernet, with timestamps.

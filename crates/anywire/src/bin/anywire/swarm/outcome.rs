@@ -41,13 +41,14 @@ pub(super) struct Outcome {
     ns_per_echo: f64,
     /// Time that the thread had its core, for each: what remains of `ns_per_echo` if others run there too.
     cpu_ns_per_echo: f64,
-    /// The rate of a model that does the memory accesses alone; `null` if whoever reads this has not measured it.
+    /// The rate of a model that does the memory accesses alone; `null` if whoever reads this has not measured
+    /// it.
     model_echoes_per_second: Option<f64>,
     /// The part of the time that the thread had its core.
     core_share: f64,
     memory: MemoryOutcome,
-    /// Resident, from the kernel's count (smaps): engines, tasks, segments, the switch; this test's numbers in the clients'
-    /// tasks included.
+    /// Resident, from the kernel's count (smaps): engines, tasks, segments, the switch; this test's numbers
+    /// in the clients' tasks included.
     bytes_per_endpoint: f64,
     p50_us: Option<f64>,
     p99_us: Option<f64>,

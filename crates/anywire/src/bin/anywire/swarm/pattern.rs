@@ -1,7 +1,9 @@
-//! What payloads consist of: bytes that follow from a connection and a message number, cheap to write and to compare.
+//! What payloads consist of: bytes that follow from a connection and a message number, cheap to write and to
+//! compare.
 //!
-//! The first word is the two numbers themselves, so that a payload that went astray says where it belongs; the others
-//! follow from them by a mix and a step. A word is eight bytes: the compiler makes vectors of them.
+//! The first word is the two numbers themselves, so that a payload that went astray says where it belongs;
+//! the others follow from them by a mix and a step. A word is eight bytes: the compiler makes vectors of
+//! them.
 
 /// The shortest payload: the first word.
 pub(super) const BYTES_MIN: usize = 8;

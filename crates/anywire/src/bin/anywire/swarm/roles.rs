@@ -105,7 +105,8 @@ fn write(conn: &mut Conn, number: u32) -> bool {
     conn.write(length, |out| pattern::fill(out, tag, number))
 }
 
-/// Reads what has come of a message, and compares it. `seen` is how much of it came before. Whether it is whole.
+/// Reads what has come of a message, and compares it. `seen` is how much of it came before. Whether it is
+/// whole.
 #[inline(always)]
 fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
     let length = BOOK.with(|book| book.payload_bytes.get());

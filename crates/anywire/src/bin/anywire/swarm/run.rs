@@ -1,4 +1,5 @@
-//! A run over a network in this process, from its options to its result: one thread runs it, this one shows how it goes.
+//! A run over a network in this process, from its options to its result: one thread runs it, this one shows
+//! how it goes.
 
 use std::future::Future;
 use std::path::Path;
