@@ -1,4 +1,4 @@
-//! Speed comparisons of anywire with its peers: `bench http-server` and `bench http-client`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `swarm`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -16,6 +16,7 @@ mod report;
 mod rounds;
 mod scenario;
 mod servers;
+mod swarm;
 mod table;
 mod versions;
 
@@ -39,6 +40,8 @@ enum Command {
     HttpServer(http_server::Options),
     /// CPU per request of HTTP clients.
     HttpClient(http_client::Options),
+    /// Echoes over millions of connections in one process, and what limits them.
+    Swarm(swarm::Options),
     /// The candidates, their versions and settings.
     List,
     /// Serve as this candidate until standard input closes (how the program starts itself).
@@ -87,6 +90,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.command {
         Command::HttpServer(options) => http_server::run(options),
         Command::HttpClient(options) => http_client::run(options),
+        Command::Swarm(options) => swarm::run(options),
         Command::List => {
             list();
             Ok(())
