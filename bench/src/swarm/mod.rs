@@ -95,7 +95,8 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{}", results.table().text());
         let plan = Plan { rounds: 1, seconds: options.seconds, core: options.core };
         let cases = Some(results);
-        let result = Results { schema: report::SCHEMA, bench: "swarm", machine, plan, cases, model: Vec::new() };
+        let result =
+            Results { schema: report::SCHEMA, bench: "swarm", machine, plan, cases, model: Vec::new() };
         return report::write(&options.json, &result);
     }
     anywire_sys::cpu::pin_current_thread(options.core)
