@@ -29,18 +29,20 @@ impl Engine {
     /// Gives the extension back if nothing in it matters any more.
     pub(super) fn drop_extension_if_calm(&mut self, index: u32) {
         let block = &self.blocks[index];
-        if block.extension == Block::NO_EXTENSION
-            || block.has(Flags::RECOVERING.with(Flags::TIMED_OUT).with(Flags::LOSS_TIMER))
-        {
+        if block.extension == Block::NO_EXTENSION || block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
             return;
         }
         let extension = &self.extensions[block.extension];
         let is_calm = extension.out_of_order_tail.is_none()
             && extension.sacked_segments == 0
+            && extension.sacked_bytes == 0
+            && !extension.probe_due
+            && extension.tlp.may_probe()
             && extension.duplicate.0 == extension.duplicate.1
             && extension.probes == 0
             && extension.pace.is_none();
-        if is_calm && block.flight() == 0 {
+        // What is in flight does not matter: whoever always has something there would keep it for ever.
+        if is_calm {
             let place = block.extension;
             self.blocks[index].extension = Block::NO_EXTENSION;
             self.extensions.remove(place);
