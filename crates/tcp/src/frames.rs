@@ -1,7 +1,7 @@
 //! A batch of frames, packed into one piece of memory that is handed over whole or in parts without copying.
 //!
 //! A frame is an Ethernet II frame without its check sequence. Frames lie one behind the other, each on a line of the
-//! cache of its own: sixty-four small ones fill a quarter of the first-level cache, where slots of two kilobytes
+//! cache of its own: sixty-four small ones leave room in the first-level cache, where slots of two kilobytes
 //! each would fight for the same few sets of it.
 
 use std::ops::Index;

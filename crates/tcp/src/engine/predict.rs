@@ -2,7 +2,8 @@
 //!
 //! It is for an open connection without trouble, in order, brings payload or acknowledges some, and announces nothing new
 //! but that. Everything here does exactly what the general way through `synchronized`, `acknowledge` and `deliver` would
-//! do, in a fourth of its instructions (measured: 330 for 1,150 on a data segment of 200 bytes that acknowledges one).
+//! do, in fewer instructions: with this and the quick hash of the table, an echo of two segments took 3,805 at both ends
+//! together, and 5,201 without (callgrind, 200 bytes, 256 connections).
 
 use super::Engine;
 use super::deliver::{IN_FRAME, InFrame};
