@@ -96,6 +96,11 @@ impl Block {
         self.snd_nxt - self.snd_una
     }
 
+    /// Whether an ACK may wait no longer: every second full segment has one (RFC 9293 3.8.6.3, SHLD-19).
+    pub(crate) fn owes_ack_now(&self) -> bool {
+        self.rcv_nxt - self.last_ack_sent >= 2 * u32::from(self.eff_mss)
+    }
+
     /// The shift of windows that the peer announces.
     pub(crate) const fn send_scale(&self) -> u32 {
         (self.scales & 15) as u32

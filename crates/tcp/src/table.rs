@@ -69,16 +69,22 @@ impl Table {
         self.buckets.bytes()
     }
 
-    /// Asks for the cache line that [`find`](Self::find) will read first.
+    /// Asks for the cache line that [`find_from`](Self::find_from) will read first.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.buckets.prefetch(self.home(hash));
+    pub(crate) fn prefetch(&self, home: u32) {
+        self.buckets.prefetch(home as usize);
     }
 
     /// The first value under `hash` that `is_it` recognises; it is asked rarely about a value of another hash.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.find_from(self.home(hash), hash, is_it)
+    }
+
+    /// The same for a caller who has worked out [`home`](Self::home) already.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut at = self.home(hash);
+    pub(crate) fn find_from(&self, home: u32, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut at = home as usize;
         for _ in 0..self.reach {
             let bucket = &self.buckets[at];
             let mut hits = bucket.hits(tag(hash));
@@ -102,7 +108,7 @@ impl Table {
         if self.len == self.entries_max {
             return Err(Full);
         }
-        let home = self.home(hash);
+        let home = self.home(hash) as usize;
         let mut at = home;
         let mut distance = 0;
         while self.buckets[at].is_full() {
@@ -123,7 +129,7 @@ impl Table {
         let Some(place) = self.place(hash, value) else { return false };
         self.buckets[place.bucket].control &= !(1 << place.entry);
         self.len -= 1;
-        self.for_passed(self.home(hash), place.distance, |control| *control -= PASSED_ONE);
+        self.for_passed(self.home(hash) as usize, place.distance, |control| *control -= PASSED_ONE);
         true
     }
 
@@ -135,7 +141,7 @@ impl Table {
     }
 
     fn place(&self, hash: u64, value: u32) -> Option<Place> {
-        let mut at = self.home(hash);
+        let mut at = self.home(hash) as usize;
         for distance in 0..self.reach {
             let bucket = &self.buckets[at];
             let mut hits = bucket.hits(tag(hash));
@@ -164,8 +170,8 @@ impl Table {
 
     /// The upper half of the hash, scaled to the number of buckets: any number will do, and there is no division.
     #[inline(always)]
-    const fn home(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.bucket_count) >> 32) as usize
+    pub(crate) const fn home(&self, hash: u64) -> u32 {
+        (((hash >> 32) * self.bucket_count) >> 32) as u32
     }
 
     #[inline(always)]

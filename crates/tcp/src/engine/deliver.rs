@@ -10,18 +10,33 @@ use crate::packet::{Flags as Control, Parsed};
 use crate::pool::{Cell, Marks};
 use crate::seq::Seq;
 
-/// Payload that is still in its frame.
+/// Payload that is still in its frame: what the engine keeps for each frame of the batch.
 #[derive(Clone, Copy)]
 pub(super) struct InFrame {
+    /// Whose it is.
     pub(super) index: u32,
-    pub(super) frame: u32,
-    /// Where the unread rest of the payload is in the frame.
+    /// Where its unread rest is in the frame.
     pub(super) start: u16,
     pub(super) length: u16,
 }
 
-/// Set in a block's `receive_tail` that is a number of an [`InFrame`].
-pub(super) const IN_FRAME: u32 = 1 << 30;
+impl InFrame {
+    /// A frame without payload for anybody.
+    pub(super) const NONE: Self = Self { index: u32::MAX, start: 0, length: 0 };
+
+    #[inline]
+    pub(super) const fn is_some(&self) -> bool {
+        self.index != u32::MAX
+    }
+}
+
+/// What a block's `receive_tail` is while the payload is in this frame of the batch.
+#[inline]
+pub(super) const fn in_frame(frame: u32) -> Cell {
+    Cell(IN_FRAME | frame)
+}
+
+const IN_FRAME: u32 = 1 << 30;
 
 /// Where the payload that waits for the reader is.
 pub(super) enum Unread {
@@ -87,21 +102,17 @@ impl Engine {
         }
         let block = &mut self.blocks[index];
         let start = arrived.segment.payload_at() + skip;
-        let unread = InFrame { index, frame: arrived.frame, start, length };
+        let frame = arrived.frame as usize;
+        let unread = InFrame { index, start, length };
         match Unread::of(block) {
             Unread::Nothing => {
-                block.receive_tail = Cell(IN_FRAME | self.in_frames.len() as u32);
-                self.in_frames.push(unread);
+                block.receive_tail = in_frame(arrived.frame);
+                self.in_frames[frame] = unread;
             }
             before => {
-                if let Unread::InFrame(number) = before {
-                    let first = self.in_frames[number];
-                    if !keep(&mut self.blocks[index], &mut self.pool, &self.held, first) {
-                        self.counters.dropped_for_memory += 1;
-                        return false;
-                    }
-                }
-                if !keep(&mut self.blocks[index], &mut self.pool, &self.held, unread) {
+                let first = if let Unread::InFrame(first) = before { Some(first) } else { None };
+                let has_first = first.is_none_or(|first| self.keep(first, self.in_frames[first]));
+                if !has_first || !self.keep(frame, unread) {
                     self.counters.dropped_for_memory += 1;
                     return false;
                 }
@@ -113,18 +124,21 @@ impl Engine {
     }
 
     /// So many bytes more are in order and unread.
-    #[inline]
     pub(super) fn advance_receive(&mut self, index: u32, length: u32) {
         let block = &mut self.blocks[index];
         block.rcv_nxt += length;
         block.unread += length;
         block.flags.set(Flags::ACK_OWED);
-        // Every second full segment at least (RFC 9293 3.8.6.3, SHLD-19).
-        if block.rcv_nxt - block.last_ack_sent >= 2 * u32::from(block.eff_mss) {
-            block.flags.set(Flags::ACK_NOW);
-            self.take_turn(index);
+        if block.owes_ack_now() {
+            self.acknowledge_now(index);
         }
         self.tell(index, Flags::TELL_READABLE);
+    }
+
+    /// An ACK leaves at the next turn.
+    pub(super) fn acknowledge_now(&mut self, index: u32) {
+        self.blocks[index].flags.set(Flags::ACK_NOW);
+        self.take_turn(index);
     }
 
     /// At the end of a batch: an ACK that nothing has carried yet leaves now, or waits for company.
@@ -135,8 +149,7 @@ impl Engine {
             return;
         }
         if self.timings.delayed_ack == 0 {
-            block.flags.set(Flags::ACK_NOW);
-            self.take_turn(index);
+            self.acknowledge_now(index);
         } else if !block.has(Flags::ACK_QUEUED) {
             block.flags.set(Flags::ACK_QUEUED);
             self.delayed_acks.push_back((index, self.tick.after(self.timings.delayed_ack)));
@@ -146,19 +159,46 @@ impl Engine {
     /// Moves what was not read of the batch into the pool, and sees to the ACKs that it owes.
     #[inline]
     pub(super) fn settle_frames(&mut self) {
-        for number in 0..self.in_frames.len() {
-            let unread = self.in_frames[number];
-            let block = &mut self.blocks[unread.index];
-            if block.receive_tail == Cell(IN_FRAME | number as u32) {
-                // It was accepted, so it must not be lost: the pool's limit bends by at most one batch.
-                if !keep(block, &mut self.pool, &self.held, unread) {
-                    // Not even the reserve of addresses is left. What was acknowledged and is lost ends the connection.
-                    self.reset_for_unread(unread.index);
-                }
+        for frame in 0..self.in_frames.len() {
+            let unread = self.in_frames[frame];
+            if !unread.is_some() {
+                continue;
+            }
+            // It was accepted, so it must not be lost: the pool's limit bends by at most one batch.
+            if self.blocks[unread.index].receive_tail == in_frame(frame as u32) && !self.keep(frame, unread) {
+                // Not even the reserve of addresses is left. What was acknowledged and is lost ends the connection.
+                self.reset_for_unread(unread.index);
             }
             self.settle_ack(unread.index);
         }
         self.in_frames.clear();
+    }
+
+    /// Moves payload from its frame behind what is kept for the reader. False if there is no memory.
+    fn keep(&mut self, frame: usize, unread: InFrame) -> bool {
+        let block = &mut self.blocks[unread.index];
+        if let Unread::InFrame(_) = Unread::of(block) {
+            block.receive_tail = Cell::NONE;
+        }
+        let (start, length) = (usize::from(unread.start), usize::from(unread.length));
+        let payload = self.held.get(frame).and_then(|frame| frame.get(start..start + length));
+        let Some(mut bytes) = payload else { return false };
+        // Small ones share a cell.
+        if let tail = block.receive_tail
+            && !tail.is_none()
+        {
+            let room = self.pool.room_of(tail).min(bytes.len());
+            self.pool.append(tail, room).copy_from_slice(&bytes[..room]);
+            bytes = &bytes[room..];
+        }
+        while !bytes.is_empty() {
+            let length = bytes.len().min(crate::pool::SEGMENT_BYTES);
+            let Some(cell) = self.pool.take_beyond_limit(length) else { return false };
+            self.pool.append(cell, length).copy_from_slice(&bytes[..length]);
+            block.receive_tail = self.pool.push_back(block.receive_tail, cell);
+            bytes = &bytes[length..];
+        }
+        true
     }
 
     /// The peer has ended its direction, and all before that has arrived.
@@ -322,8 +362,7 @@ impl Engine {
                 kept.length -= overlap as u16;
                 let length = u32::from(kept.length);
                 if let Unread::InFrame(number) = Unread::of(&self.blocks[index]) {
-                    let unread = self.in_frames[number];
-                    keep(&mut self.blocks[index], &mut self.pool, &self.held, unread);
+                    self.keep(number, self.in_frames[number]);
                 }
                 let block = &mut self.blocks[index];
                 block.receive_tail = self.pool.push_back(block.receive_tail, first);
@@ -397,41 +436,6 @@ fn put_block(
         blocks[*count] = block;
         *count += 1;
     }
-}
-
-/// Moves payload from its frame behind what is kept for the reader. False if there is no memory.
-fn keep(
-    block: &mut Block,
-    pool: &mut crate::pool::Pool,
-    held: &crate::frames::Frames,
-    unread: InFrame,
-) -> bool {
-    if block.receive_tail.0 >> 30 == 1 {
-        block.receive_tail = Cell::NONE;
-    }
-    let start = usize::from(unread.start);
-    let Some(mut bytes) = held
-        .get(unread.frame as usize)
-        .and_then(|frame| frame.get(start..start + usize::from(unread.length)))
-    else {
-        return false;
-    };
-    // Small ones share a cell.
-    if let tail = block.receive_tail
-        && !tail.is_none()
-    {
-        let room = pool.room_of(tail).min(bytes.len());
-        pool.append(tail, room).copy_from_slice(&bytes[..room]);
-        bytes = &bytes[room..];
-    }
-    while !bytes.is_empty() {
-        let length = bytes.len().min(crate::pool::SEGMENT_BYTES);
-        let Some(cell) = pool.take_beyond_limit(length) else { return false };
-        pool.append(cell, length).copy_from_slice(&bytes[..length]);
-        block.receive_tail = pool.push_back(block.receive_tail, cell);
-        bytes = &bytes[length..];
-    }
-    true
 }
 
 /// RFC 3168 6.1.3: a mark is echoed until the peer says that it has slowed down.

@@ -290,6 +290,9 @@ enum Place {
 }
 
 impl Place {
+    /// A value that the table never has.
+    const NOBODY: u32 = u32::MAX;
+
     const fn of(value: u32) -> Self {
         match value >> 30 {
             0 => Self::Block(value),

@@ -6,74 +6,84 @@
 //! together, and 5,201 without (callgrind, 200 bytes, 256 connections).
 
 use super::Engine;
-use super::deliver::{IN_FRAME, InFrame};
+use super::deliver::{InFrame, in_frame};
 use super::opening::age;
-use super::receive::Arrived;
+use super::receive::ports;
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
+use crate::packet::plain::{PLAIN, Plain};
 use crate::pool::{Cell, Marks};
 
 impl Engine {
-    /// Handles the segment if it is as predicted; false if not, and then nothing was changed.
+    /// Handles the plain segment in this frame if it is for this block and as predicted; false if not, and then nothing was
+    /// changed.
     #[inline(always)]
-    pub(super) fn predict(&mut self, index: u32, arrived: &Arrived) -> bool {
-        let segment = &arrived.segment;
+    pub(super) fn predict(&mut self, index: u32, frame: u32) -> bool {
+        let Some(segment) = Plain::again(&self.held[frame as usize]) else { return false };
         let block = &mut self.blocks[index];
-        let payload = segment.payload_len();
-        let acknowledges = segment.ack - block.snd_una;
-        let is_predicted = block.state == State::Established
+        let (payload, ack) = (u32::from(segment.payload_len()), segment.ack());
+        let acknowledges = ack - block.snd_una;
+        let addresses = u64::from(block.remote) << 32 | u64::from(self.local.address_v4(block.local));
+        let is_predicted = ports(block.remote_port, block.local_port) == segment.ports()
+            && addresses == segment.addresses()
+            && block.state == State::Established
             && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
             && block.extension == Block::NO_EXTENSION
-            && segment.flags.without(Control::PSH) == Control::ACK
-            && segment.is_plain()
-            && segment.seq == block.rcv_nxt
-            && (segment.timestamp.wrapping_sub(block.ts_recent) as i32) >= 0
+            && segment.flags().without(Control::PSH) == Control::ACK
+            && segment.seq() == block.rcv_nxt
+            && (segment.timestamp().wrapping_sub(block.ts_recent) as i32) >= 0
             && acknowledges <= block.snd_nxt - block.snd_una
-            && u32::from(payload) <= block.rcv_right - block.rcv_nxt
+            && payload <= block.rcv_right - block.rcv_nxt
             && (payload == 0 || block.receive_tail.is_none() && !self.pool.is_full_for_receiving())
-            && (payload != 0 || acknowledges != 0);
+            && (payload | acknowledges) != 0;
         if !is_predicted {
             return false;
         }
-        if segment.seq.le(block.last_ack_sent) {
-            block.ts_recent = segment.timestamp;
-            block.ts_recent_age = age(self.tick);
-        }
-        let window = u32::from(segment.window) << block.send_scale();
-        block.snd_right = segment.ack + window;
-        block.snd_wl1 = segment.seq;
-        block.max_snd_wnd = block.max_snd_wnd.max((window >> 6).min(u32::from(u16::MAX)) as u16);
-        if acknowledges != 0 {
+        if acknowledges == 0 {
+            if block.has_unsent() {
+                return false;
+            }
+        } else {
             let tail = block.send_tail;
             let kept = self.pool.segment(tail);
-            if kept.next == tail && kept.end() == segment.ack && kept.marks.0 & NOT_PREDICTED == 0 {
-                // The one segment that was out.
-                block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
-                self.pool.free(tail);
-                block.send_tail = Cell::NONE;
-                block.queued = 0;
-                block.snd_una = segment.ack;
-                block.backoff = 0;
-                block.duplicate_acks = 0;
-                block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
-            } else {
-                let covered = self.cover(index, segment);
-                self.grow_window(index, covered);
-                self.after_progress(index, segment);
+            if kept.next != tail || kept.end() != ack || kept.marks.0 & NOT_PREDICTED != 0 {
+                return false;
             }
-        } else if block.has_unsent() {
-            self.take_turn(index);
+            // The one segment that was out.
+            block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
+            self.pool.free(tail);
+            block.send_tail = Cell::NONE;
+            block.queued = 0;
+            block.snd_una = ack;
+            block.backoff = 0;
+            block.duplicate_acks = 0;
+            block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
         }
-        if payload != 0 {
-            let block = &mut self.blocks[index];
-            block.receive_tail = Cell(IN_FRAME | self.in_frames.len() as u32);
-            self.in_frames.push(InFrame {
-                index,
-                frame: arrived.frame,
-                start: segment.payload_at(),
-                length: payload,
-            });
-            self.advance_receive(index, u32::from(payload));
+        if block.rcv_nxt.le(block.last_ack_sent) {
+            block.ts_recent = segment.timestamp();
+            block.ts_recent_age = age(self.tick);
+        }
+        let window = u32::from(segment.window()) << block.send_scale();
+        block.snd_right = ack + window;
+        block.snd_wl1 = block.rcv_nxt;
+        if window >> 6 > u32::from(block.max_snd_wnd) {
+            block.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;
+        }
+        if payload == 0 {
+            return true;
+        }
+        block.receive_tail = in_frame(frame);
+        self.in_frames[frame as usize] = InFrame { index, start: PLAIN as u16, length: payload as u16 };
+        block.rcv_nxt += payload;
+        block.unread += payload;
+        let was_ready = block.has(Flags::IN_READY);
+        block.flags.set(Flags::ACK_OWED.with(Flags::TELL_READABLE).with(Flags::IN_READY));
+        let owes_ack_now = block.owes_ack_now();
+        if !was_ready {
+            self.ready.push(index);
+        }
+        if owes_ack_now {
+            self.acknowledge_now(index);
         }
         true
     }

@@ -9,7 +9,7 @@ use super::timers::FRESH_MILLIS;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
 use crate::frames::Frames;
-use crate::packet::parse::PLAIN;
+use crate::packet::plain::PLAIN;
 use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, emit};
 use crate::pool::{Cell, Marks};
 

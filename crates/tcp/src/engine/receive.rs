@@ -5,22 +5,27 @@
 
 use core::net::IpAddr;
 
+use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
 use crate::hash::place_hash;
-use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Refusal, parse};
+use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
 use crate::time::Instant;
 
 /// A segment of the batch.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Arrived {
+    /// What it says; of a plain one only once it has turned out not to be as predicted.
     pub(super) segment: Parsed,
     pub(super) hash: u64,
-    /// What the table has under this tag: most likely its connection.
-    candidate: Option<u32>,
+    /// Where the table looks first.
+    home: u32,
+    /// What the table has under this tag: most likely its connection; or [`Place::NOBODY`].
+    candidate: u32,
     /// Which frame it is.
     pub(super) frame: u32,
+    is_plain: bool,
 }
 
 impl Engine {
@@ -39,67 +44,86 @@ impl Engine {
         }
         std::mem::swap(&mut self.held, frames);
         frames.clear();
+        self.in_frames.resize(self.held.len(), InFrame::NONE);
         let mut batch = std::mem::take(&mut self.batch);
-        self.parse_all(&mut batch);
-        for arrived in &mut batch {
-            arrived.candidate = self.table.find(arrived.hash, |_| true);
-            match arrived.candidate.map(Place::of) {
-                Some(Place::Block(index)) => self.blocks.prefetch(index),
-                Some(Place::HalfOpen(place)) => self.half_open.prefetch(place),
-                Some(Place::TimeWait(place)) => self.time_wait.prefetch(place),
-                None => {}
+        if batch.len() < self.held.len() {
+            batch.resize(self.held.len(), Arrived::default());
+        }
+        let segments = self.parse_all(&mut batch);
+        let segments = &mut batch[..segments];
+        for arrived in segments.iter_mut() {
+            let found = self.table.find_from(arrived.home, arrived.hash, |_| true);
+            arrived.candidate = found.unwrap_or(Place::NOBODY);
+            match Place::of(arrived.candidate) {
+                Place::Block(index) => self.blocks.prefetch(index),
+                Place::HalfOpen(place) => self.half_open.prefetch(place),
+                Place::TimeWait(place) => self.time_wait.prefetch(place),
             }
         }
-        for arrived in &batch {
-            self.dispatch(arrived);
+        for arrived in segments {
+            // A block, most of the time, and a segment that nearly every one is.
+            let index = arrived.candidate;
+            if !(arrived.is_plain && index <= PLACE && self.predict(index, arrived.frame)) {
+                self.dispatch(arrived);
+            }
         }
-        batch.clear();
         self.batch = batch;
     }
 
-    fn parse_all(&mut self, batch: &mut Vec<Arrived>) {
+    /// Verifies all frames of the batch; those that hold segments fill `batch` from the front. Gives how many they are.
+    fn parse_all(&mut self, batch: &mut [Arrived]) -> usize {
         let checks = self.checks();
         self.counters.frames_received += self.held.len() as u64;
-        for frame in 0..self.held.len() {
-            let number = frame as u32;
-            batch.push(Arrived { segment: Parsed::default(), hash: 0, candidate: None, frame: number });
-            let Some(arrived) = batch.last_mut() else { return };
-            match parse(&self.held[frame], checks, &mut arrived.segment) {
+        let mut segments = 0;
+        for number in 0..self.held.len() {
+            let frame = &self.held[number];
+            let arrived = &mut batch[segments];
+            let plain = Plain::of(frame);
+            let read = match plain {
+                Some((plain, payload)) => plain.verify(payload, checks).map(|()| Packet::Tcp),
+                None => general(frame, checks, &mut arrived.segment),
+            };
+            match read {
                 Ok(Packet::Tcp) => {
-                    let segment = &arrived.segment;
-                    let hash = if segment.is_v6() {
-                        self.hash_of(&segment.addresses(&self.held[frame]), segment.ports())
-                    } else {
-                        let addresses = u64::from(segment.local_v4) << 32 | u64::from(segment.remote_v4);
-                        place_hash(self.table_key, addresses, u64::from(segment.ports()))
+                    let hash = match plain {
+                        Some((plain, _)) => {
+                            place_hash(self.table_key, plain.addresses(), plain.ports().into())
+                        }
+                        None => self.hash_of(&arrived.segment.addresses(frame), arrived.segment.ports()),
                     };
-                    self.table.prefetch(hash);
                     arrived.hash = hash;
-                    continue;
+                    arrived.home = self.table.home(hash);
+                    self.table.prefetch(arrived.home);
+                    arrived.frame = number as u32;
+                    arrived.is_plain = plain.is_some();
+                    segments += 1;
                 }
-                Ok(Packet::Icmp(message)) => self.on_icmp(message, frame),
+                Ok(Packet::Icmp(message)) => self.on_icmp(message, number),
                 Ok(Packet::Other(_)) | Err(Refusal::Protocol | Refusal::Address) => {
                     self.counters.frames_ignored += 1
                 }
                 Err(_) => self.counters.frames_malformed += 1,
             }
-            batch.pop();
         }
+        segments
     }
 
-    #[inline]
-    fn dispatch(&mut self, arrived: &Arrived) {
-        let found = match arrived.candidate {
-            // A block, most of the time, and a segment that nearly every one is.
-            Some(value) if self.is_for(value, arrived) => {
-                if value <= PLACE && self.predict(value, arrived) {
-                    return;
-                }
-                Some(value)
+    /// A segment that was not as predicted.
+    fn dispatch(&mut self, arrived: &mut Arrived) {
+        if arrived.is_plain
+            && let Some(plain) = Plain::again(&self.held[arrived.frame as usize])
+        {
+            if !plain.is_between_hosts() {
+                self.counters.frames_ignored += 1;
+                return;
             }
+            arrived.segment = plain.parsed();
+        }
+        let mut found = Some(arrived.candidate);
+        if arrived.candidate == Place::NOBODY || !self.is_for(arrived.candidate, arrived) {
             // Another connection with this tag, or what was there has ended within this batch.
-            _ => self.table.find(arrived.hash, |value| self.is_for(value, arrived)),
-        };
+            found = self.table.find(arrived.hash, |value| self.is_for(value, arrived));
+        }
         match found.map(Place::of) {
             Some(Place::Block(index)) => self.on_segment(index, arrived),
             Some(Place::HalfOpen(place)) => self.on_half_open(place, arrived),
@@ -108,7 +132,6 @@ impl Engine {
         }
     }
 
-    #[inline(always)]
     fn is_for(&self, value: u32, arrived: &Arrived) -> bool {
         let segment = &arrived.segment;
         if value > PLACE {
@@ -127,7 +150,6 @@ impl Engine {
             == segment.addresses(&self.held[arrived.frame as usize])
     }
 
-    #[cold]
     fn is_mini_for(&self, value: u32, arrived: &Arrived) -> bool {
         let segment = &arrived.segment;
         let (local, remote, ports) = match Place::of(value) {
@@ -206,7 +228,7 @@ impl Engine {
     /// The hash under which a connection is in the table.
     pub(super) fn hash_of(&self, addresses: &Addresses, ports: u32) -> u64 {
         let (local, remote) = fold(self.table_key, addresses);
-        place_hash(self.table_key, local << 32 | remote, u64::from(ports))
+        place_hash(self.table_key, remote << 32 | local, u64::from(ports))
     }
 }
 

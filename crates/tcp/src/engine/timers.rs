@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::deliver::InFrame;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
@@ -89,7 +90,7 @@ impl Engine {
         let has_memory_to_give = !self.waiting_for_memory.is_empty() && !self.pool.is_full();
         if self.wants_to_transmit()
             || !self.owing.is_empty()
-            || !self.in_frames.is_empty()
+            || self.in_frames.iter().any(InFrame::is_some)
             || has_memory_to_give
         {
             return Some(self.now);

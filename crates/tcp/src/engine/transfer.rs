@@ -130,7 +130,7 @@ impl Engine {
             let unread = self.in_frames[number];
             let start = usize::from(unread.start);
             let taken = usize::from(unread.length).min(wanted - moved);
-            let bytes = &self.held[unread.frame as usize][start..start + taken];
+            let bytes = &self.held[number][start..start + taken];
             self.pool.append(cell, taken).copy_from_slice(bytes);
             self.recv(id, |_| taken);
             moved += taken;
@@ -214,7 +214,7 @@ impl Engine {
             Unread::InFrame(number) => {
                 let unread = &mut self.in_frames[number];
                 let start = usize::from(unread.start);
-                let bytes = &self.held[unread.frame as usize][start..start + usize::from(unread.length)];
+                let bytes = &self.held[number][start..start + usize::from(unread.length)];
                 let taken = read(bytes).min(bytes.len());
                 unread.start += taken as u16;
                 unread.length -= taken as u16;

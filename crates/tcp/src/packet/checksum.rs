@@ -42,7 +42,8 @@ pub(crate) const fn fold(sum: u64) -> u16 {
 /// Whether data that holds its own checksum is whole, `sum` being the sum of all of it.
 #[inline]
 pub(crate) const fn is_right(sum: u64) -> bool {
-    fold(sum) == 0xffff
+    // Congruent to zero, and not all zeros: no header is.
+    sum.is_multiple_of(0xffff)
 }
 
 /// The checksum of header fields summed as numbers and data summed by [`sum`], as a number.

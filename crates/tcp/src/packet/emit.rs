@@ -9,7 +9,8 @@ use super::checksum;
 use super::ethernet::{self, EtherType, Link};
 use super::ip::{self, Addresses};
 use super::options::{OPTIONS_MAX, OptionsOut, TIMESTAMPS_ALONE};
-use super::parse::{Checks, FRAME_MAX, PLAIN};
+use super::parse::{Checks, FRAME_MAX};
+use super::plain::PLAIN;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
 

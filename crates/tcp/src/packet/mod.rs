@@ -1,9 +1,8 @@
 //! What a frame holds, and how one is written: Ethernet II, IPv4 and IPv6, TCP and its options, ICMP.
 //!
-//! Pure functions over bytes and small `Copy` types, nothing allocated. [`parse()`] and [`emit()`] are the
-//! hot path; for the segment that nearly every frame is (IPv4 without options, TCP with the timestamp option
-//! alone) each has a way of its own with fixed offsets, and everything else takes a general way that gives
-//! the same answers.
+//! Pure functions over bytes and small `Copy` types, nothing allocated. The segment that nearly every frame is (IPv4
+//! without options, TCP with the timestamp option alone) is read and written at fixed offsets ([`Plain`], [`emit()`]);
+//! everything else takes a general way that gives the same answers ([`general`]).
 //!
 //! Limits: frames carry no VLAN tag; a fragment is refused, never put together; what a frame holds
 //! ends within its first 65,535 bytes.
@@ -15,6 +14,7 @@ pub(crate) mod icmp;
 pub(crate) mod ip;
 pub(crate) mod options;
 pub(crate) mod parse;
+pub(crate) mod plain;
 pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
@@ -25,5 +25,8 @@ pub use ethernet::{Mac, MacError};
 pub(crate) use icmp::{ErrorKind, Icmp, Unreachable};
 pub(crate) use ip::Addresses;
 pub(crate) use options::{Options, OptionsOut};
-pub(crate) use parse::{Checks, Packet, Parsed, Refusal, parse};
+#[cfg(test)]
+pub(crate) use parse::parse;
+pub(crate) use parse::{Checks, Packet, Parsed, Refusal, general};
+pub(crate) use plain::Plain;
 pub(crate) use tcp::Flags;

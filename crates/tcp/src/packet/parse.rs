@@ -1,20 +1,22 @@
 //! A frame that arrived: everything that the engine needs of it, or why it is refused.
 //!
-//! [`parse`] answers for most frames from fixed offsets ([`plain`]); for the rest [`general`] walks the
-//! headers. Both verify what [`Checks`] asks for. No bytes lead to a panic.
+//! Most frames are [`Plain`](super::plain::Plain), and read at fixed offsets; for the rest [`general`] walks the headers.
+//! Both verify what [`Checks`] asks for. No bytes lead to a panic.
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
 use super::icmp::{self, Icmp};
 use super::ip::{self, Addresses};
-use super::options::{Options, TIMESTAMPS_ALONE};
+use super::options::Options;
+#[cfg(test)]
+use super::plain::Plain;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packet {
-    /// A segment; what it says is in the place that was given to [`parse`].
+    /// A segment; what it says is in the place that was given to [`general`].
     Tcp,
     Icmp(Icmp),
     /// No IP: ARP, say.
@@ -37,16 +39,16 @@ pub(crate) struct Parsed {
     pub(crate) window: u16,
     pub(crate) urgent: u16,
     /// Where the payload starts in the frame.
-    payload_at: u16,
-    payload_len: u16,
+    pub(super) payload_at: u16,
+    pub(super) payload_len: u16,
     pub(crate) flags: Flags,
     /// DSCP and ECN of the IP header.
     pub(crate) traffic_class: u8,
     pub(crate) hop_limit: u8,
-    options_len: u8,
-    is_v6: bool,
-    has_timestamps: bool,
-    has_other_options: bool,
+    pub(super) options_len: u8,
+    pub(super) is_v6: bool,
+    pub(super) has_timestamps: bool,
+    pub(super) has_other_options: bool,
 }
 
 impl Parsed {
@@ -62,11 +64,6 @@ impl Parsed {
         }
     }
 
-    #[inline]
-    pub(crate) const fn is_v6(&self) -> bool {
-        self.is_v6
-    }
-
     /// Remote port above, local port below: with the addresses, what tells connections apart.
     #[inline]
     pub(crate) const fn ports(&self) -> u32 {
@@ -77,12 +74,6 @@ impl Parsed {
     #[inline]
     pub(crate) const fn timestamps(&self) -> Option<(u32, u32)> {
         if self.has_timestamps { Some((self.timestamp, self.timestamp_echo)) } else { None }
-    }
-
-    /// Whether it has timestamps, and nothing but them.
-    #[inline]
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.has_timestamps && !self.has_other_options
     }
 
     /// Whether [`Self::options`] would tell more than the timestamps, a fault included.
@@ -179,87 +170,21 @@ pub(crate) enum Refusal {
 /// What `frame` holds. A segment is written to `place`, where the caller keeps it: handed over by value it
 /// would be put together in one place and copied to another while its bytes are still on the way to memory,
 /// which stalls.
-// Always, so that the caller's loop keeps what it needs in registers.
-#[inline(always)]
+#[cfg(test)]
 pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
-    match plain(frame, checks, place) {
-        Some(Ok(())) => Ok(Packet::Tcp),
-        Some(Err(refusal)) => Err(refusal),
-        None => general(frame, checks, place),
+    let Some((plain, payload)) = Plain::of(frame) else { return general(frame, checks, place) };
+    plain.verify(payload, checks)?;
+    if !plain.is_between_hosts() {
+        return Err(Refusal::Address);
     }
+    *place = plain.parsed();
+    Ok(Packet::Tcp)
 }
 
-/// The segment that nearly every frame holds: IPv4 without options and no fragment, TCP with the timestamps
-/// alone. Nothing for any other.
-#[inline(always)]
-fn plain(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<Result<(), Refusal>> {
-    let head = frame.first_chunk::<PLAIN>()?;
-    let two = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-    let four = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let eight =
-        |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("the header is longer than this"));
-
-    let total = two(16);
-    let end = ethernet::HEADER + usize::from(total);
-    let is_plain = four(12) & 0xffff_ff00 == 0x0800_4500
-        && four(20) & 0x3fff_00ff == u32::from(ip::TCP)
-        && head[46] >> 4 == 8
-        && four(54) == TIMESTAMPS_ALONE
-        && head[0] & 1 == 0
-        && (PLAIN..=FRAME_MAX).contains(&end)
-        && end <= frame.len();
-    if !is_plain {
-        return None;
-    }
-    let (remote_v4, local_v4) = (four(26), four(30));
-    if checks.ip {
-        let words = [eight(14), eight(22), u64::from(local_v4.swap_bytes())];
-        if !checksum::is_right(checksum::sum_words(words, 0)) {
-            return Some(Err(Refusal::IpChecksum));
-        }
-    }
-    if !(ip::is_host_v4(remote_v4) && ip::is_host_v4(local_v4)) {
-        return Some(Err(Refusal::Address));
-    }
-    if checks.tcp {
-        // The addresses stand right in front of the segment and are summed with it; the rest of the pseudo
-        // header is protocol and length. The payload goes first, so that what is loaded for the headers stays
-        // in registers.
-        let rest = u64::from((total - 20).swap_bytes()) + (u64::from(ip::TCP) << 8);
-        let payload = checksum::sum(&frame[PLAIN..end], rest);
-        let headers = [eight(26), eight(34), eight(42), eight(50), eight(58)];
-        if !checksum::is_right(checksum::sum_words(headers, payload)) {
-            return Some(Err(Refusal::TcpChecksum));
-        }
-    }
-    *place = Parsed {
-        remote_v4,
-        local_v4,
-        remote_port: two(34),
-        local_port: two(36),
-        seq: Seq(four(38)),
-        ack: Seq(four(42)),
-        timestamp: four(58),
-        timestamp_echo: four(62),
-        window: two(48),
-        urgent: two(52),
-        payload_at: PLAIN as u16,
-        payload_len: total - (PLAIN - ethernet::HEADER) as u16,
-        flags: Flags(head[47]),
-        traffic_class: head[15],
-        hop_limit: head[22],
-        options_len: 12,
-        is_v6: false,
-        has_timestamps: true,
-        has_other_options: false,
-    };
-    Some(Ok(()))
-}
-
-/// Any frame.
+/// What any frame holds; a segment is written to `place`.
 #[cold]
 #[inline(never)]
-fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
+pub(crate) fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
     let (link, ether_type, packet) = Link::parse(frame).ok_or(Refusal::Short)?;
     let header = match ether_type {
         EtherType::IPV4 => ip::Header::parse_v4(packet, checks)?,
@@ -317,9 +242,6 @@ fn segment(header: &ip::Header, bytes: &[u8], checks: Checks) -> Result<Parsed, 
     })
 }
 
-/// Bytes of the headers of a plain segment.
-pub(crate) const PLAIN: usize = ethernet::HEADER + ip::V4 + tcp::HEADER + 12;
-
 /// Bytes of a frame up to the end of its packet, so that any place in it has a number of 16 bits.
 pub(crate) const FRAME_MAX: usize = u16::MAX as usize;
 
@@ -327,50 +249,3 @@ pub(crate) const FRAME_MAX: usize = u16::MAX as usize;
 const V6_ADDRESSES: usize = ethernet::HEADER + 8;
 
 const _: () = assert!(size_of::<Parsed>() == 44);
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::packet::{OptionsOut, Outgoing, emit};
-
-    proptest! {
-        #[test]
-        fn both_ways_read_the_same(
-            addresses: (u32, u32),
-            ports: (u16, u16),
-            numbers: (u32, u32, u32, u32),
-            rest: (u8, u16, u16, u8, u8),
-            payload: Vec<u8>,
-            damage in 0usize..2000,
-            checks: (bool, bool),
-        ) {
-            let segment = Outgoing {
-                local_port: ports.0,
-                remote_port: ports.1,
-                seq: Seq(numbers.0),
-                ack: Seq(numbers.1),
-                flags: Flags(rest.0),
-                window: rest.1,
-                urgent: rest.2,
-                traffic_class: rest.3,
-                hop_limit: rest.4,
-            };
-            let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
-            let options = OptionsOut::timestamps(numbers.2, numbers.3);
-            let mut frame = vec![0; 1000];
-            let link = Link::default();
-            let len = emit(&mut frame, &link, &addresses, &segment, &options, &payload, Checks::ALL);
-            if let Some(byte) = frame[..len].get_mut(damage) {
-                *byte ^= 0x10;
-            }
-            let checks = Checks { ip: checks.0, tcp: checks.1 };
-            let (mut here, mut there) = (Parsed::default(), Parsed::default());
-            if let Some(read) = plain(&frame[..len], checks, &mut here) {
-                prop_assert_eq!(read.map(|()| Packet::Tcp), general(&frame[..len], checks, &mut there));
-                prop_assert_eq!(here, there);
-            }
-        }
-    }
-}

@@ -1,0 +1,221 @@
+//! The segment that nearly every frame holds, read where it lies: IPv4 without options and no fragment, TCP with the
+//! timestamps alone.
+//!
+//! Everything in it is at a fixed place, so nothing is copied out before it is asked for.
+
+use super::checksum;
+use super::ethernet;
+use super::ip;
+use super::options::TIMESTAMPS_ALONE;
+use super::parse::{Checks, FRAME_MAX, Parsed, Refusal};
+use super::tcp::{self, Flags};
+use crate::seq::Seq;
+
+/// The headers of a plain segment, in their frame.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a>(&'a [u8; PLAIN]);
+
+impl<'a> Plain<'a> {
+    /// The headers and the payload of a frame that holds a plain segment; nothing of any other.
+    #[inline(always)]
+    pub(crate) fn of(frame: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (head, rest) = frame.split_first_chunk()?;
+        let plain = Self(head);
+        // Whatever differs leaves a bit.
+        let differs = plain.raw_four(12) & 0x00ff_ffff ^ 0x0045_0008
+            | plain.raw_four(20) & 0xff00_ff3f ^ u32::from(ip::TCP) << 24
+            | plain.raw_four(54) ^ TIMESTAMPS_ALONE.swap_bytes()
+            | u32::from(head[46] & 0xf0 ^ 0x80)
+            | u32::from(head[0] & 1);
+        let payload = rest.get(..usize::from(plain.two(16)).checked_sub(PACKET)?)?;
+        (differs == 0 && payload.len() <= FRAME_MAX - PLAIN).then_some((plain, payload))
+    }
+
+    /// The headers of a frame of which this is known already.
+    #[inline(always)]
+    pub(crate) fn again(frame: &'a [u8]) -> Option<Self> {
+        frame.first_chunk().map(Self)
+    }
+
+    /// Verifies what is asked for of these headers and their payload. The addresses are another question
+    /// ([`is_between_hosts`](Self::is_between_hosts)): if there is a connection between them, they are right.
+    #[inline(always)]
+    pub(crate) fn verify(self, payload: &[u8], checks: Checks) -> Result<(), Refusal> {
+        let local = u64::from(self.raw_four(30));
+        if checks.ip && !checksum::is_right(checksum::sum_words([self.raw(14), self.raw(22), local], 0)) {
+            return Err(Refusal::IpChecksum);
+        }
+        if checks.tcp {
+            // The addresses stand right in front of the segment and are summed with it; the rest of the pseudo
+            // header is protocol and length. The payload goes first, so that what is loaded for the headers stays
+            // in registers.
+            let rest = u64::from((self.two(16) - ip::V4 as u16).swap_bytes()) + (u64::from(ip::TCP) << 8);
+            let payload = checksum::sum(payload, rest);
+            let headers = [self.raw(26), self.raw(34), self.raw(42), self.raw(50), self.raw(58)];
+            if !checksum::is_right(checksum::sum_words(headers, payload)) {
+                return Err(Refusal::TcpChecksum);
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer's address above, ours below.
+    #[inline(always)]
+    pub(crate) fn addresses(self) -> u64 {
+        self.raw(26).swap_bytes()
+    }
+
+    /// Whether there can be a connection between these addresses (RFC 9293 MUST-57).
+    pub(crate) fn is_between_hosts(self) -> bool {
+        ip::is_host_v4(self.four(26)) && ip::is_host_v4(self.four(30))
+    }
+
+    /// The peer's port above, ours below.
+    #[inline(always)]
+    pub(crate) fn ports(self) -> u32 {
+        self.four(34)
+    }
+
+    #[inline(always)]
+    pub(crate) fn seq(self) -> Seq {
+        Seq(self.four(38))
+    }
+
+    #[inline(always)]
+    pub(crate) fn ack(self) -> Seq {
+        Seq(self.four(42))
+    }
+
+    #[inline(always)]
+    pub(crate) fn flags(self) -> Flags {
+        Flags(self.0[47])
+    }
+
+    #[inline(always)]
+    pub(crate) fn window(self) -> u16 {
+        self.two(48)
+    }
+
+    /// TSval.
+    #[inline(always)]
+    pub(crate) fn timestamp(self) -> u32 {
+        self.four(58)
+    }
+
+    /// Bytes of payload, which begins at [`PLAIN`].
+    #[inline(always)]
+    pub(crate) fn payload_len(self) -> u16 {
+        self.two(16) - PACKET as u16
+    }
+
+    /// All of it, in the form that segments of any kind have.
+    pub(crate) fn parsed(self) -> Parsed {
+        Parsed {
+            remote_v4: self.four(26),
+            local_v4: self.four(30),
+            remote_port: self.two(34),
+            local_port: self.two(36),
+            seq: self.seq(),
+            ack: self.ack(),
+            timestamp: self.timestamp(),
+            timestamp_echo: self.four(62),
+            window: self.window(),
+            urgent: self.two(52),
+            payload_at: PLAIN as u16,
+            payload_len: self.payload_len(),
+            flags: self.flags(),
+            traffic_class: self.0[15],
+            hop_limit: self.0[22],
+            options_len: (PACKET - ip::V4 - tcp::HEADER) as u8,
+            is_v6: false,
+            has_timestamps: true,
+            has_other_options: false,
+        }
+    }
+
+    #[inline(always)]
+    fn two(self, at: usize) -> u16 {
+        u16::from_be_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    #[inline(always)]
+    fn four(self, at: usize) -> u32 {
+        self.raw_four(at).swap_bytes()
+    }
+
+    /// Four bytes as they lie there.
+    #[inline(always)]
+    fn raw_four(self, at: usize) -> u32 {
+        u32::from_le_bytes(*self.0[at..].first_chunk().expect("the headers are longer than this"))
+    }
+
+    /// Eight bytes as they lie there.
+    #[inline(always)]
+    fn raw(self, at: usize) -> u64 {
+        u64::from_le_bytes(*self.0[at..].first_chunk().expect("the headers are longer than this"))
+    }
+}
+
+/// Bytes of the headers of a plain segment.
+pub(crate) const PLAIN: usize = ethernet::HEADER + PACKET;
+
+/// The same without Ethernet's.
+const PACKET: usize = ip::V4 + tcp::HEADER + 12;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::parse::general;
+    use crate::packet::{Addresses, Link, OptionsOut, Outgoing, Packet, emit};
+
+    proptest! {
+        #[test]
+        fn both_ways_read_the_same(
+            addresses: (u32, u32),
+            ports: (u16, u16),
+            numbers: (u32, u32, u32, u32),
+            rest: (u8, u16, u16, u8, u8),
+            payload: Vec<u8>,
+            damage in 0usize..2000,
+            checks: (bool, bool),
+        ) {
+            let segment = Outgoing {
+                local_port: ports.0,
+                remote_port: ports.1,
+                seq: Seq(numbers.0),
+                ack: Seq(numbers.1),
+                flags: Flags(rest.0),
+                window: rest.1,
+                urgent: rest.2,
+                traffic_class: rest.3,
+                hop_limit: rest.4,
+            };
+            let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
+            let options = OptionsOut::timestamps(numbers.2, numbers.3);
+            let mut frame = vec![0; 1000];
+            let link = Link::default();
+            let len = emit(&mut frame, &link, &addresses, &segment, &options, &payload, Checks::ALL);
+            if let Some(byte) = frame[..len].get_mut(damage) {
+                *byte ^= 0x10;
+            }
+            let checks = Checks { ip: checks.0, tcp: checks.1 };
+            let frame = &frame[..len];
+            if let Some((plain, payload)) = Plain::of(frame) {
+                let mut parsed = Parsed::default();
+                let read = plain.verify(payload, checks);
+                let general = general(frame, checks, &mut parsed);
+                if !plain.is_between_hosts() {
+                    prop_assert!(general.is_err());
+                    return Ok(());
+                }
+                prop_assert_eq!(read.map(|()| Packet::Tcp), general);
+                if read.is_ok() {
+                    prop_assert_eq!(plain.parsed(), parsed);
+                    prop_assert_eq!(Plain::again(frame).map(Plain::parsed), Some(parsed));
+                }
+            }
+        }
+    }
+}
