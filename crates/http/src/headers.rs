@@ -165,9 +165,15 @@ impl Headers {
     }
 
     /// Replaces all fields by those of a decoded head: `lines` are its lines, and `field` gives of each of
-    /// `fields`, in order, its offsets into them. Returns the kinds that are there more than once.
+    /// `fields`, in order, its offsets into them. Returns the kinds that are there, and those of them that are
+    /// there more than once.
     #[inline(always)]
-    pub(crate) fn fill<T>(&mut self, lines: &[u8], fields: &[T], field: impl FnMut(&T) -> Field) -> Kinds {
+    pub(crate) fn fill<T>(
+        &mut self,
+        lines: &[u8],
+        fields: &[T],
+        field: impl FnMut(&T) -> Field,
+    ) -> (Kinds, Kinds) {
         self.held.block_mut().fill(lines, fields, field)
     }
 

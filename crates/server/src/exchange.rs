@@ -9,7 +9,6 @@ mod upload;
 
 use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,8 +20,9 @@ use self::reply::Reply;
 use self::upload::Upload;
 use crate::lease::Kept;
 use crate::limits::Limits;
+use crate::request::Request;
 use crate::respond::IntoResponse;
-use crate::service::{Answer, Begun, Service};
+use crate::service::{Answer, Routed, Service};
 
 /// The working state of a connection between its first byte of a request and its last byte of an answer.
 pub(crate) struct Exchange {
@@ -136,7 +136,7 @@ impl Exchange {
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<Turn, Turn>> {
         link.service.refresh_date();
         loop {
-            if self.answer(cx, link)?.is_pending() {
+            if !matches!(self.stage, Stage::Next) && self.answer(cx, link)?.is_pending() {
                 // Answers that are ready do not wait for the one that is not.
                 if self.flush(cx, link.connection)?.is_pending() {
                     self.waiting = Waiting::Write;
@@ -228,7 +228,7 @@ impl Exchange {
                 Stage::Next => return Poll::Ready(Ok(())),
                 Stage::Handling(answer, reply) => {
                     let reply = *reply;
-                    let response = match caught(|| answer.poll(cx)) {
+                    let mut response = match answer.poll(cx) {
                         Ok(Poll::Ready(response)) => {
                             if let Stage::Handling(answer, _) =
                                 std::mem::replace(&mut self.stage, Stage::Next)
@@ -250,7 +250,7 @@ impl Exchange {
                             panicked(panic.as_ref(), link.service)
                         }
                     };
-                    self.respond(response, reply, link.service);
+                    self.respond(&mut response, reply, link.service);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, link)?.is_pending() {
@@ -288,24 +288,30 @@ impl Exchange {
     }
 
     /// Starts on a request whose head is complete.
+    // Apart from `turn`, whose other states would take its registers; with all that most requests need in it.
+    #[inline(never)]
     fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, link: &mut Link<'_>) {
-        link.service.counters.requests.increment();
+        let service = link.service;
+        service.counters.requests.increment();
         let reply = Reply {
             version: head.version(),
             keep_alive: head.keep_alive(),
             head_only: head.method() == Method::HEAD,
         };
-        let body = self.body_of(&head, link.service);
-        let begun = caught(|| link.service.begin(head, body, cx, link.context, link.connection));
-        let response = match begun {
-            Ok(Begun::Answered(response)) => response,
-            Ok(Begun::Waits(answer)) => {
-                self.stage = Stage::Handling(answer, reply);
-                return;
-            }
-            Err(panic) => panicked(panic.as_ref(), link.service),
+        let content = self.content_of(&head, service);
+        let (mut answer, params, context) = match service.route(&head, link.context, link.connection) {
+            Ok(Routed::Handler(answer, params, context)) => (answer, params, context),
+            Ok(Routed::Response(mut response)) => return self.respond(&mut response, reply, service),
+            Err(panic) => return self.respond(&mut panicked(panic.as_ref(), service), reply, service),
         };
-        self.respond(response, reply, link.service);
+        match &mut answer.start(Request::new(head, content, params, context), cx) {
+            Ok(Poll::Ready(response)) => {
+                *link.context = service.ended(answer);
+                self.respond(response, reply, service);
+            }
+            Ok(Poll::Pending) => self.stage = Stage::Handling(answer, reply),
+            Err(panic) => self.respond(&mut panicked(panic.as_ref(), service), reply, service),
+        }
     }
 
     /// Answers a request that cannot be understood; nothing after it can be, either.
@@ -314,13 +320,10 @@ impl Exchange {
     }
 
     /// An answer after which the connection ends.
-    fn last_response(&mut self, response: Response, service: &Service) {
+    fn last_response(&mut self, mut response: Response, service: &Service) {
         self.closing = true;
-        self.respond(
-            response,
-            Reply { version: Version::HTTP_11, keep_alive: false, head_only: false },
-            service,
-        );
+        let reply = Reply { version: Version::HTTP_11, keep_alive: false, head_only: false };
+        self.respond(&mut response, reply, service);
     }
 
     /// Ends in a way that the peer gets the last answer: half-close, then read until it closes, too. A close with
@@ -365,11 +368,6 @@ impl Exchange {
         }
         flushed
     }
-}
-
-/// Runs code of a handler's; a panic ends there.
-fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(run))
 }
 
 /// What answers for a handler that panicked; everything else goes on.

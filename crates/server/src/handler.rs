@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::thread;
 
 use anywire_http::Response;
 use pin_project_lite::pin_project;
@@ -141,11 +143,12 @@ impl Slots {
 /// Spare slots kept of each handler, on each loop.
 const SPARE_SLOTS_MAX: usize = 256;
 
-/// What can be done with a [`Slot`]: start, and poll until ready; then it is clear and can be started again.
+/// What can be done with a [`Slot`]: start, and poll until ready; then it is clear and can be started again. After a
+/// panic, which is the error, it is not.
 pub(crate) trait Run {
     /// Starts the handler and polls it for the first time, which is the only time for most.
-    fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> Poll<Response>;
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response>;
+    fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
 }
 
 pin_project! {
@@ -156,15 +159,10 @@ pin_project! {
     }
 }
 
-impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
-    fn start(mut self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> Poll<Response> {
-        let mut this = self.as_mut().project();
-        let answer = (this.start)(request);
-        this.answer.set(Some(answer));
-        self.poll(cx)
-    }
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
+    // Part of both ways in: where it starts, the compiler sees that the future is at its beginning.
+    #[inline(always)]
+    fn go_on(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
         let mut this = self.project();
         let Some(answer) = this.answer.as_mut().as_pin_mut() else { return Poll::Pending };
         let polled = answer.poll(cx);
@@ -172,5 +170,25 @@ impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
             this.answer.set(None);
         }
         polled
+    }
+}
+
+// Panics are caught here, where the handler is known: outside, its request and its response would be moved once more.
+impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
+    fn start(
+        mut self: Pin<&mut Self>,
+        request: Request,
+        cx: &mut Context<'_>,
+    ) -> thread::Result<Poll<Response>> {
+        catch_unwind(AssertUnwindSafe(|| {
+            let mut this = self.as_mut().project();
+            let answer = (this.start)(request);
+            this.answer.set(Some(answer));
+            self.go_on(cx)
+        }))
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {
+        catch_unwind(AssertUnwindSafe(|| self.go_on(cx)))
     }
 }

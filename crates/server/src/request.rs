@@ -24,14 +24,23 @@ use crate::lease::Lease;
 #[derive(Debug)]
 pub struct Request {
     head: RequestHead,
-    body: Option<Body>,
+    content: Content,
     params: Params,
     context: Lease,
 }
 
+/// What is left of a request's body.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// None came, as with most requests: unlike an empty body this is nothing to move and nothing to drop.
+    Nothing,
+    Body(Body),
+    Taken,
+}
+
 impl Request {
-    pub(crate) fn new(head: RequestHead, body: Body, params: Params, context: Lease) -> Self {
-        Self { head, body: Some(body), params, context }
+    pub(crate) fn new(head: RequestHead, content: Content, params: Params, context: Lease) -> Self {
+        Self { head, content, params, context }
     }
 
     /// The method.
@@ -71,7 +80,7 @@ impl Request {
 
     /// The body, once: `None` if it was taken before.
     pub fn take_body(&mut self) -> Option<Body> {
-        self.body.take()
+        self.content.take()
     }
 
     /// What `{name}` of the route matched, still percent-encoded.
@@ -105,13 +114,24 @@ impl Request {
 
     /// The body for an extractor that consumes it.
     pub(crate) fn body_for(&mut self, extractor: &'static str) -> Result<Body, Rejection> {
-        self.body.take().ok_or(Rejection::BodyTaken { extractor })
+        self.content.take().ok_or(Rejection::BodyTaken { extractor })
     }
 
     /// The whole request for a handler; the body goes with it.
     pub(crate) fn take(&mut self) -> Self {
         let (head, params) = (self.head.clone(), self.params.clone());
-        Self { head, body: self.body.take(), params, context: self.context.share() }
+        let content = std::mem::replace(&mut self.content, Content::Taken);
+        Self { head, content, params, context: self.context.share() }
+    }
+}
+
+impl Content {
+    fn take(&mut self) -> Option<Body> {
+        match std::mem::replace(self, Self::Taken) {
+            Self::Nothing => Some(Body::empty()),
+            Self::Body(body) => Some(body),
+            Self::Taken => None,
+        }
     }
 }
 

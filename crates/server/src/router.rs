@@ -242,9 +242,14 @@ impl Table {
         if let Some((_, leaf)) = self.literals.iter().find(|(literal, _)| **literal == *target) {
             return self.leaves[*leaf].matched(method, Params::default);
         }
+        self.find_in_tree(head, names)
+    }
+
+    #[inline(never)]
+    fn find_in_tree(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
         let Ok(found) = self.tree.at(path) else { return self.unknown_path() };
-        self.leaves[*found.value].matched(method, || {
+        self.leaves[*found.value].matched(head.method(), || {
             if found.params.is_empty() {
                 return Params::default();
             }
@@ -300,7 +305,7 @@ impl Leaf {
     fn matched(&self, method: &Method, params: impl FnOnce() -> Params) -> Matched {
         match self.endpoint(method) {
             Some(endpoint) => Matched::Endpoint(endpoint, params()),
-            None => Matched::Response(Box::new(self.other_method(method))),
+            None => Matched::Response(self.other_method(method)),
         }
     }
 
@@ -315,7 +320,8 @@ impl Leaf {
         own.or_else(|| self.get.filter(|_| *method == Method::HEAD))
     }
 
-    fn other_method(&self, method: &Method) -> Response {
+    #[cold]
+    fn other_method(&self, method: &Method) -> Box<Response> {
         let mut response = if method == Method::OPTIONS {
             Response::new(StatusCode::NO_CONTENT)
         } else {
@@ -324,7 +330,7 @@ impl Leaf {
         };
         let set = response.headers.append("allow", &self.allow);
         debug_assert!(set.is_ok(), "methods are tokens");
-        response
+        Box::new(response)
     }
 }
 

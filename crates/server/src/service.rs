@@ -2,11 +2,13 @@
 //! ends them all.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
+use std::thread;
 
-use anywire_http::{Body, DateLine, RequestHead, Response};
+use anywire_http::{DateLine, RequestHead, Response};
 use anywire_loops::clock;
 use anywire_wire::Connection;
 use slab::Slab;
@@ -16,9 +18,9 @@ use crate::counters::Live;
 use crate::exchange::Exchange;
 use crate::extract::States;
 use crate::handler::{Slot, Slots};
-use crate::lease::{ContextId, Kept, Lender};
+use crate::lease::{ContextId, Kept, Lease, Lender};
 use crate::limits::Limits;
-use crate::request::{Context, Request};
+use crate::request::{Context, Params, Request};
 use crate::router::{EndpointId, Matched, Table};
 
 /// A server on one loop.
@@ -71,6 +73,7 @@ impl Service {
     }
 
     /// What requests of one connection share.
+    #[cold]
     pub(crate) fn context(&self, connection: &Connection) -> Kept {
         self.lender.keep(Context {
             peer: connection.peer(),
@@ -153,39 +156,44 @@ pub(crate) struct Answer {
     lent: ContextId,
 }
 
-/// What came of a request's head.
-pub(crate) enum Begun {
-    Answered(Response),
-    /// The handler waits for something.
-    Waits(Answer),
+/// What comes of a request's head.
+pub(crate) enum Routed {
+    /// A handler is to be started.
+    Handler(Answer, Params, Lease),
+    /// The router itself answers.
+    Response(Box<Response>),
 }
 
 impl Service {
-    /// Routes a request and runs its handler, which has the context meanwhile, as far as it gets at once.
-    pub(crate) fn begin(
+    /// Finds the handler of a request, and what it needs to run: a slot, and the connection's context meanwhile.
+    #[inline]
+    pub(crate) fn route(
         &self,
-        head: RequestHead,
-        body: Body,
-        cx: &mut task::Context<'_>,
+        head: &RequestHead,
         context: &mut Option<Kept>,
         link: &Connection,
-    ) -> Begun {
-        let (endpoint, params) = match self.table.find(&head, &self.param_names) {
+    ) -> thread::Result<Routed> {
+        let (endpoint, params) = match self.table.find(head, &self.param_names) {
             Matched::Endpoint(endpoint, params) => (endpoint, params),
-            Matched::Response(response) => return Begun::Answered(*response),
+            Matched::Response(response) => return Ok(Routed::Response(response)),
         };
-        let slot = self.slots[endpoint.index()].take().unwrap_or_else(|| self.table.slot(endpoint));
+        let slot = match self.slots[endpoint.index()].take() {
+            Some(slot) => slot,
+            None => self.new_slot(endpoint)?,
+        };
         let kept = context.take().unwrap_or_else(|| self.context(link));
-        let mut answer = Answer { slot, endpoint, lent: kept.id() };
-        let request = Request::new(head, body, params, self.lender.lend(kept));
-        let Poll::Ready(response) = answer.slot.as_mut().start(request, cx) else {
-            return Begun::Waits(answer);
-        };
-        *context = self.ended(answer);
-        Begun::Answered(response)
+        let answer = Answer { slot, endpoint, lent: kept.id() };
+        Ok(Routed::Handler(answer, params, self.lender.lend(kept)))
+    }
+
+    /// Memory for a run of a handler, which is cloned for it: that may panic.
+    #[cold]
+    fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
+        catch_unwind(AssertUnwindSafe(|| self.table.slot(endpoint)))
     }
 
     /// Takes back the slot of a handler that has ended in order, and gives the context that it had.
+    #[inline]
     pub(crate) fn ended(&self, answer: Answer) -> Option<Kept> {
         self.slots[answer.endpoint.index()].put(answer.slot);
         self.lender.take_back(answer.lent)
@@ -193,7 +201,16 @@ impl Service {
 }
 
 impl Answer {
-    pub(crate) fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Response> {
+    #[inline]
+    pub(crate) fn start(
+        &mut self,
+        request: Request,
+        cx: &mut task::Context<'_>,
+    ) -> thread::Result<Poll<Response>> {
+        self.slot.as_mut().start(request, cx)
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut task::Context<'_>) -> thread::Result<Poll<Response>> {
         self.slot.as_mut().poll(cx)
     }
 }

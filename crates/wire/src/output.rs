@@ -51,6 +51,17 @@ impl Output {
         }
     }
 
+    /// Appends bytes that are few, which can stay where they are; says whether it did. Of many, [`Output::push_bytes`]
+    /// takes a reference.
+    #[inline]
+    pub fn push_few(&mut self, bytes: &[u8]) -> bool {
+        let are_few = bytes.len() <= COPY_MAX_BYTES;
+        if are_few {
+            self.copied.extend_from_slice(bytes);
+        }
+        are_few
+    }
+
     #[inline(never)]
     fn share(&mut self, bytes: Bytes) {
         self.shared_left += bytes.len();

@@ -3,6 +3,7 @@
 use http::Version;
 
 use super::DecodeError;
+use super::head::Noticed;
 use crate::headers::{Headers, Kind, Kinds};
 
 /// How the end of a body is found.
@@ -38,17 +39,17 @@ impl Framing {
 /// Names of which a second field line must not be merged or ignored.
 pub(super) const SINGLE: Kinds = Kinds::of(&[Kind::Host, Kind::ContentLength, Kind::TransferEncoding]);
 
-/// What the head declares, or `None` if it declares nothing. `repeated` are the kinds that stand in it twice.
+/// What the head declares, or `None` if it declares nothing.
 #[inline(always)]
 pub(super) fn declared(
     headers: &Headers,
-    repeated: Kinds,
+    noticed: &Noticed<'_>,
     version: Version,
 ) -> Result<Option<Framing>, DecodeError> {
-    if !headers.present().intersects(const { Kinds::of(&[Kind::ContentLength, Kind::TransferEncoding]) }) {
+    if !noticed.present.intersects(const { Kinds::of(&[Kind::ContentLength, Kind::TransferEncoding]) }) {
         return Ok(None);
     }
-    length_or_chunks(headers, repeated, version).map(Some)
+    length_or_chunks(headers, noticed.repeated, version).map(Some)
 }
 
 fn length_or_chunks(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {
@@ -81,8 +82,8 @@ fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Frami
 
 /// Whether the connection is to stay open after this message, as far as its head says (RFC 9112 section 9.3).
 #[inline(always)]
-pub(super) fn keep_alive(headers: &Headers, version: Version) -> bool {
-    if !headers.present().contains(Kind::Connection) {
+pub(super) fn keep_alive(headers: &Headers, present: Kinds, version: Version) -> bool {
+    if !present.contains(Kind::Connection) {
         return version == Version::HTTP_11;
     }
     says_keep_alive(headers, version)
@@ -124,17 +125,17 @@ mod tests {
 
     #[test]
     fn connections_stay_open_as_the_rfc_says() {
-        let with = |value: &str| {
+        let stays = |value: &str, version| {
             let mut headers = Headers::new();
             headers.append("connection", value).expect("valid");
-            headers
+            keep_alive(&headers, headers.present(), version)
         };
-        assert!(keep_alive(&Headers::new(), Version::HTTP_11));
-        assert!(!keep_alive(&Headers::new(), Version::HTTP_10));
-        assert!(keep_alive(&with("Keep-Alive"), Version::HTTP_10));
-        assert!(!keep_alive(&with("close"), Version::HTTP_11));
-        assert!(!keep_alive(&with("keep-alive, CLOSE"), Version::HTTP_10));
-        assert!(keep_alive(&with("upgrade"), Version::HTTP_11));
-        assert!(!keep_alive(&with("upgrade"), Version::HTTP_10));
+        assert!(keep_alive(&Headers::new(), Kinds::NONE, Version::HTTP_11));
+        assert!(!keep_alive(&Headers::new(), Kinds::NONE, Version::HTTP_10));
+        assert!(stays("Keep-Alive", Version::HTTP_10));
+        assert!(!stays("close", Version::HTTP_11));
+        assert!(!stays("keep-alive, CLOSE", Version::HTTP_10));
+        assert!(stays("upgrade", Version::HTTP_11));
+        assert!(!stays("upgrade", Version::HTTP_10));
     }
 }

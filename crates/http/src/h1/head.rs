@@ -100,15 +100,26 @@ impl<'b> Slots<'b> {
     }
 }
 
+/// What was noticed about the fields of a head while they were copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noticed<'b> {
+    /// The names that the engine knows and that are there.
+    pub(super) present: Kinds,
+    /// Those of them that stand there twice.
+    pub(super) repeated: Kinds,
+    /// The value of the last `Host`.
+    pub(super) host: Option<&'b [u8]>,
+}
+
 /// Copies the fields of a complete head (`head`: start line to empty line) into `headers`, after checking its
-/// lines' ends and its limits. Gives the names of which a second field matters that stand in it twice.
+/// lines' ends and its limits.
 #[inline(always)]
-pub(super) fn collect(
+pub(super) fn collect<'b>(
     headers: &mut Headers,
-    head: &[u8],
-    parsed: &[Header<'_>],
+    head: &'b [u8],
+    parsed: &[Header<'b>],
     limits: &Limits,
-) -> Result<Kinds, DecodeError> {
+) -> Result<Noticed<'b>, DecodeError> {
     let [lines @ .., b'\r', b'\n'] = head else { return Err(DecodeError::LineEnding) };
     let first = parsed.first().map_or(lines.len(), |first| offset_in(head, first.name.as_bytes()));
     if first > limits.start_line_bytes.saturating_add(2) {
@@ -117,9 +128,6 @@ pub(super) fn collect(
     if head.len() > limits.head_bytes {
         return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes });
     }
-    if !ends_line(lines, first) {
-        return Err(DecodeError::LineEnding);
-    }
     collect_lines(headers, lines, first, parsed)
 }
 
@@ -127,8 +135,7 @@ pub(super) fn collect(
 pub(super) fn collect_trailers(section: &[u8], parsed: &[Header<'_>]) -> Result<Headers, DecodeError> {
     let [lines @ .., b'\r', b'\n'] = section else { return Err(DecodeError::LineEnding) };
     let mut headers = Headers::new();
-    collect_lines(&mut headers, lines, 0, parsed)?;
-    if headers.present().intersects(framing::SINGLE) {
+    if collect_lines(&mut headers, lines, 0, parsed)?.present.intersects(framing::SINGLE) {
         return Err(DecodeError::ForbiddenTrailer);
     }
     Ok(headers)
@@ -136,30 +143,35 @@ pub(super) fn collect_trailers(section: &[u8], parsed: &[Header<'_>]) -> Result<
 
 /// Copies the lines from `first` on, which is where the first field starts.
 #[inline(always)]
-fn collect_lines(
+fn collect_lines<'b>(
     headers: &mut Headers,
-    lines: &[u8],
+    lines: &'b [u8],
     first: usize,
-    parsed: &[Header<'_>],
-) -> Result<Kinds, DecodeError> {
+    parsed: &[Header<'b>],
+) -> Result<Noticed<'b>, DecodeError> {
     if lines.len() > usize::from(u16::MAX) {
         check_widths(lines, parsed)?;
     }
     // The parser takes LF alone as a line's end; what stands before each line, and at the end, must be CR LF.
     let mut lines_end_well = ends_line(lines, lines.len());
-    let repeated = headers.fill(&lines[first..], parsed, |header| {
+    let mut host = None;
+    let (present, repeated) = headers.fill(&lines[first..], parsed, |header| {
         let name = header.name.as_bytes();
+        let kind = Kind::of(name);
+        if kind == Kind::Host {
+            host = Some(header.value);
+        }
         let start = offset_in(lines, name);
-        lines_end_well &= start == first || ends_line(lines, start);
+        lines_end_well &= start == 0 || ends_line(lines, start);
         Field {
             start: (start - first) as u32,
             value: (offset_in(lines, header.value) - first) as u32,
             value_len: header.value.len() as u32,
             name_len: name.len() as u16,
-            kind: Kind::of(name),
+            kind,
         }
     });
-    if lines_end_well { Ok(repeated) } else { Err(DecodeError::LineEnding) }
+    if lines_end_well { Ok(Noticed { present, repeated, host }) } else { Err(DecodeError::LineEnding) }
 }
 
 /// Whether CR LF stands before `position`.

@@ -3,10 +3,10 @@
 use http::{Method, Version};
 
 use super::body::{Body, Part};
-use super::head::{self, Progress, Slots};
+use super::head::{self, Noticed, Progress, Slots};
 use super::host::{KnownHost, is_host};
 use super::{DecodeError, Framing, Limits, framing};
-use crate::headers::{Kind, Kinds};
+use crate::headers::Kind;
 use crate::message::{RequestHead, RequestParts};
 use crate::{Buffer, Headers, spare};
 
@@ -62,7 +62,7 @@ impl RequestDecoder {
     pub fn decode<'b>(&mut self, input: &'b mut Buffer) -> Result<Option<RequestEvent<'b>>, DecodeError> {
         match &mut self.state {
             State::Head { .. } => match self.decode_head(input) {
-                Ok(Some(head)) => Ok(Some(RequestEvent::Head(head))),
+                Ok(Some(parts)) => Ok(Some(RequestEvent::Head(RequestHead::from_parts(parts)))),
                 Ok(None) => Ok(None),
                 Err(error) => Err(self.fail(error)),
             },
@@ -106,9 +106,10 @@ impl RequestDecoder {
         error
     }
 
-    // Apart, so that `decode` is small enough to melt into the caller's match on its event.
+    // Apart, so that `decode` is small enough to melt into the caller's match on its event. Gives what fits two
+    // registers, and not the head itself.
     #[inline(never)]
-    fn decode_head(&mut self, input: &mut Buffer) -> Result<Option<RequestHead>, DecodeError> {
+    fn decode_head(&mut self, input: &mut Buffer) -> Result<Option<Box<RequestParts>>, DecodeError> {
         let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
         if input.data().first().is_none_or(|&first| first == b'\r' || first == b'\n')
             && !skip_blank_lines(input, blank_lines)?
@@ -125,13 +126,10 @@ impl RequestDecoder {
         let mut request = httparse::Request::new(&mut []);
         match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.headers)) {
             Ok(httparse::Status::Complete(end)) => {
-                let (head, framing) = build(&data[..end], &request, &self.limits, &mut self.known_host)?;
-                match Body::of(framing) {
-                    None => (*progress, *blank_lines) = (Progress::IDLE, 0),
-                    Some(body) => self.state = State::Body(body),
-                }
+                (*progress, *blank_lines) = (Progress::IDLE, 0);
+                let parts = self.build(&data[..end], &request)?;
                 input.consume(end);
-                Ok(Some(head))
+                Ok(Some(parts))
             }
             Ok(httparse::Status::Partial) => {
                 progress.parsed_partial(data);
@@ -140,6 +138,38 @@ impl RequestDecoder {
             }
             Err(error) => Err(head::refusal(error, data, &self.limits)),
         }
+    }
+
+    /// Makes a head of what was parsed, and goes on to its body.
+    // Apart, as the parser melts into its caller and leaves no register.
+    #[inline(never)]
+    fn build(
+        &mut self,
+        head: &[u8],
+        request: &httparse::Request<'_, '_>,
+    ) -> Result<Box<RequestParts>, DecodeError> {
+        let mut parts = spare::draw_unclean::<RequestParts>();
+        let noticed = head::collect(&mut parts.headers, head, request.headers, &self.limits)?;
+        let (Some(method), Some(target)) = (request.method, request.path) else {
+            return Err(DecodeError::StartLine);
+        };
+        // Most often the spare has the method already, and moving one was seen to stall on its copies.
+        if !(method == "GET" && parts.method == Method::GET) {
+            set_method(&mut parts.method, method)?;
+        }
+        check_target(&parts.method, target)?;
+        parts.target.clear();
+        parts.target.push_str(target);
+        let version = head::version(request.version);
+        parts.version = version;
+        check_host(&noticed, version, &mut self.known_host)?;
+        parts.keep_alive = framing::keep_alive(&parts.headers, noticed.present, version);
+        parts.framing = Framing::None;
+        if let Some(framing) = framing::declared(&parts.headers, &noticed, version)? {
+            parts.framing = framing;
+            self.state = Body::of(framing).map_or(State::START, State::Body);
+        }
+        Ok(parts)
     }
 }
 
@@ -161,36 +191,6 @@ fn skip_blank_lines(input: &mut Buffer, skipped: &mut u8) -> Result<bool, Decode
             _ => return Ok(true),
         }
     }
-}
-
-/// Makes a head of what was parsed, and tells its framing beside it: reading that back out of the head was
-/// seen to stall.
-#[inline(always)]
-fn build(
-    head: &[u8],
-    request: &httparse::Request<'_, '_>,
-    limits: &Limits,
-    known_host: &mut KnownHost,
-) -> Result<(RequestHead, Framing), DecodeError> {
-    let mut parts = spare::draw_unclean::<RequestParts>();
-    let repeated = head::collect(&mut parts.headers, head, request.headers, limits)?;
-    let (Some(method), Some(target)) = (request.method, request.path) else {
-        return Err(DecodeError::StartLine);
-    };
-    // Most often the spare has the method already, and moving one was seen to stall on its copies.
-    if !(method == "GET" && parts.method == Method::GET) {
-        set_method(&mut parts.method, method)?;
-    }
-    check_target(&parts.method, target)?;
-    parts.target.clear();
-    parts.target.push_str(target);
-    let version = head::version(request.version);
-    parts.version = version;
-    check_host(&parts.headers, repeated, version, known_host)?;
-    let framing = framing::declared(&parts.headers, repeated, version)?.unwrap_or(Framing::None);
-    parts.framing = framing;
-    parts.keep_alive = framing::keep_alive(&parts.headers, version);
-    Ok((RequestHead::from_parts(parts), framing))
 }
 
 #[inline(never)]
@@ -222,17 +222,12 @@ fn check_target(method: &Method, target: &str) -> Result<(), DecodeError> {
 }
 
 /// RFC 9112 section 3.2: exactly one `Host` in 1.1, at most one in 1.0, and it must be one.
-#[inline]
-fn check_host(
-    headers: &Headers,
-    repeated: Kinds,
-    version: Version,
-    known: &mut KnownHost,
-) -> Result<(), DecodeError> {
-    if repeated.contains(Kind::Host) {
+#[inline(always)]
+fn check_host(noticed: &Noticed<'_>, version: Version, known: &mut KnownHost) -> Result<(), DecodeError> {
+    if noticed.repeated.contains(Kind::Host) {
         return Err(DecodeError::DuplicateHost);
     }
-    match headers.value_of(Kind::Host) {
+    match noticed.host {
         Some(host) if known.is(host) || known.checked(host) => Ok(()),
         Some(_) => Err(DecodeError::InvalidHost),
         None if version == Version::HTTP_11 => Err(DecodeError::MissingHost),

@@ -184,7 +184,7 @@ fn build(
     answers: Answers,
 ) -> Result<Found, DecodeError> {
     let mut parts = spare::draw_unclean::<ResponseParts>();
-    let repeated = head::collect(&mut parts.headers, head, response.headers, limits)?;
+    let noticed = head::collect(&mut parts.headers, head, response.headers, limits)?;
     let code = response.code.unwrap_or_default();
     // RFC 9110 section 15: three digits, of which the first is 1 to 5.
     let status = StatusCode::from_u16(code).ok().filter(|_| code < 600).ok_or(DecodeError::StartLine)?;
@@ -195,11 +195,12 @@ fn build(
     parts.version = version;
     // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
     // one.
-    let declared = framing::declared(&parts.headers, repeated, version)?;
+    let declared = framing::declared(&parts.headers, &noticed, version)?;
     let framing =
         if has_no_body(status, answers) { Framing::None } else { declared.unwrap_or(Framing::UntilClose) };
     parts.framing = framing;
-    parts.keep_alive = framing != Framing::UntilClose && framing::keep_alive(&parts.headers, version);
+    parts.keep_alive =
+        framing != Framing::UntilClose && framing::keep_alive(&parts.headers, noticed.present, version);
     let head = ResponseHead::from_parts(parts);
     Ok(if is_interim(status) { Found::Interim(head) } else { Found::Final(head, framing) })
 }

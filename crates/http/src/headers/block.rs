@@ -51,7 +51,7 @@ impl Block {
         lines: &[u8],
         fields: &[T],
         mut field: impl FnMut(&T) -> Field,
-    ) -> Kinds {
+    ) -> (Kinds, Kinds) {
         self.bytes.clear();
         self.bytes.extend_from_slice(lines);
         self.fields.clear();
@@ -64,7 +64,7 @@ impl Block {
             self.fields.push(field);
         }
         self.present = present;
-        repeated
+        (present, repeated)
     }
 
     /// Appends a field that was checked.

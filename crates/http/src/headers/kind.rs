@@ -18,7 +18,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Finds the kind of `name`, which must be a token (RFC 9110 section 5.6.2): by length first, as that
     /// decides nearly always.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn of(name: &[u8]) -> Self {
         match name.len() {
             4 if is(name, b"host") => Self::Host,

@@ -17,11 +17,12 @@ pub(super) struct Reply {
 }
 
 impl Exchange {
-    /// Writes the head of an answer, and its body if it is whole.
-    pub(super) fn respond(&mut self, response: Response, reply: Reply, service: &Service) {
+    /// Writes the head of an answer, and its body if it is whole. Takes the body and leaves the rest to its owner, as a
+    /// response is eight words that would have to be moved here.
+    pub(super) fn respond(&mut self, response: &mut Response, reply: Reply, service: &Service) {
         if let Some(fault) = response.fault() {
             tracing::error!(error = %fault, "a handler's response cannot be sent");
-            return self.respond(StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
+            return self.respond(&mut StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
         }
         let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
         if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_abandoned()) {
@@ -42,9 +43,12 @@ impl Exchange {
         let commitment = encode::response_head(self.output.buffer(), &parts);
         self.closing |= !commitment.keep_alive;
         // Framing of nothing: a body that may not be sent, or an empty one.
-        if !commitment.framing.is_empty() {
-            let left = response.body.length().unwrap_or(u64::MAX);
-            match response.body.into_full() {
+        if !commitment.framing.is_empty()
+            && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
+        {
+            let body = std::mem::take(&mut response.body);
+            let left = body.length().unwrap_or(u64::MAX);
+            match body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
                     self.stage = Stage::Streaming { body, framing: commitment.framing, left };

@@ -8,6 +8,7 @@ use anywire_http::{Body, BodyError, RequestHead};
 use bytes::Bytes;
 
 use super::{Exchange, Link, Stage, Turn, Waiting, wire_error};
+use crate::request::Content;
 use crate::service::Service;
 
 /// A request body on its way to whoever reads it.
@@ -27,21 +28,28 @@ impl Upload {
 }
 
 impl Exchange {
-    /// The body of a request: whole if it is in the buffer already, else a stream that reads when it is read.
-    pub(super) fn body_of(&mut self, head: &RequestHead, service: &Service) -> Body {
-        let framing = head.framing();
-        match framing {
-            Framing::None => return Body::empty(),
-            Framing::Length(length) if length <= self.input.len() as u64 => {
-                let mut whole = Bytes::new();
-                // All of it is one piece of data, and then the end.
-                while let Ok(Some(RequestEvent::Data(data))) = self.decoder.decode(&mut self.input) {
-                    whole = Bytes::copy_from_slice(data);
-                }
-                debug_assert_eq!(whole.len() as u64, length);
-                return whole.into();
+    /// The body of a request.
+    #[inline]
+    pub(super) fn content_of(&mut self, head: &RequestHead, service: &Service) -> Content {
+        match head.framing() {
+            Framing::None => Content::Nothing,
+            framing => Content::Body(self.body_of(head, framing, service)),
+        }
+    }
+
+    /// A body: whole if it is in the buffer already, else a stream that reads when it is read.
+    #[inline(never)]
+    fn body_of(&mut self, head: &RequestHead, framing: Framing, service: &Service) -> Body {
+        if let Framing::Length(length) = framing
+            && length <= self.input.len() as u64
+        {
+            let mut whole = Bytes::new();
+            // All of it is one piece of data, and then the end.
+            while let Ok(Some(RequestEvent::Data(data))) = self.decoder.decode(&mut self.input) {
+                whole = Bytes::copy_from_slice(data);
             }
-            _ => {}
+            debug_assert_eq!(whole.len() as u64, length);
+            return whole.into();
         }
         let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
         self.upload =
