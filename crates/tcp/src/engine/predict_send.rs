@@ -63,7 +63,7 @@ impl Engine {
             kept.transmissions = 1;
             block.send_next = Cell::NONE;
             block.snd_nxt = kept.seq + length;
-            let rto = block.rtt.rto_millis(self.timings.rto_min, self.timings.rto_max, 0);
+            let rto = block.rtt.rto_millis(&self.timings.rto, 0);
             block.retransmit_at = self.tick.after(rto);
             block.flags.set(Flags::RETRANSMIT);
             if !block.has(Flags::FRESH)

@@ -9,6 +9,7 @@ use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
 use crate::recovery::{Probe, pto_micros};
+use crate::rtt::RtoBounds;
 use crate::seq::Seq;
 use crate::settings::Settings;
 use crate::time::{Instant, Tick};
@@ -17,8 +18,7 @@ use crate::time::{Instant, Tick};
 #[derive(Clone, Copy)]
 pub(super) struct Timings {
     pub(super) delayed_ack: u32,
-    pub(super) rto_min: u32,
-    pub(super) rto_max: u32,
+    pub(super) rto: RtoBounds,
     pub(super) user_timeout: u32,
     pub(super) open_timeout: u32,
     pub(super) keep_alive_idle: u32,
@@ -31,8 +31,7 @@ impl Timings {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             delayed_ack: ticks(settings.delayed_ack),
-            rto_min: ticks(settings.rto_min).max(1),
-            rto_max: ticks(settings.rto_max).max(1),
+            rto: RtoBounds::new(ticks(settings.rto_min).max(1), ticks(settings.rto_max).max(1)),
             user_timeout: ticks(settings.user_timeout),
             open_timeout: ticks(settings.open_timeout),
             keep_alive_idle: ticks(settings.keep_alive_idle).max(1),
@@ -245,9 +244,10 @@ impl Engine {
     fn rto(&self, index: u32) -> u32 {
         let block = &self.blocks[index];
         if matches!(block.state, State::SynSent | State::SynReceived) {
-            return (super::listen::INITIAL_RTO_MILLIS << block.backoff.min(6)).min(self.timings.rto_max);
+            return (super::listen::INITIAL_RTO_MILLIS << block.backoff.min(6))
+                .min(self.timings.rto.ceiling());
         }
-        block.rtt.rto_millis(self.timings.rto_min, self.timings.rto_max, u32::from(block.backoff))
+        block.rtt.rto_millis(&self.timings.rto, u32::from(block.backoff))
     }
 
     /// One of a connection's timers has expired.
