@@ -253,6 +253,25 @@ impl Pool {
         &data[start..start + usize::from(segment.length)]
     }
 
+    /// A segment, to be changed, and its bytes.
+    #[inline(always)]
+    pub(crate) fn segment_and_bytes(&mut self, cell: Cell) -> (&mut Segment, &[u8]) {
+        let (segment, data) = self.parts_mut(cell);
+        let (start, length) = (usize::from(segment.start), usize::from(segment.length));
+        (segment, &data[start..start + length])
+    }
+
+    #[inline(always)]
+    fn parts_mut(&mut self, cell: Cell) -> (&mut Segment, &mut [u8]) {
+        if cell.is_large() {
+            let cell = &mut self.large[cell.place()];
+            (&mut cell.segment, &mut cell.data)
+        } else {
+            let cell = &mut self.small[cell.place()];
+            (&mut cell.segment, &mut cell.data)
+        }
+    }
+
     /// How many more bytes fit behind those of a segment.
     pub(crate) fn room_of(&self, cell: Cell) -> usize {
         let data = if cell.is_large() { LARGE_DATA } else { SMALL_DATA };
@@ -263,13 +282,7 @@ impl Pool {
     /// Lets so many bytes be written behind those of a segment, which has the room.
     #[inline]
     pub(crate) fn append(&mut self, cell: Cell, bytes: usize) -> &mut [u8] {
-        let (segment, data) = if cell.is_large() {
-            let cell = &mut self.large[cell.place()];
-            (&mut cell.segment, &mut cell.data[..])
-        } else {
-            let cell = &mut self.small[cell.place()];
-            (&mut cell.segment, &mut cell.data[..])
-        };
+        let (segment, data) = self.parts_mut(cell);
         let end = usize::from(segment.start) + usize::from(segment.length);
         segment.length += bytes as u16;
         &mut data[end..end + bytes]

@@ -42,6 +42,8 @@ pub(super) struct Local {
     addresses_v4: Vec<u32>,
     numbers: HashMap<IpAddr, u16>,
     routes: Vec<Route>,
+    /// The two ends of each route's first hop: what every frame begins with.
+    links: Vec<Link>,
     /// The listener of each port, as its number plus one: the last step of a SYN must not depend on how many there are.
     ports: Box<[u16]>,
     pub(super) listeners: Vec<Listener>,
@@ -69,6 +71,7 @@ impl Default for Local {
             addresses_v4: Vec::new(),
             numbers: HashMap::new(),
             routes: Vec::new(),
+            links: Vec::new(),
             ports: vec![0; 1 << 16].into_boxed_slice(),
             listeners: Vec::new(),
             peers: Peers::default(),
@@ -101,14 +104,16 @@ impl Local {
             return Err(RouteError::Mtu(route.mtu));
         }
         let same = |other: &Route| (other.network, other.prefix) == (route.network, route.prefix);
+        let link = Link::new(route.next_hop, route.source);
         if let Some(place) = self.routes.iter().position(same) {
-            self.routes[place] = route;
+            (self.routes[place], self.links[place]) = (route, link);
             return Ok(());
         }
         if self.routes.len() >= usize::from(u16::MAX) {
             return Err(RouteError::TooMany);
         }
         self.routes.push(route);
+        self.links.push(link);
         Ok(())
     }
 
@@ -133,9 +138,8 @@ impl Local {
     }
 
     #[inline]
-    pub(super) fn link(&self, route: u16) -> Link {
-        let route = &self.routes[usize::from(route)];
-        Link { source: route.source, destination: route.next_hop }
+    pub(super) fn link(&self, route: u16) -> &Link {
+        &self.links[usize::from(route)]
     }
 
     pub(super) fn mtu(&self, route: u16) -> u16 {

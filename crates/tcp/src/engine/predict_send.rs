@@ -4,94 +4,100 @@
 //! general way through `transmit` would do.
 
 use super::Engine;
-use super::reply::HOP_LIMIT;
+use super::reply::{HOP_LIMIT, timestamp};
 use super::timers::FRESH_MILLIS;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
 use crate::frames::Frames;
+use crate::packet::emit::{plain, put_payload};
 use crate::packet::plain::PLAIN;
-use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, emit};
+use crate::packet::{Flags as Control, Outgoing};
 use crate::pool::{Cell, Marks};
 
 impl Engine {
-    /// Sends what a connection without trouble most often has to send: its one unsent segment, or an ACK alone. False if
-    /// it is something else, and then nothing was changed. `out` has room for a frame.
+    /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, or
+    /// an ACK alone. False if it is something else, and then nothing was changed. `out` has room for a frame.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Frames) -> bool {
+        let checks = self.checks();
         let block = &mut self.blocks[index];
         let local = self.local.address_v4(block.local);
         if block.state != State::Established
-            || block.flags.0 & DECISIVE_TO_SEND != Flags::TIMESTAMPS.0
+            || block.flags.0 & DECISIVE_TO_SEND != Flags::TIMESTAMPS.with(Flags::IN_TURN).0
             || block.extension != Block::NO_EXTENSION
             || local == 0
         {
             return false;
         }
         let cell = block.send_next;
-        let mut segment = Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_nxt,
-            ack: block.rcv_nxt,
-            flags: Control::ACK,
-            hop_limit: HOP_LIMIT,
-            ..Outgoing::default()
-        };
-        let payload = if cell.is_none() {
-            if !block.has(Flags::ACK_NOW) {
+        let mut flags = block.flags;
+        let (control, payload) = if cell.is_none() {
+            if !flags.has(Flags::ACK_NOW) {
+                block.flags.clear(Flags::IN_TURN);
                 return true;
             }
-            &[]
+            (Control::ACK, &[][..])
         } else {
-            let kept = self.pool.segment_mut(cell);
-            let length = u32::from(kept.length);
+            let (kept, payload) = self.pool.segment_and_bytes(cell);
+            let length = payload.len() as u32;
             let is_predicted = cell == block.send_tail
                 && kept.marks == Marks::NONE
+                && !flags.has(Flags::RETRANSMIT)
                 && block.snd_una == block.snd_nxt
                 && length <= u32::from(block.eff_mss)
                 && (kept.seq + length).le(block.snd_right)
-                && length <= block.window.cwnd
-                && !block.has(Flags::RETRANSMIT);
+                && length <= block.window.cwnd;
             if !is_predicted {
                 return false;
             }
             if block.retransmit_at.is_due(self.tick) {
                 block.window.after_idle(block.eff_mss);
             }
-            segment.flags = Control::ACK.with(Control::PSH);
             kept.sent_at = self.now.short();
             kept.transmissions = 1;
             block.send_next = Cell::NONE;
             block.snd_nxt = kept.seq + length;
-            let rto = block.rtt.rto_millis(&self.timings.rto, 0);
-            block.retransmit_at = self.tick.after(rto);
-            block.flags.set(Flags::RETRANSMIT);
-            if !block.has(Flags::FRESH)
-                && (!block.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
+            block.retransmit_at = self.tick.after(block.rtt.rto_millis(&self.timings.rto, 0));
+            flags.set(Flags::RETRANSMIT);
+            if !flags.has(Flags::FRESH)
+                && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
             {
-                block.flags.set(Flags::FRESH);
+                flags.set(Flags::FRESH);
                 self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
             }
-            self.pool.bytes_of(cell)
+            (Control::ACK.with(Control::PSH), payload)
         };
-        segment.window = announce(block, self.settings.receive_window);
-        block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
-        block.last_ack_sent = block.rcv_nxt;
-        let addresses = Addresses::V4 { local, remote: block.remote };
-        let recent = block.ts_recent;
-        let link = self.local.link(block.route);
-        let options = OptionsOut::timestamps(self.timestamp(&addresses), recent);
-        let checks = self.checks();
+        flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
+        block.flags = flags;
         let written = out.push_with(PLAIN + payload.len(), |room| {
-            emit(room, &link, &addresses, &segment, &options, payload, checks)
+            let Some((head, room)) = room.split_first_chunk_mut() else { return 0 };
+            // Before the headers are put together: what they take would not outlive the sum in registers.
+            let sum = put_payload(room, payload, checks);
+            let segment = Outgoing {
+                local_port: block.local_port,
+                remote_port: block.remote_port,
+                // Nothing else is in flight.
+                seq: if payload.is_empty() { block.snd_nxt } else { block.snd_una },
+                ack: block.rcv_nxt,
+                flags: control,
+                window: announce(block, self.settings.receive_window),
+                hop_limit: HOP_LIMIT,
+                ..Outgoing::default()
+            };
+            block.last_ack_sent = block.rcv_nxt;
+            let (link, addresses) = (self.local.link(block.route), (local, block.remote));
+            let value = timestamp(self.tick, self.secret_key, local.into(), block.remote.into());
+            plain(head, link, addresses, &segment, (value, block.ts_recent), payload.len(), sum, checks);
+            PLAIN + payload.len()
         });
         self.counters.frames_sent += u64::from(written);
         true
     }
 }
 
-/// The flags that decide: with timestamps, and with none of the others.
+/// The flags that decide: whose turn it is, with timestamps, and with none of the others.
 const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
+    | Flags::IN_TURN.0
     | Flags::ECN.0
     | Flags::ECHO_CONGESTION.0
     | Flags::PROBING_WINDOW.0

@@ -3,9 +3,10 @@
 use super::Engine;
 use super::receive::{fold, remote_address};
 use crate::frames::Frames;
-use crate::hash::secret_hash;
+use crate::hash::{Key, secret_hash};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, emit, headers_len};
 use crate::seq::Seq;
+use crate::time::Tick;
 
 /// A segment without payload that needs nothing but itself to be sent.
 #[derive(Clone, Copy)]
@@ -57,7 +58,7 @@ impl Engine {
             let options = reply.options.out();
             let checks = self.checks();
             let written = out.push_with(headers_len(&reply.addresses, &options), |room| {
-                emit(room, &link, &reply.addresses, &reply.segment, &options, &[], checks)
+                emit(room, link, &reply.addresses, &reply.segment, &options, &[], checks)
             });
             self.counters.frames_sent += u64::from(written);
         }
@@ -102,14 +103,8 @@ impl Engine {
     /// (RFC 7323 5.4, RFC 6191).
     #[inline]
     pub(super) fn timestamp(&self, addresses: &Addresses) -> u32 {
-        self.tick.0.wrapping_add(self.timestamp_offset(addresses))
-    }
-
-    #[inline]
-    fn timestamp_offset(&self, addresses: &Addresses) -> u32 {
         let (local, remote) = fold(self.secret_key, addresses);
-        let [a, b] = self.secret_key.0;
-        (((local << 32 | remote) ^ a).wrapping_mul(b | 1) >> 32) as u32
+        timestamp(self.tick, self.secret_key, local, remote)
     }
 
     /// An initial sequence number: a clock of 4 us and a keyed hash of the connection (RFC 6528).
@@ -137,6 +132,14 @@ impl Engine {
         self.counters.challenges += 1;
         true
     }
+}
+
+/// The same for two addresses as [`fold`] gives them: those of IPv4 are themselves.
+#[inline(always)]
+pub(super) const fn timestamp(tick: Tick, secret_key: Key, local: u64, remote: u64) -> u32 {
+    let [a, b] = secret_key.0;
+    let offset = ((local << 32 | remote) ^ a).wrapping_mul(b | 1) >> 32;
+    tick.0.wrapping_add(offset as u32)
 }
 
 /// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.

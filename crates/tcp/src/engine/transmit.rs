@@ -34,12 +34,13 @@ impl Engine {
             if let Some(coming) = self.turns.peek(TURNS_AHEAD) {
                 self.blocks.prefetch(coming);
             }
+            if self.send_predicted(index, out) {
+                continue;
+            }
             let block = &mut self.blocks[index];
             if block.has(Flags::IN_TURN) {
                 block.flags.clear(Flags::IN_TURN);
-                if !self.send_predicted(index, out) {
-                    self.serve(index, out);
-                }
+                self.serve(index, out);
             }
         }
         self.transmit_replies(out, out.room());
@@ -350,7 +351,7 @@ impl Engine {
         let has_sack = block.has(Flags::SACK);
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
-        let link = self.local.link(block.route);
+        let route = block.route;
         let checks = self.checks();
         let mut options = OptionsOut::NONE;
         if has_timestamps {
@@ -365,8 +366,9 @@ impl Engine {
             options.sack = &blocks[..count];
         }
         let payload = cell.map_or(&[][..], |cell| self.pool.bytes_of(cell));
+        let link = self.local.link(route);
         let written = out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
-            emit(room, &link, &addresses, &segment, &options, payload, checks)
+            emit(room, link, &addresses, &segment, &options, payload, checks)
         });
         self.counters.frames_sent += u64::from(written);
     }
@@ -414,7 +416,7 @@ impl Engine {
         };
         let (link, checks) = (self.local.link(block.route), self.checks());
         let written = out.push_with(headers_len(&addresses, &options), |room| {
-            emit(room, &link, &addresses, &segment, &options, &[], checks)
+            emit(room, link, &addresses, &segment, &options, &[], checks)
         });
         self.counters.frames_sent += u64::from(written);
         self.blocks[index].class = turns::NEW;
@@ -427,11 +429,10 @@ impl Engine {
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let right = block.rcv_nxt + limit.saturating_sub(block.unread);
-    if right.gt(block.rcv_right) {
-        let step = right - block.rcv_right;
-        if step >= u32::from(block.eff_mss).min(limit / 2) {
-            block.rcv_right = right;
-        }
+    // What would go back is a step below zero.
+    let step = (right - block.rcv_right).cast_signed();
+    if step >= u32::from(block.eff_mss).min(limit / 2).cast_signed() {
+        block.rcv_right = right;
     }
     let shift = block.receive_scale();
     let window = block.rcv_right - block.rcv_nxt;

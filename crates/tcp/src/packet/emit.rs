@@ -3,7 +3,7 @@
 //! [`emit`] copies a payload behind the headers and sums it on the way. Where the payload comes in pieces, or
 //! is there already, the caller puts it at [`headers_len`], sums it, and calls [`emit_headers`]. Headers are
 //! summed from the values that go into them, never from the bytes just written: reading those back in larger
-//! words would stall.
+//! words would stall. For what nearly every segment is, [`plain`] writes and sums eight bytes at a time.
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
@@ -44,13 +44,18 @@ pub(crate) fn emit(
 ) -> usize {
     let headers = headers_len(addresses, options);
     let Some(room) = out.get_mut(headers..headers + payload.len()) else { return 0 };
-    let sum = if checks.tcp {
-        checksum::sum_copy(payload, room)
-    } else {
-        room.copy_from_slice(payload);
-        0
-    };
+    let sum = put_payload(room, payload, checks);
     emit_headers(out, link, addresses, segment, options, payload.len(), sum, checks)
+}
+
+/// Puts a payload in its place, which is as long, and gives its sum if that is wanted.
+#[inline(always)]
+pub(crate) fn put_payload(room: &mut [u8], payload: &[u8], checks: Checks) -> u64 {
+    if checks.tcp {
+        return checksum::sum_copy(payload, room);
+    }
+    room.copy_from_slice(payload);
+    0
 }
 
 /// Bytes in front of the payload.
@@ -79,19 +84,23 @@ pub(crate) fn emit_headers(
     payload_sum: u64,
     checks: Checks,
 ) -> usize {
-    match (addresses, options.only_timestamps()) {
-        (&Addresses::V4 { local, remote }, Some(timestamps)) => {
-            plain(out, link, (local, remote), segment, timestamps, payload_len, payload_sum, checks)
-        }
-        _ => general(out, link, addresses, segment, options, payload_len, payload_sum, checks),
+    let (&Addresses::V4 { local, remote }, Some(timestamps)) = (addresses, options.only_timestamps()) else {
+        return general(out, link, addresses, segment, options, payload_len, payload_sum, checks);
+    };
+    let end = PLAIN + payload_len;
+    if end > out.len() || end > FRAME_MAX {
+        return 0;
     }
+    let Some(head) = out.first_chunk_mut() else { return 0 };
+    plain(head, link, (local, remote), segment, timestamps, payload_len, payload_sum, checks);
+    end
 }
 
-/// IPv4, and timestamps alone.
+/// The headers of IPv4 and TCP with timestamps alone, for a payload of a length that fits into a frame.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "as above")]
-fn plain(
-    out: &mut [u8],
+pub(crate) fn plain(
+    head: &mut [u8; PLAIN],
     link: &Link,
     (local, remote): (u32, u32),
     segment: &Outgoing,
@@ -99,53 +108,53 @@ fn plain(
     payload_len: usize,
     payload_sum: u64,
     checks: Checks,
-) -> usize {
+) {
     let segment_len = PLAIN - ethernet::HEADER - ip::V4 + payload_len;
-    let end = PLAIN + payload_len;
-    let total = segment_len + ip::V4;
-    if end > out.len() || end > FRAME_MAX {
-        return 0;
-    }
-    let Some(head) = out.first_chunk_mut::<PLAIN>() else { return 0 };
-
-    let between = u64::from(local) + u64::from(remote);
-    let class = 0x4500 | u16::from(segment.traffic_class);
+    let total = (segment_len + ip::V4) as u32;
+    let version = 0x4500_0000 | u32::from(segment.traffic_class) << 16;
     let hop = u16::from_be_bytes([segment.hop_limit, ip::TCP]);
-    let ip_sum = between + u64::from(class) + total as u64 + u64::from(ip::DO_NOT_FRAGMENT) + u64::from(hop);
-
     let ports = u32::from(segment.local_port) << 16 | u32::from(segment.remote_port);
-    let flags = 0x8000 | u16::from(segment.flags.0);
-    let urgent = segment.urgent;
-    let tcp_sum = between
-        + u64::from(ip::TCP)
-        + segment_len as u64
-        + u64::from(ports)
-        + u64::from(segment.seq.0)
-        + u64::from(segment.ack.0)
-        + u64::from(flags)
-        + u64::from(segment.window)
-        + u64::from(urgent)
-        + u64::from(TIMESTAMPS_ALONE)
-        + u64::from(value)
-        + u64::from(echo);
+    let flags = 0x8000_0000 | u32::from(segment.flags.0) << 16;
+
+    let addresses = eight(local, remote);
+    let ports_and_seq = eight(ports, segment.seq.0);
+    let ack_and_window = eight(segment.ack.0, flags | u32::from(segment.window));
+    let timestamps = eight(value, echo);
+
+    // What is small is added before it is swapped: no carry comes of it.
+    let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
+    let ip_sum = checksum::sum_words([addresses], swapped(around));
+    let (list, protocol) = (TIMESTAMPS_ALONE, u32::from(ip::TCP));
+    let around = protocol + segment_len as u32 + u32::from(segment.urgent) + (list >> 16) + (list & 0xffff);
+    let words = [payload_sum, addresses, ports_and_seq, ack_and_window, timestamps];
+    let tcp_sum = checksum::sum_words(words, swapped(around));
     let ip_checksum = if checks.ip { !checksum::fold(ip_sum) } else { 0 };
-    let tcp_checksum = if checks.tcp { checksum::header(tcp_sum, payload_sum) } else { 0 };
+    let tcp_checksum = if checks.tcp { !checksum::fold(tcp_sum) } else { 0 };
 
     link.write(EtherType::IPV4, head);
-    put_four(head, 14, u32::from(class) << 16 | total as u32);
-    put_four(head, 18, u32::from(ip::DO_NOT_FRAGMENT));
-    put_four(head, 22, u32::from(hop) << 16 | u32::from(ip_checksum));
-    put_four(head, 26, local);
-    put_four(head, 30, remote);
-    put_four(head, 34, ports);
-    put_four(head, 38, segment.seq.0);
-    put_four(head, 42, segment.ack.0);
-    put_four(head, 46, u32::from(flags) << 16 | u32::from(segment.window));
-    put_four(head, 50, u32::from(tcp_checksum) << 16 | u32::from(urgent));
-    put_four(head, 54, TIMESTAMPS_ALONE);
-    put_four(head, 58, value);
-    put_four(head, 62, echo);
-    end
+    put(head, 14, (version | total).to_be_bytes());
+    put(head, 18, u32::from(ip::DO_NOT_FRAGMENT).to_be_bytes());
+    put(head, 22, hop.to_be_bytes());
+    put(head, 24, ip_checksum.to_le_bytes());
+    put(head, 26, addresses.to_le_bytes());
+    put(head, 34, ports_and_seq.to_le_bytes());
+    put(head, 42, ack_and_window.to_le_bytes());
+    put(head, 50, tcp_checksum.to_le_bytes());
+    put(head, 52, segment.urgent.to_be_bytes());
+    put(head, 54, TIMESTAMPS_ALONE.to_be_bytes());
+    put(head, 58, timestamps.to_le_bytes());
+}
+
+/// Two fields as the word that sums take their bytes for.
+#[inline]
+const fn eight(first: u32, second: u32) -> u64 {
+    ((first as u64) << 32 | second as u64).swap_bytes()
+}
+
+/// A number in a sum of words whose bytes are swapped: 256 times as much is congruent to what it is there.
+#[inline]
+const fn swapped(number: u32) -> u64 {
+    (number as u64) << 8
 }
 
 /// Either version, any options.
@@ -221,7 +230,7 @@ impl Writer<'_> {
     }
 }
 
-#[inline]
-fn put_four(head: &mut [u8; PLAIN], at: usize, value: u32) {
-    head[at..at + 4].copy_from_slice(&value.to_be_bytes());
+#[inline(always)]
+fn put<const N: usize>(head: &mut [u8; PLAIN], at: usize, bytes: [u8; N]) {
+    head[at..at + N].copy_from_slice(&bytes);
 }

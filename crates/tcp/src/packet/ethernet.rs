@@ -90,26 +90,40 @@ impl EtherType {
     pub(crate) const IPV6: Self = Self(0x86dd);
 }
 
-/// The two ends of one hop.
+/// The two ends of one hop, as a frame begins with them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Link {
-    pub(crate) destination: Mac,
-    pub(crate) source: Mac,
+    /// Destination and source in one piece: every frame that leaves is given them.
+    ends: [u8; ENDS],
 }
 
 impl Link {
+    pub(crate) const fn new(destination: Mac, source: Mac) -> Self {
+        let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (destination.0, source.0);
+        Self { ends: [a, b, c, d, e, f, g, h, i, j, k, l] }
+    }
+
+    /// Whom the frame is for.
+    #[inline]
+    pub(crate) const fn destination(&self) -> Mac {
+        let [a, b, c, d, e, f, ..] = self.ends;
+        Mac([a, b, c, d, e, f])
+    }
+
     /// The way back of a frame.
     pub(crate) fn back(self) -> Self {
-        Self { destination: self.source, source: self.destination }
+        let mut ends = self.ends;
+        ends.rotate_left(ENDS / 2);
+        Self { ends }
     }
 
     /// The ends and the type of a frame, and what it carries; nothing if it is shorter than its header.
     #[inline]
     pub(crate) fn parse(frame: &[u8]) -> Option<(Self, EtherType, &[u8])> {
         let (head, packet) = frame.split_first_chunk::<HEADER>()?;
-        let &[a, b, c, d, e, f, g, h, i, j, k, l, high, low] = head;
-        let link = Self { destination: Mac([a, b, c, d, e, f]), source: Mac([g, h, i, j, k, l]) };
-        Some((link, EtherType(u16::from_be_bytes([high, low])), packet))
+        let (&ends, ether_type) = head.split_first_chunk()?;
+        let ether_type = EtherType(u16::from_be_bytes(*ether_type.first_chunk()?));
+        Some((Self { ends }, ether_type, packet))
     }
 
     /// The header of a frame with a packet of type `ether_type`.
@@ -120,16 +134,17 @@ impl Link {
     }
 
     /// The same at the front of `head`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write<const N: usize>(&self, ether_type: EtherType, head: &mut [u8; N]) {
-        head[..6].copy_from_slice(&self.destination.0);
-        head[6..12].copy_from_slice(&self.source.0);
-        head[12..HEADER].copy_from_slice(&ether_type.0.to_be_bytes());
+        head[..ENDS].copy_from_slice(&self.ends);
+        head[ENDS..HEADER].copy_from_slice(&ether_type.0.to_be_bytes());
     }
 }
 
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 14;
+/// Bytes of two addresses.
+const ENDS: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -154,10 +169,11 @@ mod tests {
 
     #[test]
     fn a_header_reads_as_it_was_written() {
-        let link = Link { destination: Mac([1, 2, 3, 4, 5, 6]), source: Mac([7, 8, 9, 10, 11, 12]) };
+        let link = Link::new(Mac([1, 2, 3, 4, 5, 6]), Mac([7, 8, 9, 10, 11, 12]));
         let mut frame = link.header(EtherType::ARP).to_vec();
         frame.push(42);
         assert_eq!(Link::parse(&frame), Some((link, EtherType::ARP, &[42][..])));
         assert_eq!(Link::parse(&frame[..13]), None);
+        assert_eq!(link.back(), Link::new(Mac([7, 8, 9, 10, 11, 12]), Mac([1, 2, 3, 4, 5, 6])));
     }
 }

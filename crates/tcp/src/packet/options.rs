@@ -124,12 +124,6 @@ impl OptionsOut<'_> {
         user_timeout: None,
     };
 
-    /// Timestamps alone: what nearly every segment has.
-    #[inline]
-    pub(crate) const fn timestamps(value: u32, echo: u32) -> Self {
-        Self { timestamps: Some((value, echo)), ..Self::NONE }
-    }
-
     /// The timestamps, if there is nothing else.
     #[inline]
     pub(crate) const fn only_timestamps(&self) -> Option<(u32, u32)> {

@@ -194,7 +194,7 @@ pub(crate) fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Resul
     if ethernet::HEADER + header.end > FRAME_MAX {
         return Err(Refusal::Long);
     }
-    let is_to_one = !link.destination.is_group() && header.addresses.are_of_hosts();
+    let is_to_one = !link.destination().is_group() && header.addresses.are_of_hosts();
     let payload = &packet[header.start..header.end];
     match header.protocol {
         ip::TCP if is_to_one => {

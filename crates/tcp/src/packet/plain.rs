@@ -193,7 +193,7 @@ mod tests {
                 hop_limit: rest.4,
             };
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
-            let options = OptionsOut::timestamps(numbers.2, numbers.3);
+            let options = OptionsOut { timestamps: Some((numbers.2, numbers.3)), ..OptionsOut::NONE };
             let mut frame = vec![0; 1000];
             let link = Link::default();
             let len = emit(&mut frame, &link, &addresses, &segment, &options, &payload, Checks::ALL);

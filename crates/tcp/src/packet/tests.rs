@@ -33,7 +33,8 @@ impl Owned {
     }
 }
 
-const LINK: Link = Link { destination: Mac::new([2, 0, 0, 0, 0, 2]), source: Mac::new([2, 0, 0, 0, 0, 1]) };
+const SOURCE: Mac = Mac::new([2, 0, 0, 0, 0, 1]);
+const LINK: Link = Link::new(Mac::new([2, 0, 0, 0, 0, 2]), SOURCE);
 
 impl Case {
     fn write(&self, out: &mut [u8], checks: Checks) -> usize {
@@ -216,7 +217,7 @@ proptest! {
         prop_assert_eq!(emit_echo_reply(&mut out, &request, 64), request.len());
         let kind = if matches!(addresses, Addresses::V6 { .. }) { 129 } else { 0 };
         prop_assert_eq!(packet(&out, Checks::ALL), Ok(Packet::Icmp(Icmp::Other { kind, code: 0 })));
-        prop_assert!(out.ends_with(&data) && out[..6] == LINK.source.bytes());
+        prop_assert!(out.ends_with(&data) && out[..6] == SOURCE.bytes());
         prop_assert_eq!(emit_echo_reply(&mut vec![0; request.len() - 1], &request, 64), 0);
     }
 
