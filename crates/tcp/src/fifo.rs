@@ -21,26 +21,18 @@ pub(crate) struct Fifo<T> {
     back: Vec<T>,
     /// Empty chunks, to be filled again.
     spare: Vec<Vec<T>>,
-    len: usize,
 }
 
 impl<T: Copy> Fifo<T> {
     /// An empty queue, which holds no memory.
     pub(crate) const fn new() -> Self {
-        Self {
-            front: Vec::new(),
-            head: 0,
-            middle: VecDeque::new(),
-            back: Vec::new(),
-            spare: Vec::new(),
-            len: 0,
-        }
+        Self { front: Vec::new(), head: 0, middle: VecDeque::new(), back: Vec::new(), spare: Vec::new() }
     }
 
     /// Values in the queue.
     #[cfg(test)]
-    pub(crate) const fn len(&self) -> usize {
-        self.len
+    pub(crate) fn len(&self) -> usize {
+        self.front.len() - self.head + self.middle.len() * CHUNK + self.back.len()
     }
 
     /// Bytes of memory that the queue holds, spare chunks included.
@@ -58,7 +50,6 @@ impl<T: Copy> Fifo<T> {
             self.start_chunk();
         }
         self.back.push(value);
-        self.len += 1;
     }
 
     /// The value that has waited longest.
@@ -70,16 +61,20 @@ impl<T: Copy> Fifo<T> {
     /// Takes the value that has waited longest.
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
-        if self.head == self.front.len() {
-            if self.len == 0 {
-                return None;
-            }
+        self.pop_front_and_peek(0).map(|(value, _)| value)
+    }
+
+    /// Takes the value that has waited longest, and shows the one `n` behind it if that is in the same chunk: what is to be
+    /// fetched into the cache meanwhile need not be known at every place.
+    #[inline(always)]
+    pub(crate) fn pop_front_and_peek(&mut self, n: usize) -> Option<(T, Option<T>)> {
+        if self.head >= self.front.len() {
             self.finish_chunk();
         }
         let value = *self.front.get(self.head)?;
+        let ahead = self.front.get(self.head + n).copied();
         self.head += 1;
-        self.len -= 1;
-        Some(value)
+        Some((value, ahead))
     }
 
     /// The value that `n` others are before, to prefetch what it stands for.

@@ -43,7 +43,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 
-use crate::block::{Block, Flags};
+use crate::block::Block;
 use crate::counters::Counters;
 use crate::extension::Extension;
 use crate::fifo::Fifo;
@@ -249,11 +249,7 @@ impl Engine {
     /// Puts a connection among those that wait to send, if it is not there.
     #[inline]
     fn take_turn(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if !block.has(Flags::IN_TURN) {
-            block.flags.set(Flags::IN_TURN);
-            self.turns.push(usize::from(block.class), index);
-        }
+        self.turns.enter(index, &mut self.blocks[index]);
     }
 }
 

@@ -30,8 +30,8 @@ impl Engine {
         self.transmit_replies(out, share);
         self.answer_echoes(out);
         while out.room() > 0 {
-            let Some(index) = self.turns.pop() else { break };
-            if let Some(coming) = self.turns.peek(TURNS_AHEAD) {
+            let Some((index, coming)) = self.turns.pop() else { break };
+            if let Some(coming) = coming {
                 self.blocks.prefetch(coming);
             }
             if self.send_predicted(index, out) {
@@ -447,9 +447,6 @@ const QUANTUM_SEGMENTS: usize = 2;
 
 /// Replies get this part of the room while connections wait for theirs.
 const REPLIES_SHARE: usize = 4;
-
-/// How many turns ahead a block is fetched into the cache.
-const TURNS_AHEAD: usize = 8;
 
 /// ECN-capable (RFC 3168, section 5).
 const ECT_0: u8 = 2;

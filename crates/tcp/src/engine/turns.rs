@@ -4,12 +4,13 @@
 //! to the end of its ring if it has more, so that bulk never starves an echo; new connections have a class of their
 //! own, so that a storm of them starves nobody.
 
+use crate::block::{Block, Flags};
 use crate::fifo::Fifo;
 
 /// Rings of connections that wait to send.
 pub(super) struct Turns {
     classes: [Class; CLASSES],
-    /// The class whose turn it is.
+    /// The class whose turn it is, counted on.
     current: usize,
     waiting: usize,
 }
@@ -37,36 +38,34 @@ impl Default for Turns {
 }
 
 impl Turns {
-    #[inline]
-    pub(super) fn push(&mut self, class: usize, index: u32) {
-        self.classes[class % CLASSES].ring.push_back(index);
-        self.waiting += 1;
+    /// Puts a connection among those that wait, if it is not there.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, index: u32, block: &mut Block) {
+        if !block.has(Flags::IN_TURN) {
+            block.flags.set(Flags::IN_TURN);
+            self.classes[usize::from(block.class) % CLASSES].ring.push_back(index);
+            self.waiting += 1;
+        }
     }
 
-    /// The next one, if any waits.
-    #[inline]
-    pub(super) fn pop(&mut self) -> Option<u32> {
+    /// The next one, if any waits, and one that comes a few places behind it: to be fetched into the cache meanwhile.
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> Option<(u32, Option<u32>)> {
         if self.waiting == 0 {
             return None;
         }
         loop {
-            let class = &mut self.classes[self.current];
+            let class = &mut self.classes[self.current % CLASSES];
             if class.left > 0
-                && let Some(index) = class.ring.pop_front()
+                && let Some(next) = class.ring.pop_front_and_peek(AHEAD)
             {
                 class.left -= 1;
                 self.waiting -= 1;
-                return Some(index);
+                return Some(next);
             }
             class.left = class.weight;
-            self.current = (self.current + 1) % CLASSES;
+            self.current += 1;
         }
-    }
-
-    /// The one so many places behind the front of the current ring: what to fetch into the cache meanwhile.
-    #[inline]
-    pub(super) fn peek(&self, ahead: usize) -> Option<u32> {
-        self.classes[self.current].ring.peek(ahead)
     }
 
     pub(super) const fn waiting(&self) -> usize {
@@ -81,3 +80,6 @@ impl Turns {
         self.classes.iter().map(|class| class.ring.bytes()).sum()
     }
 }
+
+/// How many turns ahead a block is fetched into the cache.
+const AHEAD: usize = 8;
