@@ -84,6 +84,17 @@ impl Marks {
 }
 
 impl Segment {
+    const EMPTY: Self = Self {
+        next: Cell::NONE,
+        seq: Seq(0),
+        sent_at: 0,
+        start: 0,
+        length: 0,
+        marks: Marks::NONE,
+        transmissions: 0,
+        spare: 0,
+    };
+
     /// The sequence number after it.
     pub(crate) fn end(&self) -> Seq {
         self.seq + u32::from(self.length) + u32::from(self.marks.has(Marks::FIN))
@@ -114,10 +125,8 @@ pub(crate) const SEGMENT_BYTES: usize = LARGE_DATA;
 
 /// All segments of an engine.
 pub(crate) struct Pool {
-    small: Arena<Small>,
-    large: Arena<Large>,
-    free_small: Cell,
-    free_large: Cell,
+    small: Shelf<SMALL_DATA>,
+    large: Shelf<LARGE_DATA>,
     bytes_in_use: usize,
     bytes_max: usize,
 }
@@ -125,30 +134,12 @@ pub(crate) struct Pool {
 impl Pool {
     /// A pool of at most so many bytes.
     pub(crate) fn new(bytes_max: usize) -> io::Result<Self> {
-        let segment = Segment {
-            next: Cell::NONE,
-            seq: Seq(0),
-            sent_at: 0,
-            start: 0,
-            length: 0,
-            marks: Marks::NONE,
-            transmissions: 0,
-            spare: 0,
-        };
         let cells_max = LARGE as usize - 1;
         // What was promised comes on top of the limit: a batch of frames, and segments cut in two.
         let reserve = 2 * bytes_max + PROMISED_BYTES;
         Ok(Self {
-            small: Arena::reserve(
-                (reserve / size_of::<Small>()).clamp(1, cells_max),
-                Small { segment, data: [0; SMALL_DATA] },
-            )?,
-            large: Arena::reserve(
-                (reserve / size_of::<Large>()).clamp(1, cells_max),
-                Large { segment, data: [0; LARGE_DATA] },
-            )?,
-            free_small: Cell::NONE,
-            free_large: Cell::NONE,
+            small: Shelf::reserve((reserve / size_of::<Small>()).clamp(1, cells_max))?,
+            large: Shelf::reserve((reserve / size_of::<Large>()).clamp(1, cells_max))?,
             bytes_in_use: 0,
             bytes_max,
         })
@@ -173,69 +164,73 @@ impl Pool {
 
     /// Bytes of memory taken from the system, used or free.
     pub(crate) fn bytes(&self) -> usize {
-        self.small.bytes() + self.large.bytes()
+        self.small.cells.bytes() + self.large.cells.bytes()
     }
 
     /// An empty cell for at least so many bytes, or none: over the limit, or longer than any cell.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Cell> {
-        let large = bytes > SMALL_DATA;
-        let size = if large { size_of::<Large>() } else { size_of::<Small>() };
-        if bytes > LARGE_DATA || self.bytes_in_use + size > self.bytes_max {
-            return None;
-        }
-        self.take_beyond_limit(bytes)
+        self.take_parts(bytes).map(|(cell, ..)| cell)
     }
 
-    /// The same for what was promised before: only the reservation, twice the limit, is heeded.
+    /// The same with what is in it: its segment, which is empty and a queue of its own, and room for so many bytes.
+    #[inline(always)]
+    pub(crate) fn take_parts(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+        let size = if bytes > SMALL_DATA { size_of::<Large>() } else { size_of::<Small>() };
+        if self.bytes_in_use + size > self.bytes_max {
+            return None;
+        }
+        self.take_parts_beyond_limit(bytes)
+    }
+
+    /// The same as [`take`](Self::take) for what was promised before: only the reservation, twice the limit, is heeded.
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
-        let large = bytes > SMALL_DATA;
-        let size = if large { size_of::<Large>() } else { size_of::<Small>() };
-        let mut cell = if large { self.free_large } else { self.free_small };
-        if cell.is_none() {
-            cell = self.grow(large)?;
-        }
-        let segment = self.segment_mut(cell);
-        let next = segment.next;
-        segment.next = cell;
-        segment.start = 0;
-        segment.length = 0;
-        segment.marks = Marks::NONE;
-        segment.transmissions = 0;
-        if large {
-            self.free_large = next;
+        self.take_parts_beyond_limit(bytes).map(|(cell, ..)| cell)
+    }
+
+    #[inline(always)]
+    fn take_parts_beyond_limit(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+        if bytes <= SMALL_DATA {
+            let (cell, taken) = self.small.take()?;
+            self.bytes_in_use += size_of::<Small>();
+            Some((cell, &mut taken.segment, &mut taken.data))
+        } else if bytes <= LARGE_DATA {
+            let (cell, taken) = self.large.take()?;
+            self.bytes_in_use += size_of::<Large>();
+            Some((cell, &mut taken.segment, &mut taken.data))
         } else {
-            self.free_small = next;
+            None
         }
-        self.bytes_in_use += size;
-        Some(cell)
     }
 
     /// Gives a cell back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&mut self, cell: Cell) {
-        let (head, size) = if cell.is_large() {
-            (&mut self.free_large, size_of::<Large>())
+        if cell.is_large() {
+            self.large.give(cell);
+            self.bytes_in_use -= size_of::<Large>();
         } else {
-            (&mut self.free_small, size_of::<Small>())
-        };
-        let next = std::mem::replace(head, cell);
-        self.bytes_in_use -= size;
-        self.segment_mut(cell).next = next;
+            self.small.give(cell);
+            self.bytes_in_use -= size_of::<Small>();
+        }
     }
 
     #[inline]
     pub(crate) fn segment(&self, cell: Cell) -> &Segment {
-        if cell.is_large() { &self.large[cell.place()].segment } else { &self.small[cell.place()].segment }
+        if cell.is_large() {
+            &self.large.cells[cell.place()].segment
+        } else {
+            &self.small.cells[cell.place()].segment
+        }
     }
 
     #[inline]
     pub(crate) fn segment_mut(&mut self, cell: Cell) -> &mut Segment {
         if cell.is_large() {
-            &mut self.large[cell.place()].segment
+            &mut self.large.cells[cell.place()].segment
         } else {
-            &mut self.small[cell.place()].segment
+            &mut self.small.cells[cell.place()].segment
         }
     }
 
@@ -243,10 +238,10 @@ impl Pool {
     #[inline]
     pub(crate) fn bytes_of(&self, cell: Cell) -> &[u8] {
         let (segment, data) = if cell.is_large() {
-            let cell = &self.large[cell.place()];
+            let cell = &self.large.cells[cell.place()];
             (&cell.segment, &cell.data[..])
         } else {
-            let cell = &self.small[cell.place()];
+            let cell = &self.small.cells[cell.place()];
             (&cell.segment, &cell.data[..])
         };
         let start = usize::from(segment.start);
@@ -264,10 +259,10 @@ impl Pool {
     #[inline(always)]
     fn parts_mut(&mut self, cell: Cell) -> (&mut Segment, &mut [u8]) {
         if cell.is_large() {
-            let cell = &mut self.large[cell.place()];
+            let cell = &mut self.large.cells[cell.place()];
             (&mut cell.segment, &mut cell.data)
         } else {
-            let cell = &mut self.small[cell.place()];
+            let cell = &mut self.small.cells[cell.place()];
             (&mut cell.segment, &mut cell.data)
         }
     }
@@ -358,18 +353,51 @@ impl Pool {
             Some(cell)
         })
     }
+}
 
-    fn grow(&mut self, large: bool) -> Option<Cell> {
-        let (used, added) =
-            if large { (self.large.len(), self.large.grow()) } else { (self.small.len(), self.small.grow()) };
-        let tag = if large { LARGE } else { 0 };
-        for place in (used..used + added).rev() {
-            let cell = Cell(place as u32 | tag);
-            let head = if large { &mut self.free_large } else { &mut self.free_small };
-            let next = std::mem::replace(head, cell);
-            self.segment_mut(cell).next = next;
+/// Cells of one size, and which of them is free next.
+struct Shelf<const DATA: usize> {
+    cells: Arena<CellOf<DATA>>,
+    free: Cell,
+}
+
+impl<const DATA: usize> Shelf<DATA> {
+    /// What the numbers of its cells have set.
+    const TAG: u32 = if DATA == LARGE_DATA { LARGE } else { 0 };
+
+    fn reserve(cells_max: usize) -> io::Result<Self> {
+        let cells = Arena::reserve(cells_max, CellOf { segment: Segment::EMPTY, data: [0; DATA] })?;
+        Ok(Self { cells, free: Cell::NONE })
+    }
+
+    /// A cell that was free, its segment empty and a queue of its own.
+    #[inline(always)]
+    fn take(&mut self) -> Option<(Cell, &mut CellOf<DATA>)> {
+        if self.free.is_none() {
+            self.grow()?;
         }
-        (added > 0).then_some(Cell(used as u32 | tag))
+        let cell = self.free;
+        let taken = &mut self.cells[cell.place()];
+        self.free = taken.segment.next;
+        taken.segment = Segment { next: cell, ..Segment::EMPTY };
+        Some((cell, taken))
+    }
+
+    #[inline(always)]
+    fn give(&mut self, cell: Cell) {
+        self.cells[cell.place()].segment.next = self.free;
+        self.free = cell;
+    }
+
+    /// Links the new cells so that they are taken from the lowest up.
+    #[cold]
+    fn grow(&mut self) -> Option<()> {
+        let used = self.cells.len();
+        let added = self.cells.grow();
+        for place in (used..used + added).rev() {
+            self.give(Cell(place as u32 | Self::TAG));
+        }
+        (added > 0).then_some(())
     }
 }
 

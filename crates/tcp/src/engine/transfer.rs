@@ -1,9 +1,9 @@
 //! Bytes between a connection and its holder: into the send queue, out of the receive queue, and from one to the other.
 
-use super::deliver::Unread;
+use super::deliver::{InFrame, Unread};
 use super::{ConnId, Engine};
 use crate::block::{Block, Flags, State};
-use crate::pool::{Cell, SEGMENT_BYTES};
+use crate::pool::{Cell, Pool, SEGMENT_BYTES};
 
 impl Engine {
     /// Copies bytes into the send queue, to leave when their turn comes and the windows allow; gives how many were
@@ -63,23 +63,24 @@ impl Engine {
         {
             return false;
         }
-        if let Some(tail) = self.tail_with_room(index, length) {
+        if let Some(tail) = self.tail_with_room(block, length) {
             write(self.pool.append(tail, length));
-            self.blocks[index].write_end += length as u32;
-            self.take_turn(index);
+            let block = &mut self.blocks[index];
+            block.write_end += length as u32;
+            self.turns.enter(index, block);
             return true;
         }
-        let Some(cell) = self.pool.take(self.cell_bytes(index, length)) else { return false };
-        write(self.pool.append(cell, length));
-        self.enqueue(index, cell);
-        self.take_turn(index);
-        true
+        let block = &mut self.blocks[index];
+        let is_queued = enqueue_new(block, &mut self.pool, length, write);
+        if is_queued {
+            self.turns.enter(index, block);
+        }
+        is_queued
     }
 
     /// The last segment, if it has not left and takes so many bytes more: messages that wait share a segment.
-    #[inline]
-    fn tail_with_room(&self, index: u32, length: usize) -> Option<Cell> {
-        let block = &self.blocks[index];
+    #[inline(always)]
+    fn tail_with_room(&self, block: &Block, length: usize) -> Option<Cell> {
         if !block.has_unsent() {
             return None;
         }
@@ -89,30 +90,45 @@ impl Engine {
         fits.then_some(block.send_tail)
     }
 
-    /// How large a cell for a message should be: where something is under way, others may join it while it waits.
-    #[inline]
-    fn cell_bytes(&self, index: u32, length: usize) -> usize {
-        let block = &self.blocks[index];
-        if block.send_tail.is_none() || block.has(Flags::NO_NAGLE) {
-            length
-        } else {
-            usize::from(block.eff_mss)
-        }
-    }
-
     /// Sends back what has arrived: moves the next unread bytes, up to `length`, into the send queue. Gives how many.
     #[inline]
     pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         let block = &self.blocks[index];
-        let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
-        let wanted = length.min(block.unread as usize).min(room);
-        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.unread == 0 {
+        if block.unread == 0 || !block.state.may_send() || block.has(Flags::FIN_QUEUED) {
             return 0;
         }
-        let tail = self.tail_with_room(index, wanted);
+        let room = self.room_of(block).min(u32::from(block.eff_mss));
+        let wanted = length.min(block.unread.min(room) as usize);
+        // Nearly always a message is in one frame, and nothing else waits to be sent.
+        if let Unread::InFrame(number) = Unread::of(block)
+            && !block.has_unsent()
+            && wanted > 0
+            && wanted <= usize::from(self.in_frames[number].length)
+        {
+            let block = &mut self.blocks[index];
+            let unread = &mut self.in_frames[number];
+            let bytes = unread.bytes(&self.held[number]);
+            if !enqueue_new(block, &mut self.pool, wanted, |room| room.copy_from_slice(&bytes[..wanted])) {
+                self.want_room(index);
+                return 0;
+            }
+            take_from_frame(block, unread, wanted);
+            self.turns.enter(index, block);
+            self.after_reading(index);
+            return wanted;
+        }
+        self.relay_parts(id, wanted)
+    }
+
+    /// The same where it takes several parts, or joins what waits to be sent.
+    #[inline(never)]
+    fn relay_parts(&mut self, id: ConnId, wanted: usize) -> usize {
+        let index = id.0;
+        let block = &self.blocks[index];
+        let tail = self.tail_with_room(block, wanted);
         let cell =
-            if wanted == 0 { None } else { tail.or_else(|| self.pool.take(self.cell_bytes(index, wanted))) };
+            if wanted == 0 { None } else { tail.or_else(|| self.pool.take(cell_bytes(block, wanted))) };
         let Some(cell) = cell else {
             self.want_room(index);
             return 0;
@@ -127,11 +143,9 @@ impl Engine {
                 moved += kept;
                 continue;
             };
-            let unread = self.in_frames[number];
-            let start = usize::from(unread.start);
-            let taken = usize::from(unread.length).min(wanted - moved);
-            let bytes = &self.held[number][start..start + taken];
-            self.pool.append(cell, taken).copy_from_slice(bytes);
+            let bytes = self.in_frames[number].bytes(&self.held[number]);
+            let taken = bytes.len().min(wanted - moved);
+            self.pool.append(cell, taken).copy_from_slice(&bytes[..taken]);
             self.recv(id, |_| taken);
             moved += taken;
         }
@@ -182,11 +196,7 @@ impl Engine {
         let kept = self.pool.segment_mut(cell);
         kept.seq = block.write_end;
         block.write_end = kept.end();
-        block.send_tail = self.pool.push_back(block.send_tail, cell);
-        if block.send_next.is_none() {
-            block.send_next = cell;
-        }
-        block.queued += 1;
+        link(block, &mut self.pool, cell);
     }
 
     /// Bytes that the send queue of a connection takes.
@@ -213,14 +223,9 @@ impl Engine {
             Unread::Nothing => return 0,
             Unread::InFrame(number) => {
                 let unread = &mut self.in_frames[number];
-                let start = usize::from(unread.start);
-                let bytes = &self.held[number][start..start + usize::from(unread.length)];
+                let bytes = unread.bytes(&self.held[number]);
                 let taken = read(bytes).min(bytes.len());
-                unread.start += taken as u16;
-                unread.length -= taken as u16;
-                if unread.length == 0 {
-                    block.receive_tail = Cell::NONE;
-                }
+                take_from_frame(block, unread, taken);
                 taken
             }
             Unread::Kept(tail) => {
@@ -233,22 +238,31 @@ impl Engine {
                 if kept.length == 0 {
                     block.receive_tail = self.pool.pop_front(tail);
                 }
+                block.unread -= taken as u32;
                 taken
             }
         };
-        block.unread -= taken as u32;
-        // A window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
+        self.after_reading(index);
+        taken
+    }
+
+    /// A window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
+    #[inline(always)]
+    fn after_reading(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
         let limit = self.settings.receive_window;
-        let right = block.rcv_nxt + (limit - block.unread.min(limit));
         let left = block.rcv_right - block.rcv_nxt;
-        if left < limit / 2 && right.gt(block.rcv_right) && block.state.may_receive() {
+        if left >= limit / 2 {
+            return;
+        }
+        let right = block.rcv_nxt + (limit - block.unread.min(limit));
+        if right.gt(block.rcv_right) && block.state.may_receive() {
             let step = right - block.rcv_right;
             if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {
                 block.flags.set(Flags::ACK_NOW);
-                self.take_turn(index);
+                self.turns.enter(index, block);
             }
         }
-        taken
     }
 
     /// Whether a send has found no room, and [`Events::WRITABLE`](super::Events::WRITABLE) will tell of some.
@@ -269,4 +283,55 @@ impl Engine {
         let block = &self.blocks[id.0];
         block.unread == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
     }
+}
+
+impl InFrame {
+    /// The bytes of its frame that were not read yet.
+    #[inline(always)]
+    fn bytes(self, frame: &[u8]) -> &[u8] {
+        let start = usize::from(self.start);
+        &frame[start..start + usize::from(self.length)]
+    }
+}
+
+/// Puts a new segment of `length` bytes, which `write` gets to fill, behind the others; false if there is no memory.
+#[inline(always)]
+fn enqueue_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+    let Some((cell, kept, data)) = pool.take_parts(cell_bytes(block, length)) else { return false };
+    write(&mut data[..length]);
+    kept.length = length as u16;
+    kept.seq = block.write_end;
+    block.write_end += length as u32;
+    link(block, pool, cell);
+    true
+}
+
+/// How large a cell for a message should be: where something is under way, others may join it while it waits.
+#[inline(always)]
+fn cell_bytes(block: &Block, length: usize) -> usize {
+    if block.send_tail.is_none() || block.has(Flags::NO_NAGLE) { length } else { usize::from(block.eff_mss) }
+}
+
+/// Makes a cell the last one of the send queue.
+#[inline(always)]
+fn link(block: &mut Block, pool: &mut Pool, cell: Cell) {
+    if !block.send_tail.is_none() {
+        pool.push_back(block.send_tail, cell);
+    }
+    block.send_tail = cell;
+    if block.send_next.is_none() {
+        block.send_next = cell;
+    }
+    block.queued += 1;
+}
+
+/// So many bytes of a frame were read.
+#[inline(always)]
+fn take_from_frame(block: &mut Block, unread: &mut InFrame, taken: usize) {
+    unread.start += taken as u16;
+    unread.length -= taken as u16;
+    if unread.length == 0 {
+        block.receive_tail = Cell::NONE;
+    }
+    block.unread -= taken as u32;
 }
