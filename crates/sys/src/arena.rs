@@ -28,7 +28,7 @@ use std::slice;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_at;
 
 /// A growing array of `T` that never moves. Derefs to the slice of the places in use.
 ///
@@ -151,12 +151,11 @@ impl<T: Copy> Arena<T> {
         true
     }
 
-    /// Asks for the cache lines of a place, the first two at most. Nothing if the place is not in use.
+    /// Asks for the cache lines of a place, the first two at most. Never a fault, even if the place is not in use.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
-        if let Some(place) = self.as_slice().get(index) {
-            prefetch(place);
-        }
+        // No look at the length: any address will do.
+        prefetch_at(self.first.as_ptr().wrapping_add(index));
     }
 
     /// Bytes in use: the memory that this arena has taken, to within a page.

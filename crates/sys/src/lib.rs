@@ -11,6 +11,7 @@
 //! | [`memory`] | how much memory this process holds, and may still take |
 //! | [`arena`] | memory for millions of values that never move, in huge pages |
 //! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
+//! | [`lent`] | how the tasks of a thread reach what they share |
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
@@ -26,6 +27,7 @@ pub mod checksum;
 pub mod cpu;
 pub mod descriptors;
 pub mod epoll_limit;
+pub mod lent;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;

@@ -28,7 +28,13 @@ pub const LINE_BYTES: usize = 64;
 /// ```
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
-    let start = (&raw const *value).cast::<u8>();
+    prefetch_at(value);
+}
+
+/// The same for a value that need not be there.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(value: *const T) {
+    let start = value.cast::<u8>();
     line(start);
     // A value that is aligned to its own size, up to a line, lies in one line. Of any other the second line is where
     // its last byte is, or the byte one line after its first.

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 
 use crate::arena::Mapping;
-use crate::prefetch::{LINE_BYTES, prefetch};
+use crate::prefetch::{LINE_BYTES, prefetch_at};
 
 /// Places for values of one type that are pinned from the moment they are put in until they are dropped.
 ///
@@ -144,6 +144,18 @@ impl<T> Slots<T> {
         Some(unsafe { Pin::new_unchecked(slot.value.assume_init_mut()) })
     }
 
+    /// The value of a place, and its mark to be set; `None` if there is no value.
+    #[inline(always)]
+    pub fn pin_marked(&mut self, index: usize) -> Option<(Pin<&mut T>, Mark<'_>)> {
+        let slot = self.slot(index)?;
+        if slot.state & TAKEN == 0 {
+            return None;
+        }
+        // SAFETY: as in `pin`.
+        let value = unsafe { Pin::new_unchecked(slot.value.assume_init_mut()) };
+        Some((value, Mark { state: &mut slot.state }))
+    }
+
     /// Whether a place is taken.
     #[inline(always)]
     pub fn contains(&self, index: usize) -> bool {
@@ -197,15 +209,16 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Asks for the cache lines of a place, the first two at most. Nothing if it does not exist; never a fault.
+    /// Asks for the cache lines of a place, the first two at most. Never a fault, even if it does not exist.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
-        if index < self.capacity {
-            // SAFETY: `index` is below `capacity`, so the place lies in the mapping, which is readable, aligned and
-            // lives as long as `self`; a `Slot` may hold any bytes but in `state`, which is a plain byte.
-            let slot = unsafe { self.first.add(index).as_ref() };
-            // Places that divide a line lie in one each, as the first one starts at a page.
-            if LINE_BYTES.is_multiple_of(Self::SLOT_BYTES) { prefetch(&slot.state) } else { prefetch(slot) }
+        // No look at the capacity: any address will do.
+        let slot = self.first.as_ptr().wrapping_add(index);
+        // Places that divide a line lie in one each, as the first one starts at a page.
+        if LINE_BYTES.is_multiple_of(Self::SLOT_BYTES) {
+            prefetch_at(slot.cast::<u8>());
+        } else {
+            prefetch_at(slot);
         }
     }
 
@@ -248,6 +261,19 @@ impl<T> Slots<T> {
             rest.next += 1;
             rest.slots.remove(rest.next - 1);
         }
+    }
+}
+
+/// The mark of a place that is taken.
+pub struct Mark<'s> {
+    state: &'s mut u8,
+}
+
+impl Mark<'_> {
+    /// Sets it: 7 bits, the highest is cut off.
+    #[inline(always)]
+    pub fn set(self, mark: u8) {
+        *self.state = TAKEN | (mark & !TAKEN);
     }
 }
 
@@ -341,7 +367,12 @@ mod tests {
         assert!(slots.exchange_mark(1, 0, 5) && !slots.exchange_mark(1, 0, 6));
         assert!(slots.remove(1) && slots.mark(1) == 5 && !slots.contains(1));
         slots.set_mark(1, 0xff);
-        assert!(slots.mark(1) == 0x7f && !slots.contains(1));
+        assert!(slots.mark(1) == 0x7f && !slots.contains(1) && slots.pin_marked(1).is_none());
+        assert_eq!(slots.insert(1, 7), Ok(()));
+        let (value, mark) = slots.pin_marked(1).expect("it was put there");
+        assert_eq!(*value, 7);
+        mark.set(0x83);
+        assert!(slots.mark(1) == 3 && slots.contains(1));
     }
 
     #[test]
