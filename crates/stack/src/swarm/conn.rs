@@ -3,13 +3,13 @@
 //! The engine is not in the task: it is put at a fixed place of the thread while the tasks of its swarm run. So a
 //! connection is four bytes, and what it waits for is nothing but the number of its task.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine, Status};
 
 use super::leaf::current;
@@ -94,10 +94,10 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        HERE.with_borrow_mut(|here| {
-            // Without its engine the swarm itself is being dropped.
-            if let Some(here) = here {
-                here.engine.close(self.id);
+        HERE.with(|here| {
+            // Without an engine the swarm itself is being dropped.
+            if here.is_lent() && here.with(|here| here.engine.close(self.id)).is_none() {
+                outside();
             }
         });
     }
@@ -289,17 +289,20 @@ impl Here {
 /// Does something with the engine of the swarm whose task runs.
 #[inline(always)]
 fn here<R>(what: impl FnOnce(&mut Here) -> R) -> R {
-    HERE.with_borrow_mut(|here| match here {
-        Some(here) => what(here),
+    match HERE.with(|here| here.with(what)) {
+        Some(result) => result,
         None => outside(),
-    })
+    }
 }
 
 #[cold]
 fn outside() -> ! {
-    panic!("a connection of a swarm was used outside of a task that runs in it: see swarm::Swarm")
+    panic!(
+        "a connection of a swarm was used outside of a task that runs in it, or while another is read or written: see \
+         swarm::Swarm"
+    )
 }
 
 thread_local! {
-    pub(super) static HERE: RefCell<Option<Box<Here>>> = const { RefCell::new(None) };
+    pub(super) static HERE: Lent<Here> = const { Lent::new() };
 }

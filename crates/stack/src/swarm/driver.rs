@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 
-use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant, ReadyBatch};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
 
 use super::conn::{Conn, HERE, Here};
 use super::executor::Tasks;
@@ -54,10 +54,11 @@ use crate::device::Device;
 pub struct Swarm<F, S, D> {
     tasks: Tasks<F>,
     start: S,
-    here: Option<Box<Here>>,
+    here: Here,
     device: D,
     frames: Frames,
-    ready: ReadyBatch,
+    /// Connections on their way from the engine; empty between turns.
+    named: Vec<ConnId>,
     /// Numbers on their way to the executor; empty between turns.
     woken: Vec<u32>,
 }
@@ -73,21 +74,20 @@ where
     /// # Errors
     /// The system's, if address space for the tasks cannot be had.
     pub fn new(engine: Engine, device: D, connections_max: usize, start: S) -> io::Result<Self> {
-        let here = Here { engine, turns: VecDeque::new(), room: 0, granting: false };
         Ok(Self {
             tasks: Tasks::with_capacity(connections_max)?,
             start,
-            here: Some(Box::new(here)),
+            here: Here { engine, turns: VecDeque::new(), room: 0, granting: false },
             device,
             frames: Frames::with_room(Frames::BATCH, ETHERNET_BYTES + 1500),
-            ready: Vec::new(),
+            named: Vec::new(),
             woken: Vec::new(),
         })
     }
 
     /// The engine: to give it addresses and routes, to listen, and to read its counters.
     pub fn engine(&mut self) -> &mut Engine {
-        &mut self.here_mut().engine
+        &mut self.here.engine
     }
 
     /// The device.
@@ -115,13 +115,16 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        self.tasks.bytes() + self.here.as_ref().map_or(0, |here| here.turns.capacity() * size_of::<u32>())
+        self.tasks.bytes() + self.here.turns.capacity() * size_of::<u32>()
     }
 
     /// When a turn is wanted at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let engine = self.here.as_ref().and_then(|here| here.engine.next_deadline());
-        [engine, self.tasks.next_deadline(), self.device.next_deadline()].into_iter().flatten().min()
+        let Self { here, tasks, device, .. } = self;
+        [here.engine.next_deadline(), tasks.next_deadline(), device.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, gives turns to those who
@@ -129,83 +132,82 @@ where
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
     pub fn turn(&mut self, now: Instant) -> usize {
         // Before the batch: what the last one left is settled here, and this one is to be read from its frames.
-        self.here_mut().engine.advance(now);
+        self.here.engine.advance(now);
         let arrived = self.device.receive(now, &mut self.frames);
         if arrived > 0 {
-            let here = self.here.as_mut().expect("the engine is here between turns");
-            here.engine.receive(now, &mut self.frames);
+            self.here.engine.receive(now, &mut self.frames);
         }
         let mut done = arrived + self.tasks.advance(now);
-        self.start_and_wake();
-        done += self.run(false);
+        done += self.run();
         // What the engine has to send already comes first: nothing is to queue there.
-        let room = self.device.room();
-        let here = self.here_mut();
-        here.room = room.saturating_sub(here.engine.waiting_to_transmit());
+        self.here.room = self.device.room().saturating_sub(self.here.engine.waiting_to_transmit());
         done += self.grant(arrived);
         done + self.transmit(now)
     }
 
-    /// Starts the tasks of new connections and wakes those who have news.
-    fn start_and_wake(&mut self) {
-        let here = self.here.as_mut().expect("the engine is here between turns");
-        here.engine.take_ready(&mut self.ready);
-        for news in &self.ready {
-            let index = news.id.index();
-            if news.events.has(Events::OPENED) {
-                let task = (self.start)(Conn::new(news.id));
-                if self.tasks.spawn_at(index, task).is_err() {
-                    // No slot: the connection has no task, and goes.
-                    here.engine.abort(news.id);
-                }
-            } else if self.tasks.contains(index) {
-                self.woken.push(index);
-            } else if news.events.has(Events::CLOSED) {
-                // It never opened.
-                here.engine.close(news.id);
-            }
+    /// Lets those run that are ready or have news. Says how many turns that were.
+    fn run(&mut self) -> usize {
+        self.take_news();
+        self.here.granting = false;
+        let Self { tasks, here, woken, .. } = self;
+        let mut turns = 0;
+        if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
+            // Nobody stands in front of them. Their blocks were just looked at: nothing is to be fetched.
+            turns += HERE.with(|place| place.lend(here, || tasks.run_these(woken, |_| ())));
+        } else {
+            tasks.wake_all(woken);
         }
-        self.tasks.wake_all(&self.woken);
-        self.woken.clear();
+        woken.clear();
+        if tasks.ready() > 0 {
+            turns += HERE.with(|place| place.lend(here, || tasks.run(RUN_LIMIT)));
+        }
+        turns
     }
 
-    /// Lets ready tasks run, with the engine at its place.
-    #[inline]
-    fn run(&mut self, granting: bool) -> usize {
-        if self.tasks.ready() == 0 {
-            return 0;
+    /// Starts the tasks of new connections, and notes those whose tasks are to hear news.
+    fn take_news(&mut self) {
+        let engine = &mut self.here.engine;
+        engine.take_named(&mut self.named);
+        for id in self.named.drain(..) {
+            let events = engine.take_events(id);
+            if events.has(Events::OPENED) {
+                let task = (self.start)(Conn::new(id));
+                if self.tasks.spawn_at(id.index(), task).is_err() {
+                    // No slot: the connection has no task, and goes.
+                    engine.abort(id);
+                }
+            } else if events.has(Events::CLOSED) && !self.tasks.contains(id.index()) {
+                // It never opened.
+                engine.close(id);
+            } else {
+                self.woken.push(id.index());
+            }
         }
-        let mut here = self.here.take();
-        if let Some(here) = &mut here {
-            here.granting = granting;
-        }
-        HERE.set(here);
-        let turns = self.tasks.run(RUN_LIMIT);
-        self.here = HERE.take();
-        turns
     }
 
     /// Gives turns to those who wait to send, in their order: as many as frames have arrived, so that no more is sent than
     /// is answered, and what is under way stays in the cache; a batch of them if none has.
     fn grant(&mut self, arrived: usize) -> usize {
-        if self.tasks.ready() > 0 {
-            // Whoever runs now has been given a turn: nobody else may be ready.
-            return 0;
-        }
-        let here = self.here.as_mut().expect("the engine is here between turns");
+        let Self { tasks, here, woken, .. } = self;
         let most = if arrived == 0 { GRANT_BATCH } else { arrived };
         let count = here.turns.len().min(here.room).min(most);
+        if count == 0 {
+            return 0;
+        }
         here.room -= count;
-        for ahead in 0..count.min(AHEAD) {
-            prefetch(&self.tasks, here, ahead);
-        }
-        for _ in 0..count {
-            prefetch(&self.tasks, here, AHEAD);
-            if let Some(index) = here.turns.pop_front() {
-                self.tasks.wake(index);
-            }
-        }
-        self.run(true);
+        here.granting = true;
+        let (first, wrapped) = here.turns.as_slices();
+        let of_first = count.min(first.len());
+        woken.extend_from_slice(&first[..of_first]);
+        woken.extend_from_slice(&wrapped[..count - of_first]);
+        here.turns.drain(..count);
+        HERE.with(|place| {
+            let coming = |index| {
+                place.with(|here| here.engine.prefetch(ConnId::from_index(index)));
+            };
+            place.lend(here, || tasks.run_these(woken, coming))
+        });
+        woken.clear();
         count
     }
 
@@ -213,35 +215,16 @@ where
     fn transmit(&mut self, now: Instant) -> usize {
         let mut sent = 0;
         loop {
-            let here = self.here.as_mut().expect("the engine is here between turns");
             let room = self.device.room();
-            if room == 0 || !here.engine.wants_to_transmit() {
+            if room == 0 || !self.here.engine.wants_to_transmit() {
                 return sent;
             }
-            here.engine.transmit_up_to(now, &mut self.frames, room);
+            self.here.engine.transmit_up_to(now, &mut self.frames, room);
             if self.frames.is_empty() {
                 return sent;
             }
             sent += self.device.transmit(now, &mut self.frames);
         }
-    }
-
-    fn here_mut(&mut self) -> &mut Here {
-        self.here.as_mut().expect("the engine is here between turns")
-    }
-}
-
-impl<F, S, D> Drop for Swarm<F, S, D> {
-    fn drop(&mut self) {
-        // Connections of tasks that are dropped find no engine, which is dropped as well.
-        self.here = None;
-    }
-}
-
-fn prefetch<F: Future<Output = ()>>(tasks: &Tasks<F>, here: &Here, ahead: usize) {
-    if let Some(coming) = here.turns.get(ahead) {
-        tasks.prefetch(*coming);
-        here.engine.prefetch(ConnId::from_index(*coming));
     }
 }
 
@@ -250,9 +233,6 @@ const RUN_LIMIT: usize = 1024;
 
 /// Turns to send that are given in a round in which nothing has arrived.
 const GRANT_BATCH: usize = 64;
-
-/// How many turns ahead slots and blocks are fetched into the cache.
-const AHEAD: usize = 12;
 
 /// In front of the IP packet.
 const ETHERNET_BYTES: usize = 14;

@@ -22,7 +22,7 @@ use super::limits::{Counters, Limits, SpawnError};
 use super::ready::Ready;
 use super::remote::Remote;
 use super::sleep::Sleepers;
-use super::turn::{AGAIN, LEAVING, Leaving, NOBODY, Running, SLEEPS, TURN, Turn, wake_current};
+use super::turn::{AGAIN, LEAVING, Leaving, NOBODY, Running, SLEEPS, TURN, Turn, WAKES_OTHERS, wake_current};
 
 /// An executor of tasks of one type, run in steps by its owner on one thread. See the [module](super) for an example.
 ///
@@ -152,7 +152,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
     /// Wakes a batch in its order, asking for the slots ahead.
     pub fn wake_all(&mut self, indices: &[u32]) {
         for (place, index) in indices.iter().enumerate() {
-            if let Some(ahead) = indices.get(place + AHEAD as usize) {
+            if let Some(ahead) = indices.get(place + AHEAD) {
                 self.prefetch(*ahead);
             }
             self.wake(*index);
@@ -196,7 +196,41 @@ impl<F: Future<Output = ()>> Tasks<F> {
                     resume_unwind(panic);
                 }
                 self.drop_panicked(running.turn, index);
+                self.slots.set_mark(index as usize, IDLE);
                 finished(index);
+            }
+            self.take_wakes(running.turn, running.turn.woken());
+        });
+        (self.counters.turns - before) as usize
+    }
+
+    /// Gives a turn to each of these tasks at once, in their order; nothing to those that are not there. `coming` is told
+    /// some turns before whose turn comes.
+    ///
+    /// This is a [`wake_all`](Self::wake_all) and a [`run`](Self::run) in one, for a driver that knows who is to run: they
+    /// do not go through the ready ring. A task that is ready as well keeps its place there. Those that become ready
+    /// meanwhile do so for the next run.
+    ///
+    /// # Panics
+    ///
+    /// If it is called from a task of a swarm, or if `coming` panics.
+    pub(super) fn run_these(&mut self, indices: &[u32], mut coming: impl FnMut(u32)) -> usize {
+        let before = self.counters.turns;
+        TURN.with(|turn| {
+            let running = Running::begin(turn, self.now);
+            for index in indices.iter().take(AHEAD) {
+                self.prefetch(*index);
+                coming(*index);
+            }
+            let mut left = indices;
+            while let Err(panic) =
+                catch_unwind(AssertUnwindSafe(|| self.turns_of(running.turn, &mut left, &mut coming)))
+            {
+                let index = running.turn.current.replace(NOBODY);
+                if index == NOBODY {
+                    resume_unwind(panic);
+                }
+                self.drop_panicked(running.turn, index);
             }
             self.take_wakes(running.turn, running.turn.woken());
         });
@@ -291,7 +325,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
             settled = turn.woken();
             self.take_remote();
             self.ready.prefetch_tail();
-            if self.ready.waiting() > 0 && self.ready.in_ring() < BATCH + AHEAD as usize {
+            if self.ready.waiting() > 0 && self.ready.in_ring() < BATCH + AHEAD {
                 self.ready.refill();
             }
             let left = until - self.counters.turns;
@@ -299,54 +333,89 @@ impl<F: Future<Output = ()>> Tasks<F> {
             if batch == 0 && (left == 0 || !turn.has_wakes()) {
                 return;
             }
-            // Beyond the end of the ring stand those of its last lap: their lines would only be in the way.
-            let known = self.ready.in_ring().saturating_sub(AHEAD as usize);
-            for step in 0..batch {
-                if step < known {
-                    self.slots.prefetch(self.ready.ahead(AHEAD) as usize);
-                }
-                self.turn(turn, &mut context, finished);
+            let mut next = [0; BATCH + AHEAD];
+            self.ready.peek(&mut next);
+            for (index, ahead) in next[..batch].iter().zip(&next[AHEAD..]) {
+                self.slots.prefetch(*ahead as usize);
+                self.ready.skip();
+                self.turn(turn, &mut context, *index, finished);
             }
         }
     }
 
-    /// One turn of the task at the head of the ring.
+    /// One turn of a task that has just left the ring.
     #[inline(always)]
-    fn turn(&mut self, turn: &Turn, context: &mut Context<'_>, finished: &mut impl FnMut(u32)) {
-        let index = self.ready.pop();
-        let Some(task) = self.slots.pin(index as usize) else {
+    fn turn(&mut self, turn: &Turn, context: &mut Context<'_>, index: u32, finished: &mut impl FnMut(u32)) {
+        let Some((task, mark)) = self.slots.pin_marked(index as usize) else {
             // It was removed.
             self.slots.set_mark(index as usize, IDLE);
             return;
         };
         turn.current.set(index);
         self.counters.turns += 1;
-        let woken = turn.woken();
         let poll = task.poll(context);
-        for position in woken..turn.woken() {
-            self.slots.prefetch(turn.woken_at(position) as usize);
+        if poll.is_pending() && !turn.has_requests() {
+            return mark.set(IDLE);
         }
-        let requests = turn.take_requests();
-        if requests & SLEEPS != 0 {
-            self.take_sleeps(turn, index);
-        }
+        let wants_again = self.take_requests(turn, index);
         if poll.is_ready() {
-            self.finish(turn, index, finished);
-        } else if requests & AGAIN != 0 {
+            self.finish(turn, index);
+            self.slots.set_mark(index as usize, IDLE);
+            finished(index);
+        } else if wants_again {
             self.ready.push(index);
         } else {
             self.slots.set_mark(index as usize, IDLE);
         }
     }
 
+    /// One turn of each of these, none of which needs to be in the ring. `left` are those to come.
+    #[inline(always)]
+    fn turns_of(&mut self, turn: &Turn, left: &mut &[u32], coming: &mut impl FnMut(u32)) {
+        let waker = unkept(wake_current);
+        let mut context = Context::from_waker(&waker);
+        while let [index, rest @ ..] = *left {
+            *left = rest;
+            if let Some(ahead) = rest.get(AHEAD - 1) {
+                self.prefetch(*ahead);
+                coming(*ahead);
+            }
+            let Some((task, _)) = self.slots.pin_marked(*index as usize) else { continue };
+            turn.current.set(*index);
+            self.counters.turns += 1;
+            let poll = task.poll(&mut context);
+            if poll.is_pending() && !turn.has_requests() {
+                continue;
+            }
+            let wants_again = self.take_requests(turn, *index);
+            if poll.is_ready() {
+                self.finish(turn, *index);
+            } else if wants_again {
+                self.wake(*index);
+            }
+        }
+    }
+
+    /// Does what the last turn asked for; says whether it wants another.
+    #[inline]
+    fn take_requests(&mut self, turn: &Turn, index: u32) -> bool {
+        let requests = turn.take_requests();
+        if requests & WAKES_OTHERS != 0 {
+            turn.see_wakes(|woken| self.slots.prefetch(woken as usize));
+        }
+        if requests & SLEEPS != 0 {
+            let now = self.now.as_micros();
+            turn.take_sleeps(|micros| self.sleepers.push(now, micros, index));
+        }
+        requests & AGAIN != 0
+    }
+
     /// A task has ended.
-    fn finish(&mut self, turn: &Turn, index: u32, finished: &mut impl FnMut(u32)) {
+    fn finish(&mut self, turn: &Turn, index: u32) {
         // If dropping it panics, it counts as one that panicked.
         self.slots.remove(index as usize);
-        self.slots.set_mark(index as usize, IDLE);
         self.counters.finished += 1;
         turn.current.set(NOBODY);
-        finished(index);
     }
 
     /// A task has panicked: it is dropped as it is, as it cannot go on. What it asked for counts no more, apart from the
@@ -359,7 +428,6 @@ impl<F: Future<Output = ()>> Tasks<F> {
         turn.current.set(LEAVING);
         // A second panic, of its destructor, says nothing new; the hook has printed it.
         let _ = catch_unwind(AssertUnwindSafe(|| self.slots.remove(index as usize)));
-        self.slots.set_mark(index as usize, IDLE);
         turn.current.set(NOBODY);
     }
 
@@ -367,12 +435,6 @@ impl<F: Future<Output = ()>> Tasks<F> {
     #[inline(always)]
     fn take_wakes(&mut self, turn: &Turn, end: usize) {
         turn.take_wakes(end, |index| self.wake(index));
-    }
-
-    #[inline(always)]
-    fn take_sleeps(&mut self, turn: &Turn, index: u32) {
-        let now = self.now.as_micros();
-        turn.take_sleeps(|micros| self.sleepers.push(now, micros, index));
     }
 
     #[inline(always)]
@@ -415,7 +477,64 @@ const IDLE: u8 = 0;
 /// A task that has one, or that runs.
 const READY: u8 = 1;
 /// How many turns ahead slots are asked for.
-const AHEAD: u32 = 24;
+const AHEAD: usize = 24;
 /// How many turns go by between two looks at wakes, of tasks and from other threads, and at the limit: time enough for
 /// the slots of the woken to arrive.
 const BATCH: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::super::{wake, yield_now};
+    use super::*;
+
+    thread_local!(static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
+
+    fn see(index: u32) {
+        SEEN.with_borrow_mut(|seen| seen.push(index));
+    }
+
+    /// Sees itself; every third wakes the next and goes on, every fifth panics.
+    async fn task(index: u32) {
+        loop {
+            see(index);
+            assert!(!index.is_multiple_of(5), "this one panics");
+            if index.is_multiple_of(3) {
+                wake(index + 1);
+                yield_now().await;
+                return;
+            }
+            super::super::park().await;
+        }
+    }
+
+    #[test]
+    fn these_have_their_turns_at_once_and_others_later() {
+        let mut tasks = Tasks::with_capacity(100).expect("addresses are free");
+        for index in 1..100 {
+            tasks.spawn_at(index, task(index)).expect("it is free");
+        }
+        assert_eq!(tasks.run(1), 1);
+        SEEN.take();
+        let mut coming = Vec::new();
+        let these: Vec<u32> = (1..50).rev().chain([0, 100, u32::MAX]).collect();
+        assert_eq!(tasks.run_these(&these, |index| coming.push(index)), 49);
+        assert_eq!((SEEN.take(), coming), (Vec::from_iter((1..50).rev()), these));
+        assert_eq!(tasks.counters().panicked, 9);
+        // All but those that panicked have kept their places, the first one got another.
+        tasks.run(usize::MAX);
+        let expected: Vec<u32> = (2..100).filter(|index| index % 5 != 0 || *index >= 50).collect();
+        let mut seen = SEEN.take();
+        assert_eq!(seen.iter().filter(|index| index.is_multiple_of(3) && **index < 50).count(), 0);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(
+            seen,
+            expected.into_iter().filter(|index| index % 3 != 0 || *index >= 50).collect::<Vec<_>>()
+        );
+        assert_eq!(tasks.ready(), 0);
+        assert_eq!(tasks.run_these(&[1, 2], |_| ()), 2);
+        assert_eq!((SEEN.take(), tasks.ready()), (vec![1, 2], 0));
+    }
+}

@@ -80,19 +80,23 @@ impl Ready {
         }
     }
 
-    /// The next one, of a ring that is not empty.
-    #[inline(always)]
-    pub(super) fn pop(&mut self) -> u32 {
-        debug_assert!(self.in_ring() > 0, "the executor counts what it takes");
-        let index = self.ring[self.head as usize & (self.ring.len() - 1)];
-        self.head = self.head.wrapping_add(1);
-        index
+    /// The next ones in the ring, which stay there. If they are fewer, the last one stands in the places that are left.
+    pub(super) fn peek(&self, next: &mut [u32]) {
+        let count = next.len().min(self.in_ring());
+        let first = self.head as usize & (self.ring.len() - 1);
+        let in_lap = count.min(self.ring.len() - first);
+        let (known, left) = next.split_at_mut(count);
+        let (lap, next_lap) = known.split_at_mut(in_lap);
+        lap.copy_from_slice(&self.ring[first..first + in_lap]);
+        next_lap.copy_from_slice(&self.ring[..count - in_lap]);
+        left.fill(known.last().copied().unwrap_or(0));
     }
 
-    /// The one `ahead` turns after the next; one of an earlier lap, if the ring holds no more than that.
+    /// Takes the next one, of a ring that is not empty.
     #[inline(always)]
-    pub(super) fn ahead(&self, ahead: u32) -> u32 {
-        self.ring[self.head.wrapping_add(ahead) as usize & (self.ring.len() - 1)]
+    pub(super) fn skip(&mut self) {
+        debug_assert!(self.in_ring() > 0, "the executor counts what it takes");
+        self.head = self.head.wrapping_add(1);
     }
 
     /// Asks for the places of the ring where the next turns but a few dozen will write. A write to a line that is not
@@ -162,12 +166,19 @@ mod tests {
 
     use super::*;
 
+    fn pop(ready: &mut Ready) -> u32 {
+        let mut next = [0];
+        ready.peek(&mut next);
+        ready.skip();
+        next[0]
+    }
+
     fn drain(ready: &mut Ready) -> Vec<u32> {
         std::iter::from_fn(|| {
             if ready.in_ring() == 0 {
                 ready.refill();
             }
-            (ready.in_ring() > 0).then(|| ready.pop())
+            (ready.in_ring() > 0).then(|| pop(ready))
         })
         .collect()
     }
@@ -179,7 +190,9 @@ mod tests {
         for round in 0..5 {
             order.iter().for_each(|index| ready.push(*index));
             assert_eq!((ready.len(), ready.waiting()), (1024, 0), "round {round}");
-            assert_eq!(ready.ahead(3), order[3]);
+            let mut next = [0; 1030];
+            ready.peek(&mut next);
+            assert_eq!((&next[..1024], &next[1024..]), (&order[..], &[order[1023]; 6][..]));
             assert_eq!(drain(&mut ready), order);
         }
     }
@@ -222,7 +235,7 @@ mod tests {
                 if ready.in_ring() == 0 {
                     break;
                 }
-                let index = ready.pop();
+                let index = pop(&mut ready);
                 prop_assert!(inside.remove(&index), "{index} came without having been added");
             }
             prop_assert_eq!(ready.len(), inside.len());

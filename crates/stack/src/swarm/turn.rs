@@ -14,10 +14,11 @@ use anywire_tcp::Instant;
 pub(super) struct Turn {
     pub(super) current: Cell<u32>,
     pub(super) now_micros: Cell<u64>,
-    /// [`AGAIN`] and [`SLEEPS`]: one look tells whether there was anything.
+    /// [`AGAIN`], [`SLEEPS`] and [`WAKES_OTHERS`]: one look tells whether there was anything.
     requests: Cell<u8>,
-    /// Positions in `wakes`, which count on: those between wait here.
+    /// Positions in `wakes`, which count on: those between wait here, and those from `seen` on are of the last turn.
     taken: Cell<usize>,
+    seen: Cell<usize>,
     woken: Cell<usize>,
     wakes: [Cell<u32>; WAKES],
     slept: Cell<usize>,
@@ -38,6 +39,7 @@ impl Turn {
         }
         self.wakes[woken % WAKES].set(index);
         self.woken.set(woken + 1);
+        self.request(WAKES_OTHERS);
     }
 
     /// `false` if this turn has had as many as it may.
@@ -49,6 +51,12 @@ impl Turn {
         self.slept.set(slept + 1);
         self.request(SLEEPS);
         true
+    }
+
+    /// Whether the last turn asked for anything.
+    #[inline(always)]
+    pub(super) fn has_requests(&self) -> bool {
+        self.requests.get() != 0
     }
 
     /// What the last turn asked for, once.
@@ -69,10 +77,12 @@ impl Turn {
         self.taken.get() != self.woken.get()
     }
 
-    /// The wake at a position before [`woken`](Self::woken).
+    /// Shows those whom the last turn woke, once; they stay here.
     #[inline(always)]
-    pub(super) fn woken_at(&self, position: usize) -> u32 {
-        self.wakes[position % WAKES].get()
+    pub(super) fn see_wakes(&self, mut see: impl FnMut(u32)) {
+        for position in self.seen.replace(self.woken.get())..self.woken.get() {
+            see(self.wakes[position % WAKES].get());
+        }
     }
 
     /// Takes the first wakes, up to the position `end`; all, if there were more than fit here.
@@ -81,9 +91,10 @@ impl Turn {
         let spilled = self.woken.get() - self.taken.get() == WAKES;
         let end = if spilled { self.woken.get() } else { end };
         for position in self.taken.get()..end {
-            take(self.woken_at(position));
+            take(self.wakes[position % WAKES].get());
         }
         self.taken.set(end);
+        self.seen.set(self.seen.get().max(end));
         if spilled {
             SPILLED.take().into_iter().for_each(take);
         }
@@ -171,6 +182,7 @@ thread_local! {
             now_micros: Cell::new(0),
             requests: Cell::new(0),
             taken: Cell::new(0),
+            seen: Cell::new(0),
             woken: Cell::new(0),
             wakes: [const { Cell::new(0) }; WAKES],
             slept: Cell::new(0),
@@ -189,6 +201,8 @@ pub(super) const LEAVING: u32 = u32::MAX - 1;
 pub(super) const AGAIN: u8 = 1;
 /// The running task wants to be woken at a time.
 pub(super) const SLEEPS: u8 = 2;
+/// The running task has woken others.
+pub(super) const WAKES_OTHERS: u8 = 4;
 /// Wakes that wait here until their slots have come: enough for some dozen turns that wake several others each.
 const WAKES: usize = 256;
 /// A task that joins futures may sleep in several at once.

@@ -114,7 +114,7 @@ pub struct Engine {
     /// Connections that had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: VecDeque<u32>,
     replies: VecDeque<Reply>,
-    ready: Vec<u32>,
+    ready: Vec<ConnId>,
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
 

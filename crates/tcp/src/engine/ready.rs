@@ -56,19 +56,39 @@ impl Engine {
     /// Replaces what is in `ready` by the news since the last call, in the order in which they came about.
     pub fn take_ready(&mut self, ready: &mut ReadyBatch) {
         ready.clear();
-        for index in self.ready.drain(..) {
-            let block = &mut self.blocks[index];
-            if !block.has(Flags::IN_READY) {
-                continue;
+        let mut named = std::mem::take(&mut self.ready);
+        for id in named.drain(..) {
+            let events = self.take_events(id);
+            if events != Events::default() {
+                ready.push(Ready { id, events });
             }
-            let told = block.flags.0 & Flags::TELL.0;
-            let mut events = Events((told >> 23) as u8 & 0b11110);
-            if block.has(Flags::TELL_OPENED) && block.has(Flags::PASSIVE) {
-                events.0 |= Events::INCOMING.0;
-            }
-            block.flags.clear(Flags::TELL.with(Flags::IN_READY));
-            ready.push(Ready { id: ConnId(index), events });
         }
+        self.ready = named;
+    }
+
+    /// The same in two steps, for whoever has other things to do for each connection: exchanges `named`, which comes in
+    /// empty, for the connections that may have news since the last call, in the order in which these came about.
+    /// [`take_events`](Self::take_events) says for each of them what they are.
+    pub fn take_named(&mut self, named: &mut Vec<ConnId>) {
+        debug_assert!(named.is_empty(), "what is in there would be named anew");
+        std::mem::swap(&mut self.ready, named);
+    }
+
+    /// What is new about a connection that [`take_named`](Self::take_named) has named, once; nothing if its place was
+    /// given up since.
+    #[inline]
+    pub fn take_events(&mut self, id: ConnId) -> Events {
+        let block = &mut self.blocks[id.0];
+        let flags = block.flags;
+        if !flags.has(Flags::IN_READY) {
+            return Events::default();
+        }
+        block.flags.clear(Flags::TELL.with(Flags::IN_READY));
+        let mut events = Events(((flags.0 & Flags::TELL.0) >> 23) as u8);
+        if flags.has(Flags::TELL_OPENED) && flags.has(Flags::PASSIVE) {
+            events.0 |= Events::INCOMING.0;
+        }
+        events
     }
 
     /// Notes news for whoever holds the connection.
@@ -81,7 +101,7 @@ impl Engine {
         block.flags.set(news);
         if !block.has(Flags::IN_READY) {
             block.flags.set(Flags::IN_READY);
-            self.ready.push(index);
+            self.ready.push(ConnId(index));
         }
     }
 }
