@@ -273,6 +273,13 @@ impl Engine {
         (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
     }
 
+    /// Whether an ACK of this connection waits for its turn to leave, alone: what is sent now leaves with it.
+    #[inline]
+    pub fn sends_bare(&self, id: ConnId) -> bool {
+        let block = &self.blocks[id.0];
+        block.has(Flags::IN_TURN) && block.has(Flags::ACK_NOW) && !block.has_unsent()
+    }
+
     /// Ends the own direction after what was sent; the other one goes on.
     pub fn shutdown(&mut self, id: ConnId) {
         let index = id.0;
