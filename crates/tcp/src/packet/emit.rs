@@ -11,6 +11,7 @@ use super::ip::{self, Addresses};
 use super::options::{OPTIONS_MAX, OptionsOut, TIMESTAMPS_ALONE};
 use super::parse::{Checks, FRAME_MAX};
 use super::plain::PLAIN;
+use super::syn;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
 
@@ -157,11 +158,32 @@ const fn swapped(number: u32) -> u64 {
     (number as u64) << 8
 }
 
-/// Either version, any options.
+/// Either version, any options: SYNs mostly.
 #[cold]
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "as above")]
 fn general(
+    out: &mut [u8],
+    link: &Link,
+    addresses: &Addresses,
+    segment: &Outgoing,
+    options: &OptionsOut<'_>,
+    payload_len: usize,
+    payload_sum: u64,
+    checks: Checks,
+) -> usize {
+    if let &Addresses::V4 { local, remote } = addresses
+        && payload_len == 0
+        && let Some(written) = syn::emit(out, link, (local, remote), segment, options, checks)
+    {
+        return written;
+    }
+    by_headers(out, link, addresses, segment, options, payload_len, payload_sum, checks)
+}
+
+/// Either version, any options, header by header.
+#[expect(clippy::too_many_arguments, reason = "as above")]
+fn by_headers(
     out: &mut [u8],
     link: &Link,
     addresses: &Addresses,
@@ -233,4 +255,49 @@ impl Writer<'_> {
 #[inline(always)]
 fn put<const N: usize>(head: &mut [u8; PLAIN], at: usize, bytes: [u8; N]) {
     head[at..at + N].copy_from_slice(&bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn both_ways_write_the_same_syn(
+            addresses: (u32, u32),
+            ports: (u16, u16),
+            numbers: (u32, u32, u32, u32),
+            rest: (u8, u16, u16, u8, u8),
+            offer: (u16, u8),
+            checks: (bool, bool),
+        ) {
+            let segment = Outgoing {
+                local_port: ports.0,
+                remote_port: ports.1,
+                seq: Seq(numbers.0),
+                ack: Seq(numbers.1),
+                flags: Flags(rest.0),
+                window: rest.1,
+                urgent: rest.2,
+                traffic_class: rest.3,
+                hop_limit: rest.4,
+            };
+            let options = OptionsOut {
+                mss: Some(offer.0),
+                window_scale: Some(offer.1),
+                sack_permitted: true,
+                timestamps: Some((numbers.2, numbers.3)),
+                ..OptionsOut::NONE
+            };
+            let (link, checks) = (Link::default(), Checks { ip: checks.0, tcp: checks.1 });
+            let (mut here, mut there) = ([0; 100], [0; 100]);
+            let written = syn::emit(&mut here, &link, addresses, &segment, &options, checks);
+            let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
+            let other = by_headers(&mut there, &link, &addresses, &segment, &options, 0, 0, checks);
+            prop_assert_eq!(written, Some(other));
+            prop_assert_eq!(here, there);
+        }
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) mod ip;
 pub(crate) mod options;
 pub(crate) mod parse;
 pub(crate) mod plain;
+mod syn;
 pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;

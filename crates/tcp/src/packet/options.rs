@@ -5,6 +5,7 @@
 //! it kept and the fault named (MUST-7). Writing pads with no-operations in front, as Linux does, so that a
 //! peer's fast path sees what it looks for; at most 40 bytes.
 
+use super::syn;
 use crate::seq::Seq;
 
 /// Options of a segment that arrived.
@@ -19,8 +20,8 @@ pub(crate) struct Options {
     /// TSval and TSecr.
     pub(crate) timestamps: Option<(u32, u32)>,
     /// Blocks as left and right edge, as sent; [`Self::sack`] gives those that are there.
-    blocks: [(Seq, Seq); SACK_MAX],
-    block_count: u8,
+    pub(super) blocks: [(Seq, Seq); SACK_MAX],
+    pub(super) block_count: u8,
     /// User timeout as sent: the highest bit says minutes, else seconds (RFC 5482 3).
     pub(crate) user_timeout: Option<u16>,
     /// Why the reading ended early.
@@ -30,6 +31,10 @@ pub(crate) struct Options {
 impl Options {
     /// The options in `bytes`.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
+        syn::options(bytes).unwrap_or_else(|| Self::parse_any(bytes))
+    }
+
+    fn parse_any(bytes: &[u8]) -> Self {
         let mut options = Self::default();
         let mut rest = bytes;
         // What nearly every segment has at its front.
@@ -230,6 +235,28 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn both_ways_read_and_write_the_same_syn(mss: u16, shift: u8, timestamps: (u32, u32), damage in 0usize..40) {
+            let offered = OptionsOut {
+                mss: Some(mss),
+                window_scale: Some(shift),
+                sack_permitted: true,
+                timestamps: Some(timestamps),
+                ..OptionsOut::NONE
+            };
+            let mut bytes = [0; OPTIONS_MAX];
+            let len = offered.write(&mut bytes);
+            prop_assert!(syn::options(&bytes[..len]).is_some());
+            if let Some(byte) = bytes[..len].get_mut(damage) {
+                *byte ^= 1;
+            }
+            if let Some(read) = syn::options(&bytes[..len]) {
+                prop_assert_eq!(read, Options::parse_any(&bytes[..len]));
+            }
+        }
+    }
 
     #[test]
     fn end_and_padding_may_stand_anywhere() {

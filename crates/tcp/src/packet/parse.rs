@@ -10,6 +10,7 @@ use super::ip::{self, Addresses};
 use super::options::Options;
 #[cfg(test)]
 use super::plain::Plain;
+use super::syn;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
 
@@ -181,10 +182,18 @@ pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<
     Ok(Packet::Tcp)
 }
 
-/// What any frame holds; a segment is written to `place`.
+/// What any frame holds; a segment is written to `place`. A SYN is what comes here most.
 #[cold]
 #[inline(never)]
 pub(crate) fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
+    if let Some(read) = syn::parse(frame, checks, place) {
+        return read.map(|()| Packet::Tcp);
+    }
+    by_headers(frame, checks, place)
+}
+
+/// Any frame, header by header.
+fn by_headers(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
     let (link, ether_type, packet) = Link::parse(frame).ok_or(Refusal::Short)?;
     let header = match ether_type {
         EtherType::IPV4 => ip::Header::parse_v4(packet, checks)?,
@@ -249,3 +258,57 @@ pub(crate) const FRAME_MAX: usize = u16::MAX as usize;
 const V6_ADDRESSES: usize = ethernet::HEADER + 8;
 
 const _: () = assert!(size_of::<Parsed>() == 44);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::{OptionsOut, Outgoing, emit};
+
+    proptest! {
+        #[test]
+        fn both_ways_read_the_same_syn(
+            addresses: (u32, u32),
+            ports: (u16, u16),
+            numbers: (u32, u32, u32, u32),
+            rest: (u8, u16, u16, u8, u8),
+            offer: (u16, u8),
+            damage in 0usize..148,
+            checks: (bool, bool),
+        ) {
+            let segment = Outgoing {
+                local_port: ports.0,
+                remote_port: ports.1,
+                seq: Seq(numbers.0),
+                ack: Seq(numbers.1),
+                flags: Flags(rest.0),
+                window: rest.1,
+                urgent: rest.2,
+                traffic_class: rest.3,
+                hop_limit: rest.4,
+            };
+            let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
+            let options = OptionsOut {
+                mss: Some(offer.0),
+                window_scale: Some(offer.1),
+                sack_permitted: true,
+                timestamps: Some((numbers.2, numbers.3)),
+                ..OptionsOut::NONE
+            };
+            let mut frame = vec![0; 1000];
+            let len = emit(&mut frame, &Link::default(), &addresses, &segment, &options, &[], Checks::ALL);
+            if let Some(byte) = frame[..len].get_mut(damage) {
+                *byte ^= 0x10;
+            }
+            let checks = Checks { ip: checks.0, tcp: checks.1 };
+            let (mut here, mut there) = (Parsed::default(), Parsed::default());
+            if let Some(read) = syn::parse(&frame[..len], checks, &mut here) {
+                prop_assert_eq!(read.map(|()| Packet::Tcp), by_headers(&frame[..len], checks, &mut there));
+                prop_assert_eq!(here, there);
+            } else {
+                prop_assert!(damage < len, "the usual SYN was not recognised");
+            }
+        }
+    }
+}
