@@ -64,13 +64,33 @@ impl Engine {
             return;
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
-        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
-            // Nothing would ever look at it again.
-            self.drop_half_open(place);
-            self.counters.refused_by_limit += 1;
-            return;
-        }
+        self.young.push_back((place, half.deadline));
         self.send_syn_ack(addresses, &half, half.iss, None);
+    }
+
+    /// Most handshakes are over within a moment: only those that are not take a place in the wheel, where it would stay
+    /// until the SYN-ACK were to be sent again.
+    pub(super) fn look_at_young(&mut self) {
+        while let Some((place, deadline)) = self.young.front()
+            && young_until(deadline).is_due(self.tick)
+        {
+            self.young.pop_front();
+            let half = &self.half_open[place];
+            // Otherwise the place is that of another one by now, or of none.
+            if half.used
+                && half.deadline == deadline
+                && self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err()
+            {
+                // Nothing would ever look at it again.
+                self.counters.refused_by_limit += 1;
+                self.drop_half_open(place);
+            }
+        }
+    }
+
+    /// When the next young one is to be looked at.
+    pub(super) fn next_young(&self) -> Option<Tick> {
+        self.young.front().map(|(_, deadline)| young_until(deadline))
     }
 
     fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: Option<u32>) {
@@ -313,6 +333,15 @@ pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
 const fn cookie_age(now: Tick) -> u32 {
     (now.0 / COOKIE_MILLIS) & 31
 }
+
+/// When a half-open connection is looked at whose SYN-ACK is to be sent again at `deadline`.
+const fn young_until(deadline: Tick) -> Tick {
+    Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
+}
+
+/// How long a half-open connection is young: longer than a round trip within a site, and short enough that the queue of
+/// them stays in the cache.
+const YOUNG_MILLIS: u32 = 16;
 
 const COOKIE_MILLIS: u32 = 64_000;
 

@@ -132,6 +132,8 @@ pub struct Engine {
     /// Connections that sent something lately, with the time at which to see whether it got through.
     fresh: Fifo<(u32, Tick)>,
     delayed_acks: Fifo<(u32, Tick)>,
+    /// Half-open connections of the last moment, with the time at which their SYN-ACK is sent again.
+    young: Fifo<(u32, Tick)>,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
@@ -181,6 +183,7 @@ impl Engine {
             due: Vec::new(),
             fresh: Fifo::new(),
             delayed_acks: Fifo::new(),
+            young: Fifo::new(),
             time_wait_queue: Fifo::new(),
             // The quick hash spreads well only with a key that looks random, whatever the caller has given.
             table_key: Key([secret_hash(Key([a, b]), c, 0), secret_hash(Key([a, b]), d, 1)]),
@@ -226,7 +229,7 @@ impl Engine {
             table: self.table.bytes(),
             segments: self.pool.bytes(),
             segments_in_use: self.pool.bytes_in_use(),
-            timers: self.wheel.bytes() + self.fresh.bytes() + self.delayed_acks.bytes(),
+            timers: self.wheel.bytes() + self.fresh.bytes() + self.delayed_acks.bytes() + self.young.bytes(),
             others: self.extensions.bytes()
                 + self.half_open.bytes()
                 + self.time_wait.bytes()

@@ -80,6 +80,7 @@ impl Engine {
                 self.set_deadline(index, deadline);
             }
         }
+        self.look_at_young();
         self.advance_wheel();
         self.expire_time_waits();
     }
@@ -98,6 +99,7 @@ impl Engine {
             self.wheel.next(),
             self.fresh.front().map(|(_, at)| at),
             self.delayed_acks.front().map(|(_, at)| at),
+            self.next_young(),
             self.next_time_wait(),
         ];
         let left = ticks
@@ -157,8 +159,7 @@ impl Engine {
             _ if block.has(Flags::KEEP_ALIVE) => Some(self.keep_alive_at(block)),
             _ => None,
         };
-        let timers = [retransmit, other, self.pace_at(block)];
-        timers.into_iter().flatten().reduce(|one, another| if one.is_before(another) { one } else { another })
+        earlier(earlier(retransmit, other), self.pace_at(block))
     }
 
     /// Makes sure that somebody looks at a connection by then.
@@ -462,6 +463,15 @@ impl Engine {
             let at = self.keep_alive_at(&self.blocks[index]);
             self.set_deadline(index, at);
         }
+    }
+}
+
+/// The earlier of two moments, if there is any.
+const fn earlier(one: Option<Tick>, another: Option<Tick>) -> Option<Tick> {
+    match (one, another) {
+        (Some(first), Some(second)) if second.is_before(first) => another,
+        (Some(_), _) => one,
+        (None, _) => another,
     }
 }
 
