@@ -229,6 +229,15 @@ impl Engine {
         Ok(ConnId(index))
     }
 
+    /// Asks for the cache line that [`connect_from`](Self::connect_from) will read first: of many connections that are opened
+    /// one after the other, some places ahead of the present one.
+    #[inline]
+    pub fn prefetch_connect(&self, from: SocketAddr, remote: SocketAddr) {
+        if let Some(addresses) = pair(from.ip(), remote.ip()) {
+            self.table.prefetch(self.hash_of(&addresses, ports(remote.port(), from.port())));
+        }
+    }
+
     fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<u32> {
         self.table.find(hash, |value| {
             let (local, remote, of) = match Place::of(value) {

@@ -288,6 +288,8 @@ impl<'r> Drive<'r> {
         let mut in_use = 0;
         while self.asked < goal && in_use < IN_USE_MAX {
             let from = client_address(self.tuple);
+            let coming = client_address((self.tuple + TUPLES_AHEAD) % SHORT_TUPLES);
+            self.client.engine().prefetch_connect(coming, server_address(self.options));
             self.tuple = (self.tuple + 1) % SHORT_TUPLES;
             match self.client.open(from, server_address(self.options)) {
                 Ok(index) => {
@@ -388,6 +390,8 @@ const OPENING_PATIENCE: Duration = Duration::from_secs(100);
 const LINE_PATIENCE: Duration = Duration::from_secs(10);
 /// Four-tuples that are tried in one round before time is given for closing them.
 const IN_USE_MAX: u32 = 64;
+/// How many four-tuples ahead their places in the table are fetched into the cache.
+const TUPLES_AHEAD: u32 = 16;
 /// Rounds between two looks at the time and at what others want to know.
 const ROUNDS_A_LOOK: u64 = 128;
 /// How often the percentiles are made anew.
