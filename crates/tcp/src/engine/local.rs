@@ -2,7 +2,9 @@
 
 use core::net::IpAddr;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
+use crate::hash::OwnHasher;
 use crate::packet::{Addresses, Link, Mac};
 
 /// A way out: frames for these addresses go to this neighbour.
@@ -40,7 +42,9 @@ pub(super) struct Local {
     addresses: Vec<IpAddr>,
     /// The same as numbers, zero where it is IPv6: what every frame is compared with.
     addresses_v4: Vec<u32>,
-    numbers: HashMap<IpAddr, u16>,
+    /// The number of each of them, IPv4 by its bits: looked up for each SYN.
+    numbers_v4: HashMap<u32, u16, BuildHasherDefault<OwnHasher>>,
+    numbers_v6: HashMap<u128, u16>,
     routes: Vec<Route>,
     /// The two ends of each route's first hop: what every frame begins with.
     links: Vec<Link>,
@@ -69,7 +73,8 @@ impl Default for Local {
         Self {
             addresses: Vec::new(),
             addresses_v4: Vec::new(),
-            numbers: HashMap::new(),
+            numbers_v4: HashMap::default(),
+            numbers_v6: HashMap::new(),
             routes: Vec::new(),
             links: Vec::new(),
             ports: vec![0; 1 << 16].into_boxed_slice(),
@@ -81,17 +86,23 @@ impl Default for Local {
 
 impl Local {
     pub(super) fn add_address(&mut self, address: IpAddr) -> Result<u16, RouteError> {
-        if let Some(number) = self.numbers.get(&address) {
-            return Ok(*number);
+        if let Some(number) = self.number_of(address) {
+            return Ok(number);
         }
         let number = u16::try_from(self.addresses.len()).ok().filter(|number| *number < u16::MAX);
         let number = number.ok_or(RouteError::TooMany)?;
         self.addresses.push(address);
-        self.addresses_v4.push(match address {
-            IpAddr::V4(address) => address.to_bits(),
-            IpAddr::V6(_) => 0,
-        });
-        self.numbers.insert(address, number);
+        let bits_v4 = match address {
+            IpAddr::V4(address) => {
+                self.numbers_v4.insert(address.to_bits(), number);
+                address.to_bits()
+            }
+            IpAddr::V6(address) => {
+                self.numbers_v6.insert(address.to_bits(), number);
+                0
+            }
+        };
+        self.addresses_v4.push(bits_v4);
         Ok(number)
     }
 
@@ -117,8 +128,12 @@ impl Local {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn number_of(&self, address: IpAddr) -> Option<u16> {
-        self.numbers.get(&address).copied()
+        match address {
+            IpAddr::V4(address) => self.numbers_v4.get(&address.to_bits()).copied(),
+            IpAddr::V6(address) => self.numbers_v6.get(&address.to_bits()).copied(),
+        }
     }
 
     pub(super) fn address(&self, number: u16) -> IpAddr {

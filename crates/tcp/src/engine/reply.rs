@@ -3,7 +3,7 @@
 use super::Engine;
 use super::receive::{fold, remote_address};
 use crate::frames::Frames;
-use crate::hash::{Key, secret_hash};
+use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, emit, headers_len};
 use crate::seq::Seq;
 use crate::time::Tick;
@@ -110,7 +110,7 @@ impl Engine {
     /// An initial sequence number: a clock of 4 us and a keyed hash of the connection (RFC 6528).
     pub(super) fn initial_seq(&self, addresses: &Addresses, ports: u32) -> Seq {
         let (local, remote) = fold(self.secret_key, addresses);
-        let hash = secret_hash(self.secret_key, local << 32 | remote, u64::from(ports));
+        let hash = secret_hash_of_tuple(self.secret_key, local << 32 | remote, ports);
         Seq((hash as u32).wrapping_add((self.now.as_micros() / 4) as u32))
     }
 

@@ -234,7 +234,8 @@ impl Engine {
     #[inline]
     pub fn prefetch_connect(&self, from: SocketAddr, remote: SocketAddr) {
         if let Some(addresses) = pair(from.ip(), remote.ip()) {
-            self.table.prefetch(self.hash_of(&addresses, ports(remote.port(), from.port())));
+            let hash = self.hash_of(&addresses, ports(remote.port(), from.port()));
+            self.table.prefetch(self.table.home(hash));
         }
     }
 
