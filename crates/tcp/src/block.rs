@@ -101,6 +101,12 @@ impl Block {
         self.rcv_nxt - self.last_ack_sent >= 2 * u32::from(self.eff_mss)
     }
 
+    /// Whether an ACK is owed that neither leaves at the next turn nor is in the queue of delayed ones.
+    pub(crate) const fn owes_unseen_ack(&self) -> bool {
+        let seen = Flags::ACK_NOW.with(Flags::ACK_QUEUED);
+        self.flags.0 & (seen.0 | Flags::ACK_OWED.0) == Flags::ACK_OWED.0
+    }
+
     /// The shift of windows that the peer announces.
     pub(crate) const fn send_scale(&self) -> u32 {
         (self.scales & 15) as u32

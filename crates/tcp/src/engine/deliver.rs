@@ -145,12 +145,12 @@ impl Engine {
     #[inline]
     pub(super) fn settle_ack(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        if !block.has(Flags::ACK_OWED) || block.has(Flags::ACK_NOW) {
+        if !block.owes_unseen_ack() {
             return;
         }
         if self.timings.delayed_ack == 0 {
             self.acknowledge_now(index);
-        } else if !block.has(Flags::ACK_QUEUED) {
+        } else {
             block.flags.set(Flags::ACK_QUEUED);
             self.delayed_acks.push_back((index, self.tick.after(self.timings.delayed_ack)));
         }
@@ -159,19 +159,22 @@ impl Engine {
     /// Moves what was not read of the batch into the pool, and sees to the ACKs that it owes.
     #[inline]
     pub(super) fn settle_frames(&mut self) {
-        for frame in 0..self.in_frames.len() {
-            let unread = self.in_frames[frame];
-            if !unread.is_some() {
+        let mut in_frames = std::mem::take(&mut self.in_frames);
+        for (frame, unread) in in_frames.iter().enumerate().filter(|(_, unread)| unread.is_some()) {
+            let block = &self.blocks[unread.index];
+            let is_unread = block.receive_tail == in_frame(frame as u32);
+            if !is_unread && !block.owes_unseen_ack() {
                 continue;
             }
             // It was accepted, so it must not be lost: the pool's limit bends by at most one batch.
-            if self.blocks[unread.index].receive_tail == in_frame(frame as u32) && !self.keep(frame, unread) {
+            if is_unread && !self.keep(frame, *unread) {
                 // Not even the reserve of addresses is left. What was acknowledged and is lost ends the connection.
                 self.reset_for_unread(unread.index);
             }
             self.settle_ack(unread.index);
         }
-        self.in_frames.clear();
+        in_frames.clear();
+        self.in_frames = in_frames;
     }
 
     /// Moves payload from its frame behind what is kept for the reader. False if there is no memory.
