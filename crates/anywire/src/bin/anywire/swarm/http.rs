@@ -78,6 +78,7 @@ struct Desk {
     requests: Decoding<RequestDecoder>,
     answers: Decoding<ResponseDecoder>,
     out: Vec<u8>,
+    /// None but `Host`, which the encoder writes: as other load generators do it.
     request_headers: Headers,
     response_headers: Headers,
     date: DateLine,
@@ -147,19 +148,15 @@ thread_local! {
 
 impl Desk {
     fn new() -> Self {
-        let headers = |fields: &[(&str, &str)]| {
-            let mut headers = Headers::new();
-            for (name, value) in fields {
-                headers.append(name, value).expect("the fields are constants, and valid");
-            }
-            headers
-        };
+        let mut response_headers = Headers::new();
+        let added = response_headers.append("content-type", "application/octet-stream");
+        added.expect("the field is a constant, and valid");
         Self {
             requests: Decoding::new(),
             answers: Decoding::new(),
             out: Vec::with_capacity(2048),
-            request_headers: headers(&[("user-agent", "anywire"), ("accept", "*/*")]),
-            response_headers: headers(&[("content-type", "application/octet-stream")]),
+            request_headers: Headers::new(),
+            response_headers,
             date: DateLine::new(),
             second: None,
         }
@@ -259,23 +256,41 @@ fn take_answer(conn: &mut Conn, part: &mut Option<Box<Decoding<ResponseDecoder>>
 /// `/TAG/NUMBER`, both in hexadecimal.
 fn target(tag: u32, number: u32) -> [u8; TARGET_BYTES] {
     let mut text = *b"/00000000/00000000";
-    for (start, mut value) in [(1, tag), (10, number)] {
-        for place in (start..start + 8).rev() {
-            text[place] = b"0123456789abcdef"[value as usize & 15];
-            value >>= 4;
-        }
-    }
+    text[1..9].copy_from_slice(&digits(tag));
+    text[10..].copy_from_slice(&digits(number));
     text
 }
 
 fn numbers(path: &[u8]) -> Option<(u32, u32)> {
     let path: &[u8; TARGET_BYTES] = path.try_into().ok()?;
-    let number = |digits: &[u8]| {
-        digits.iter().try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
-    };
-    (path[0] == b'/' && path[9] == b'/').then_some((number(&path[1..9])?, number(&path[10..])?))
+    let [tag, number] = [path[1..9].first_chunk()?, path[10..].first_chunk()?].map(value);
+    (path[0] == b'/' && path[9] == b'/').then_some((tag?, number?))
 }
 
+/// The eight hexadecimal digits of a number, all worked out at once.
+const fn digits(number: u32) -> [u8; 8] {
+    // Four bits to a byte, the first ones highest.
+    let mut bits = number as u64;
+    bits = (bits | bits << 16) & 0x0000_ffff_0000_ffff;
+    bits = (bits | bits << 8) & 0x00ff_00ff_00ff_00ff;
+    bits = (bits | bits << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // From ten on, there is a carry to the next four if six are added, and letters come after the digits.
+    let letters = ((bits + 6 * ONES) >> 4) & ONES;
+    (bits + b'0' as u64 * ONES + (b'a' - b'0' - 10) as u64 * letters).to_be_bytes()
+}
+
+/// The number that these are the digits of, if they are any.
+fn value(text: &[u8; 8]) -> Option<u32> {
+    let word = u64::from_be_bytes(*text);
+    let mut bits = (word & (15 * ONES)) + 9 * ((word >> 6) & ONES);
+    bits = (bits | bits >> 4) & 0x00ff_00ff_00ff_00ff;
+    bits = (bits | bits >> 8) & 0x0000_ffff_0000_ffff;
+    let number = (bits | bits >> 16) as u32;
+    (digits(number) == *text).then_some(number)
+}
+
+/// A one in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 const TARGET_BYTES: usize = 18;
 const HOST: &str = "swarm.local";
 
@@ -285,12 +300,20 @@ mod tests {
 
     #[test]
     fn a_target_names_its_payload() {
-        for both in [(0, 0), (1, 0x8000_0001), (u32::MAX, 0xabc)] {
-            assert_eq!(numbers(&target(both.0, both.1)), Some(both));
+        for both in [(0, 0), (1, 0x8000_0001), (u32::MAX, 0xabc), (0x0123_4567, 0x89ab_cdef)] {
+            let text = target(both.0, both.1);
+            assert_eq!(text, *format!("/{:08x}/{:08x}", both.0, both.1).as_bytes());
+            assert_eq!(numbers(&text), Some(both));
         }
-        for wrong in
-            ["", "/", "/00000000-00000000", "/0000000g/00000000", "/00000000/0000000", "/00000000/000000000"]
-        {
+        for wrong in [
+            "",
+            "/",
+            "/00000000-00000000",
+            "/0000000g/00000000",
+            "/0000000A/00000000",
+            "/00000000/0000000",
+            "/00000000/000000000",
+        ] {
             assert_eq!(numbers(wrong.as_bytes()), None, "{wrong}");
         }
     }
