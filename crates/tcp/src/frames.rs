@@ -4,7 +4,7 @@
 //! cache of its own: sixty-four small ones leave room in the first-level cache, where slots of two kilobytes
 //! each would fight for the same few sets of it.
 
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::rc::Rc;
 
 /// A batch of frames.
@@ -34,6 +34,14 @@ pub struct Frames {
 struct Entry {
     offset: u32,
     length: u32,
+}
+
+impl Entry {
+    #[inline(always)]
+    const fn range(self) -> Range<usize> {
+        let start = self.offset as usize;
+        start..start + self.length as usize
+    }
 }
 
 impl Frames {
@@ -128,19 +136,19 @@ impl Frames {
     /// A frame, if there is one of this number.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
-        let entry = self.entries.get(index)?;
-        self.store.get(entry.offset as usize..(entry.offset + entry.length) as usize)
+        self.entries.get(index).map(|entry| &self.store[entry.range()])
     }
 
     /// A frame to change in place; none while another batch shares the memory.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let entry = *self.entries.get(index)?;
-        Rc::get_mut(&mut self.store)?.get_mut(entry.offset as usize..(entry.offset + entry.length) as usize)
+        Rc::get_mut(&mut self.store)?.get_mut(entry.range())
     }
 
     /// The frames, in the order in which they came in.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|index| &self[index])
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.entries.iter().map(|entry| &self.store[entry.range()])
     }
 
     /// Another batch with some of these frames, over the same memory. Both take no more frames until they are
@@ -179,8 +187,7 @@ impl Index<usize> for Frames {
 
     #[inline]
     fn index(&self, index: usize) -> &[u8] {
-        let entry = self.entries[index];
-        &self.store[entry.offset as usize..(entry.offset + entry.length) as usize]
+        &self.store[self.entries[index].range()]
     }
 }
 

@@ -156,14 +156,26 @@ impl Fabric {
         }
         self.now = self.now.max(now);
         self.believe_source_no_longer_than_it_lives(from);
+        let count = frames.len();
         let bytes = match self.find_common_place(from, frames) {
-            Some(bytes) => bytes,
+            Some((to, bytes)) if to < PORTS_MAX && self.slot(to).queue.room() >= count => {
+                self.hand_over(to, frames, bytes);
+                let sender = self.slot_mut(from);
+                sender.remember(to);
+                sender.counters.frames_out += count as u64;
+                sender.counters.bytes_out += bytes;
+                return count;
+            }
+            Some((place, bytes)) => {
+                self.places.clear();
+                self.places.resize(count, place);
+                bytes
+            }
             None => self.find_places(from, frames),
         };
         if self.places.contains(&TO_ROUTE) {
             self.forward(frames);
         }
-        let count = frames.len();
         let dropped = match self.common_place() {
             Some(to) if to < PORTS_MAX && self.slot(to).queue.room() >= count => {
                 self.hand_over(to, frames, bytes);
@@ -179,27 +191,24 @@ impl Fabric {
         count - dropped.frames as usize
     }
 
-    /// Writes down where all frames go, if all have the same two addresses, as those of an engine in a
-    /// process have. Gives their bytes.
+    /// Where all frames go, if all have the same two addresses, as those of an engine in a process have, and their
+    /// bytes.
     #[inline]
-    fn find_common_place(&mut self, from: u16, frames: &Frames) -> Option<u64> {
+    fn find_common_place(&mut self, from: u16, frames: &Frames) -> Option<(u16, u64)> {
         let first = frames.get(0)?;
         let (destination, source) = self.addresses(first)?;
         let header = first.first_chunk::<ADDRESSES_BYTES>()?;
-        let (mut is_common, mut bytes) = (true, 0);
+        let mut bytes = 0;
         for frame in frames.iter() {
-            is_common &= self.has_right_length(frame) && frame.first_chunk() == Some(header);
+            if !self.has_right_length(frame) || frame.first_chunk() != Some(header) {
+                return None;
+            }
             bytes += frame.len() as u64;
-        }
-        if !is_common {
-            return None;
         }
         self.note_source(from, source);
         let place = self.place_of(destination, from);
-        self.places.clear();
-        self.places.resize(frames.len(), place);
         self.counters.filtered += if place == NOWHERE { frames.len() as u64 } else { 0 };
-        Some(bytes)
+        Some((place, bytes))
     }
 
     /// Writes down where each frame goes. Gives the bytes of all.
