@@ -64,9 +64,15 @@ pub fn copy_and_sum(source: &[u8], target: &mut [u8]) -> u64 {
         return 0;
     }
     #[cfg(target_arch = "x86_64")]
-    if BEST.load(Relaxed) == AVX_512 {
-        // SAFETY: `BEST` says so only on a processor with AVX-512; the target is as long and nobody else's.
-        return unsafe { avx_512::pass::<true>(source.as_ptr(), target.as_mut_ptr(), source.len(), 0) };
+    {
+        let (start, to, len) = (source.as_ptr(), target.as_mut_ptr(), source.len());
+        match BEST.load(Relaxed) {
+            // SAFETY: `BEST` says so only on a processor with AVX-512; the target is as long and nobody else's.
+            AVX_512 => return unsafe { avx_512::pass::<true>(start, to, len, 0) },
+            // SAFETY: the same for AVX2, and there are 32 bytes.
+            AVX2 if len >= 32 => return unsafe { avx2::pass::<true>(start, to, len, 0) },
+            _ => {}
+        }
     }
     other_copy(source, target)
 }
