@@ -61,20 +61,18 @@ impl<T: Copy> Fifo<T> {
     /// Takes the value that has waited longest.
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
-        self.pop_front_and_peek(0).map(|(value, _)| value)
-    }
-
-    /// Takes the value that has waited longest, and shows the one `n` behind it if that is in the same chunk: what is to be
-    /// fetched into the cache meanwhile need not be known at every place.
-    #[inline(always)]
-    pub(crate) fn pop_front_and_peek(&mut self, n: usize) -> Option<(T, Option<T>)> {
         if self.head >= self.front.len() {
             self.finish_chunk();
         }
         let value = *self.front.get(self.head)?;
-        let ahead = self.front.get(self.head + n).copied();
         self.head += 1;
-        Some((value, ahead))
+        Some(value)
+    }
+
+    /// The value that `n` others are before, if it is in the first chunk: where it does not matter to miss some.
+    #[inline]
+    pub(crate) fn peek_near(&self, n: usize) -> Option<T> {
+        self.front.get(self.head + n).copied()
     }
 
     /// The value that `n` others are before, to prefetch what it stands for.

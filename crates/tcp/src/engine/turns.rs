@@ -48,7 +48,8 @@ impl Turns {
         }
     }
 
-    /// The next one, if any waits, and one that comes a few places behind it: to be fetched into the cache meanwhile.
+    /// The next one, if any waits, and one that comes a few places behind it: to be fetched into the cache meanwhile, if so
+    /// many wait that it may have left it.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<(u32, Option<u32>)> {
         if self.waiting == 0 {
@@ -57,11 +58,12 @@ impl Turns {
         loop {
             let class = &mut self.classes[self.current % CLASSES];
             if class.left > 0
-                && let Some(next) = class.ring.pop_front_and_peek(AHEAD)
+                && let Some(next) = class.ring.pop_front()
             {
+                let ahead = if self.waiting > CACHED { class.ring.peek_near(AHEAD) } else { None };
                 class.left -= 1;
                 self.waiting -= 1;
-                return Some(next);
+                return Some((next, ahead));
             }
             class.left = class.weight;
             self.current += 1;
@@ -80,6 +82,9 @@ impl Turns {
         self.classes.iter().map(|class| class.ring.bytes()).sum()
     }
 }
+
+/// So many blocks stay in the second-level cache from when they came into the ring until their turn: 128 KiB.
+const CACHED: usize = 1024;
 
 /// How many turns ahead a block is fetched into the cache.
 const AHEAD: usize = 8;

@@ -87,6 +87,17 @@ pub(crate) fn sum_words<const N: usize>(words: [u64; N], initial: u64) -> u64 {
     sum + u64::from(carry)
 }
 
+/// The sum of a few words and of a number that is no word of ones: then no carry is left over at the end.
+#[inline(always)]
+pub(crate) fn sum_words_and<const N: usize>(words: [u64; N], number: u32) -> u64 {
+    let (mut sum, mut carry) = (0_u64, false);
+    for word in words {
+        (sum, carry) = sum.carrying_add(word, carry);
+    }
+    let (sum, carry) = sum.carrying_add(u64::from(number), carry);
+    sum.wrapping_add(u64::from(carry))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -143,6 +154,14 @@ mod tests {
             let cut = cut.index(bytes.len() + 1);
             let both = append(sum(&bytes[..cut], 0), cut, sum(&bytes[cut..], 0));
             prop_assert_eq!(fold(both), fold(sum(&bytes, 0)));
+        }
+
+        #[test]
+        fn words_sum_as_their_bytes_do(words: [u64; 3], ones: [bool; 3], number: u32) {
+            let words: [u64; 3] = std::array::from_fn(|i| if ones[i] { u64::MAX } else { words[i] });
+            let bytes = words.into_iter().chain([number.into()]).flat_map(u64::to_le_bytes).collect::<Vec<_>>();
+            prop_assert_eq!(fold(sum_words_and(words, number)).swap_bytes(), plain(&bytes));
+            prop_assert_eq!(fold(sum_words(words, number.into())).swap_bytes(), plain(&bytes));
         }
 
         #[test]

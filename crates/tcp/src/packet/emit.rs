@@ -124,11 +124,11 @@ pub(crate) fn plain(
 
     // What is small is added before it is swapped: no carry comes of it.
     let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
-    let ip_sum = checksum::sum_words([addresses], swapped(around));
+    let ip_sum = checksum::sum_words_and([addresses], swapped(around));
     let (list, protocol) = (TIMESTAMPS_ALONE, u32::from(ip::TCP));
     let around = protocol + segment_len as u32 + u32::from(segment.urgent) + (list >> 16) + (list & 0xffff);
     let words = [payload_sum, addresses, ports_and_seq, ack_and_window, timestamps];
-    let tcp_sum = checksum::sum_words(words, swapped(around));
+    let tcp_sum = checksum::sum_words_and(words, swapped(around));
     let ip_checksum = if checks.ip { !checksum::fold(ip_sum) } else { 0 };
     let tcp_checksum = if checks.tcp { !checksum::fold(tcp_sum) } else { 0 };
 
@@ -152,10 +152,10 @@ const fn eight(first: u32, second: u32) -> u64 {
     ((first as u64) << 32 | second as u64).swap_bytes()
 }
 
-/// A number in a sum of words whose bytes are swapped: 256 times as much is congruent to what it is there.
+/// A number below 2^24 in a sum of words whose bytes are swapped: 256 times as much is congruent to what it is there.
 #[inline]
-const fn swapped(number: u32) -> u64 {
-    (number as u64) << 8
+const fn swapped(number: u32) -> u32 {
+    number << 8
 }
 
 /// Either version, any options: SYNs mostly.

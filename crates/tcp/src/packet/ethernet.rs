@@ -92,6 +92,7 @@ impl EtherType {
 
 /// The two ends of one hop, as a frame begins with them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(align(16))]
 pub(crate) struct Link {
     /// Destination and source in one piece: every frame that leaves is given them.
     ends: [u8; ENDS],
