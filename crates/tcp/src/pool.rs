@@ -176,32 +176,38 @@ impl Pool {
     /// The same with what is in it: its segment, which is empty and a queue of its own, and room for so many bytes.
     #[inline(always)]
     pub(crate) fn take_parts(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
-        let size = if bytes > SMALL_DATA { size_of::<Large>() } else { size_of::<Small>() };
-        if self.bytes_in_use + size > self.bytes_max {
-            return None;
-        }
-        self.take_parts_beyond_limit(bytes)
+        self.take_parts_within(self.bytes_max, bytes)
     }
 
     /// The same as [`take`](Self::take) for what was promised before: only the reservation, twice the limit, is heeded.
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
-        self.take_parts_beyond_limit(bytes).map(|(cell, ..)| cell)
+        self.take_parts_within(usize::MAX, bytes).map(|(cell, ..)| cell)
     }
 
     #[inline(always)]
-    fn take_parts_beyond_limit(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
-        if bytes <= SMALL_DATA {
-            let (cell, taken) = self.small.take()?;
-            self.bytes_in_use += size_of::<Small>();
-            Some((cell, &mut taken.segment, &mut taken.data))
-        } else if bytes <= LARGE_DATA {
-            let (cell, taken) = self.large.take()?;
-            self.bytes_in_use += size_of::<Large>();
-            Some((cell, &mut taken.segment, &mut taken.data))
-        } else {
-            None
+    fn take_parts_within(&mut self, limit: usize, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+        if bytes > SMALL_DATA {
+            return self.take_large_within(limit, bytes);
         }
+        let in_use = self.bytes_in_use + size_of::<Small>();
+        if in_use > limit {
+            return None;
+        }
+        let (cell, taken) = self.small.take()?;
+        self.bytes_in_use = in_use;
+        Some((cell, &mut taken.segment, &mut taken.data))
+    }
+
+    #[inline(never)]
+    fn take_large_within(&mut self, limit: usize, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+        let in_use = self.bytes_in_use + size_of::<Large>();
+        if bytes > LARGE_DATA || in_use > limit {
+            return None;
+        }
+        let (cell, taken) = self.large.take()?;
+        self.bytes_in_use = in_use;
+        Some((cell, &mut taken.segment, &mut taken.data))
     }
 
     /// Gives a cell back.

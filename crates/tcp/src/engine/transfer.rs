@@ -1,6 +1,7 @@
 //! Bytes between a connection and its holder: into the send queue, out of the receive queue, and from one to the other.
 
 use super::deliver::{InFrame, Unread};
+use super::turns::Turns;
 use super::{ConnId, Engine};
 use crate::block::{Block, Flags, State};
 use crate::pool::{Cell, Pool, SEGMENT_BYTES};
@@ -115,7 +116,7 @@ impl Engine {
             }
             take_from_frame(block, unread, wanted);
             self.turns.enter(index, block);
-            self.after_reading(index);
+            widen_window(index, block, self.settings.receive_window, &mut self.turns);
             return wanted;
         }
         self.relay_parts(id, wanted)
@@ -242,27 +243,8 @@ impl Engine {
                 taken
             }
         };
-        self.after_reading(index);
+        widen_window(index, block, self.settings.receive_window, &mut self.turns);
         taken
-    }
-
-    /// A window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
-    #[inline(always)]
-    fn after_reading(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        let limit = self.settings.receive_window;
-        let left = block.rcv_right - block.rcv_nxt;
-        if left >= limit / 2 {
-            return;
-        }
-        let right = block.rcv_nxt + (limit - block.unread.min(limit));
-        if right.gt(block.rcv_right) && block.state.may_receive() {
-            let step = right - block.rcv_right;
-            if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {
-                block.flags.set(Flags::ACK_NOW);
-                self.turns.enter(index, block);
-            }
-        }
     }
 
     /// Whether a send has found no room, and [`Events::WRITABLE`](super::Events::WRITABLE) will tell of some.
@@ -334,4 +316,21 @@ fn take_from_frame(block: &mut Block, unread: &mut InFrame, taken: usize) {
         block.receive_tail = Cell::NONE;
     }
     block.unread -= taken as u32;
+}
+
+/// After reading: a window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
+#[inline(always)]
+fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
+    let left = block.rcv_right - block.rcv_nxt;
+    if left >= limit / 2 {
+        return;
+    }
+    let right = block.rcv_nxt + (limit - block.unread.min(limit));
+    if right.gt(block.rcv_right) && block.state.may_receive() {
+        let step = right - block.rcv_right;
+        if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {
+            block.flags.set(Flags::ACK_NOW);
+            turns.enter(index, block);
+        }
+    }
 }
