@@ -9,8 +9,9 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::thread::LocalKey;
 
-/// A place at which one value is lent at a time; made for a `static` of `thread_local!`.
+/// A place at which one value is lent at a time: a `static` of `thread_local!`.
 ///
 /// ```
 /// use anywire_sys::lent::Lent;
@@ -18,9 +19,9 @@ use std::ptr::NonNull;
 /// thread_local!(static COUNT: Lent<u32> = const { Lent::new() });
 ///
 /// let mut count = 1;
-/// COUNT.with(|lent| lent.lend(&mut count, || COUNT.with(|lent| lent.with(|count| *count += 1))));
+/// Lent::lend(&COUNT, &mut count, || Lent::with(&COUNT, |count| *count += 1));
 /// assert_eq!(count, 2);
-/// assert_eq!(COUNT.with(|lent| lent.with(|count| *count)), None);
+/// assert_eq!(Lent::with(&COUNT, |count| *count), None);
 /// ```
 pub struct Lent<T> {
     /// None while nothing is lent, and while it is in use.
@@ -28,52 +29,66 @@ pub struct Lent<T> {
     is_lent: Cell<bool>,
 }
 
-impl<T> Lent<T> {
+impl<T: 'static> Lent<T> {
     /// An empty place.
     pub const fn new() -> Self {
         Self { value: Cell::new(None), is_lent: Cell::new(false) }
     }
 
     /// Lends a value for the time of `during`; what was lent before is lent again afterwards.
-    pub fn lend<R>(&self, value: &mut T, during: impl FnOnce() -> R) -> R {
-        let _lent = Reset { place: &self.is_lent, before: self.is_lent.replace(true) };
-        let _value = Reset { place: &self.value, before: self.value.replace(Some(NonNull::from(value))) };
+    pub fn lend<R>(place: &'static LocalKey<Self>, value: &mut T, during: impl FnOnce() -> R) -> R {
+        let value = Some(NonNull::from(value));
+        let (value, is_lent) = place.with(|place| (place.value.replace(value), place.is_lent.replace(true)));
+        let _value = Back { place, value };
+        let _mark = Unmark { place, is_lent };
         during()
     }
 
     /// Does something with the value that is lent; none if none is, or if this is called from inside of `what`.
     #[inline(always)]
-    pub fn with<R>(&self, what: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let mut value = self.value.take()?;
-        let _value = Reset { place: &self.value, before: Some(value) };
+    pub fn with<R>(place: &'static LocalKey<Self>, what: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut value = place.with(|place| place.value.take())?;
+        let _value = Back { place, value: Some(value) };
         // SAFETY: `lend` was given this value for its own use alone, and is still running: it takes its pointer away from
-        // here before it returns, or unwinds. Meanwhile nobody else has it: it was taken from its place, which is not
-        // shared between threads, and comes back when `what` has ended.
+        // here before it returns, or unwinds. Meanwhile nobody else has it: it was taken from its place, which belongs to
+        // this thread, and comes back when `what` has ended.
         Some(what(unsafe { value.as_mut() }))
     }
 
     /// Whether a value is lent, in use or not.
-    pub fn is_lent(&self) -> bool {
-        self.is_lent.get()
+    pub fn is_lent(place: &'static LocalKey<Self>) -> bool {
+        place.with(|place| place.is_lent.get())
     }
 }
 
-impl<T> Default for Lent<T> {
+impl<T: 'static> Default for Lent<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Puts back what was there before, even if something panics.
-struct Reset<'l, V: Copy> {
-    place: &'l Cell<V>,
-    before: V,
+/// Puts a pointer back to its place, even if something panics.
+struct Back<T: 'static> {
+    place: &'static LocalKey<Lent<T>>,
+    value: Option<NonNull<T>>,
 }
 
-impl<V: Copy> Drop for Reset<'_, V> {
+impl<T> Drop for Back<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.place.set(self.before);
+        self.place.with(|place| place.value.set(self.value));
+    }
+}
+
+/// The same for the mark that something is lent.
+struct Unmark<T: 'static> {
+    place: &'static LocalKey<Lent<T>>,
+    is_lent: bool,
+}
+
+impl<T> Drop for Unmark<T> {
+    fn drop(&mut self) {
+        self.place.with(|place| place.is_lent.set(self.is_lent));
     }
 }
 
@@ -83,53 +98,60 @@ mod tests {
 
     use super::*;
 
+    thread_local!(static PLACE: Lent<u32> = const { Lent::new() });
+
+    fn value() -> Option<u32> {
+        Lent::with(&PLACE, |value| *value)
+    }
+
     #[test]
     fn a_value_is_there_while_it_is_lent() {
-        let (place, mut value) = (Lent::new(), 1);
-        assert!(!place.is_lent() && place.with(|_| ()).is_none());
-        place.lend(&mut value, || {
-            place.with(|value| *value += 1);
-            assert!(place.is_lent());
+        let mut lent = 1;
+        assert!(!Lent::is_lent(&PLACE) && value().is_none());
+        Lent::lend(&PLACE, &mut lent, || {
+            Lent::with(&PLACE, |value| *value += 1);
+            assert!(Lent::is_lent(&PLACE));
         });
-        assert!(!place.is_lent() && place.with(|_| ()).is_none());
-        assert_eq!(value, 2);
+        assert!(!Lent::is_lent(&PLACE) && value().is_none());
+        assert_eq!(lent, 2);
     }
 
     #[test]
     fn nobody_gets_it_twice() {
-        let (place, mut value) = (Lent::new(), 1);
-        place.lend(&mut value, || {
-            place.with(|value| {
-                assert!(place.is_lent() && place.with(|_| ()).is_none());
-                *value = 2;
+        let mut lent = 1;
+        Lent::lend(&PLACE, &mut lent, || {
+            Lent::with(&PLACE, |outer| {
+                assert!(Lent::is_lent(&PLACE) && value().is_none());
+                *outer = 2;
             });
-            assert_eq!(place.with(|value| *value), Some(2));
+            assert_eq!(value(), Some(2));
         });
     }
 
     #[test]
     fn another_may_be_lent_meanwhile() {
-        let (place, mut outer, mut inner) = (Lent::new(), 1, 2);
-        place.lend(&mut outer, || {
-            place.with(|outer| {
-                place.lend(&mut inner, || assert_eq!(place.with(|inner| *inner), Some(2)));
+        let (mut outer, mut inner) = (1, 2);
+        Lent::lend(&PLACE, &mut outer, || {
+            Lent::with(&PLACE, |outer| {
+                Lent::lend(&PLACE, &mut inner, || assert_eq!(value(), Some(2)));
+                assert!(value().is_none());
                 *outer = 3;
             });
-            place.lend(&mut inner, || assert_eq!(place.with(|inner| *inner), Some(2)));
-            assert_eq!(place.with(|outer| *outer), Some(3));
+            Lent::lend(&PLACE, &mut inner, || assert_eq!(value(), Some(2)));
+            assert_eq!(value(), Some(3));
         });
     }
 
     #[test]
     fn a_panic_leaves_it_as_it_was() {
-        let (place, mut value) = (Lent::new(), 1);
+        let mut lent = 1;
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            place.lend(&mut value, || {
-                let panicked = catch_unwind(AssertUnwindSafe(|| place.with(|_| panic!("in use"))));
-                assert!(panicked.is_err() && place.with(|value| *value) == Some(1));
+            Lent::lend(&PLACE, &mut lent, || {
+                let panicked = catch_unwind(|| Lent::with(&PLACE, |_| panic!("in use")));
+                assert!(panicked.is_err() && value() == Some(1));
                 panic!("lent");
             });
         }));
-        assert!(panicked.is_err() && !place.is_lent() && place.with(|_| ()).is_none());
+        assert!(panicked.is_err() && !Lent::is_lent(&PLACE) && value().is_none());
     }
 }

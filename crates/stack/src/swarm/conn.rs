@@ -13,6 +13,7 @@ use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine, Status};
 
 use super::leaf::current;
+use super::turn::NOBODY;
 
 /// A connection of a [`Swarm`](super::Swarm). Dropping it closes it: what was sent still leaves.
 #[derive(Debug)]
@@ -94,12 +95,10 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        HERE.with(|here| {
-            // Without an engine the swarm itself is being dropped.
-            if here.is_lent() && here.with(|here| here.engine.close(self.id)).is_none() {
-                outside();
-            }
-        });
+        // Without an engine the swarm itself is being dropped.
+        if Lent::is_lent(&HERE) && Lent::with(&HERE, |here| here.engine.close(self.id)).is_none() {
+            outside();
+        }
     }
 }
 
@@ -263,24 +262,31 @@ pub(super) struct Here {
     pub(super) engine: Engine,
     /// Tasks that wait for their turn to send.
     pub(super) turns: VecDeque<u32>,
-    /// Messages that may be sent now.
+    /// Messages that may be sent now by whoever asks while nobody waits.
     pub(super) room: usize,
+    /// Who did so last: nobody does it twice in a round, as others may be about to ask.
+    pub(super) last: u32,
     /// Those who run now have been given their turn.
     pub(super) granting: bool,
 }
 
 impl Here {
+    pub(super) const fn new(engine: Engine) -> Self {
+        Self { engine, turns: VecDeque::new(), room: 0, last: NOBODY, granting: false }
+    }
+
     /// Whether the running task may send; if not, it gets into the ring once.
     #[inline(always)]
     fn is_turn(&mut self, waits: &mut bool) -> bool {
         if *waits {
             return self.granting;
         }
-        if self.turns.is_empty() && self.room > 0 {
+        let index = current();
+        if self.turns.is_empty() && self.room > 0 && self.last != index {
             self.room -= 1;
+            self.last = index;
             return true;
         }
-        let index = current();
         // Its ACK leaves in any case, and takes this along: the request on the last ACK of the handshake, say.
         if self.engine.sends_bare(ConnId::from_index(index)) {
             return true;
@@ -294,7 +300,7 @@ impl Here {
 /// Does something with the engine of the swarm whose task runs.
 #[inline(always)]
 fn here<R>(what: impl FnOnce(&mut Here) -> R) -> R {
-    match HERE.with(|here| here.with(what)) {
+    match Lent::with(&HERE, what) {
         Some(result) => result,
         None => outside(),
     }

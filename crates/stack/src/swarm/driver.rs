@@ -1,14 +1,15 @@
 //! A swarm of connections: an engine, a device, and a task for each connection, run in turns.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 
+use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
 
 use super::conn::{Conn, HERE, Here};
 use super::executor::Tasks;
+use super::turn::NOBODY;
 use crate::device::Device;
 
 /// Connections with a task each, all of one type. The owner calls [`turn`](Self::turn) in a loop.
@@ -77,7 +78,7 @@ where
         Ok(Self {
             tasks: Tasks::with_capacity(connections_max)?,
             start,
-            here: Here { engine, turns: VecDeque::new(), room: 0, granting: false },
+            here: Here::new(engine),
             device,
             frames: Frames::with_room(Frames::BATCH, ETHERNET_BYTES + 1500),
             named: Vec::new(),
@@ -139,8 +140,6 @@ where
         }
         let mut done = arrived + self.tasks.advance(now);
         done += self.run();
-        // What the engine has to send already comes first: nothing is to queue there.
-        self.here.room = self.device.room().saturating_sub(self.here.engine.waiting_to_transmit());
         done += self.grant(arrived);
         done + self.transmit(now)
     }
@@ -148,18 +147,23 @@ where
     /// Lets those run that are ready or have news. Says how many turns that were.
     fn run(&mut self) -> usize {
         self.take_news();
+        if self.woken.is_empty() && self.tasks.ready() == 0 {
+            return 0;
+        }
+        self.here.room = self.room();
+        self.here.last = NOBODY;
         self.here.granting = false;
         let Self { tasks, here, woken, .. } = self;
         let mut turns = 0;
         if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
             // Nobody stands in front of them. Their blocks were just looked at: nothing is to be fetched.
-            turns += HERE.with(|place| place.lend(here, || tasks.run_these(woken, |_| ())));
+            turns += Lent::lend(&HERE, here, || tasks.run_these(woken, |_| ()));
         } else {
             tasks.wake_all(woken);
         }
         woken.clear();
         if tasks.ready() > 0 {
-            turns += HERE.with(|place| place.lend(here, || tasks.run(RUN_LIMIT)));
+            turns += Lent::lend(&HERE, here, || tasks.run(RUN_LIMIT));
         }
         turns
     }
@@ -188,27 +192,36 @@ where
     /// Gives turns to those who wait to send, in their order: as many as frames have arrived, so that no more is sent than
     /// is answered, and what is under way stays in the cache; a batch of them if none has.
     fn grant(&mut self, arrived: usize) -> usize {
-        let Self { tasks, here, woken, .. } = self;
-        let most = if arrived == 0 { GRANT_BATCH } else { arrived };
-        let count = here.turns.len().min(here.room).min(most);
-        if count == 0 {
+        if self.here.turns.is_empty() {
             return 0;
         }
-        here.room -= count;
+        let most = if arrived == 0 { GRANT_BATCH } else { arrived };
+        let most = most.min(self.room());
+        let Self { tasks, here, woken, .. } = self;
+        here.room = 0;
         here.granting = true;
-        let (first, wrapped) = here.turns.as_slices();
-        let of_first = count.min(first.len());
-        woken.extend_from_slice(&first[..of_first]);
-        woken.extend_from_slice(&wrapped[..count - of_first]);
-        here.turns.drain(..count);
-        HERE.with(|place| {
+        let mut granted = 0;
+        // Whoever wants to send more than one message gets behind the others: few go round several times.
+        while granted < most && !here.turns.is_empty() {
+            let count = here.turns.len().min(most - granted);
+            let (first, wrapped) = here.turns.as_slices();
+            let of_first = count.min(first.len());
+            woken.extend_from_slice(&first[..of_first]);
+            woken.extend_from_slice(&wrapped[..count - of_first]);
+            here.turns.drain(..count);
             let coming = |index| {
-                place.with(|here| here.engine.prefetch(ConnId::from_index(index)));
+                Lent::with(&HERE, |here| here.engine.prefetch(ConnId::from_index(index)));
             };
-            place.lend(here, || tasks.run_these(woken, coming))
-        });
-        woken.clear();
-        count
+            Lent::lend(&HERE, here, || tasks.run_these(woken, coming));
+            woken.clear();
+            granted += count;
+        }
+        granted
+    }
+
+    /// Messages that the device has room for. What the engine has to send already comes first: nothing is to queue there.
+    fn room(&self) -> usize {
+        self.device.room().saturating_sub(self.here.engine.waiting_to_transmit())
     }
 
     /// Sends as far as the device has room.
