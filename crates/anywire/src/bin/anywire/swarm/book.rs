@@ -40,6 +40,9 @@ pub(super) struct Book {
     measuring: Cell<bool>,
     /// Set once the run is over: the tasks that are dropped now had not ended.
     over_at: Cell<Option<u32>>,
+    /// Of messages in a row that took equally long, and are not in `latencies` yet: so many microseconds each, and how
+    /// many they are. What goes in one batch comes back in one, so that rows are long.
+    row: Cell<(u32, u32)>,
     latencies: RefCell<Option<Latency>>,
     records: RefCell<Vec<Kept>>,
     /// Short connections: when each was asked for, by its index.
@@ -67,6 +70,7 @@ thread_local! {
             shuffle: Cell::new(None),
             measuring: Cell::new(false),
             over_at: Cell::new(None),
+            row: Cell::new((0, 0)),
             latencies: RefCell::new(None),
             records: RefCell::new(Vec::new()),
             asked_at: RefCell::new(Vec::new()),
@@ -86,6 +90,7 @@ impl Book {
         self.shuffle.set(Some(shuffle));
         self.measuring.set(false);
         self.over_at.set(None);
+        self.row.set((0, 0));
         self.latencies.replace(Some(Latency::new()));
         self.records.take();
         self.asked_at.take();
@@ -104,11 +109,13 @@ impl Book {
 
     /// The time up to which `share` of the measured messages took.
     pub(super) fn quantile(&self, share: f64) -> Option<Duration> {
+        self.end_row(0);
         self.latencies.borrow().as_ref().and_then(|latencies| latencies.quantile(share))
     }
 
     /// What was written down.
     pub(super) fn take(&self) -> (Latency, Vec<Kept>) {
+        self.end_row(0);
         (self.latencies.take().unwrap_or_default(), self.records.take())
     }
 
@@ -119,10 +126,22 @@ impl Book {
         if !self.measuring.get() {
             return false;
         }
-        if let Some(latencies) = &mut *self.latencies.borrow_mut() {
-            latencies.record(Duration::from_micros(u64::from(micros)));
+        let (row_micros, count) = self.row.get();
+        if micros != row_micros || count == u32::MAX {
+            self.end_row(micros);
         }
+        self.row.set((micros, self.row.get().1 + 1));
         true
+    }
+
+    /// Records the row so far; the next one is of messages that take so many microseconds.
+    fn end_row(&self, next_micros: u32) {
+        let (micros, count) = self.row.replace((next_micros, 0));
+        if let Some(latencies) = &mut *self.latencies.borrow_mut()
+            && count > 0
+        {
+            latencies.record_many(Duration::from_micros(u64::from(micros)), u64::from(count));
+        }
     }
 }
 

@@ -21,7 +21,10 @@ pub(super) fn fill(out: &mut [u8], tag: u32, number: u32) {
         *chunk = word.to_le_bytes();
         word = word.wrapping_add(STEP);
     }
-    tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
+    // Most payloads are whole words: no call for nothing.
+    if !tail.is_empty() {
+        tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
+    }
 }
 
 /// Whether a whole payload is that of a message.
@@ -37,7 +40,7 @@ pub(super) fn is_whole(bytes: &[u8], tag: u32, number: u32) -> bool {
         differs |= u64::from_le_bytes(*chunk) ^ word;
         word = word.wrapping_add(STEP);
     }
-    differs == 0 && tail == &word.to_le_bytes()[..tail.len()]
+    differs == 0 && (tail.is_empty() || tail == &word.to_le_bytes()[..tail.len()])
 }
 
 /// Whether a part of a payload, from the byte `at` on, is that of a message.
