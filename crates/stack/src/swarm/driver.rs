@@ -156,8 +156,8 @@ where
         let Self { tasks, here, woken, .. } = self;
         let mut turns = 0;
         if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
-            // Nobody stands in front of them. Their blocks were just looked at: nothing is to be fetched.
-            turns += Lent::lend(&HERE, here, || tasks.run_these(woken, |_| ()));
+            // Nobody stands in front of them, and all that they touch was fetched when they were named.
+            turns += Lent::lend(&HERE, here, || tasks.run_these(woken, |_, _| ()));
         } else {
             tasks.wake_all(woken);
         }
@@ -184,6 +184,7 @@ where
                 // It never opened.
                 engine.close(id);
             } else {
+                self.tasks.prefetch(id.index());
                 self.woken.push(id.index());
             }
         }
@@ -209,7 +210,8 @@ where
             woken.extend_from_slice(&first[..of_first]);
             woken.extend_from_slice(&wrapped[..count - of_first]);
             here.turns.drain(..count);
-            let coming = |index| {
+            let coming = |tasks: &Tasks<F>, index| {
+                tasks.prefetch(index);
                 Lent::with(&HERE, |here| here.engine.prefetch(ConnId::from_index(index)));
             };
             Lent::lend(&HERE, here, || tasks.run_these(woken, coming));
