@@ -19,11 +19,12 @@ pub(super) async fn echo_client(mut conn: Conn) {
             }
             continue;
         }
-        let (mut seen, tag) = (0, conn.index());
+        let mut seen = 0;
         loop {
             if !conn.readable().await {
                 return;
             }
+            let tag = conn.index();
             if read(&mut conn, &mut seen, tag, record.number()) {
                 break;
             }
@@ -48,11 +49,12 @@ pub(super) async fn short_client(mut conn: Conn) {
         }
         conn.turn().await;
     }
-    let (mut seen, tag) = (0, conn.index());
+    let mut seen = 0;
     loop {
         if !conn.readable().await {
             return BOOK.with(|book| book.ended_early.set(book.ended_early.get() + 1));
         }
+        let tag = conn.index();
         if read(&mut conn, &mut seen, tag, 0) {
             break;
         }
