@@ -1,11 +1,11 @@
 //! How a connection ends: by FINs and TIME-WAIT, by a reset, or by giving up; and how its places are given back.
 
 use super::receive::{Arrived, local_address, ports};
-use super::reply::{HOP_LIMIT, Reply, ReplyOptions};
+use super::reply::{HOP_LIMIT, Reply};
 use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
-use crate::packet::{Flags as Control, Outgoing};
+use crate::packet::{Flags as Control, OptionsOut, Outgoing};
 use crate::pool::Cell;
 use crate::time::Tick;
 use crate::time_wait::TimeWait;
@@ -174,7 +174,7 @@ impl Engine {
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
-        let options = ReplyOptions { timestamps, ..ReplyOptions::default() };
+        let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route: block.route, segment, options });
     }
 
@@ -216,7 +216,7 @@ impl Engine {
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
-        let options = ReplyOptions { timestamps, ..ReplyOptions::default() };
+        let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route: wait.route, segment: answer, options });
     }
 

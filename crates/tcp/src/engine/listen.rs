@@ -3,11 +3,11 @@
 use super::local::Listener;
 use super::opening::Agreed;
 use super::receive::{Arrived, ports, remote_address};
-use super::reply::{HOP_LIMIT, Reply, ReplyOptions};
+use super::reply::{HOP_LIMIT, Reply};
 use super::{Engine, Place};
 use crate::half_open::{HalfOpen, Offered};
 use crate::hash::secret_hash;
-use crate::packet::{Addresses, Flags, Outgoing};
+use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 use crate::settings::Ecn;
 use crate::time::Tick;
@@ -106,11 +106,12 @@ impl Engine {
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
-        let options = ReplyOptions {
+        let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
             window_scale: (half.window_scale != HalfOpen::NO_SCALE).then(|| self.own_scale()),
             sack_permitted: half.offered.sack,
             timestamps: half.offered.timestamps.then_some((value, half.ts_recent)),
+            ..OptionsOut::NONE
         };
         self.reply(Reply { addresses, route: half.route, segment, options });
     }

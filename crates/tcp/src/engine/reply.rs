@@ -4,7 +4,8 @@ use super::Engine;
 use super::receive::{fold, remote_address};
 use crate::frames::Frames;
 use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
-use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, emit, headers_len};
+use crate::packet::emit::emit_headers;
+use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, headers_len};
 use crate::seq::Seq;
 use crate::time::Tick;
 
@@ -14,28 +15,7 @@ pub(super) struct Reply {
     pub(super) addresses: Addresses,
     pub(super) route: u16,
     pub(super) segment: Outgoing,
-    pub(super) options: ReplyOptions,
-}
-
-/// Its options.
-#[derive(Clone, Copy, Default)]
-pub(super) struct ReplyOptions {
-    pub(super) mss: Option<u16>,
-    pub(super) window_scale: Option<u8>,
-    pub(super) sack_permitted: bool,
-    pub(super) timestamps: Option<(u32, u32)>,
-}
-
-impl ReplyOptions {
-    const fn out(&self) -> OptionsOut<'static> {
-        OptionsOut {
-            mss: self.mss,
-            window_scale: self.window_scale,
-            sack_permitted: self.sack_permitted,
-            timestamps: self.timestamps,
-            ..OptionsOut::NONE
-        }
-    }
+    pub(super) options: OptionsOut<'static>,
 }
 
 impl Engine {
@@ -49,19 +29,20 @@ impl Engine {
 
     /// Writes queued replies into frames, at most so many.
     pub(super) fn transmit_replies(&mut self, out: &mut Frames, replies_max: usize) {
-        for _ in 0..replies_max {
+        let (mut taken, checks) = (0, self.checks());
+        for reply in self.replies.iter().take(replies_max) {
             if out.room() == 0 {
-                return;
+                break;
             }
-            let Some(reply) = self.replies.pop_front() else { return };
-            let link = self.local.link(reply.route);
-            let options = reply.options.out();
-            let checks = self.checks();
-            let written = out.push_with(headers_len(&reply.addresses, &options), |room| {
-                emit(room, link, &reply.addresses, &reply.segment, &options, &[], checks)
+            taken += 1;
+            let Reply { addresses, route, segment, options } = reply;
+            let link = self.local.link(*route);
+            let written = out.push_with(headers_len(addresses, options), |room| {
+                emit_headers(room, link, addresses, segment, options, 0, 0, checks)
             });
             self.counters.frames_sent += u64::from(written);
         }
+        self.replies.drain(..taken);
     }
 
     /// Answers a segment that nobody expects with a reset (RFC 9293 3.5.2, group 1). Never called for a RST.
@@ -94,7 +75,7 @@ impl Engine {
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
-        let options = ReplyOptions { timestamps, ..ReplyOptions::default() };
+        let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route, segment, options });
     }
 

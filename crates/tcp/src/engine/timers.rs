@@ -452,7 +452,7 @@ impl Engine {
             hop_limit: super::reply::HOP_LIMIT,
             ..Default::default()
         };
-        let options = super::reply::ReplyOptions { timestamps, ..Default::default() };
+        let options = crate::packet::OptionsOut { timestamps, ..crate::packet::OptionsOut::NONE };
         self.reply(super::reply::Reply { addresses, route: block.route, segment, options });
     }
 
