@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `receive` | a batch of frames, in stages over the whole batch |
 //! | `listen`, `opening` | LISTEN and half-open; SYN-SENT and SYN-RECEIVED |
-//! | `predict`, `predict_send` | the segment that nearly every one is, both ways |
+//! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
 //! | `deliver` | payload, in order and out of order |
@@ -27,6 +27,7 @@ mod opening;
 mod options;
 mod pace;
 mod predict;
+mod predict_end;
 mod predict_send;
 mod ready;
 mod receive;

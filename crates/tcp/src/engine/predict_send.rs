@@ -15,14 +15,14 @@ use crate::packet::{Flags as Control, Outgoing};
 use crate::pool::{Cell, Marks};
 
 impl Engine {
-    /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, or
-    /// an ACK alone. False if it is something else, and then nothing was changed. `out` has room for a frame.
+    /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, be
+    /// it payload or the FIN, or an ACK alone. False if it is something else, and then nothing was changed. `out` has room for a frame.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Frames) -> bool {
         let checks = self.checks();
         let block = &mut self.blocks[index];
         let local = self.local.address_v4(block.local);
-        if block.state != State::Established
+        if !matches!(block.state, State::Established | State::FinWait1 | State::LastAck)
             || block.flags.0 & DECISIVE_TO_SEND != Flags::TIMESTAMPS.with(Flags::IN_TURN).0
             || block.extension != Block::NO_EXTENSION
             || local == 0
@@ -40,8 +40,9 @@ impl Engine {
         } else {
             let (kept, payload) = self.pool.segment_and_bytes(cell);
             let length = payload.len() as u32;
+            let is_fin = kept.marks == Marks::FIN && length == 0;
             let is_predicted = cell == block.send_tail
-                && kept.marks == Marks::NONE
+                && (kept.marks == Marks::NONE || is_fin)
                 && !flags.has(Flags::RETRANSMIT)
                 && block.snd_una == block.snd_nxt
                 && length <= u32::from(block.eff_mss)
@@ -56,16 +57,16 @@ impl Engine {
             kept.sent_at = self.now.short();
             kept.transmissions = 1;
             block.send_next = Cell::NONE;
-            block.snd_nxt = kept.seq + length;
+            block.snd_nxt = kept.seq + length + u32::from(is_fin);
             block.retransmit_at = self.tick.after(block.rtt.rto_millis(&self.timings.rto, 0));
-            flags.set(Flags::RETRANSMIT);
+            flags.set(if is_fin { Flags::RETRANSMIT.with(Flags::FIN_SENT) } else { Flags::RETRANSMIT });
             if !flags.has(Flags::FRESH)
                 && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
             {
                 flags.set(Flags::FRESH);
                 self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
             }
-            (Control::ACK.with(Control::PSH), payload)
+            (Control::ACK.with(if is_fin { Control::FIN } else { Control::PSH }), payload)
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
@@ -76,8 +77,8 @@ impl Engine {
             let segment = Outgoing {
                 local_port: block.local_port,
                 remote_port: block.remote_port,
-                // Nothing else is in flight.
-                seq: if payload.is_empty() { block.snd_nxt } else { block.snd_una },
+                // With something to send, nothing else is in flight.
+                seq: if control == Control::ACK { block.snd_nxt } else { block.snd_una },
                 ack: block.rcv_nxt,
                 flags: control,
                 window: announce(block, self.settings.receive_window),

@@ -125,7 +125,11 @@ impl Engine {
             found = self.table.find(arrived.hash, |value| self.is_for(value, arrived));
         }
         match found.map(Place::of) {
-            Some(Place::Block(index)) => self.on_segment(index, arrived),
+            Some(Place::Block(index)) => {
+                if !self.predict_end(index, arrived) {
+                    self.on_segment(index, arrived);
+                }
+            }
             Some(Place::HalfOpen(place)) => self.on_half_open(place, arrived),
             Some(Place::TimeWait(place)) => self.on_time_wait(place, arrived),
             None => self.on_stranger(arrived),

@@ -1,0 +1,98 @@
+//! How a connection without trouble ends, in one go: the peer's FIN comes, and so does the ACK of ours.
+//!
+//! A short connection is as much of this as of payload: three of its seven segments. Everything here does exactly what the
+//! general way would do.
+
+use super::receive::Arrived;
+use super::{End, Engine};
+use crate::block::{Block, Flags, State};
+use crate::packet::Flags as Control;
+use crate::pool::{Cell, Marks};
+
+impl Engine {
+    /// Handles the peer's FIN or the ACK of ours, if it comes with nothing else but the ACK of the one segment that was out;
+    /// false if not, and then nothing was changed.
+    // Apart, so that the loop over all segments keeps its registers.
+    #[inline(never)]
+    pub(super) fn predict_end(&mut self, index: u32, arrived: &Arrived) -> bool {
+        let segment = &arrived.segment;
+        let block = &mut self.blocks[index];
+        let flags = segment.flags.without(Control::PSH);
+        let has_fin = flags == Control::FIN.with(Control::ACK);
+        let is_predicted = match block.state {
+            State::Established | State::FinWait1 => has_fin,
+            State::LastAck => flags == Control::ACK,
+            _ => false,
+        } && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
+            && block.extension == Block::NO_EXTENSION
+            && segment.timestamps().is_some()
+            && !segment.has_other_options()
+            && segment.payload_len() == 0
+            && segment.seq == block.rcv_nxt
+            && (segment.timestamp.wrapping_sub(block.ts_recent) as i32) >= 0
+            && segment.ack == block.snd_nxt
+            && !block.send_tail.is_none();
+        if !is_predicted {
+            return false;
+        }
+        let tail = block.send_tail;
+        let kept = self.pool.segment(tail);
+        let is_lone = kept.next == tail
+            && kept.end() == segment.ack
+            && kept.marks.has(Marks::FIN) == (block.state != State::Established)
+            && !kept.marks.has(Marks::RESENT.with(Marks::SACKED));
+        if !is_lone {
+            return false;
+        }
+        if segment.seq.le(block.last_ack_sent) {
+            block.ts_recent = segment.timestamp;
+            block.ts_recent_age = super::opening::age(self.tick);
+        }
+        block.snd_wl1 = segment.seq;
+        let window = u32::from(segment.window) << block.send_scale();
+        block.snd_right = segment.ack + window;
+        block.max_snd_wnd = block.max_snd_wnd.max((window >> 6).min(u32::from(u16::MAX)) as u16);
+        let sent_at = kept.sent_at;
+        self.pool.free(tail);
+        block.send_tail = Cell::NONE;
+        block.queued = 0;
+        block.snd_una = segment.ack;
+        block.backoff = 0;
+        block.duplicate_acks = 0;
+        block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+        match block.state {
+            State::LastAck => {
+                self.counters.closed += 1;
+                self.end(index, End::Closed);
+            }
+            State::FinWait1 => {
+                block.state = State::FinWait2;
+                block.heard_at = self.tick;
+                if block.has(Flags::DETACHED) {
+                    // Nobody is told, and the ACK leaves with the block: it needs no turn.
+                    block.rcv_nxt += 1;
+                    block.rcv_right = block.rcv_right.max(block.rcv_nxt);
+                    block.flags.set(Flags::FIN_RECEIVED.with(Flags::ACK_NOW));
+                    self.enter_time_wait(index);
+                } else {
+                    self.on_fin(index);
+                }
+            }
+            _ => {
+                block.rtt.sample(self.now.short().wrapping_sub(sent_at));
+                self.on_fin(index);
+            }
+        }
+        true
+    }
+}
+
+/// The flags that decide: with timestamps, and with none of the others.
+const DECISIVE: u32 = Flags::TIMESTAMPS.0
+    | Flags::ECN.0
+    | Flags::KEEP_ALIVE.0
+    | Flags::PROBING_WINDOW.0
+    | Flags::TIMED_OUT.0
+    | Flags::RECOVERING.0
+    | Flags::CWND_LIMITED.0
+    | Flags::WANTS_ROOM.0;
