@@ -287,7 +287,8 @@ impl Engine {
     #[inline]
     pub fn sends_bare(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
-        block.has(Flags::IN_TURN) && block.has(Flags::ACK_NOW) && !block.has_unsent()
+        let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
+        block.flags.0 & waits.0 == waits.0 && !block.has_unsent()
     }
 
     /// Ends the own direction after what was sent; the other one goes on.
