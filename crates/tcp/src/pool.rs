@@ -129,6 +129,8 @@ pub(crate) struct Pool {
     large: Shelf<LARGE_DATA>,
     bytes_in_use: usize,
     bytes_max: usize,
+    /// What may be in use while something is received.
+    bytes_max_receiving: usize,
 }
 
 impl Pool {
@@ -142,6 +144,7 @@ impl Pool {
             large: Shelf::reserve((reserve / size_of::<Large>()).clamp(1, cells_max))?,
             bytes_in_use: 0,
             bytes_max,
+            bytes_max_receiving: bytes_max + bytes_max / 4,
         })
     }
 
@@ -154,7 +157,7 @@ impl Pool {
     /// use: if two engines were full of what each has to send to the other, neither could take it otherwise.
     #[inline]
     pub(crate) const fn is_full_for_receiving(&self) -> bool {
-        self.bytes_in_use + size_of::<Large>() > self.bytes_max + self.bytes_max / 4
+        self.bytes_in_use + size_of::<Large>() > self.bytes_max_receiving
     }
 
     /// Bytes of cells that hold something.
@@ -211,18 +214,23 @@ impl Pool {
     }
 
     /// Gives a cell back.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn free(&mut self, cell: Cell) {
-        if cell.is_large() {
-            self.large.give(cell);
-            self.bytes_in_use -= size_of::<Large>();
-        } else {
-            self.small.give(cell);
-            self.bytes_in_use -= size_of::<Small>();
-        }
+        self.find(cell).free();
     }
 
-    #[inline]
+    /// A cell that may be given back, depending on its segment.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, cell: Cell) -> Found<'_> {
+        let (segment, free, bytes) = if cell.is_large() {
+            (&mut self.large.cells[cell.place()].segment, &mut self.large.free, size_of::<Large>())
+        } else {
+            (&mut self.small.cells[cell.place()].segment, &mut self.small.free, size_of::<Small>())
+        };
+        Found { cell, segment, free, bytes, bytes_in_use: &mut self.bytes_in_use }
+    }
+
+    #[inline(always)]
     pub(crate) fn segment(&self, cell: Cell) -> &Segment {
         if cell.is_large() {
             &self.large.cells[cell.place()].segment
@@ -231,7 +239,7 @@ impl Pool {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn segment_mut(&mut self, cell: Cell) -> &mut Segment {
         if cell.is_large() {
             &mut self.large.cells[cell.place()].segment
@@ -361,6 +369,24 @@ impl Pool {
     }
 }
 
+/// A cell of the pool, and where it goes when it is given back.
+pub(crate) struct Found<'p> {
+    cell: Cell,
+    pub(crate) segment: &'p mut Segment,
+    free: &'p mut Cell,
+    bytes: usize,
+    bytes_in_use: &'p mut usize,
+}
+
+impl Found<'_> {
+    /// Gives it back.
+    #[inline(always)]
+    pub(crate) fn free(self) {
+        self.segment.next = std::mem::replace(self.free, self.cell);
+        *self.bytes_in_use -= self.bytes;
+    }
+}
+
 /// Cells of one size, and which of them is free next.
 struct Shelf<const DATA: usize> {
     cells: Arena<CellOf<DATA>>,
@@ -389,19 +415,14 @@ impl<const DATA: usize> Shelf<DATA> {
         Some((cell, taken))
     }
 
-    #[inline(always)]
-    fn give(&mut self, cell: Cell) {
-        self.cells[cell.place()].segment.next = self.free;
-        self.free = cell;
-    }
-
     /// Links the new cells so that they are taken from the lowest up.
     #[cold]
     fn grow(&mut self) -> Option<()> {
         let used = self.cells.len();
         let added = self.cells.grow();
         for place in (used..used + added).rev() {
-            self.give(Cell(place as u32 | Self::TAG));
+            self.cells[place].segment.next = self.free;
+            self.free = Cell(place as u32 | Self::TAG);
         }
         (added > 0).then_some(())
     }

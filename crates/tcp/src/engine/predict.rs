@@ -45,13 +45,14 @@ impl Engine {
             }
         } else {
             let tail = block.send_tail;
-            let kept = self.pool.segment(tail);
+            let found = self.pool.find(tail);
+            let kept = &found.segment;
             if kept.next != tail || kept.end() != ack || kept.marks.0 & NOT_PREDICTED != 0 {
                 return false;
             }
             // The one segment that was out.
             block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
-            self.pool.free(tail);
+            found.free();
             block.send_tail = Cell::NONE;
             block.queued = 0;
             block.snd_una = ack;
