@@ -30,7 +30,6 @@ impl<T: Copy> Fifo<T> {
     }
 
     /// Values in the queue.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.front.len() - self.head + self.middle.len() * CHUNK + self.back.len()
     }
@@ -46,7 +45,7 @@ impl<T: Copy> Fifo<T> {
     /// Queues a value behind all others.
     #[inline]
     pub(crate) fn push_back(&mut self, value: T) {
-        if self.back.len() == CHUNK {
+        if self.back.len() == self.back.capacity() {
             self.start_chunk();
         }
         self.back.push(value);
@@ -69,10 +68,11 @@ impl<T: Copy> Fifo<T> {
         Some(value)
     }
 
-    /// The value that `n` others are before, if it is in the first chunk: where it does not matter to miss some.
+    /// The value that `n` others are before, if the queue is longer than two chunks and this one is in the first: where
+    /// it matters only for long queues, and not for each value.
     #[inline]
-    pub(crate) fn peek_near(&self, n: usize) -> Option<T> {
-        self.front.get(self.head + n).copied()
+    pub(crate) fn peek_if_long(&self, n: usize) -> Option<T> {
+        if self.middle.is_empty() { None } else { self.front.get(self.head + n).copied() }
     }
 
     /// The value that `n` others are before, to prefetch what it stands for.
@@ -93,11 +93,17 @@ impl<T: Copy> Fifo<T> {
         }
     }
 
-    /// The back chunk is full.
+    /// The back chunk is full, or there was none yet.
     #[cold]
+    #[inline(never)]
     fn start_chunk(&mut self) {
-        let empty = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
-        self.middle.push_back(mem::replace(&mut self.back, empty));
+        let mut empty = self.spare.pop().unwrap_or_default();
+        // A new one, and the place of the first chunk in front, have no memory yet.
+        empty.reserve_exact(CHUNK);
+        let full = mem::replace(&mut self.back, empty);
+        if !full.is_empty() {
+            self.middle.push_back(full);
+        }
     }
 
     /// The front chunk is used up; what follows takes its place.

@@ -12,7 +12,6 @@ pub(super) struct Turns {
     classes: [Class; CLASSES],
     /// The class whose turn it is, counted on.
     current: usize,
-    waiting: usize,
 }
 
 struct Class {
@@ -30,10 +29,22 @@ pub(super) const NEW: u8 = 0;
 /// The class of connections that were given none.
 pub(super) const NORMAL: u8 = 1;
 
+impl Class {
+    #[inline(always)]
+    fn pop(&mut self) -> Option<(u32, Option<u32>)> {
+        if self.left == 0 {
+            return None;
+        }
+        let next = self.ring.pop_front()?;
+        self.left -= 1;
+        Some((next, self.ring.peek_if_long(AHEAD)))
+    }
+}
+
 impl Default for Turns {
     fn default() -> Self {
         let class = |weight| Class { ring: Fifo::new(), weight, left: weight };
-        Self { classes: [class(8), class(32), class(64), class(128)], current: 1, waiting: 0 }
+        Self { classes: [class(8), class(32), class(64), class(128)], current: 1 }
     }
 }
 
@@ -44,34 +55,34 @@ impl Turns {
         if !block.has(Flags::IN_TURN) {
             block.flags.set(Flags::IN_TURN);
             self.classes[usize::from(block.class) % CLASSES].ring.push_back(index);
-            self.waiting += 1;
         }
     }
 
-    /// The next one, if any waits, and one that comes a few places behind it: to be fetched into the cache meanwhile, if so
-    /// many wait that it may have left it.
+    /// The next one, if any waits. With it comes one of those a few places behind it, if so many wait that it may have left
+    /// the cache: to be fetched meanwhile.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<(u32, Option<u32>)> {
-        if self.waiting == 0 {
+        self.classes[self.current % CLASSES].pop().or_else(|| self.pop_of_next_class())
+    }
+
+    #[inline(never)]
+    fn pop_of_next_class(&mut self) -> Option<(u32, Option<u32>)> {
+        if self.waiting() == 0 {
             return None;
         }
         loop {
             let class = &mut self.classes[self.current % CLASSES];
-            if class.left > 0
-                && let Some(next) = class.ring.pop_front()
-            {
-                let ahead = if self.waiting > CACHED { class.ring.peek_near(AHEAD) } else { None };
-                class.left -= 1;
-                self.waiting -= 1;
-                return Some((next, ahead));
-            }
             class.left = class.weight;
             self.current += 1;
+            let next = self.classes[self.current % CLASSES].pop();
+            if next.is_some() {
+                return next;
+            }
         }
     }
 
-    pub(super) const fn waiting(&self) -> usize {
-        self.waiting
+    pub(super) fn waiting(&self) -> usize {
+        self.classes.iter().map(|class| class.ring.len()).sum()
     }
 
     pub(super) fn set_weight(&mut self, class: usize, weight: u32) {
@@ -82,9 +93,6 @@ impl Turns {
         self.classes.iter().map(|class| class.ring.bytes()).sum()
     }
 }
-
-/// So many blocks stay in the second-level cache from when they came into the ring until their turn: 128 KiB.
-const CACHED: usize = 1024;
 
 /// How many turns ahead a block is fetched into the cache.
 const AHEAD: usize = 8;
