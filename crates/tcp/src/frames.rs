@@ -119,18 +119,26 @@ impl Frames {
     /// written.
     #[inline]
     pub fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        if self.entries.len() >= self.limit {
-            return false;
+        self.fill().push_with(bytes_max, write)
+    }
+
+    /// To be filled: whether the memory is shared is asked only once.
+    #[inline]
+    pub(crate) fn fill(&mut self) -> Filling<'_> {
+        Filling {
+            // Nothing has room in none.
+            store: Rc::get_mut(&mut self.store).unwrap_or_default(),
+            entries: &mut self.entries,
+            tail: &mut self.tail,
+            limit: self.limit,
         }
-        let Some(store) = Rc::get_mut(&mut self.store) else { return false };
-        let Some(room) = store.get_mut(self.tail..self.tail + bytes_max) else { return false };
-        let length = write(room).min(bytes_max);
-        if length == 0 {
-            return false;
-        }
-        self.entries.push(Entry { offset: self.tail as u32, length: length as u32 });
-        self.tail += length.next_multiple_of(LINE);
-        true
+    }
+
+    /// Some bytes of a frame, of which it has as many.
+    #[inline(always)]
+    pub(crate) fn part(&self, index: usize, start: usize, length: usize) -> &[u8] {
+        let start = self.entries[index].offset as usize + start;
+        &self.store[start..start + length]
     }
 
     /// A frame, if there is one of this number.
@@ -173,6 +181,46 @@ impl Frames {
         if Rc::get_mut(&mut self.store).is_none() {
             self.store = Rc::from(vec![0; self.store.len()]);
         }
+    }
+}
+
+/// A batch that is being filled.
+#[derive(Debug)]
+pub(crate) struct Filling<'f> {
+    store: &'f mut [u8],
+    entries: &'f mut Vec<Entry>,
+    tail: &'f mut usize,
+    limit: usize,
+}
+
+impl Filling<'_> {
+    /// See [`Frames::len`].
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// See [`Frames::room`].
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.limit.saturating_sub(self.entries.len())
+    }
+
+    /// See [`Frames::push_with`].
+    #[inline(always)]
+    pub(crate) fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        if self.entries.len() >= self.limit {
+            return false;
+        }
+        let tail = *self.tail;
+        let Some(room) = self.store.get_mut(tail..tail + bytes_max) else { return false };
+        let length = write(room).min(bytes_max);
+        if length == 0 {
+            return false;
+        }
+        self.entries.push(Entry { offset: tail as u32, length: length as u32 });
+        *self.tail = tail + length.next_multiple_of(LINE);
+        true
     }
 }
 

@@ -8,7 +8,7 @@ use super::reply::{HOP_LIMIT, timestamp};
 use super::timers::FRESH_MILLIS;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
-use crate::frames::Frames;
+use crate::frames::Filling;
 use crate::packet::emit::{plain, put_payload};
 use crate::packet::plain::PLAIN;
 use crate::packet::{Flags as Control, Outgoing};
@@ -18,7 +18,7 @@ impl Engine {
     /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, be
     /// it payload or the FIN, or an ACK alone. False if it is something else, and then nothing was changed. `out` has room for a frame.
     #[inline(always)]
-    pub(super) fn send_predicted(&mut self, index: u32, out: &mut Frames) -> bool {
+    pub(super) fn send_predicted(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         let checks = self.checks();
         let block = &mut self.blocks[index];
         let local = self.local.address_v4(block.local);
@@ -41,13 +41,13 @@ impl Engine {
             let (kept, payload) = self.pool.segment_and_bytes(cell);
             let length = payload.len() as u32;
             let is_fin = kept.marks == Marks::FIN && length == 0;
+            // With nothing in flight the congestion window is not asked.
             let is_predicted = cell == block.send_tail
                 && (kept.marks == Marks::NONE || is_fin)
                 && !flags.has(Flags::RETRANSMIT)
                 && block.snd_una == block.snd_nxt
                 && length <= u32::from(block.eff_mss)
-                && (kept.seq + length).le(block.snd_right)
-                && length <= block.window.cwnd;
+                && (kept.seq + length).le(block.snd_right);
             if !is_predicted {
                 return false;
             }
@@ -70,7 +70,7 @@ impl Engine {
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
-        let written = out.push_with(PLAIN + payload.len(), |room| {
+        out.push_with(PLAIN + payload.len(), |room| {
             let Some((head, room)) = room.split_first_chunk_mut() else { return 0 };
             // Before the headers are put together: what they take would not outlive the sum in registers.
             let sum = put_payload(room, payload, checks);
@@ -91,7 +91,6 @@ impl Engine {
             plain(head, link, addresses, &segment, (value, block.ts_recent), payload.len(), sum, checks);
             PLAIN + payload.len()
         });
-        self.counters.frames_sent += u64::from(written);
         true
     }
 }

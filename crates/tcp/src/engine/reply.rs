@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::receive::{fold, remote_address};
-use crate::frames::Frames;
+use crate::frames::Filling;
 use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
 use crate::packet::emit::emit_headers;
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, headers_len};
@@ -28,7 +28,7 @@ impl Engine {
     }
 
     /// Writes queued replies into frames, at most so many.
-    pub(super) fn transmit_replies(&mut self, out: &mut Frames, replies_max: usize) {
+    pub(super) fn transmit_replies(&mut self, out: &mut Filling<'_>, replies_max: usize) {
         let (mut taken, checks) = (0, self.checks());
         for reply in self.replies.iter().take(replies_max) {
             if out.room() == 0 {
@@ -37,10 +37,9 @@ impl Engine {
             taken += 1;
             let Reply { addresses, route, segment, options } = reply;
             let link = self.local.link(*route);
-            let written = out.push_with(headers_len(addresses, options), |room| {
+            out.push_with(headers_len(addresses, options), |room| {
                 emit_headers(room, link, addresses, segment, options, 0, 0, checks)
             });
-            self.counters.frames_sent += u64::from(written);
         }
         self.replies.drain(..taken);
     }

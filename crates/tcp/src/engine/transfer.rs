@@ -4,6 +4,7 @@ use super::deliver::{InFrame, Unread};
 use super::turns::Turns;
 use super::{ConnId, Engine};
 use crate::block::{Block, Flags, State};
+use crate::frames::Frames;
 use crate::pool::{Cell, Pool, SEGMENT_BYTES};
 
 impl Engine {
@@ -109,7 +110,7 @@ impl Engine {
         {
             let block = &mut self.blocks[index];
             let unread = &mut self.in_frames[number];
-            let bytes = unread.bytes(&self.held[number]);
+            let bytes = unread.bytes(&self.held, number);
             if !enqueue_new(block, &mut self.pool, wanted, |room| room.copy_from_slice(&bytes[..wanted])) {
                 self.want_room(index);
                 return 0;
@@ -144,7 +145,7 @@ impl Engine {
                 moved += kept;
                 continue;
             };
-            let bytes = self.in_frames[number].bytes(&self.held[number]);
+            let bytes = self.in_frames[number].bytes(&self.held, number);
             let taken = bytes.len().min(wanted - moved);
             self.pool.append(cell, taken).copy_from_slice(&bytes[..taken]);
             self.recv(id, |_| taken);
@@ -224,7 +225,7 @@ impl Engine {
             Unread::Nothing => return 0,
             Unread::InFrame(number) => {
                 let unread = &mut self.in_frames[number];
-                let bytes = unread.bytes(&self.held[number]);
+                let bytes = unread.bytes(&self.held, number);
                 let taken = read(bytes).min(bytes.len());
                 take_from_frame(block, unread, taken);
                 taken
@@ -270,9 +271,8 @@ impl Engine {
 impl InFrame {
     /// The bytes of its frame that were not read yet.
     #[inline(always)]
-    fn bytes(self, frame: &[u8]) -> &[u8] {
-        let start = usize::from(self.start);
-        &frame[start..start + usize::from(self.length)]
+    fn bytes(self, held: &Frames, frame: usize) -> &[u8] {
+        held.part(frame, self.start.into(), self.length.into())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::reply::HOP_LIMIT;
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
-use crate::frames::Frames;
+use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
 use crate::packet::{Flags as Control, OptionsOut, Outgoing, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
@@ -26,6 +26,8 @@ impl Engine {
     /// anything to send. What finds no room waits, and nothing is queued inside.
     pub fn transmit(&mut self, now: Instant, out: &mut Frames) {
         self.set_now(now);
+        let before = out.len();
+        let out = &mut out.fill();
         let share = if self.turns.waiting() == 0 { out.room() } else { (out.room() / REPLIES_SHARE).max(1) };
         self.transmit_replies(out, share);
         self.answer_echoes(out);
@@ -44,6 +46,7 @@ impl Engine {
             }
         }
         self.transmit_replies(out, out.room());
+        self.counters.frames_sent += (out.len() - before) as u64;
     }
 
     /// The same for a device that has room for fewer frames than `out`.
@@ -54,11 +57,10 @@ impl Engine {
     }
 
     /// ICMP echo, for those who ping.
-    fn answer_echoes(&mut self, out: &mut Frames) {
+    fn answer_echoes(&mut self, out: &mut Filling<'_>) {
         for frame in self.echoes.drain(..) {
             let Some(request) = self.held.get(frame as usize) else { continue };
-            let written = out.push_with(request.len(), |room| emit_echo_reply(room, request, HOP_LIMIT));
-            self.counters.frames_sent += u64::from(written);
+            out.push_with(request.len(), |room| emit_echo_reply(room, request, HOP_LIMIT));
         }
     }
 
@@ -79,7 +81,7 @@ impl Engine {
     }
 
     /// A connection's turn.
-    fn serve(&mut self, index: u32, out: &mut Frames) {
+    fn serve(&mut self, index: u32, out: &mut Filling<'_>) {
         match self.blocks[index].state {
             State::Closed => return,
             State::SynSent | State::SynReceived => {
@@ -255,7 +257,7 @@ impl Engine {
     }
 
     /// Sends one kept segment.
-    fn send_cell(&mut self, index: u32, cell: Cell, again: Marks, out: &mut Frames) {
+    fn send_cell(&mut self, index: u32, cell: Cell, again: Marks, out: &mut Filling<'_>) {
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
         let block = &mut self.blocks[index];
         let kept = self.pool.segment_mut(cell);
@@ -303,7 +305,7 @@ impl Engine {
     }
 
     /// One ACK for each segment out of order (RFC 5681 4.2). With SACK the one that has just left says it all.
-    fn send_duplicates(&mut self, index: u32, out: &mut Frames) {
+    fn send_duplicates(&mut self, index: u32, out: &mut Filling<'_>) {
         let has_sack = self.blocks[index].has(Flags::SACK);
         let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
         let more = std::mem::take(&mut extension.acks_owed).saturating_sub(1);
@@ -313,7 +315,7 @@ impl Engine {
     }
 
     /// Sends a segment without payload.
-    pub(super) fn send_bare(&mut self, index: u32, seq: Seq, flags: Control, out: &mut Frames) {
+    pub(super) fn send_bare(&mut self, index: u32, seq: Seq, flags: Control, out: &mut Filling<'_>) {
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
         self.write(index, seq, flags, window, None, 0, out);
     }
@@ -327,7 +329,7 @@ impl Engine {
         window: u16,
         cell: Option<Cell>,
         traffic_class: u8,
-        out: &mut Frames,
+        out: &mut Filling<'_>,
     ) {
         let block = &mut self.blocks[index];
         block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
@@ -367,15 +369,14 @@ impl Engine {
         }
         let payload = cell.map_or(&[][..], |cell| self.pool.bytes_of(cell));
         let link = self.local.link(route);
-        let written = out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
+        out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
             emit(room, link, &addresses, &segment, &options, payload, checks)
         });
-        self.counters.frames_sent += u64::from(written);
     }
 
     /// SYN of an active open, or SYN-ACK of a simultaneous one.
     #[cold]
-    fn send_syn(&mut self, index: u32, out: &mut Frames) {
+    fn send_syn(&mut self, index: u32, out: &mut Filling<'_>) {
         let block = &mut self.blocks[index];
         let is_answer = block.state == State::SynReceived;
         block.snd_nxt = block.snd_una + 1;
@@ -415,10 +416,9 @@ impl Engine {
             ..OptionsOut::NONE
         };
         let (link, checks) = (self.local.link(block.route), self.checks());
-        let written = out.push_with(headers_len(&addresses, &options), |room| {
+        out.push_with(headers_len(&addresses, &options), |room| {
             emit(room, link, &addresses, &segment, &options, &[], checks)
         });
-        self.counters.frames_sent += u64::from(written);
         self.blocks[index].class = turns::NEW;
         self.arm_retransmission(index);
     }
@@ -437,8 +437,11 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let shift = block.receive_scale();
     let window = block.rcv_right - block.rcv_nxt;
     // Rounded up, so that the edge does not seem to go back when RCV.NXT moves by less than a unit.
-    let field = ((window + (1 << shift) - 1) >> shift).min(u32::from(u16::MAX));
-    block.rcv_right = block.rcv_right.max(block.rcv_nxt + (field << shift));
+    let field = (window + (1 << shift) - 1) >> shift;
+    if field > u32::from(u16::MAX) {
+        return u16::MAX;
+    }
+    block.rcv_right = block.rcv_nxt + (field << shift);
     field as u16
 }
 
