@@ -56,6 +56,20 @@ impl Engine {
     #[inline]
     pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let index = id.0;
+        if length == 0 || !self.takes_at_once(&self.blocks[index], length) {
+            return self.send_with_any(index, length, write);
+        }
+        let block = &mut self.blocks[index];
+        let is_put = put_first(block, &mut self.pool, length, write);
+        if is_put {
+            self.turns.enter(index, block);
+        }
+        is_put
+    }
+
+    /// The same where something is queued, or the message is a long one.
+    #[inline(never)]
+    fn send_with_any(&mut self, index: u32, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let block = &self.blocks[index];
         if length == 0
             || length > usize::from(block.eff_mss)
@@ -72,16 +86,24 @@ impl Engine {
             self.turns.enter(index, block);
             return true;
         }
-        let block = &mut self.blocks[index];
-        let is_queued = enqueue_new(block, &mut self.pool, length, write);
-        if is_queued {
-            self.turns.enter(index, block);
-        }
-        is_queued
+        let Some(cell) = self.pool.take(cell_bytes(block, length)) else { return false };
+        write(self.pool.append(cell, length));
+        self.enqueue(index, cell);
+        self.take_turn(index);
+        true
+    }
+
+    /// Whether nothing is queued, and a message of so many bytes finds room in a segment and in a small cell.
+    #[inline(always)]
+    fn takes_at_once(&self, block: &Block, length: usize) -> bool {
+        block.state == State::Established
+            && !block.has(Flags::FIN_QUEUED)
+            && block.send_tail.is_none()
+            && length <= usize::from(block.eff_mss)
+            && length <= self.at_once_bytes
     }
 
     /// The last segment, if it has not left and takes so many bytes more: messages that wait share a segment.
-    #[inline(always)]
     fn tail_with_room(&self, block: &Block, length: usize) -> Option<Cell> {
         if !block.has_unsent() {
             return None;
@@ -97,37 +119,35 @@ impl Engine {
     pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         let block = &self.blocks[index];
-        if block.unread == 0 || !block.state.may_send() || block.has(Flags::FIN_QUEUED) {
-            return 0;
-        }
-        let room = self.room_of(block).min(u32::from(block.eff_mss));
-        let wanted = length.min(block.unread.min(room) as usize);
-        // Nearly always a message is in one frame, and nothing else waits to be sent.
+        // Nearly always all that is unread is one message in one frame, and nothing is queued.
         if let Unread::InFrame(number) = Unread::of(block)
-            && !block.has_unsent()
-            && wanted > 0
-            && wanted <= usize::from(self.in_frames[number].length)
+            && usize::from(self.in_frames[number].length) == length
+            && self.takes_at_once(block, length)
         {
-            let block = &mut self.blocks[index];
-            let unread = &mut self.in_frames[number];
+            let (block, unread) = (&mut self.blocks[index], &mut self.in_frames[number]);
             let bytes = unread.bytes(&self.held, number);
-            if !enqueue_new(block, &mut self.pool, wanted, |room| room.copy_from_slice(&bytes[..wanted])) {
+            if !put_first(block, &mut self.pool, length, |room| room.copy_from_slice(bytes)) {
                 self.want_room(index);
                 return 0;
             }
-            take_from_frame(block, unread, wanted);
+            take_from_frame(block, unread, length);
             self.turns.enter(index, block);
             widen_window(index, block, self.settings.receive_window, &mut self.turns);
-            return wanted;
+            return length;
         }
-        self.relay_parts(id, wanted)
+        self.relay_any(id, length)
     }
 
     /// The same where it takes several parts, or joins what waits to be sent.
     #[inline(never)]
-    fn relay_parts(&mut self, id: ConnId, wanted: usize) -> usize {
+    fn relay_any(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         let block = &self.blocks[index];
+        let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
+        let wanted = length.min(block.unread as usize).min(room);
+        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.unread == 0 {
+            return 0;
+        }
         let tail = self.tail_with_room(block, wanted);
         let cell =
             if wanted == 0 { None } else { tail.or_else(|| self.pool.take(cell_bytes(block, wanted))) };
@@ -198,7 +218,11 @@ impl Engine {
         let kept = self.pool.segment_mut(cell);
         kept.seq = block.write_end;
         block.write_end = kept.end();
-        link(block, &mut self.pool, cell);
+        block.send_tail = self.pool.push_back(block.send_tail, cell);
+        if block.send_next.is_none() {
+            block.send_next = cell;
+        }
+        block.queued += 1;
     }
 
     /// Bytes that the send queue of a connection takes.
@@ -276,35 +300,22 @@ impl InFrame {
     }
 }
 
-/// Puts a new segment of `length` bytes, which `write` gets to fill, behind the others; false if there is no memory.
+/// Puts a message, which `write` gets to fill, into an empty send queue; false if there is no memory.
 #[inline(always)]
-fn enqueue_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
-    let Some((cell, kept, data)) = pool.take_parts(cell_bytes(block, length)) else { return false };
-    write(&mut data[..length]);
+fn put_first(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+    let Some((cell, kept, room)) = pool.take_small() else { return false };
+    write(&mut room[..length]);
     kept.length = length as u16;
     kept.seq = block.write_end;
     block.write_end += length as u32;
-    link(block, pool, cell);
+    (block.send_tail, block.send_next) = (cell, cell);
+    block.queued = 1;
     true
 }
 
 /// How large a cell for a message should be: where something is under way, others may join it while it waits.
-#[inline(always)]
 fn cell_bytes(block: &Block, length: usize) -> usize {
     if block.send_tail.is_none() || block.has(Flags::NO_NAGLE) { length } else { usize::from(block.eff_mss) }
-}
-
-/// Makes a cell the last one of the send queue.
-#[inline(always)]
-fn link(block: &mut Block, pool: &mut Pool, cell: Cell) {
-    if !block.send_tail.is_none() {
-        pool.push_back(block.send_tail, cell);
-    }
-    block.send_tail = cell;
-    if block.send_next.is_none() {
-        block.send_next = cell;
-    }
-    block.queued += 1;
 }
 
 /// So many bytes of a frame were read.
