@@ -1,0 +1,98 @@
+//! Connections of a swarm take turns to send: in a ring, one message each, whatever the others do.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use anywire_stack::swarm::{Conn, Instant, Swarm, yield_now};
+use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
+use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status};
+
+const MESSAGE_BYTES: usize = 200;
+
+fn engine(address: &str, own: u8, other: u8) -> Engine {
+    let mut engine =
+        Engine::new(Settings::new([1, 2, 3, own.into()]), Limits::default()).expect("a small one");
+    engine.add_address(address.parse().expect("an address")).expect("a new address");
+    let (source, next_hop) = (mac(own), mac(other));
+    let network = "10.0.0.0".parse().expect("an address");
+    engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).expect("the first route");
+    engine
+}
+
+const fn mac(last: u8) -> Mac {
+    Mac::new([2, 0, 0, 0, 1, last])
+}
+
+/// Takes what comes.
+async fn reader(mut conn: Conn) {
+    while conn.readable().await {
+        conn.read(<[u8]>::len);
+    }
+}
+
+/// A server whose tasks are made by `start`, and clients that read: so many connections, for so many rounds.
+fn run<F: Future<Output = ()>>(connections: u16, rounds: u64, start: impl FnMut(Conn) -> F) {
+    let switch = Switch::new(SwitchSettings::default());
+    let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
+    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), port(1), 1000, start).expect("addresses are free");
+    let listening = "10.0.0.1:7".parse().expect("an address");
+    let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+    server.engine().listen(listening, options).expect("a free port");
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), 1000, reader).expect("addresses are free");
+    for number in 0..connections {
+        let from = ([10, 0, 0, 2], 1000 + number).into();
+        client.open(from, listening, options).expect("a free port");
+    }
+    for round in 0..rounds {
+        let now = Instant::from_micros(round * 100);
+        server.turn(now);
+        client.turn(now);
+    }
+    assert_eq!(server.tasks(), usize::from(connections));
+}
+
+/// Messages that each connection has sent.
+type Sent = Rc<RefCell<Vec<u64>>>;
+
+/// Sends whenever it may, and counts.
+async fn pusher(mut conn: Conn, sent: Sent) {
+    loop {
+        conn.turn().await;
+        if conn.write(MESSAGE_BYTES, |room| room.fill(7)) {
+            sent.borrow_mut()[conn.index() as usize] += 1;
+        } else if conn.status() != Status::Open {
+            return;
+        }
+    }
+}
+
+#[test]
+fn those_who_always_have_something_to_send_send_as_much_as_each_other() {
+    for connections in [2, 3, 70] {
+        let sent = Sent::new(RefCell::new(vec![0; usize::from(connections)]));
+        run(connections, 2000, |conn| pusher(conn, Rc::clone(&sent)));
+        let sent = sent.borrow();
+        let (least, most) = (sent.iter().min().expect("some"), sent.iter().max().expect("some"));
+        assert!(*least > 500 && most - least <= most / 20, "{connections} connections: {sent:?}");
+    }
+}
+
+#[test]
+fn one_that_yields_for_ever_keeps_nobody_from_sending() {
+    let sent = Sent::new(RefCell::new(vec![0; 3]));
+    let first = Cell::new(true);
+    run(3, 500, |conn| {
+        let (yields, sent) = (first.take(), Rc::clone(&sent));
+        async move {
+            if yields {
+                loop {
+                    yield_now().await;
+                }
+            }
+            pusher(conn, sent).await;
+        }
+    });
+    let mut sent = sent.take();
+    sent.sort_unstable();
+    assert!(sent[0] == 0 && sent[1] > 100 && sent[2] > 100, "{sent:?}");
+}
