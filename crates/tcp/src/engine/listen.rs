@@ -117,6 +117,7 @@ impl Engine {
     }
 
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
+    #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
         let (half, segment) = (self.half_open[place], &arrived.segment);
         let addresses = self.local.addresses(half.local, half.remote);
@@ -164,7 +165,10 @@ impl Engine {
         };
         self.table.replace(arrived.hash, Place::HalfOpen(place).value(), Place::Block(index).value());
         self.half_open.remove(place);
-        self.on_segment(index, arrived);
+        // The first request, most of the time.
+        if !self.predict(index, arrived) {
+            self.on_segment(index, arrived);
+        }
     }
 
     /// Forgets a half-open connection.
