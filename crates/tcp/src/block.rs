@@ -126,6 +126,16 @@ impl Block {
         self.flags.has(flags)
     }
 
+    /// Whether it is as a free place is, but for its link: whoever takes the place relies on that.
+    pub(crate) fn is_blank(&self) -> bool {
+        (self.state, self.flags, self.extension) == (State::Closed, Flags::NONE, Self::NO_EXTENSION)
+            && self.send_tail.is_none()
+            && self.send_next.is_none()
+            && self.receive_tail.is_none()
+            && (self.unread, self.queued, self.max_snd_wnd) == (0, 0, 0)
+            && (self.backoff, self.duplicate_acks) == (0, 0)
+    }
+
     /// Whether anything waits to be sent that never was.
     pub(crate) const fn has_unsent(&self) -> bool {
         !self.send_next.is_none()

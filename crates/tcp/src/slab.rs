@@ -31,12 +31,19 @@ impl<T: Linked> Slab<T> {
     /// Takes a place and fills it; none if all are taken.
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+        let place = self.take()?;
+        self.places[place as usize] = value;
+        Some(place)
+    }
+
+    /// Takes a place to be filled where it lies; none if all are taken. It is as a free one: only its link must be overwritten.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<u32> {
         if self.first_free == NONE {
             self.grow()?;
         }
         let place = self.first_free;
         self.first_free = self.places[place as usize].next_free();
-        self.places[place as usize] = value;
         self.used += 1;
         Some(place)
     }

@@ -262,6 +262,10 @@ impl Engine {
         } else {
             self.join_out_of_order(index);
         }
+        if self.blocks[index].state == State::Closed {
+            // With the FIN it has gone over to TIME-WAIT.
+            return;
+        }
         // RFC 5681 4.2: what fills a gap is acknowledged at once.
         self.answer_out_of_window(index);
         self.drop_extension_if_calm(index);

@@ -1,7 +1,6 @@
 //! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
 
 use super::listen::{SCALE_MAX, default_mss};
-use super::local::Listener;
 use super::receive::Arrived;
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
@@ -9,8 +8,8 @@ use crate::congestion::{Algorithm, Window};
 use crate::half_open::HalfOpen;
 use crate::packet::{Addresses, Flags as Control, Options};
 use crate::pool::SEGMENT_BYTES;
+use crate::seq::Seq;
 use crate::settings::Ecn;
-use crate::slab::Linked;
 
 /// What the SYNs of both ends made possible.
 #[derive(Clone, Copy)]
@@ -36,6 +35,27 @@ impl Agreed {
     }
 }
 
+/// What a block gets of it.
+struct Terms {
+    flags: Flags,
+    scales: u8,
+    eff_mss: u16,
+    ts_recent: u32,
+    ts_recent_age: u8,
+}
+
+impl Terms {
+    #[inline]
+    fn set(&self, block: &mut Block) {
+        block.flags.set(self.flags);
+        block.scales = self.scales;
+        block.eff_mss = self.eff_mss;
+        block.ts_recent = self.ts_recent;
+        block.ts_recent_age = self.ts_recent_age;
+        block.window = Window::new(block.snd_una - 1, self.eff_mss);
+    }
+}
+
 impl Engine {
     /// The window of a SYN, which is never scaled.
     pub(super) fn first_window(&self) -> u16 {
@@ -58,32 +78,40 @@ impl Engine {
     pub(super) fn open_passive(&mut self, half: &HalfOpen, agreed: Agreed, rtt: Option<u32>) -> Option<u32> {
         let listener = self.listener(half.listener).copied()?;
         let addresses = self.local.addresses(half.local, half.remote);
-        let mut block = Block {
-            remote: half.remote,
-            remote_port: half.remote_port,
-            local_port: half.local_port,
-            local: half.local,
-            route: half.route,
-            state: State::Established,
-            rcv_nxt: half.irs + 1,
-            rcv_right: half.irs + 1 + u32::from(self.first_window()),
-            last_ack_sent: half.irs + 1,
-            snd_una: half.iss + 1,
-            snd_nxt: half.iss + 1,
-            write_end: half.iss + 1,
-            snd_right: half.iss + 1 + u32::from(half.window),
-            snd_wl1: half.irs,
-            ..Block::FREE
-        };
-        self.agree(&mut block, agreed, &addresses);
-        block.flags.set(Flags::PASSIVE);
-        self.apply(&mut block, &listener);
+        let (terms, window) = (self.terms(half.route, agreed, &addresses), u32::from(self.first_window()));
+        let mut flags = Flags::PASSIVE.with(self.own_flags());
+        if listener.no_nagle {
+            flags.set(Flags::NO_NAGLE);
+        }
+        if listener.keep_alive {
+            flags.set(Flags::KEEP_ALIVE);
+        }
+        let index = self.blocks.take()?;
+        let block = &mut self.blocks[index];
+        debug_assert!(block.is_blank());
+        block.remote = half.remote;
+        block.remote_port = half.remote_port;
+        block.local_port = half.local_port;
+        block.local = half.local;
+        block.route = half.route;
+        block.state = State::Established;
+        block.flags = flags;
+        block.class = listener.class;
+        let (rcv_nxt, snd_nxt) = (half.irs + 1, half.iss + 1);
+        block.rcv_nxt = rcv_nxt;
+        block.rcv_right = rcv_nxt + window;
+        block.last_ack_sent = rcv_nxt;
+        block.snd_una = snd_nxt;
+        block.snd_nxt = snd_nxt;
+        block.write_end = snd_nxt;
+        block.snd_right = snd_nxt + u32::from(half.window);
+        block.snd_wl1 = half.irs;
+        terms.set(block);
         if let Some(rtt) = rtt {
             block.rtt.sample(rtt);
         } else if half.transmissions > 1 {
-            after_lost_syn(&mut block);
+            after_lost_syn(block);
         }
-        let index = self.blocks.insert(block)?;
         self.counters.opened += 1;
         self.counters.accepted += 1;
         self.watch_idle(index);
@@ -91,46 +119,36 @@ impl Engine {
         Some(index)
     }
 
-    fn apply(&self, block: &mut Block, listener: &Listener) {
-        block.class = listener.class;
-        if self.settings.congestion == Algorithm::NewReno {
-            block.flags.set(Flags::NEW_RENO);
-        }
-        if listener.no_nagle {
-            block.flags.set(Flags::NO_NAGLE);
-        }
-        if listener.keep_alive {
-            block.flags.set(Flags::KEEP_ALIVE);
-        }
+    /// What the settings say of every connection.
+    fn own_flags(&self) -> Flags {
+        if self.settings.congestion == Algorithm::NewReno { Flags::NEW_RENO } else { Flags::NONE }
     }
 
-    /// Sets what the handshake made possible.
-    fn agree(&self, block: &mut Block, agreed: Agreed, addresses: &Addresses) {
-        if let Some(shift) = agreed.scale {
-            block.scales = shift.min(SCALE_MAX) | self.own_scale() << 4;
-        }
-        if let Some(recent) = agreed.timestamps {
-            block.flags.set(Flags::TIMESTAMPS);
-            block.ts_recent = recent;
-            block.ts_recent_age = age(self.tick);
+    /// What follows from what was agreed.
+    #[inline]
+    fn terms(&self, route: u16, agreed: Agreed, addresses: &Addresses) -> Terms {
+        let mut flags = Flags::NONE;
+        if agreed.timestamps.is_some() {
+            flags.set(Flags::TIMESTAMPS);
         }
         if agreed.sack {
-            block.flags.set(Flags::SACK);
+            flags.set(Flags::SACK);
         }
         if agreed.ecn {
-            block.flags.set(Flags::ECN);
+            flags.set(Flags::ECN);
         }
-        block.eff_mss = self.eff_mss(block, agreed.peer_mss, addresses);
-        block.window = Window::new(block.snd_una - 1, block.eff_mss);
-    }
-
-    /// What a segment may carry: what the peer and the path take, less the options of every segment (RFC 9293 3.7.1).
-    fn eff_mss(&self, block: &Block, peer_mss: u16, addresses: &Addresses) -> u16 {
-        let path = self.local.mtu(block.route) - headers(addresses);
-        let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
-        // A tiny MSS would make us send all header and no data (CVE-2019-11479).
-        let mss = path.min(peer_mss.max(MSS_MIN));
-        (mss - options).min(SEGMENT_BYTES as u16)
+        // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send
+        // all header and no data (CVE-2019-11479).
+        let path = self.local.mtu(route) - headers(addresses);
+        let options = if agreed.timestamps.is_some() { 12 } else { 0 };
+        let mss = path.min(agreed.peer_mss.max(MSS_MIN));
+        Terms {
+            flags,
+            scales: agreed.scale.map_or(0, |shift| shift.min(SCALE_MAX) | self.own_scale() << 4),
+            eff_mss: (mss - options).min(SEGMENT_BYTES as u16),
+            ts_recent: agreed.timestamps.unwrap_or(0),
+            ts_recent_age: age(self.tick),
+        }
     }
 
     /// A segment for a connection in SYN-SENT (RFC 9293 3.10.7.3).
@@ -166,14 +184,16 @@ impl Engine {
             self.settings.ecn != Ecn::Off && segment.flags.has(Control::ECE | Control::CWR)
         };
         let agreed = self.agreed(&options, &addresses, agreed_ecn);
-        let mut block = self.blocks[index];
+        let terms = self.terms(block.route, agreed, &addresses);
+        let window = u32::from(self.first_window());
+        let block = &mut self.blocks[index];
         block.rcv_nxt = segment.seq + 1;
-        block.rcv_right = block.rcv_nxt + u32::from(self.first_window());
+        block.rcv_right = block.rcv_nxt + window;
         block.last_ack_sent = block.rcv_nxt;
         if has_ack {
             block.snd_una = segment.ack;
         }
-        self.agree(&mut block, agreed, &addresses);
+        terms.set(block);
         block.snd_right = segment.ack + u32::from(segment.window);
         block.snd_wl1 = segment.seq;
         if has_ack {
@@ -181,7 +201,7 @@ impl Engine {
                 // Until the handshake is done, the place of what is unread holds when the SYN left.
                 block.rtt.sample(self.now.short().wrapping_sub(block.unread));
             } else {
-                after_lost_syn(&mut block);
+                after_lost_syn(block);
             }
             block.state = State::Established;
             block.unread = 0;
@@ -194,7 +214,6 @@ impl Engine {
             block.snd_right = block.snd_una + u32::from(segment.window);
             block.flags.set(Flags::ACK_NOW);
         }
-        self.blocks[index] = block;
         if has_ack {
             self.opened(index);
         }
@@ -230,26 +249,21 @@ impl Engine {
         }
     }
 
-    /// A block for a connection that we open. The SYN leaves at its turn.
-    pub(super) fn block_for_syn(&self, addresses: &Addresses, who: Block) -> Block {
-        let iss = self.initial_seq(addresses, super::receive::ports(who.remote_port, who.local_port));
-        let mut block = Block {
-            state: State::SynSent,
-            snd_una: iss,
-            snd_nxt: iss,
-            write_end: iss + 1,
-            class: turns::NEW,
-            // See `opened`.
-            duplicate_acks: who.class,
-            ..who
-        };
-        block.flags.set(Flags::ACK_NOW);
+    /// Fills the block of a connection that we open, whose addresses and options are in it. The SYN leaves at its turn.
+    #[inline]
+    pub(super) fn fill_for_syn(&mut self, index: u32, iss: Seq, addresses: &Addresses) {
+        let flags = self.own_flags().with(Flags::ACK_NOW);
+        let block = &mut self.blocks[index];
+        block.flags.set(flags);
+        block.state = State::SynSent;
+        block.snd_una = iss;
+        block.snd_nxt = iss;
+        block.write_end = iss + 1;
+        // See `opened`.
+        block.duplicate_acks = block.class;
+        block.class = turns::NEW;
         // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
         block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
-        if self.settings.congestion == Algorithm::NewReno {
-            block.flags.set(Flags::NEW_RENO);
-        }
-        block
     }
 }
 

@@ -6,11 +6,10 @@ use super::listen::behind;
 use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, Place, turns};
-use crate::block::{Block, Flags, State};
+use crate::block::{Flags, State};
 use crate::hash::secret_hash;
 use crate::packet::Addresses;
 use crate::pool::Marks;
-use crate::slab::Linked;
 
 /// How a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,41 +189,45 @@ impl Engine {
             return Err(ConnectError::NotAHost);
         }
         let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
-        let hash = self.hash_of(&addresses, ports(remote.port(), from.port()));
-        let who = Block {
-            remote_port: remote.port(),
-            local_port: from.port(),
-            local,
-            route,
-            class: class_of(options),
-            ..Block::FREE
-        };
-        let mut block = self.block_for_syn(&addresses, who);
-        if let Some(value) = self.find(hash, &addresses, ports(remote.port(), from.port())) {
-            let Place::TimeWait(place) = Place::of(value) else { return Err(ConnectError::InUse) };
+        let both = ports(remote.port(), from.port());
+        let hash = self.hash_of(&addresses, both);
+        let reused = match self.find(hash, &addresses, both).map(Place::of) {
+            None => None,
             // Numbers and timestamps that are all newer than those of the old connection (RFC 6191, RFC 9293 MAY-2).
+            Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
+            Some(_) => return Err(ConnectError::InUse),
+        };
+        let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
+        let (number, last) = if let Some(place) = reused {
+            // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
-            if !wait.timestamps {
-                return Err(ConnectError::InUse);
-            }
-            block.snd_una = behind(block.snd_una, Some(wait.snd_nxt));
-            block.snd_nxt = block.snd_una;
-            block.write_end = block.snd_una + 1;
             self.counters.time_wait_reused += 1;
-            self.drop_time_wait(place);
-        }
+            self.table.replace(hash, Place::TimeWait(place).value(), Place::Block(index).value());
+            self.time_wait.remove(place);
+            (wait.remote, Some(wait.snd_nxt))
+        } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
+            (self.local.hold_peer(remote.ip()), None)
+        } else {
+            self.blocks.remove(index);
+            return Err(ConnectError::TooMany);
+        };
+        let iss = behind(self.initial_seq(&addresses, both), last);
+        let block = &mut self.blocks[index];
+        debug_assert!(block.is_blank());
+        block.flags = Flags::NONE;
+        block.remote = number;
+        block.remote_port = remote.port();
+        block.local_port = from.port();
+        block.local = local;
+        block.route = route;
+        block.class = class_of(options);
         if options.no_nagle {
             block.flags.set(Flags::NO_NAGLE);
         }
         if options.keep_alive {
             block.flags.set(Flags::KEEP_ALIVE);
         }
-        let index = self.blocks.insert(block).ok_or(ConnectError::TooMany)?;
-        if self.table.insert(hash, Place::Block(index).value()).is_err() {
-            self.blocks.remove(index);
-            return Err(ConnectError::TooMany);
-        }
-        self.blocks[index].remote = self.local.hold_peer(remote.ip());
+        self.fill_for_syn(index, iss, &addresses);
         self.take_turn(index);
         Ok(ConnId(index))
     }
@@ -310,8 +313,17 @@ impl Engine {
             block.write_end += 1;
             self.pool.segment_mut(tail).marks.set(Marks::FIN);
         } else if let Some(cell) = self.pool.take_beyond_limit(0) {
-            self.pool.segment_mut(cell).marks.set(Marks::FIN);
-            self.enqueue(index, cell);
+            let kept = self.pool.segment_mut(cell);
+            kept.marks = Marks::FIN;
+            if block.send_tail.is_none() {
+                kept.seq = block.write_end;
+                block.write_end += 1;
+                block.send_tail = cell;
+                block.send_next = cell;
+                block.queued = 1;
+            } else {
+                self.enqueue(index, cell);
+            }
         }
         self.take_turn(index);
     }
