@@ -5,7 +5,7 @@ use super::reply::{HOP_LIMIT, Reply};
 use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
-use crate::packet::{Flags as Control, OptionsOut, Outgoing};
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing};
 use crate::pool::Cell;
 use crate::time::Tick;
 use crate::time_wait::TimeWait;
@@ -107,19 +107,12 @@ impl Engine {
 
     /// Both FINs are acknowledged, and ours was first (RFC 9293 3.6.1).
     pub(super) fn enter_time_wait(&mut self, index: u32) {
-        let block = self.blocks[index];
+        let (now, block) = (self.tick, &mut self.blocks[index]);
         if !block.has(Flags::DETACHED) {
             // Its user may have something left to read.
-            self.blocks[index].state = State::TimeWait;
-            self.blocks[index].heard_at = self.tick;
-            return self.set_deadline(index, self.tick.after(self.timings.time_wait));
-        }
-        if block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)) {
-            self.acknowledge_apart(index);
-        }
-        if self.timings.time_wait == 0 {
-            self.counters.closed += 1;
-            return self.end(index, End::Closed);
+            block.state = State::TimeWait;
+            block.heard_at = now;
+            return self.set_deadline(index, now.after(self.timings.time_wait));
         }
         let wait = TimeWait {
             remote: block.remote,
@@ -130,11 +123,20 @@ impl Engine {
             rcv_nxt: block.rcv_nxt,
             snd_nxt: block.snd_nxt,
             ts_recent: block.ts_recent,
-            expires: self.tick.after(self.timings.time_wait),
-            window: announce(&mut self.blocks[index], self.settings.receive_window),
+            expires: now.after(self.timings.time_wait),
+            window: announce(block, self.settings.receive_window),
             timestamps: block.has(Flags::TIMESTAMPS),
             used: true,
         };
+        let owes_ack = block.has(Flags::ACK_OWED.with(Flags::ACK_NOW));
+        let addresses = self.local.addresses(wait.local, wait.remote);
+        if owes_ack {
+            self.acknowledge_for(&wait, addresses);
+        }
+        if self.timings.time_wait == 0 {
+            self.counters.closed += 1;
+            return self.end(index, End::Closed);
+        }
         while self.time_wait.used() >= self.limits.time_wait {
             let Some((oldest, at)) = self.time_wait_queue.pop_front() else { break };
             if self.time_wait[oldest].used && self.time_wait[oldest].expires == at {
@@ -146,8 +148,7 @@ impl Engine {
         let Some(place) = self.time_wait.insert(wait) else {
             return self.end(index, End::Closed);
         };
-        let addresses = self.local.addresses(block.local, block.remote);
-        let hash = self.hash_of(&addresses, ports(block.remote_port, block.local_port));
+        let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
         self.table.replace(hash, Place::Block(index).value(), Place::TimeWait(place).value());
         self.time_wait_queue.push_back((place, wait.expires));
         self.release_queues(index);
@@ -155,27 +156,21 @@ impl Engine {
         self.blocks.remove(index);
     }
 
-    /// An ACK of a block that is about to go.
-    #[cold]
-    fn acknowledge_apart(&mut self, index: u32) {
-        let window = announce(&mut self.blocks[index], self.settings.receive_window);
-        let block = &mut self.blocks[index];
-        block.last_ack_sent = block.rcv_nxt;
-        let block = *block;
-        let addresses = self.local.addresses(block.local, block.remote);
-        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+    /// The ACK of all that came, and nothing else: of a block that is about to go, or for what comes again later.
+    fn acknowledge_for(&mut self, wait: &TimeWait, addresses: Addresses) {
         let segment = Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_nxt,
-            ack: block.rcv_nxt,
+            local_port: wait.local_port,
+            remote_port: wait.remote_port,
+            seq: wait.snd_nxt,
+            ack: wait.rcv_nxt,
             flags: Control::ACK,
-            window,
+            window: wait.window,
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
+        let timestamps = wait.timestamps.then(|| (self.timestamp(&addresses), wait.ts_recent));
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, route: block.route, segment, options });
+        self.reply(Reply { addresses, route: wait.route, segment, options });
     }
 
     /// A segment for a connection in TIME-WAIT (RFC 9293 3.10.7.4, RFC 1337, RFC 6191).
@@ -205,19 +200,7 @@ impl Engine {
         if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
             return;
         }
-        let timestamps = wait.timestamps.then(|| (self.timestamp(&addresses), wait.ts_recent));
-        let answer = Outgoing {
-            local_port: wait.local_port,
-            remote_port: wait.remote_port,
-            seq: wait.snd_nxt,
-            ack: wait.rcv_nxt,
-            flags: Control::ACK,
-            window: wait.window,
-            hop_limit: HOP_LIMIT,
-            ..Outgoing::default()
-        };
-        let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, route: wait.route, segment: answer, options });
+        self.acknowledge_for(&wait, addresses);
     }
 
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
@@ -305,7 +288,7 @@ impl Engine {
         self.resend_long(index);
     }
 
-    fn on_echo_request(&mut self, addresses: crate::packet::Addresses, frame: usize) {
+    fn on_echo_request(&mut self, addresses: Addresses, frame: usize) {
         if self.local.number_of(local_address(&addresses)).is_none() || self.echoes.len() >= ECHOES_MAX {
             self.counters.frames_ignored += 1;
             return;

@@ -166,7 +166,7 @@ impl Engine {
         self.table.replace(arrived.hash, Place::HalfOpen(place).value(), Place::Block(index).value());
         self.half_open.remove(place);
         // The first request, most of the time.
-        if !self.predict(index, arrived) {
+        if !(arrived.is_plain && self.predict(index, arrived.frame)) {
             self.on_segment(index, arrived);
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct Arrived {
     candidate: u32,
     /// Which frame it is.
     pub(super) frame: u32,
-    is_plain: bool,
+    pub(super) is_plain: bool,
 }
 
 impl Engine {

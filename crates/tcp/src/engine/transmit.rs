@@ -384,7 +384,8 @@ impl Engine {
             block.unread = self.now.short();
         }
         block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
-        let block = *block;
+        block.class = turns::NEW;
+        let block = &self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let mut flags = Control::SYN;
         if is_answer {
@@ -419,7 +420,6 @@ impl Engine {
         out.push_with(headers_len(&addresses, &options), |room| {
             emit(room, link, &addresses, &segment, &options, &[], checks)
         });
-        self.blocks[index].class = turns::NEW;
         self.arm_retransmission(index);
     }
 }
