@@ -75,6 +75,10 @@ impl Engine {
                 self.blocks.prefetch(coming);
             }
             let block = &mut self.blocks[index];
+            if !block.has(Flags::FRESH) {
+                // Of an earlier connection in this place; or an entry of one has looked at this connection already.
+                continue;
+            }
             block.flags.clear(Flags::FRESH);
             if let Some(deadline) = self.deadline_of(index) {
                 self.set_deadline(index, deadline);
@@ -150,6 +154,12 @@ impl Engine {
     fn deadline_of(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
         let retransmit = block.has(Flags::RETRANSMIT).then_some(block.retransmit_at);
+        if block.state == State::Established
+            && !block.has(Flags::KEEP_ALIVE)
+            && block.extension == Block::NO_EXTENSION
+        {
+            return retransmit;
+        }
         let other = match block.state {
             State::Closed | State::SynSent | State::SynReceived => None,
             State::TimeWait => Some(block.heard_at.after(self.timings.time_wait)),
