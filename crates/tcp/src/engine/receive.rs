@@ -173,8 +173,14 @@ impl Engine {
                 (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
             }
         };
-        ports == segment.ports()
-            && self.local.addresses(local, remote) == segment.addresses(&self.held[arrived.frame as usize])
+        if ports != segment.ports() {
+            return false;
+        }
+        let local_v4 = self.local.address_v4(local);
+        if local_v4 != 0 {
+            return local_v4 == segment.local_v4 && remote == segment.remote_v4;
+        }
+        self.local.addresses(local, remote) == segment.addresses(&self.held[arrived.frame as usize])
     }
 
     /// A segment for no connection (RFC 9293 3.10.7.1 and 3.10.7.2).
