@@ -19,7 +19,8 @@ impl Engine {
     /// changed.
     #[inline(always)]
     pub(super) fn predict(&mut self, index: u32, frame: u32) -> bool {
-        let Some(segment) = Plain::again(&self.held[frame as usize]) else { return false };
+        let head = self.held.part(frame as usize, 0, PLAIN);
+        let Some(segment) = Plain::again(head) else { return false };
         let block = &mut self.blocks[index];
         let (payload, ack) = (u32::from(segment.payload_len()), segment.ack());
         let acknowledges = ack - block.snd_una;

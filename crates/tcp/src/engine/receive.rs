@@ -9,7 +9,7 @@ use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
-use crate::hash::place_hash;
+use crate::hash::{Key, place_hash};
 use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
 use crate::time::Instant;
 
@@ -72,11 +72,10 @@ impl Engine {
 
     /// Verifies all frames of the batch; those that hold segments fill `batch` from the front. Gives how many they are.
     fn parse_all(&mut self, batch: &mut [Arrived]) -> usize {
-        let checks = self.checks();
+        let (checks, key) = (self.checks(), self.table_key);
         self.counters.frames_received += self.held.len() as u64;
-        let mut segments = 0;
-        for number in 0..self.held.len() {
-            let frame = &self.held[number];
+        let (mut segments, mut messages) = (0, Vec::new());
+        for (number, frame) in self.held.iter().enumerate() {
             let arrived = &mut batch[segments];
             let plain = Plain::of(frame);
             let read = match plain {
@@ -85,25 +84,25 @@ impl Engine {
             };
             match read {
                 Ok(Packet::Tcp) => {
-                    let hash = match plain {
-                        Some((plain, _)) => {
-                            place_hash(self.table_key, plain.addresses(), plain.ports().into())
-                        }
-                        None => self.hash_of(&arrived.segment.addresses(frame), arrived.segment.ports()),
+                    arrived.hash = match plain {
+                        Some((plain, _)) => place_hash(key, plain.addresses(), plain.ports().into()),
+                        None => hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports()),
                     };
-                    arrived.hash = hash;
-                    arrived.home = self.table.home(hash);
+                    arrived.home = self.table.home(arrived.hash);
                     self.table.prefetch(arrived.home);
                     arrived.frame = number as u32;
                     arrived.is_plain = plain.is_some();
                     segments += 1;
                 }
-                Ok(Packet::Icmp(message)) => self.on_icmp(message, number),
+                Ok(Packet::Icmp(message)) => messages.push((message, number)),
                 Ok(Packet::Other(_)) | Err(Refusal::Protocol | Refusal::Address) => {
                     self.counters.frames_ignored += 1
                 }
                 Err(_) => self.counters.frames_malformed += 1,
             }
+        }
+        for (message, number) in messages {
+            self.on_icmp(message, number);
         }
         segments
     }
@@ -237,13 +236,17 @@ impl Engine {
 
     /// The hash under which a connection is in the table.
     pub(super) fn hash_of(&self, addresses: &Addresses, ports: u32) -> u64 {
-        let (local, remote) = fold(self.table_key, addresses);
-        place_hash(self.table_key, remote << 32 | local, u64::from(ports))
+        hash_of(self.table_key, addresses, ports)
     }
 }
 
+fn hash_of(key: Key, addresses: &Addresses, ports: u32) -> u64 {
+    let (local, remote) = fold(key, addresses);
+    place_hash(key, remote << 32 | local, u64::from(ports))
+}
+
 /// Two addresses as two values of 32 bits: themselves if they are of IPv4, and what the key makes of them if not.
-pub(super) fn fold(key: crate::hash::Key, addresses: &Addresses) -> (u64, u64) {
+pub(super) fn fold(key: Key, addresses: &Addresses) -> (u64, u64) {
     match *addresses {
         Addresses::V4 { local, remote } => (u64::from(local), u64::from(remote)),
         Addresses::V6 { local, remote } => (
