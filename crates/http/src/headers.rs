@@ -16,8 +16,9 @@ use http::{HeaderName, HeaderValue};
 
 pub use self::line::{InvalidHeader, StaticHeader};
 
-pub(crate) use self::block::{Field, Lines};
+pub(crate) use self::block::{Field, Lines, Refill};
 pub(crate) use self::kind::{Kind, Kinds};
+pub(crate) use self::line::{LENGTH_NAME, OK_LINE};
 
 use self::held::Held;
 
@@ -133,6 +134,13 @@ impl Headers {
         self.lines().bytes
     }
 
+    /// The beginning of an answer with these fields, up to the digits of its length, if its status is 200 and they are
+    /// one that was checked when the program was compiled.
+    #[inline]
+    pub(crate) fn ok_beginning(&self) -> Option<&[u8]> {
+        self.held.ok_beginning()
+    }
+
     /// Which of the names that the engine knows are present.
     #[inline]
     pub(crate) fn present(&self) -> Kinds {
@@ -164,17 +172,11 @@ impl Headers {
         })
     }
 
-    /// Replaces all fields by those of a decoded head: `lines` are its lines, and `field` gives of each of
-    /// `fields`, in order, its offsets into them. Returns the kinds that are there, and those of them that are
-    /// there more than once.
+    /// Replaces all fields by those of a decoded head: `lines` are its lines. The caller is to set what it gets, a
+    /// record for each of the `count` fields and the kinds that are there.
     #[inline(always)]
-    pub(crate) fn fill<T>(
-        &mut self,
-        lines: &[u8],
-        fields: &[T],
-        field: impl FnMut(&T) -> Field,
-    ) -> (Kinds, Kinds) {
-        self.held.block_mut().fill(lines, fields, field)
+    pub(crate) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
+        self.held.block_mut().refill(lines, count)
     }
 
     /// Whether their memory is small enough to be kept for the next head.

@@ -22,13 +22,15 @@ use crate::lease::Kept;
 use crate::limits::Limits;
 use crate::request::Request;
 use crate::respond::IntoResponse;
-use crate::service::{Answer, Routed, Service};
+use crate::service::{Answer, Date, Routed, Service};
 
 /// The working state of a connection between its first byte of a request and its last byte of an answer.
 pub(crate) struct Exchange {
     input: Buffer,
     decoder: RequestDecoder,
     output: Output,
+    /// The `Date` line as of this turn. Here, as each answer would have to borrow the service's.
+    date: Date,
     stage: Stage,
     /// Where the body of the current request goes while somebody reads it.
     upload: Option<Upload>,
@@ -110,6 +112,7 @@ impl Exchange {
             input: Buffer::new(),
             decoder: RequestDecoder::new(limits.head),
             output: Output::new(),
+            date: [0; _],
             stage: Stage::Next,
             upload: None,
             closing: false,
@@ -134,7 +137,7 @@ impl Exchange {
 
     /// Does all that can be done now.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<Turn, Turn>> {
-        link.service.refresh_date();
+        self.date = link.service.date();
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, link)?.is_pending() {
                 // Answers that are ready do not wait for the one that is not.
@@ -149,19 +152,20 @@ impl Exchange {
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES {
                 ready!(self.flush_or_wait(cx, link.connection))?;
             }
-            match self.decoder.decode(&mut self.input) {
-                Ok(Some(RequestEvent::Head(head))) => {
-                    self.begin(head, cx, link);
-                    continue;
-                }
+            let head = match self.decoder.decode(&mut self.input) {
+                Ok(Some(RequestEvent::Head(head))) => Some(head),
                 // Bodies are taken while their request is current, so none is left here.
                 Ok(Some(_)) => continue,
-                Ok(None) => {}
+                Ok(None) => None,
                 Err(error) => {
                     link.service.counters.bad_requests.increment();
                     self.refuse(&error, link.service);
                     continue;
                 }
+            };
+            if let Some(head) = head {
+                self.begin(head, cx, link);
+                continue;
             }
             ready!(self.flush_or_wait(cx, link.connection))?;
             if self.input.is_empty() && self.decoder.is_idle() {
@@ -250,7 +254,7 @@ impl Exchange {
                             panicked(panic.as_ref(), link.service)
                         }
                     };
-                    self.respond(&mut response, reply, link.service);
+                    self.respond(&mut response, &reply, link.service);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, link)?.is_pending() {
@@ -288,7 +292,7 @@ impl Exchange {
     }
 
     /// Starts on a request whose head is complete.
-    // Apart from `turn`, whose other states would take its registers; with all that most requests need in it.
+    // Apart from `turn`, whose other states would take its registers.
     #[inline(never)]
     fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, link: &mut Link<'_>) {
         let service = link.service;
@@ -299,18 +303,18 @@ impl Exchange {
             head_only: head.method() == Method::HEAD,
         };
         let content = self.content_of(&head, service);
-        let (mut answer, params, context) = match service.route(&head, link.context, link.connection) {
+        let (mut answer, params, context) = match service.route(&head, link) {
             Ok(Routed::Handler(answer, params, context)) => (answer, params, context),
-            Ok(Routed::Response(mut response)) => return self.respond(&mut response, reply, service),
-            Err(panic) => return self.respond(&mut panicked(panic.as_ref(), service), reply, service),
+            Ok(Routed::Response(mut response)) => return self.respond(&mut response, &reply, service),
+            Err(panic) => return self.respond(&mut panicked(panic.as_ref(), service), &reply, service),
         };
         match &mut answer.start(Request::new(head, content, params, context), cx) {
             Ok(Poll::Ready(response)) => {
                 *link.context = service.ended(answer);
-                self.respond(response, reply, service);
+                self.respond(response, &reply, service);
             }
             Ok(Poll::Pending) => self.stage = Stage::Handling(answer, reply),
-            Err(panic) => self.respond(&mut panicked(panic.as_ref(), service), reply, service),
+            Err(panic) => self.respond(&mut panicked(panic.as_ref(), service), &reply, service),
         }
     }
 
@@ -322,8 +326,10 @@ impl Exchange {
     /// An answer after which the connection ends.
     fn last_response(&mut self, mut response: Response, service: &Service) {
         self.closing = true;
+        // A deadline may have passed between two turns.
+        self.date = service.date();
         let reply = Reply { version: Version::HTTP_11, keep_alive: false, head_only: false };
-        self.respond(&mut response, reply, service);
+        self.respond(&mut response, &reply, service);
     }
 
     /// Ends in a way that the peer gets the last answer: half-close, then read until it closes, too. A close with

@@ -170,7 +170,7 @@ impl Router {
                 return Err(RouteError::Path { path: route.path, cause });
             }
             if !route.path.contains(['{', '}', '?']) && literals.len() < LITERALS_MAX {
-                literals.push((route.path.into(), leaves.len()));
+                literals.push(Literal { path: route.path.into(), get: leaf.get, leaf: leaves.len() });
             }
             leaves.push(leaf);
         }
@@ -184,11 +184,19 @@ pub(crate) struct Table {
     tree: matchit::Router<usize>,
     /// The first paths without a variable, which are looked at before the tree: comparing a few lengths costs 15
     /// instructions where the tree costs 150, and a literal path beats a variable one anyhow.
-    literals: Vec<(Box<str>, usize)>,
+    literals: Vec<Literal>,
     leaves: Vec<Leaf>,
     endpoints: Vec<Box<dyn Endpoint>>,
     fallback: Option<EndpointId>,
     states: StateFactories,
+}
+
+/// A path without a variable.
+struct Literal {
+    path: Box<str>,
+    /// That of its leaf, which then need not be looked at.
+    get: Option<EndpointId>,
+    leaf: usize,
 }
 
 /// A handler's place among all handlers of a [`Table`].
@@ -234,19 +242,22 @@ impl Table {
         self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()
     }
 
-    /// Finds who answers this request. The path is matched as it came, still percent-encoded.
-    pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
-        let method = head.method();
+    /// Who answers this request, if its path is one of the first without a variable. Else [`Table::find`] says it.
+    #[inline]
+    pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
         let target = head.target();
-        if let Some((_, leaf)) = self.literals.iter().find(|(literal, _)| **literal == *target) {
-            return self.leaves[*leaf].matched(method, Params::default);
+        let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
+        if *head.method() == Method::GET {
+            literal.get
+        } else {
+            self.leaves[literal.leaf].endpoint(head.method())
         }
-        self.find_in_tree(head, names)
     }
 
+    /// Finds who answers this request. The path is matched as it came, still percent-encoded.
     #[inline(never)]
-    fn find_in_tree(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
+    pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
         let Ok(found) = self.tree.at(path) else { return self.unknown_path() };
         self.leaves[*found.value].matched(head.method(), || {
@@ -364,7 +375,11 @@ mod tests {
 
     fn find(table: &Table, method: &Method, target: &str) -> Matched {
         let head = RequestHead::new(method.clone(), target).expect("a target");
-        table.find(&head, &table.param_names())
+        let found = table.find(&head, &table.param_names());
+        if let Some(literal) = table.find_literal(&head) {
+            assert!(matches!(found, Matched::Endpoint(endpoint, _) if endpoint == literal), "{target}");
+        }
+        found
     }
 
     fn status(table: &Table, method: &Method, target: &str) -> Option<StatusCode> {
@@ -387,6 +402,21 @@ mod tests {
         assert_eq!(status(&table, &Method::GET, "/a/7"), Some(StatusCode::METHOD_NOT_ALLOWED));
         assert_eq!(status(&table, &Method::OPTIONS, "/a/7"), Some(StatusCode::NO_CONTENT));
         assert_eq!(status(&table, &Method::GET, "/b"), Some(StatusCode::NOT_FOUND));
+    }
+
+    #[test]
+    fn literal_paths_are_found_without_the_tree() {
+        let router = Router::new().get("/a", nothing).post("/a", nothing).get("/{name}", nothing);
+        let table = router.build().expect("routes are right");
+        let literal = |method: Method, target| {
+            table.find_literal(&RequestHead::new(method, target).expect("a target")).map(EndpointId::index)
+        };
+        assert_eq!(literal(Method::GET, "/a"), Some(0));
+        assert_eq!(literal(Method::HEAD, "/a"), Some(0));
+        assert_eq!(literal(Method::POST, "/a"), Some(1));
+        assert_eq!(literal(Method::PUT, "/a"), None);
+        assert_eq!(literal(Method::GET, "/a?b"), None);
+        assert_eq!(literal(Method::GET, "/b"), None);
     }
 
     #[test]

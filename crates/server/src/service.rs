@@ -1,7 +1,7 @@
 //! What the connections of one loop share: routes, states, spare buffers, the clock's date line, and the switch that
 //! ends them all.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use slab::Slab;
 use tokio::sync::Notify;
 
 use crate::counters::Live;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Link};
 use crate::extract::States;
 use crate::handler::{Slot, Slots};
 use crate::lease::{ContextId, Kept, Lease, Lender};
@@ -42,6 +42,9 @@ pub(crate) struct Service {
     ending: Cell<Ending>,
     empty: Notify,
 }
+
+/// A `Date` line.
+pub(crate) type Date = [u8; DateLine::BYTES];
 
 /// How far a shutdown has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,14 +86,11 @@ impl Service {
         })
     }
 
-    /// Brings the `Date` line up to date: once a turn, not once an answer.
-    pub(crate) fn refresh_date(&self) {
-        self.date.borrow_mut().line(clock::unix_time());
-    }
-
-    /// The `Date` line as of this turn.
-    pub(crate) fn date(&self) -> Ref<'_, DateLine> {
-        self.date.borrow()
+    /// The `Date` line of now: asked for once a turn, not once an answer.
+    pub(crate) fn date(&self) -> Date {
+        let mut date = self.date.borrow_mut();
+        let line = date.line(clock::unix_time());
+        line.try_into().expect("all date lines have the same length")
     }
 
     pub(crate) fn take_spare(&self) -> Box<Exchange> {
@@ -167,21 +167,19 @@ pub(crate) enum Routed {
 impl Service {
     /// Finds the handler of a request, and what it needs to run: a slot, and the connection's context meanwhile.
     #[inline]
-    pub(crate) fn route(
-        &self,
-        head: &RequestHead,
-        context: &mut Option<Kept>,
-        link: &Connection,
-    ) -> thread::Result<Routed> {
-        let (endpoint, params) = match self.table.find(head, &self.param_names) {
-            Matched::Endpoint(endpoint, params) => (endpoint, params),
-            Matched::Response(response) => return Ok(Routed::Response(response)),
+    pub(crate) fn route(&self, head: &RequestHead, link: &mut Link<'_>) -> thread::Result<Routed> {
+        let (endpoint, params) = match self.table.find_literal(head) {
+            Some(endpoint) => (endpoint, Params::default()),
+            None => match self.table.find(head, &self.param_names) {
+                Matched::Endpoint(endpoint, params) => (endpoint, params),
+                Matched::Response(response) => return Ok(Routed::Response(response)),
+            },
         };
         let slot = match self.slots[endpoint.index()].take() {
             Some(slot) => slot,
             None => self.new_slot(endpoint)?,
         };
-        let kept = context.take().unwrap_or_else(|| self.context(link));
+        let kept = link.context.take().unwrap_or_else(|| self.context(link.connection));
         let answer = Answer { slot, endpoint, lent: kept.id() };
         Ok(Routed::Handler(answer, params, self.lender.lend(kept)))
     }

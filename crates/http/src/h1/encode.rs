@@ -6,7 +6,7 @@
 use http::{Method, StatusCode, Version};
 
 use super::{Framing, host::is_host};
-use crate::headers::{Kind, Kinds};
+use crate::headers::{Kind, Kinds, LENGTH_NAME, OK_LINE};
 use crate::{DateLine, Headers};
 
 /// What a response head is made of.
@@ -61,13 +61,28 @@ pub enum EncodeError {
 /// 9110 section 8.6). A `Connection: close` among the caller's fields closes the connection.
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
-    let ResponseParts { status, headers, version, .. } = *parts;
+    // Most answers: 200, one field, a length.
+    if let Framing::Length(length) = parts.framing
+        && parts.status == StatusCode::OK
+        && let Some(beginning) = parts.headers.ok_beginning()
+    {
+        out.extend_from_slice(beginning);
+        length_line_end(out, length);
+        return finish(out, parts, parts.framing, parts.keep_alive, Kinds::NONE);
+    }
+    other_response_head(out, *parts)
+}
+
+// The parts come as a copy, or the usual answer would have to put its own into memory.
+#[inline(never)]
+fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitment {
+    let ResponseParts { status, headers, version, .. } = parts;
     let lines = headers.lines();
     out.reserve(STATUS_LINE_BYTES_USUAL + lines.bytes.len() + ADDED_BYTES_MAX);
     status_line(out, status);
     lines.write_to(out, FRAMING_FIELDS);
 
-    let closes = lines.present.contains(Kind::Connection) && headers.has_token(Kind::Connection, "close");
+    let closes = headers.has_token(Kind::Connection, "close");
     let mut keep_alive = parts.keep_alive && !closes;
     let framing = if forbids_body(status) {
         Framing::None
@@ -85,8 +100,22 @@ pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment
             }
         }
     };
+    finish(out, &parts, framing, keep_alive, lines.present)
+}
+
+/// Appends what stands behind the length: date, `Connection`, empty line. `present` are fields of the caller's that
+/// the encoder knows.
+#[inline(always)]
+fn finish(
+    out: &mut Vec<u8>,
+    parts: &ResponseParts<'_>,
+    framing: Framing,
+    keep_alive: bool,
+    present: Kinds,
+) -> Commitment {
+    let ResponseParts { status, version, .. } = *parts;
     if let Some(date) = parts.date
-        && !lines.present.contains(Kind::Date)
+        && !present.contains(Kind::Date)
     {
         match <&[u8; DateLine::BYTES]>::try_from(date) {
             // Of a known size, which is a few moves and no call.
@@ -209,14 +238,19 @@ fn connection(out: &mut Vec<u8>, status: StatusCode, keep_alive: bool) {
 
 #[inline(always)]
 fn content_length(out: &mut Vec<u8>, length: u64) -> Framing {
-    out.extend_from_slice(b"content-length: ");
+    out.extend_from_slice(LENGTH_NAME);
+    length_line_end(out, length);
+    Framing::Length(length)
+}
+
+#[inline(always)]
+fn length_line_end(out: &mut Vec<u8>, length: u64) {
     if length < 1_000_000 {
         short_line_end(out, length as u32);
     } else {
         out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    Framing::Length(length)
 }
 
 /// Appends a number of at most six digits and CR LF: together they fit a word, which is put together from
@@ -226,10 +260,14 @@ fn short_line_end(out: &mut Vec<u8>, mut number: u32) {
     let mut word = u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0");
     let mut bytes = 2;
     loop {
-        let digit = b'0' + (number % 10) as u8;
-        word = word << 8 | u64::from(digit);
-        bytes += 1;
-        number /= 10;
+        if number < 10 {
+            word = word << 8 | u64::from(b'0' + number as u8);
+            bytes += 1;
+            break;
+        }
+        word = word << 16 | u64::from(u16::from_le_bytes(PAIRS[number as usize % 100]));
+        bytes += 2;
+        number /= 100;
         if number == 0 {
             break;
         }
@@ -239,10 +277,21 @@ fn short_line_end(out: &mut Vec<u8>, mut number: u32) {
     out.truncate(end);
 }
 
+/// The digits of 0 to 99.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 #[inline(always)]
 fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
-        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        out.extend_from_slice(OK_LINE);
     } else {
         other_status_line(out, status);
     }
@@ -288,6 +337,7 @@ const CHUNK_FRAME_BYTES_MAX: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StaticHeader;
 
     fn parts(headers: &Headers) -> ResponseParts<'_> {
         ResponseParts {
@@ -317,6 +367,52 @@ mod tests {
         }
         let (head, _) = encoded(&parts(&headers));
         assert_eq!(head, "HTTP/1.1 200 OK\r\nx: y\r\ncontent-length: 5\r\n\r\n");
+    }
+
+    #[test]
+    fn the_usual_answer_is_the_same_as_others() {
+        static PLAIN: StaticHeader = StaticHeader::new("content-type: text/plain");
+        let mut usual = Headers::new();
+        usual.append_static(&PLAIN);
+        let mut other = Headers::new();
+        other.append("content-type", "text/plain").expect("valid");
+        assert!(usual.ok_beginning().is_some() && other.ok_beginning().is_none());
+        let date = DateLine::new().line(std::time::UNIX_EPOCH).to_vec();
+        for keep_alive in [true, false] {
+            for version in [Version::HTTP_10, Version::HTTP_11] {
+                for answers_head in [true, false] {
+                    for status in [StatusCode::OK, StatusCode::NO_CONTENT] {
+                        let date = Some(&date[..]);
+                        let usual = parts(&usual);
+                        let usual =
+                            ResponseParts { status, version, keep_alive, answers_head, date, ..usual };
+                        let other = ResponseParts { headers: &other, ..usual };
+                        assert_eq!(encoded(&usual), encoded(&other), "{usual:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn static_fields_that_mean_something_are_heeded() {
+        static CLOSE: StaticHeader = StaticHeader::new("connection: close");
+        let mut headers = Headers::new();
+        headers.append_static(&CLOSE);
+        let (head, commitment) = encoded(&parts(&headers));
+        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\n");
+        assert!(!commitment.keep_alive);
+    }
+
+    #[test]
+    fn lengths_have_all_their_digits() {
+        let around = |power: u64| [power - 1, power, power + 1];
+        let powers = (0..=9).map(|digits| 10_u64.pow(digits)).flat_map(around);
+        for length in powers.chain([54_321, 123_456, u64::MAX]) {
+            let headers = Headers::new();
+            let (head, _) = encoded(&ResponseParts { framing: Framing::Length(length), ..parts(&headers) });
+            assert_eq!(head, format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! only once its end has been seen, or once it has doubled (so that garbage is still refused early), the cost
 //! stays linear.
 
+use std::hint::cold_path;
 use std::mem::MaybeUninit;
 
 use http::Version;
@@ -111,67 +112,81 @@ pub(super) struct Noticed<'b> {
     pub(super) host: Option<&'b [u8]>,
 }
 
-/// Copies the fields of a complete head (`head`: start line to empty line) into `headers`, after checking its
-/// lines' ends and its limits.
+/// The lines of the fields of a complete head (`head`: start line to empty line), after checking the head's limits, the
+/// end of its start line and its own.
 #[inline(always)]
-pub(super) fn collect<'b>(
-    headers: &mut Headers,
+pub(super) fn field_lines<'b>(
     head: &'b [u8],
-    parsed: &[Header<'b>],
+    parsed: &[Header<'_>],
     limits: &Limits,
-) -> Result<Noticed<'b>, DecodeError> {
-    let [lines @ .., b'\r', b'\n'] = head else { return Err(DecodeError::LineEnding) };
+) -> Result<&'b [u8], DecodeError> {
+    if !head.ends_with(HEAD_END) {
+        return refuse(DecodeError::LineEnding);
+    }
+    let lines = &head[..head.len() - 2];
     let first = parsed.first().map_or(lines.len(), |first| offset_in(head, first.name.as_bytes()));
-    if first > limits.start_line_bytes.saturating_add(2) {
-        return Err(DecodeError::StartLineTooLong { limit: limits.start_line_bytes });
+    if first.saturating_sub(2) > limits.start_line_bytes {
+        return refuse(DecodeError::StartLineTooLong { limit: limits.start_line_bytes });
     }
     if head.len() > limits.head_bytes {
-        return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes });
+        return refuse(DecodeError::HeadTooLarge { limit: limits.head_bytes });
     }
-    collect_lines(headers, lines, first, parsed)
+    if !ends_line(lines, first) {
+        return refuse(DecodeError::LineEnding);
+    }
+    Ok(&lines[first..])
 }
 
-/// Like [`collect`], for a trailer section, which has no start line.
+/// The fields of a trailer section, which has no start line.
 pub(super) fn collect_trailers(section: &[u8], parsed: &[Header<'_>]) -> Result<Headers, DecodeError> {
-    let [lines @ .., b'\r', b'\n'] = section else { return Err(DecodeError::LineEnding) };
+    if !section.ends_with(HEAD_END) {
+        return Err(DecodeError::LineEnding);
+    }
+    let lines = &section[..section.len() - 2];
     let mut headers = Headers::new();
-    if collect_lines(&mut headers, lines, 0, parsed)?.present.intersects(framing::SINGLE) {
+    if collect(&mut headers, lines, parsed)?.present.intersects(framing::SINGLE) {
         return Err(DecodeError::ForbiddenTrailer);
     }
     Ok(headers)
 }
 
-/// Copies the lines from `first` on, which is where the first field starts.
+/// Copies the lines of the fields into `headers`, and checks the lines' ends but the last, which the caller has seen.
 #[inline(always)]
-fn collect_lines<'b>(
+pub(super) fn collect<'b>(
     headers: &mut Headers,
-    lines: &'b [u8],
-    first: usize,
+    lines: &[u8],
     parsed: &[Header<'b>],
 ) -> Result<Noticed<'b>, DecodeError> {
     if lines.len() > usize::from(u16::MAX) {
         check_widths(lines, parsed)?;
     }
-    // The parser takes LF alone as a line's end; what stands before each line, and at the end, must be CR LF.
-    let mut lines_end_well = ends_line(lines, lines.len());
-    let mut host = None;
-    let (present, repeated) = headers.fill(&lines[first..], parsed, |header| {
+    // The parser takes LF alone as a line's end; what stands before each line must be CR LF.
+    let mut lines_end_well = true;
+    let (mut present, mut repeated, mut host) = (Kinds::NONE, Kinds::NONE, None);
+    let room = headers.refill(lines, parsed.len());
+    for (field, header) in room.fields.iter_mut().zip(parsed) {
         let name = header.name.as_bytes();
         let kind = Kind::of(name);
         if kind == Kind::Host {
-            host = Some(header.value);
+            host = Some(header);
         }
+        repeated = repeated.with(present.only(kind));
+        present.add(kind);
         let start = offset_in(lines, name);
         lines_end_well &= start == 0 || ends_line(lines, start);
-        Field {
-            start: (start - first) as u32,
-            value: (offset_in(lines, header.value) - first) as u32,
+        *field = Field {
+            start: start as u32,
+            value: offset_in(lines, header.value) as u32,
             value_len: header.value.len() as u32,
             name_len: name.len() as u16,
             kind,
-        }
-    });
-    if lines_end_well { Ok(Noticed { present, repeated, host }) } else { Err(DecodeError::LineEnding) }
+        };
+    }
+    *room.present = present;
+    if !lines_end_well {
+        return refuse(DecodeError::LineEnding);
+    }
+    Ok(Noticed { present, repeated, host: host.map(|header| header.value) })
 }
 
 /// Whether CR LF stands before `position`.
@@ -197,6 +212,14 @@ fn check_widths(lines: &[u8], parsed: &[Header<'_>]) -> Result<(), DecodeError> 
 #[inline(always)]
 pub(super) fn offset_in(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
+}
+
+/// An error, off the way of the heads that are in order: the compiler would take both for equally likely, and
+/// what follows a dozen such checks for too rare to be worth a register or an inlined call.
+#[inline(always)]
+pub(super) fn refuse<T>(error: DecodeError) -> Result<T, DecodeError> {
+    cold_path();
+    Err(error)
 }
 
 /// Gives the parser's error our name.

@@ -3,7 +3,7 @@
 use http::{Method, Version};
 
 use super::body::{Body, Part};
-use super::head::{self, Noticed, Progress, Slots};
+use super::head::{self, Noticed, Progress, Slots, refuse};
 use super::host::{KnownHost, is_host};
 use super::{DecodeError, Framing, Limits, framing};
 use crate::headers::Kind;
@@ -106,20 +106,19 @@ impl RequestDecoder {
         error
     }
 
-    // Apart, so that `decode` is small enough to melt into the caller's match on its event. Gives what fits two
-    // registers, and not the head itself.
+    // Apart, so that `decode` is small enough to melt into the caller's match on its event. Gives the parts, as of a
+    // head no value is left to say `None`, and it would take a word more.
     #[inline(never)]
     fn decode_head(&mut self, input: &mut Buffer) -> Result<Option<Box<RequestParts>>, DecodeError> {
         let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
-        if input.data().first().is_none_or(|&first| first == b'\r' || first == b'\n')
-            && !skip_blank_lines(input, blank_lines)?
+        // What is neither, and below CR, is left there for the parser to refuse.
+        if input.data().first().is_none_or(|&first| first <= b'\r') && !skip_blank_lines(input, blank_lines)?
         {
             return Ok(None);
         }
-        let no_room = input.is_full();
         let data = input.data();
         if !progress.is_worth_parsing(data) {
-            progress.check_partial(data, &self.limits, no_room)?;
+            progress.check_partial(data, &self.limits, input.is_full())?;
             return Ok(None);
         }
         let mut slots = Slots::new();
@@ -127,31 +126,35 @@ impl RequestDecoder {
         match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.headers)) {
             Ok(httparse::Status::Complete(end)) => {
                 (*progress, *blank_lines) = (Progress::IDLE, 0);
-                let parts = self.build(&data[..end], &request)?;
-                input.consume(end);
-                Ok(Some(parts))
+                let built = self.build(&data[..end], &request);
+                if built.is_ok() {
+                    input.consume(end);
+                }
+                built
             }
             Ok(httparse::Status::Partial) => {
                 progress.parsed_partial(data);
-                progress.check_partial(data, &self.limits, no_room)?;
+                progress.check_partial(data, &self.limits, input.is_full())?;
                 Ok(None)
             }
             Err(error) => Err(head::refusal(error, data, &self.limits)),
         }
     }
 
-    /// Makes a head of what was parsed, and goes on to its body.
+    /// Makes a head of what was parsed, and goes on to its body. Gives it in its caller's form, always `Some`, which
+    /// passes it on as it is.
     // Apart, as the parser melts into its caller and leaves no register.
     #[inline(never)]
     fn build(
         &mut self,
         head: &[u8],
         request: &httparse::Request<'_, '_>,
-    ) -> Result<Box<RequestParts>, DecodeError> {
+    ) -> Result<Option<Box<RequestParts>>, DecodeError> {
+        let lines = head::field_lines(head, request.headers, &self.limits)?;
         let mut parts = spare::draw_unclean::<RequestParts>();
-        let noticed = head::collect(&mut parts.headers, head, request.headers, &self.limits)?;
+        let noticed = head::collect(&mut parts.headers, lines, request.headers)?;
         let (Some(method), Some(target)) = (request.method, request.path) else {
-            return Err(DecodeError::StartLine);
+            return refuse(DecodeError::StartLine);
         };
         // Most often the spare has the method already, and moving one was seen to stall on its copies.
         if !(method == "GET" && parts.method == Method::GET) {
@@ -169,7 +172,7 @@ impl RequestDecoder {
             parts.framing = framing;
             self.state = Body::of(framing).map_or(State::START, State::Body);
         }
-        Ok(parts)
+        Ok(Some(parts))
     }
 }
 
@@ -225,12 +228,12 @@ fn check_target(method: &Method, target: &str) -> Result<(), DecodeError> {
 #[inline(always)]
 fn check_host(noticed: &Noticed<'_>, version: Version, known: &mut KnownHost) -> Result<(), DecodeError> {
     if noticed.repeated.contains(Kind::Host) {
-        return Err(DecodeError::DuplicateHost);
+        return refuse(DecodeError::DuplicateHost);
     }
     match noticed.host {
         Some(host) if known.is(host) || known.checked(host) => Ok(()),
-        Some(_) => Err(DecodeError::InvalidHost),
-        None if version == Version::HTTP_11 => Err(DecodeError::MissingHost),
+        Some(_) => refuse(DecodeError::InvalidHost),
+        None if version == Version::HTTP_11 => refuse(DecodeError::MissingHost),
         None => Ok(()),
     }
 }

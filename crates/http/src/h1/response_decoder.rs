@@ -183,8 +183,9 @@ fn build(
     limits: &Limits,
     answers: Answers,
 ) -> Result<Found, DecodeError> {
+    let lines = head::field_lines(head, response.headers, limits)?;
     let mut parts = spare::draw_unclean::<ResponseParts>();
-    let noticed = head::collect(&mut parts.headers, head, response.headers, limits)?;
+    let noticed = head::collect(&mut parts.headers, lines, response.headers)?;
     let code = response.code.unwrap_or_default();
     // RFC 9110 section 15: three digits, of which the first is 1 to 5.
     let status = StatusCode::from_u16(code).ok().filter(|_| code < 600).ok_or(DecodeError::StartLine)?;

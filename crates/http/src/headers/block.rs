@@ -37,6 +37,16 @@ pub(crate) struct Field {
 
 const _: () = assert!(size_of::<Field>() == 16);
 
+impl Field {
+    const UNSET: Self = Self { start: 0, value: 0, value_len: 0, name_len: 0, kind: Kind::Other };
+}
+
+/// What is to be set after [`super::Headers::refill`].
+pub(crate) struct Refill<'b> {
+    pub(crate) fields: &'b mut [Field],
+    pub(crate) present: &'b mut Kinds,
+}
+
 impl Block {
     /// What it holds.
     #[inline]
@@ -44,27 +54,15 @@ impl Block {
         Lines { bytes: &self.bytes, fields: &self.fields, present: self.present }
     }
 
-    /// Replaces all that is held by the lines of a head: see [`super::Headers::fill`].
+    /// Replaces all that is held by the lines of a head: see [`super::Headers::refill`].
     #[inline(always)]
-    pub(super) fn fill<T>(
-        &mut self,
-        lines: &[u8],
-        fields: &[T],
-        mut field: impl FnMut(&T) -> Field,
-    ) -> (Kinds, Kinds) {
+    pub(super) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
         self.bytes.clear();
         self.bytes.extend_from_slice(lines);
-        self.fields.clear();
-        let (mut present, mut repeated) = (Kinds::NONE, Kinds::NONE);
-        // Not `extend`: it is not inlined here, and then what the closure holds goes through memory.
-        for from in fields {
-            let field = field(from);
-            repeated = repeated.with(present.only(field.kind));
-            present.add(field.kind);
-            self.fields.push(field);
-        }
-        self.present = present;
-        (present, repeated)
+        // Records of the last head may stay, as all are set anew. Pushing them instead would call the allocator from
+        // the caller's loop, which then keeps nothing in registers.
+        self.fields.resize(count, Field::UNSET);
+        Refill { fields: &mut self.fields, present: &mut self.present }
     }
 
     /// Appends a field that was checked.

@@ -27,6 +27,12 @@ impl Held {
         }
     }
 
+    /// See [`StaticHeader::ok_beginning`].
+    #[inline]
+    pub(super) fn ok_beginning(&self) -> Option<&[u8]> {
+        if let Self::Static(header) = self { header.ok_beginning() } else { None }
+    }
+
     /// A block to be changed, with the lines that are held.
     #[inline]
     pub(super) fn block_mut(&mut self) -> &mut Block {

@@ -41,14 +41,14 @@ const fn is<const LEN: usize>(name: &[u8], lower: &[u8; LEN]) -> bool {
     if name.len() != LEN {
         return false;
     }
-    let mut differ = 0;
     let mut at = 0;
     while at + 4 < LEN {
-        differ |= lower_word(name, at) ^ lower_word(lower, at);
+        if lower_word(name, at) != lower_word(lower, at) {
+            return false;
+        }
         at += 4;
     }
-    differ |= lower_word(name, LEN - 4) ^ lower_word(lower, LEN - 4);
-    differ == 0
+    lower_word(name, LEN - 4) == lower_word(lower, LEN - 4)
 }
 
 /// Four bytes of a token, in lower case: setting bit 5 makes a lower-case letter, or a dash, of nothing but

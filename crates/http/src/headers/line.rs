@@ -19,8 +19,11 @@ use super::{Field, Kind, Kinds};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StaticHeader {
-    /// `name: value\r\n`, then unused space: a constant cannot join strings of any length.
-    line: [u8; Self::LINE_BYTES_MAX],
+    /// The usual beginning of an answer with this field alone, which then is one copy: status line, `name: value\r\n`,
+    /// and [`LENGTH_NAME`]. Then unused space: a constant cannot join strings of any length.
+    beginning: [u8; OK_LINE.len() + Self::LINE_BYTES_MAX + LENGTH_NAME.len()],
+    /// How long the beginning is; 0 if the encoder has something to say about the field.
+    beginning_len: usize,
     /// Where the parts of the line are, if it is the first.
     field: Field,
 }
@@ -38,7 +41,8 @@ impl StaticHeader {
     pub const fn new(text: &'static str) -> Self {
         let text = text.as_bytes();
         assert!(text.len() + 2 <= Self::LINE_BYTES_MAX, "a static header is at most 123 bytes long");
-        let mut line = [0; Self::LINE_BYTES_MAX];
+        let mut beginning = [0; OK_LINE.len() + Self::LINE_BYTES_MAX + LENGTH_NAME.len()];
+        copy_to(&mut beginning, 0, OK_LINE);
         let mut name_len = 0;
         while name_len < text.len() && text[name_len] != b':' {
             assert!(TOKEN[text[name_len] as usize], "the name of a static header must be a token");
@@ -54,11 +58,11 @@ impl StaticHeader {
         let mut index = 0;
         while index < text.len() {
             assert!(is_value_byte(text[index]), "no control character in a static header");
-            line[index] = text[index];
             index += 1;
         }
-        line[index] = b'\r';
-        line[index + 1] = b'\n';
+        copy_to(&mut beginning, OK_LINE.len(), text);
+        copy_to(&mut beginning, OK_LINE.len() + text.len(), b"\r\n");
+        copy_to(&mut beginning, OK_LINE.len() + text.len() + 2, LENGTH_NAME);
         let value = name_len + 2;
         let field = Field {
             start: 0,
@@ -67,7 +71,17 @@ impl StaticHeader {
             name_len: name_len as u16,
             kind: Kind::of(text.split_at(name_len).0),
         };
-        Self { line, field }
+        let beginning_len = match field.kind {
+            Kind::Other => OK_LINE.len() + text.len() + 2 + LENGTH_NAME.len(),
+            _ => 0,
+        };
+        Self { beginning, beginning_len, field }
+    }
+
+    /// [`OK_LINE`], this line, and [`LENGTH_NAME`]; `None` if the encoder has something to say about the field.
+    #[inline]
+    pub(super) fn ok_beginning(&self) -> Option<&[u8]> {
+        if self.beginning_len == 0 { None } else { self.beginning.get(..self.beginning_len) }
     }
 
     /// This line alone.
@@ -75,12 +89,23 @@ impl StaticHeader {
     pub(super) fn lines(&self) -> Lines<'_> {
         let len = (self.field.value + self.field.value_len) as usize + 2;
         Lines {
-            bytes: &self.line[..len],
+            bytes: &self.beginning[OK_LINE.len()..OK_LINE.len() + len],
             fields: std::slice::from_ref(&self.field),
             present: Kinds::of(&[self.field.kind]),
         }
     }
 }
+
+/// Copies `part` to where it starts in `bytes`.
+const fn copy_to(bytes: &mut [u8], start: usize, part: &[u8]) {
+    bytes.split_at_mut(start).1.split_at_mut(part.len()).0.copy_from_slice(part);
+}
+
+/// The status line that most answers have.
+pub(crate) const OK_LINE: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";
+
+/// The name of the field that the encoder writes behind those of the caller.
+pub(crate) const LENGTH_NAME: &[u8; 16] = b"content-length: ";
 
 /// A field that cannot be sent. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

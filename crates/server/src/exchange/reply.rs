@@ -1,5 +1,6 @@
 //! Answers on their way out: one head and one body, or a head and a stream.
 
+use std::hint::cold_path;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
@@ -19,8 +20,9 @@ pub(super) struct Reply {
 impl Exchange {
     /// Writes the head of an answer, and its body if it is whole. Takes the body and leaves the rest to its owner, as a
     /// response is eight words that would have to be moved here.
-    pub(super) fn respond(&mut self, response: &mut Response, reply: Reply, service: &Service) {
+    pub(super) fn respond(&mut self, response: &mut Response, reply: &Reply, service: &Service) {
         if let Some(fault) = response.fault() {
+            cold_path();
             tracing::error!(error = %fault, "a handler's response cannot be sent");
             return self.respond(&mut StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
         }
@@ -30,7 +32,6 @@ impl Exchange {
             let too_long = upload.framing.length().is_some_and(|length| length > service.limits.drain_bytes);
             keep_alive &= !too_long && !upload.awaits_continue;
         }
-        let date = service.date();
         let parts = encode::ResponseParts {
             status: response.status,
             headers: &response.headers,
@@ -38,7 +39,7 @@ impl Exchange {
             version: reply.version,
             keep_alive,
             answers_head: reply.head_only,
-            date: Some(date.rendered()),
+            date: Some(&self.date),
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
         self.closing |= !commitment.keep_alive;

@@ -28,7 +28,7 @@ impl Upload {
 }
 
 impl Exchange {
-    /// The body of a request.
+    /// What a request has of a body.
     #[inline]
     pub(super) fn content_of(&mut self, head: &RequestHead, service: &Service) -> Content {
         match head.framing() {
