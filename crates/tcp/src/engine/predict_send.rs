@@ -1,7 +1,7 @@
 //! The counterpart of header prediction: what a connection without trouble most often sends, written in one go.
 //!
-//! One segment that was never sent, with nothing in flight before it, or an ACK alone. Everything here does exactly what the
-//! general way through `transmit` would do.
+//! One segment that was never sent, with nothing or little in flight before it, or an ACK alone. Everything here does exactly
+//! what the general way through `transmit` would do.
 
 use super::Engine;
 use super::reply::{HOP_LIMIT, timestamp};
@@ -41,30 +41,42 @@ impl Engine {
             let (kept, payload) = self.pool.segment_and_bytes(cell);
             let length = payload.len() as u32;
             let is_fin = kept.marks == Marks::FIN && length == 0;
-            // With nothing in flight the congestion window is not asked.
+            let flight = block.flight();
             let is_predicted = cell == block.send_tail
                 && (kept.marks == Marks::NONE || is_fin)
-                && !flags.has(Flags::RETRANSMIT)
-                && block.snd_una == block.snd_nxt
                 && length <= u32::from(block.eff_mss)
                 && (kept.seq + length).le(block.snd_right);
             if !is_predicted {
                 return false;
             }
-            if block.retransmit_at.is_due(self.tick) {
-                block.window.after_idle(block.eff_mss);
+            if flight == 0 && !flags.has(Flags::RETRANSMIT) {
+                // The congestion window is not asked.
+                if block.retransmit_at.is_due(self.tick) {
+                    block.window.after_idle(block.eff_mss);
+                }
+                block.retransmit_at = self.tick.after(block.rtt.rto_millis(&self.timings.rto, 0));
+                flags.set(Flags::RETRANSMIT);
+                if !flags.has(Flags::FRESH)
+                    && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
+                {
+                    flags.set(Flags::FRESH);
+                    self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+                }
+            } else if flight == 0
+                || is_fin
+                || flags.0 & DECISIVE_IN_FLIGHT != Flags::RETRANSMIT.with(Flags::NO_NAGLE).0
+                || flight + length > block.window.cwnd
+                // From two full segments on there may be a loss probe; until then the timer stays as it is.
+                || flight + length >= 2 * u32::from(block.eff_mss)
+            {
+                return false;
             }
             kept.sent_at = self.now.short();
             kept.transmissions = 1;
             block.send_next = Cell::NONE;
             block.snd_nxt = kept.seq + length + u32::from(is_fin);
-            block.retransmit_at = self.tick.after(block.rtt.rto_millis(&self.timings.rto, 0));
-            flags.set(if is_fin { Flags::RETRANSMIT.with(Flags::FIN_SENT) } else { Flags::RETRANSMIT });
-            if !flags.has(Flags::FRESH)
-                && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
-            {
-                flags.set(Flags::FRESH);
-                self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+            if is_fin {
+                flags.set(Flags::FIN_SENT);
             }
             (Control::ACK.with(if is_fin { Control::FIN } else { Control::PSH }), payload)
         };
@@ -77,8 +89,7 @@ impl Engine {
             let segment = Outgoing {
                 local_port: block.local_port,
                 remote_port: block.remote_port,
-                // With something to send, nothing else is in flight.
-                seq: if control == Control::ACK { block.snd_nxt } else { block.snd_una },
+                seq: block.snd_nxt - payload.len() as u32 - u32::from(control.has(Control::FIN)),
                 ack: block.rcv_nxt,
                 flags: control,
                 window: announce(block, self.settings.receive_window),
@@ -103,3 +114,6 @@ const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
     | Flags::PROBING_WINDOW.0
     | Flags::TIMED_OUT.0
     | Flags::RECOVERING.0;
+
+/// With something in flight: its timer runs, and is that of the retransmission; and small segments need not wait.
+const DECISIVE_IN_FLIGHT: u32 = Flags::RETRANSMIT.0 | Flags::NO_NAGLE.0 | Flags::LOSS_TIMER.0;

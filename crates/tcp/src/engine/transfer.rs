@@ -60,14 +60,14 @@ impl Engine {
             return self.send_with_any(index, length, write);
         }
         let block = &mut self.blocks[index];
-        let is_put = put_first(block, &mut self.pool, length, write);
+        let is_put = put_new(block, &mut self.pool, length, write);
         if is_put {
             self.turns.enter(index, block);
         }
         is_put
     }
 
-    /// The same where something is queued, or the message is a long one.
+    /// The same where something waits to be sent, or the message is a long one.
     #[inline(never)]
     fn send_with_any(&mut self, index: u32, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let block = &self.blocks[index];
@@ -93,14 +93,17 @@ impl Engine {
         true
     }
 
-    /// Whether nothing is queued, and a message of so many bytes finds room in a segment and in a small cell.
+    /// Whether a message of so many bytes finds room in a segment, in a small cell and in the queue, and has none to join.
     #[inline(always)]
     fn takes_at_once(&self, block: &Block, length: usize) -> bool {
         block.state == State::Established
             && !block.has(Flags::FIN_QUEUED)
-            && block.send_tail.is_none()
             && length <= usize::from(block.eff_mss)
             && length <= self.at_once_bytes
+            && (block.send_tail.is_none()
+                || block.has(Flags::NO_NAGLE)
+                    && !block.has_unsent()
+                    && length <= self.room_of(block) as usize)
     }
 
     /// The last segment, if it has not left and takes so many bytes more: messages that wait share a segment.
@@ -119,14 +122,14 @@ impl Engine {
     pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         let block = &self.blocks[index];
-        // Nearly always all that is unread is one message in one frame, and nothing is queued.
+        // Nearly always all that is unread is one message in one frame, and nothing waits to be sent.
         if let Unread::InFrame(number) = Unread::of(block)
             && usize::from(self.in_frames[number].length) == length
             && self.takes_at_once(block, length)
         {
             let (block, unread) = (&mut self.blocks[index], &mut self.in_frames[number]);
             let bytes = unread.bytes(&self.held, number);
-            if !put_first(block, &mut self.pool, length, |room| room.copy_from_slice(bytes)) {
+            if !put_new(block, &mut self.pool, length, |room| room.copy_from_slice(bytes)) {
                 self.want_room(index);
                 return 0;
             }
@@ -300,16 +303,20 @@ impl InFrame {
     }
 }
 
-/// Puts a message, which `write` gets to fill, into an empty send queue; false if there is no memory.
+/// Puts a message, which `write` gets to fill, behind what was sent; false if there is no memory.
 #[inline(always)]
-fn put_first(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+fn put_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
     let Some((cell, kept, room)) = pool.take_small() else { return false };
     write(&mut room[..length]);
     kept.length = length as u16;
     kept.seq = block.write_end;
     block.write_end += length as u32;
-    (block.send_tail, block.send_next) = (cell, cell);
-    block.queued = 1;
+    block.send_next = cell;
+    block.queued += 1;
+    if !block.send_tail.is_none() {
+        pool.push_back(block.send_tail, cell);
+    }
+    block.send_tail = cell;
     true
 }
 
