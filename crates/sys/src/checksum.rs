@@ -36,9 +36,15 @@ pub fn ones_complement_sum(bytes: &[u8], initial: u64) -> u64 {
         return initial;
     }
     #[cfg(target_arch = "x86_64")]
-    if BEST.load(Relaxed) == AVX_512 {
-        // SAFETY: `BEST` says so only on a processor with AVX-512; without a copy there need be no target.
-        return unsafe { avx_512::pass::<false>(bytes.as_ptr(), std::ptr::null_mut(), bytes.len(), initial) };
+    {
+        let (start, to, len) = (bytes.as_ptr(), std::ptr::null_mut(), bytes.len());
+        match BEST.load(Relaxed) {
+            // SAFETY: `BEST` says so only on a processor with AVX-512; without a copy there need be no target.
+            AVX_512 => return unsafe { avx_512::pass::<false>(start, to, len, initial) },
+            // SAFETY: the same for AVX2, and there are 32 bytes.
+            AVX2 if len >= 32 => return unsafe { avx2::pass::<false>(start, to, len, initial) },
+            _ => {}
+        }
     }
     other_sum(bytes, initial)
 }
