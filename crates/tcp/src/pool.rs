@@ -411,7 +411,7 @@ impl<const DATA: usize> Shelf<DATA> {
             self.grow()?;
         }
         let cell = self.free;
-        let taken = &mut self.cells[cell.place()];
+        let taken = &mut self.cells[(cell.0 ^ Self::TAG) as usize];
         self.free = taken.segment.next;
         taken.segment = Segment { next: cell, ..Segment::EMPTY };
         Some((cell, taken))
