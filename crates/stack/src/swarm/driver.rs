@@ -191,12 +191,13 @@ where
     }
 
     /// Gives turns to those who wait to send, in their order: as many as frames have arrived, so that no more is sent than
-    /// is answered, and what is under way stays in the cache; a batch of them if none has.
+    /// is answered, and what is under way stays in the cache; a batch of them if none has, or if so many do not wait.
     fn grant(&mut self, arrived: usize) -> usize {
         if self.here.turns.is_empty() {
             return 0;
         }
-        let most = if arrived == 0 { GRANT_BATCH } else { arrived };
+        let is_enough_for_all = self.here.turns.len() <= arrived;
+        let most = if arrived == 0 || is_enough_for_all { arrived.max(GRANT_BATCH) } else { arrived };
         let most = most.min(self.room());
         let Self { tasks, here, woken, .. } = self;
         here.room = 0;
@@ -246,7 +247,7 @@ where
 /// Turns of tasks in one round: a task that yields for ever must not keep the device waiting.
 const RUN_LIMIT: usize = 1024;
 
-/// Turns to send that are given in a round in which nothing has arrived.
+/// Turns to send that are given in a round in which nothing has arrived, or more than wait.
 const GRANT_BATCH: usize = 64;
 
 /// In front of the IP packet.
