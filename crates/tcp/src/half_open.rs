@@ -29,6 +29,8 @@ pub(crate) struct HalfOpen {
     pub(crate) window_scale: u8,
     pub(crate) transmissions: u8,
     pub(crate) offered: Offered,
+    /// It waits in the queue of young ones, and not yet in the wheel.
+    pub(crate) young: bool,
     /// It is used, and not a free place.
     pub(crate) used: bool,
 }
@@ -69,6 +71,7 @@ impl Linked for HalfOpen {
         window_scale: Self::NO_SCALE,
         transmissions: 0,
         offered: Offered { timestamps: false, sack: false, ecn: false },
+        young: false,
         used: false,
     };
 

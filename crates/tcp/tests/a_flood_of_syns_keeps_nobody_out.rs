@@ -111,3 +111,20 @@ fn answers_are_bounded_while_nothing_leaves() {
     // Those that were dropped are sent by the timer.
     assert!(!host.wait_millis(1500).is_empty());
 }
+
+#[test]
+fn handshakes_that_are_over_take_no_room_from_those_to_come() {
+    let mut host = Host::new();
+    // More in a moment than there is room for timers.
+    for port in 0..5000 {
+        let (id, _) = host.accept(Peer::new().port(10_000 + port));
+        host.engine.abort(id);
+        host.sent();
+    }
+    assert_eq!(host.engine.counters().refused_by_limit, 0);
+    // Who is slow is still asked again.
+    host.give(&[Peer::new().syn()]);
+    assert!(host.sent_one().is(SYN | ACK));
+    let again = host.wait_millis(1100);
+    assert!(matches!(&again[..], [(_, answer)] if answer.is(SYN | ACK)), "{again:?}");
+}

@@ -50,6 +50,7 @@ impl Engine {
                 ecn,
             },
             transmissions: 1,
+            young: true,
             used: true,
             ..HalfOpen::EMPTY
         };
@@ -75,10 +76,11 @@ impl Engine {
             && young_until(deadline).is_due(self.tick)
         {
             self.young.pop_front();
-            let half = &self.half_open[place];
+            let half = &mut self.half_open[place];
             // Otherwise the place is that of another one by now, or of none.
             if half.used
                 && half.deadline == deadline
+                && std::mem::take(&mut half.young)
                 && self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err()
             {
                 // Nothing would ever look at it again.
