@@ -266,13 +266,15 @@ pub(super) struct Here {
     pub(super) room: usize,
     /// Who did so last: nobody does it twice in a round, as others may be about to ask.
     pub(super) last: u32,
+    /// Connections have opened in this round.
+    pub(super) has_opened: bool,
     /// Those who run now have been given their turn.
     pub(super) granting: bool,
 }
 
 impl Here {
     pub(super) const fn new(engine: Engine) -> Self {
-        Self { engine, turns: VecDeque::new(), room: 0, last: NOBODY, granting: false }
+        Self { engine, turns: VecDeque::new(), room: 0, last: NOBODY, has_opened: false, granting: false }
     }
 
     /// Whether the running task may send; if not, it gets into the ring once.
@@ -287,8 +289,8 @@ impl Here {
             self.last = index;
             return true;
         }
-        // Its ACK leaves in any case, and takes this along: the request on the last ACK of the handshake, say.
-        if self.engine.sends_bare(ConnId::from_index(index)) {
+        // The last ACK of the handshake leaves in any case, and takes the request along.
+        if self.has_opened && self.engine.sends_bare(ConnId::from_index(index)) {
             return true;
         }
         self.turns.push_back(index);

@@ -170,11 +170,13 @@ where
 
     /// Starts the tasks of new connections, and notes those whose tasks are to hear news.
     fn take_news(&mut self) {
-        let engine = &mut self.here.engine;
+        let Here { engine, has_opened, .. } = &mut self.here;
+        *has_opened = false;
         engine.take_named(&mut self.named);
         for id in self.named.drain(..) {
             let events = engine.take_events(id);
             if events.has(Events::OPENED) {
+                *has_opened = true;
                 let task = (self.start)(Conn::new(id));
                 if self.tasks.spawn_at(id.index(), task).is_err() {
                     // No slot: the connection has no task, and goes.
