@@ -7,6 +7,7 @@
 use std::io;
 
 use anywire_sys::arena::Arena;
+use anywire_sys::prefetch::prefetch;
 
 use crate::seq::Seq;
 
@@ -219,6 +220,15 @@ impl Pool {
     #[inline]
     pub(crate) fn free(&mut self, cell: Cell) {
         self.find(cell).free();
+    }
+
+    /// Asks for the cache lines of a small cell; nothing for another one, or none.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, cell: Cell) {
+        if let Some(cell) = self.small.cells.get(cell.0 as usize) {
+            prefetch(&cell.segment);
+            prefetch(&cell.data[SMALL_DATA / 2]);
+        }
     }
 
     /// A cell that may be given back, depending on its segment.

@@ -157,7 +157,7 @@ where
         let mut turns = 0;
         if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
             // Nobody stands in front of them, and all that they touch was fetched when they were named.
-            turns += Lent::lend(&HERE, here, || tasks.run_these(woken, |_, _| ()));
+            turns += Lent::lend(&HERE, here, || tasks.run_these(woken));
         } else {
             tasks.wake_all(woken);
         }
@@ -213,11 +213,13 @@ where
             woken.extend_from_slice(&first[..of_first]);
             woken.extend_from_slice(&wrapped[..count - of_first]);
             here.turns.drain(..count);
-            let coming = |tasks: &Tasks<F>, index| {
-                tasks.prefetch(index);
-                Lent::with(&HERE, |here| here.engine.prefetch(ConnId::from_index(index)));
-            };
-            Lent::lend(&HERE, here, || tasks.run_these(woken, coming));
+            for index in woken.iter() {
+                tasks.prefetch(*index);
+            }
+            for index in woken.iter() {
+                here.engine.prefetch(ConnId::from_index(*index));
+            }
+            Lent::lend(&HERE, here, || tasks.run_these(woken));
             woken.clear();
             granted += count;
         }

@@ -151,11 +151,13 @@ impl<F: Future<Output = ()>> Tasks<F> {
 
     /// Wakes a batch in its order, asking for the slots ahead.
     pub fn wake_all(&mut self, indices: &[u32]) {
-        for (place, index) in indices.iter().enumerate() {
-            if let Some(ahead) = indices.get(place + AHEAD) {
-                self.prefetch(*ahead);
+        for group in indices.chunks(BATCH) {
+            for index in group {
+                self.prefetch(*index);
             }
-            self.wake(*index);
+            for index in group {
+                self.wake(*index);
+            }
         }
     }
 
@@ -204,8 +206,8 @@ impl<F: Future<Output = ()>> Tasks<F> {
         (self.counters.turns - before) as usize
     }
 
-    /// Gives a turn to each of these tasks at once, in their order; nothing to those that are not there. `coming` is told
-    /// some turns before whose turn comes: to [`prefetch`](Self::prefetch) the slot, if that was not done before.
+    /// Gives a turn to each of these tasks at once, in their order; nothing to those that are not there. Their slots should
+    /// have been asked for ([`prefetch`](Self::prefetch)).
     ///
     /// This is a [`wake_all`](Self::wake_all) and a [`run`](Self::run) in one, for a driver that knows who is to run: they
     /// do not go through the ready ring. A task that is ready as well keeps its place there. Those that become ready
@@ -213,18 +215,13 @@ impl<F: Future<Output = ()>> Tasks<F> {
     ///
     /// # Panics
     ///
-    /// If it is called from a task of a swarm, or if `coming` panics.
-    pub(super) fn run_these(&mut self, indices: &[u32], mut coming: impl FnMut(&Self, u32)) -> usize {
+    /// If it is called from a task of a swarm.
+    pub(super) fn run_these(&mut self, indices: &[u32]) -> usize {
         let before = self.counters.turns;
         TURN.with(|turn| {
             let running = Running::begin(turn, self.now);
-            for index in indices.iter().take(AHEAD) {
-                coming(self, *index);
-            }
             let mut left = indices;
-            while let Err(panic) =
-                catch_unwind(AssertUnwindSafe(|| self.turns_of(running.turn, &mut left, &mut coming)))
-            {
+            while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turns_of(running.turn, &mut left))) {
                 let index = running.turn.current.replace(NOBODY);
                 if index == NOBODY {
                     resume_unwind(panic);
@@ -370,14 +367,11 @@ impl<F: Future<Output = ()>> Tasks<F> {
 
     /// One turn of each of these, none of which needs to be in the ring. `left` are those to come.
     #[inline(always)]
-    fn turns_of(&mut self, turn: &Turn, left: &mut &[u32], coming: &mut impl FnMut(&Self, u32)) {
+    fn turns_of(&mut self, turn: &Turn, left: &mut &[u32]) {
         let waker = unkept(wake_current);
         let mut context = Context::from_waker(&waker);
         while let [index, rest @ ..] = *left {
             *left = rest;
-            if let Some(ahead) = rest.get(AHEAD - 1) {
-                coming(self, *ahead);
-            }
             let Some((task, _)) = self.slots.pin_marked(*index as usize) else { continue };
             turn.current.set(*index);
             self.counters.turns += 1;
@@ -515,10 +509,9 @@ mod tests {
         }
         assert_eq!(tasks.run(1), 1);
         SEEN.take();
-        let mut coming = Vec::new();
         let these: Vec<u32> = (1..50).rev().chain([0, 100, u32::MAX]).collect();
-        assert_eq!(tasks.run_these(&these, |_, index| coming.push(index)), 49);
-        assert_eq!((SEEN.take(), coming), (Vec::from_iter((1..50).rev()), these));
+        assert_eq!(tasks.run_these(&these), 49);
+        assert_eq!(SEEN.take(), Vec::from_iter((1..50).rev()));
         assert_eq!(tasks.counters().panicked, 9);
         // All but those that panicked have kept their places, the first one got another.
         tasks.run(usize::MAX);
@@ -532,7 +525,7 @@ mod tests {
             expected.into_iter().filter(|index| index % 3 != 0 || *index >= 50).collect::<Vec<_>>()
         );
         assert_eq!(tasks.ready(), 0);
-        assert_eq!(tasks.run_these(&[1, 2], |_, _| ()), 2);
+        assert_eq!(tasks.run_these(&[1, 2]), 2);
         assert_eq!((SEEN.take(), tasks.ready()), (vec![1, 2], 0));
     }
 }

@@ -60,8 +60,15 @@ impl Engine {
                 Place::TimeWait(place) => self.time_wait.prefetch(place),
             }
         }
-        for arrived in segments {
+        for place in 0..segments.len() {
+            // What waited long for its ACK has left the cache, and the answer to this segment will lie there as well.
+            if let Some(Place::Block(index)) =
+                segments.get(place + AHEAD).map(|coming| Place::of(coming.candidate))
+            {
+                self.pool.prefetch(self.blocks[index].send_tail);
+            }
             // A block, most of the time, and a segment that nearly every one is.
+            let arrived = &mut segments[place];
             let index = arrived.candidate;
             if !(arrived.is_plain && index <= PLACE && self.predict(index, arrived.frame)) {
                 self.dispatch(arrived);
@@ -274,3 +281,6 @@ pub(super) fn remote_address(addresses: &Addresses) -> IpAddr {
         Addresses::V6 { remote, .. } => IpAddr::from(remote.to_be_bytes()),
     }
 }
+
+/// How many segments ahead of its turn a kept segment is fetched into the cache: its block has come by then.
+const AHEAD: usize = 8;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::deliver::InFrame;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
+use crate::fifo::Fifo;
 use crate::packet::Flags as Control;
 use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
@@ -53,40 +54,40 @@ impl Engine {
     pub fn advance(&mut self, now: Instant) {
         self.set_now(now);
         self.settle();
-        while let Some((index, at)) = self.delayed_acks.front()
-            && at.is_due(self.tick)
-        {
-            self.delayed_acks.pop_front();
-            if let Some((coming, _)) = self.delayed_acks.peek(AHEAD) {
-                self.blocks.prefetch(coming);
-            }
-            let block = &mut self.blocks[index];
-            block.flags.clear(Flags::ACK_QUEUED);
-            if block.has(Flags::ACK_OWED) {
-                block.flags.set(Flags::ACK_NOW);
-                self.take_turn(index);
+        let mut due = [0; GROUP];
+        while let count @ 1.. = take_due(&mut self.delayed_acks, self.tick, usize::MAX, &mut due) {
+            self.prefetch_all(&due[..count]);
+            for index in &due[..count] {
+                let block = &mut self.blocks[*index];
+                block.flags.clear(Flags::ACK_QUEUED);
+                if block.has(Flags::ACK_OWED) {
+                    self.acknowledge_now(*index);
+                }
             }
         }
-        while let Some((index, at)) = self.fresh.front()
-            && at.is_due(self.tick)
-        {
-            self.fresh.pop_front();
-            if let Some((coming, _)) = self.fresh.peek(AHEAD) {
-                self.blocks.prefetch(coming);
-            }
-            let block = &mut self.blocks[index];
-            if !block.has(Flags::FRESH) {
-                // Of an earlier connection in this place; or an entry of one has looked at this connection already.
-                continue;
-            }
-            block.flags.clear(Flags::FRESH);
-            if let Some(deadline) = self.deadline_of(index) {
-                self.set_deadline(index, deadline);
+        while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due) {
+            self.prefetch_all(&due[..count]);
+            for index in &due[..count] {
+                let block = &mut self.blocks[*index];
+                if !block.has(Flags::FRESH) {
+                    // Of an earlier connection in this place; or an entry of one has looked at this connection already.
+                    continue;
+                }
+                block.flags.clear(Flags::FRESH);
+                if let Some(deadline) = self.deadline_of(*index) {
+                    self.set_deadline(*index, deadline);
+                }
             }
         }
         self.look_at_young();
         self.advance_wheel();
         self.expire_time_waits();
+    }
+
+    fn prefetch_all(&self, indices: &[u32]) {
+        for index in indices {
+            self.blocks.prefetch(*index);
+        }
     }
 
     /// When [`advance`](Self::advance) is to be called next; at once if there is something to transmit.
@@ -487,6 +488,26 @@ const fn earlier(one: Option<Tick>, another: Option<Tick>) -> Option<Tick> {
 
 /// How long a connection that has sent waits to be looked at: most have their ACK by then.
 pub(super) const FRESH_MILLIS: u32 = 2;
+
+/// Takes entries out of a queue that are due, or more than may wait: as many as `taken` holds. Gives how many.
+fn take_due(queue: &mut Fifo<(u32, Tick)>, now: Tick, waiting_max: usize, taken: &mut [u32; GROUP]) -> usize {
+    let mut count = 0;
+    while count < GROUP
+        && let Some((index, at)) = queue.front()
+        && (at.is_due(now) || queue.len() > waiting_max)
+    {
+        queue.pop_front();
+        taken[count] = index;
+        count += 1;
+    }
+    count
+}
+
+/// How many connections that have sent lately may wait to be looked at: so few that the cache still has their blocks.
+const FRESH_MAX: usize = 1024;
+
+/// How many blocks are fetched in a row, and then looked at.
+const GROUP: usize = 32;
 
 /// How many entries ahead a block is fetched into the cache.
 const AHEAD: usize = 8;

@@ -143,6 +143,6 @@ const PORT_FIRST: u16 = 1024;
 /// Beyond any turn, below what the engine's clock compares.
 const LONG: Duration = Duration::from_secs(300);
 /// Frames under way in one direction: few batches, so that they stay in the second-level cache.
-const QUEUE_FRAMES: usize = 256;
+const QUEUE_FRAMES: usize = 320;
 /// Some 60,000 small frames.
 const CAPTURE_BYTES: u64 = 16 << 20;
