@@ -16,7 +16,7 @@ impl Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(10));
             // A template of ours is right, or the first run of any test shows it.
-            let style = ProgressStyle::with_template("{bar:24.green/dim} {elapsed}/{duration} {msg}");
+            let style = ProgressStyle::with_template("{bar:24.green/dim} {elapsed}/{duration} {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
             // The time goes on where the steps are long.
             bar.enable_steady_tick(Duration::from_millis(200));

@@ -156,6 +156,7 @@ impl Options {
         let mut last = (Instant::now(), 0);
         let mut rate = 0.0;
         let mut said = Instant::now();
+        let mut measuring_since: Option<Instant> = None;
         while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             let completed = live.completed.load(Relaxed);
             if last.0.elapsed() >= RATE_EVERY {
@@ -164,7 +165,16 @@ impl Options {
             }
             let opened = live.opened.load(Relaxed);
             if progress.is_bar() {
-                progress.show(opened.min(self.connections.into()), || self.line(live, rate));
+                // As many as are open, and then as much as has passed of the time that is measured.
+                let phase = live.phase.load(Relaxed);
+                let share = if phase == Phase::Opening as u8 || phase == Phase::WarmUp as u8 {
+                    opened as f64 / f64::from(self.connections)
+                } else {
+                    let began = *measuring_since.get_or_insert_with(Instant::now);
+                    began.elapsed().as_secs_f64() / self.duration.as_secs_f64()
+                };
+                let done = (share.min(1.0) * f64::from(self.connections)) as u64;
+                progress.show(done, || self.line(live, rate));
             } else if said.elapsed() >= SAY_EVERY {
                 said = Instant::now();
                 progress.say(&self.line(live, rate));
