@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops};
+use anywire_loops::{self as loops, Loops, Task};
 use anywire_wire::{Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
@@ -66,7 +68,7 @@ pub enum ServerError {
     Loops(#[from] loops::StartError),
     /// The signals that end a server cannot be watched.
     #[error("watching for SIGTERM and SIGINT failed: {0}")]
-    Signals(#[source] std::io::Error),
+    Signals(#[source] io::Error),
 }
 
 impl Server {
@@ -166,7 +168,16 @@ impl Server {
             listener.serve(move |connection| blueprint.serve(connection))
         });
         let listeners = listeners.collect();
-        Ok(Running { blueprint, loops, owns_loops, listeners, shutdown_deadline: self.shutdown_deadline })
+        let shutdown_deadline = self.shutdown_deadline;
+        Ok(Running {
+            blueprint,
+            loops,
+            owns_loops,
+            listeners,
+            shutdown_deadline,
+            signals: None,
+            signal_task: None,
+        })
     }
 
     /// Starts, and serves until SIGTERM or SIGINT; then stops accepting, lets requests finish until the shutdown
@@ -175,7 +186,8 @@ impl Server {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn run(self) -> Result<Shutdown, ServerError> {
-        let running = self.start()?;
+        let mut running = self.start()?;
+        running.heed_signals()?;
         for address in running.addresses() {
             tracing::info!(%address, "listening");
         }
@@ -191,6 +203,10 @@ pub struct Running {
     owns_loops: bool,
     listeners: Vec<ListenerHandle>,
     shutdown_deadline: Duration,
+    /// Where signals are told, once they are heeded; and how to tell more.
+    signals: Option<(mpsc::Sender<Event>, mpsc::Receiver<Event>)>,
+    /// Who tells them.
+    signal_task: Option<Task<()>>,
 }
 
 /// How a server ended.
@@ -235,6 +251,7 @@ impl Running {
         drop(report);
         let connections_cut = reports.iter().sum();
         self.listeners.clear();
+        self.signal_task.iter().for_each(Task::abort);
         if self.owns_loops {
             // Nothing of this server is left on them; on a loop, where this may not be called, they end by themselves.
             let _ = self.loops.shutdown(Duration::from_secs(1));
@@ -242,21 +259,58 @@ impl Running {
         Shutdown { connections_cut }
     }
 
+    /// From now on SIGTERM and SIGINT no longer kill the process: [`wait_for_signal`](Self::wait_for_signal), which does
+    /// this itself, ends the server in order instead. To be called before somebody is told that the server is there, who
+    /// might send one at once. Blocks for a moment; not to be called on a loop.
+    ///
+    /// ```no_run
+    /// # use anywire_server::{Router, Server};
+    /// let mut running = Server::new(Router::new()).listen("tcp:127.0.0.1:0").start()?;
+    /// running.heed_signals()?;
+    /// running.addresses().for_each(|address| println!("listening on {address}"));
+    /// running.wait_for_signal()?;
+    /// # Ok::<(), anywire_server::ServerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ServerError::Signals`].
+    pub fn heed_signals(&mut self) -> Result<(), ServerError> {
+        if self.signals.is_some() {
+            return Ok(());
+        }
+        let (sender, events) = mpsc::channel();
+        let (registered, registration) = mpsc::channel();
+        let signals = sender.clone();
+        let task = self.loops.get(0).spawn(move || async move {
+            let mut ends = match EndSignals::register() {
+                Ok(ends) => ends,
+                Err(cause) => return drop(registered.send(Err(cause))),
+            };
+            drop(registered.send(Ok(())));
+            loop {
+                ends.next().await;
+                // The receiver is gone only if the server has ended already.
+                if signals.send(Event::Signal).is_err() {
+                    return;
+                }
+            }
+        });
+        let ended = |_| Err(io::Error::other("the server's loops have ended"));
+        registration.recv().unwrap_or_else(ended).map_err(ServerError::Signals)?;
+        (self.signals, self.signal_task) = (Some((sender, events)), Some(task));
+        Ok(())
+    }
+
     /// Serves until SIGTERM or SIGINT, and ends as [`Server::run`] does: for those who have something to say between
     /// start and end. Blocks; not to be called on a loop.
     ///
     /// # Errors
     /// [`ServerError::Signals`]; the server has stopped then.
-    pub fn wait_for_signal(self) -> Result<Shutdown, ServerError> {
-        let (sender, events) = mpsc::channel();
-        let signals = sender.clone();
-        drop(self.loops.get(0).spawn(move || async move {
-            // The receiver is gone only if the server has ended already.
-            while signals.send(Event::Signal(end_signal().await)).is_ok() {}
-        }));
-        if let Ok(Event::Signal(Err(cause))) = events.recv() {
-            return Err(ServerError::Signals(cause));
-        }
+    pub fn wait_for_signal(mut self) -> Result<Shutdown, ServerError> {
+        self.heed_signals()?;
+        let (sender, events) = self.signals.take().expect("signals are heeded");
+        // A signal: nothing else is told before the end has begun.
+        let _ = events.recv();
         let deadline = self.shutdown_deadline;
         tracing::info!(?deadline, "shutting down; a second signal ends it at once");
         let (blueprint, loops) = (Arc::clone(&self.blueprint), self.loops.clone());
@@ -264,7 +318,7 @@ impl Running {
         loop {
             match events.recv() {
                 Ok(Event::Ended(shutdown)) => return Ok(shutdown),
-                Ok(Event::Signal(_)) => blueprint.cut(&loops),
+                Ok(Event::Signal) => blueprint.cut(&loops),
                 Err(mpsc::RecvError) => return Ok(Shutdown { connections_cut: 0 }),
             }
         }
@@ -273,7 +327,7 @@ impl Running {
 
 /// What the thread that runs a server waits for.
 enum Event {
-    Signal(std::io::Result<()>),
+    Signal,
     Ended(Shutdown),
 }
 
@@ -328,16 +382,23 @@ impl Blueprint {
     }
 }
 
-/// Ready at the next SIGTERM or SIGINT.
-async fn end_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT, as they come.
+struct EndSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl EndSignals {
+    fn register() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);

@@ -1,0 +1,28 @@
+//! A signal sent the moment that a server is known ends it in order, however busy its loops are.
+//!
+//! A process of its own: the signal goes to all of it.
+
+use std::sync::mpsc;
+
+use anywire_server::{Router, Server};
+use rustix::process::{Signal, getpid, kill_process};
+
+#[test]
+fn a_signal_at_once_ends_the_server_in_order() {
+    let mut running =
+        Server::new(Router::new()).listen("memory:at-once").loops(1).start().expect("a free name");
+    running.heed_signals().expect("signals can be heeded");
+    running.heed_signals().expect("they are heeded already");
+    // The loop can register nothing from here on until it is let go.
+    let (busy, is_busy) = mpsc::channel();
+    let (let_go, gone) = mpsc::channel::<()>();
+    drop(running.loops().get(0).spawn(move || async move {
+        busy.send(()).expect("the test waits");
+        let _ = gone.recv();
+    }));
+    is_busy.recv().expect("the loop runs");
+    kill_process(getpid(), Signal::TERM).expect("a process may signal itself");
+    drop(let_go);
+    let shutdown = running.wait_for_signal().expect("the signals are heeded");
+    assert_eq!(shutdown.connections_cut, 0);
+}
