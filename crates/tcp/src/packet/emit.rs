@@ -262,37 +262,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::packet::arbitrary::{checks, offer, segment};
 
     proptest! {
         #[test]
         fn both_ways_write_the_same_syn(
             addresses: (u32, u32),
-            ports: (u16, u16),
-            numbers: (u32, u32, u32, u32),
-            rest: (u8, u16, u16, u8, u8),
-            offer: (u16, u8),
-            checks: (bool, bool),
+            segment in segment(),
+            options in offer(),
+            checks in checks(),
         ) {
-            let segment = Outgoing {
-                local_port: ports.0,
-                remote_port: ports.1,
-                seq: Seq(numbers.0),
-                ack: Seq(numbers.1),
-                flags: Flags(rest.0),
-                window: rest.1,
-                urgent: rest.2,
-                traffic_class: rest.3,
-                hop_limit: rest.4,
-            };
-            let options = OptionsOut {
-                mss: Some(offer.0),
-                window_scale: Some(offer.1),
-                sack_permitted: true,
-                timestamps: Some((numbers.2, numbers.3)),
-                ..OptionsOut::NONE
-            };
-            let (link, checks) = (Link::default(), Checks { ip: checks.0, tcp: checks.1 });
-            let (mut here, mut there) = ([0; 100], [0; 100]);
+            let (link, mut here, mut there) = (Link::default(), [0; 100], [0; 100]);
             let written = syn::emit(&mut here, &link, addresses, &segment, &options, checks);
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
             let other = by_headers(&mut there, &link, &addresses, &segment, &options, 0, 0, checks);

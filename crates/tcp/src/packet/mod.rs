@@ -7,6 +7,8 @@
 //! Limits: frames carry no VLAN tag; a fragment is refused, never put together; what a frame holds
 //! ends within its first 65,535 bytes.
 
+#[cfg(test)]
+mod arbitrary;
 pub(crate) mod checksum;
 pub(crate) mod emit;
 pub(crate) mod ethernet;

@@ -264,44 +264,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::{OptionsOut, Outgoing, emit};
+    use crate::packet::arbitrary::{checks, offer, segment};
+    use crate::packet::emit;
 
     proptest! {
         #[test]
         fn both_ways_read_the_same_syn(
             addresses: (u32, u32),
-            ports: (u16, u16),
-            numbers: (u32, u32, u32, u32),
-            rest: (u8, u16, u16, u8, u8),
-            offer: (u16, u8),
+            segment in segment(),
+            options in offer(),
             damage in 0usize..148,
-            checks: (bool, bool),
+            checks in checks(),
         ) {
-            let segment = Outgoing {
-                local_port: ports.0,
-                remote_port: ports.1,
-                seq: Seq(numbers.0),
-                ack: Seq(numbers.1),
-                flags: Flags(rest.0),
-                window: rest.1,
-                urgent: rest.2,
-                traffic_class: rest.3,
-                hop_limit: rest.4,
-            };
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
-            let options = OptionsOut {
-                mss: Some(offer.0),
-                window_scale: Some(offer.1),
-                sack_permitted: true,
-                timestamps: Some((numbers.2, numbers.3)),
-                ..OptionsOut::NONE
-            };
             let mut frame = vec![0; 1000];
             let len = emit(&mut frame, &Link::default(), &addresses, &segment, &options, &[], Checks::ALL);
             if let Some(byte) = frame[..len].get_mut(damage) {
                 *byte ^= 0x10;
             }
-            let checks = Checks { ip: checks.0, tcp: checks.1 };
             let (mut here, mut there) = (Parsed::default(), Parsed::default());
             if let Some(read) = syn::parse(&frame[..len], checks, &mut here) {
                 prop_assert_eq!(read.map(|()| Packet::Tcp), by_headers(&frame[..len], checks, &mut there));

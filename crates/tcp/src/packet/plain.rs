@@ -167,40 +167,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::packet::arbitrary::{checks, segment, timestamps};
     use crate::packet::parse::general;
-    use crate::packet::{Addresses, Link, OptionsOut, Outgoing, Packet, emit};
+    use crate::packet::{Addresses, Link, Packet, emit};
 
     proptest! {
         #[test]
         fn both_ways_read_the_same(
             addresses: (u32, u32),
-            ports: (u16, u16),
-            numbers: (u32, u32, u32, u32),
-            rest: (u8, u16, u16, u8, u8),
+            segment in segment(),
+            options in timestamps(),
             payload: Vec<u8>,
             damage in 0usize..2000,
-            checks: (bool, bool),
+            checks in checks(),
         ) {
-            let segment = Outgoing {
-                local_port: ports.0,
-                remote_port: ports.1,
-                seq: Seq(numbers.0),
-                ack: Seq(numbers.1),
-                flags: Flags(rest.0),
-                window: rest.1,
-                urgent: rest.2,
-                traffic_class: rest.3,
-                hop_limit: rest.4,
-            };
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
-            let options = OptionsOut { timestamps: Some((numbers.2, numbers.3)), ..OptionsOut::NONE };
             let mut frame = vec![0; 1000];
             let link = Link::default();
             let len = emit(&mut frame, &link, &addresses, &segment, &options, &payload, Checks::ALL);
             if let Some(byte) = frame[..len].get_mut(damage) {
                 *byte ^= 0x10;
             }
-            let checks = Checks { ip: checks.0, tcp: checks.1 };
             let frame = &frame[..len];
             if let Some((plain, payload)) = Plain::of(frame) {
                 let mut parsed = Parsed::default();

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::arbitrary::{checks, segment};
 use super::ethernet::EtherType;
 use super::icmp::IcmpError;
 use super::icmp::emit_echo_reply;
@@ -69,26 +70,6 @@ fn addresses() -> impl Strategy<Value = Addresses> {
     ]
 }
 
-fn segment() -> impl Strategy<Value = Outgoing> {
-    let fields =
-        (any::<(u16, u16)>(), any::<(u32, u32)>(), any::<u8>(), any::<(u16, u16)>(), any::<(u8, u8)>());
-    fields.prop_map(
-        |((local_port, remote_port), (seq, ack), flags, (window, urgent), (traffic_class, hop_limit))| {
-            Outgoing {
-                local_port,
-                remote_port,
-                seq: Seq(seq),
-                ack: Seq(ack),
-                flags: Flags(flags),
-                window,
-                urgent,
-                traffic_class,
-                hop_limit,
-            }
-        },
-    )
-}
-
 fn options() -> impl Strategy<Value = Owned> {
     let blocks = prop::collection::vec(any::<(u32, u32)>(), 0..2);
     let mixed =
@@ -122,10 +103,10 @@ fn case() -> impl Strategy<Value = Case> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(case in case(), padding in 0usize..20, checks: (bool, bool)) {
-        let mut frame = case.frame(Checks { ip: checks.0, tcp: checks.1 });
+    fn what_is_written_is_read(case in case(), padding in 0usize..20, checks in checks()) {
+        let mut frame = case.frame(checks);
         frame.resize(frame.len() + padding, 0x55);
-        let (packet, parsed) = read(&frame, Checks { ip: checks.0, tcp: checks.1 }).expect("it is whole");
+        let (packet, parsed) = read(&frame, checks).expect("it is whole");
         prop_assert_eq!(packet, Packet::Tcp);
         let here = match parsed.addresses(&frame) {
             Addresses::V4 { local, remote } => Addresses::V4 { local: remote, remote: local },
@@ -188,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_parsed(frame: Vec<u8>, front: bool, version: bool, checks: (bool, bool)) {
+    fn any_bytes_are_parsed(frame: Vec<u8>, front: bool, version: bool, checks in checks()) {
         let mut frame = frame;
         if front && frame.len() > 54 {
             // So that they get further than the type of the frame.
@@ -202,7 +183,7 @@ proptest! {
             let tail = [[0, 0, 64, 6], [44, 1, 6, 1]][usize::from(frame[53] & 1)];
             frame[20..24].copy_from_slice(&tail);
         }
-        if let Ok((Packet::Tcp, parsed)) = read(&frame, Checks { ip: checks.0, tcp: checks.1 }) {
+        if let Ok((Packet::Tcp, parsed)) = read(&frame, checks) {
             prop_assert_eq!(parsed.payload(&frame).len(), usize::from(parsed.payload_len()));
             parsed.options(&frame);
             parsed.addresses(&frame);
