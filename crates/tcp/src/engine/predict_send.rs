@@ -9,7 +9,7 @@ use super::timers::FRESH_MILLIS;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
 use crate::frames::Filling;
-use crate::packet::emit::{plain, put_payload};
+use crate::packet::emit::{Payload, plain};
 use crate::packet::plain::PLAIN;
 use crate::packet::{Flags as Control, Outgoing};
 use crate::pool::{Cell, Marks};
@@ -85,7 +85,7 @@ impl Engine {
         out.push_with(PLAIN + payload.len(), |room| {
             let Some((head, room)) = room.split_first_chunk_mut() else { return 0 };
             // Before the headers are put together: what they take would not outlive the sum in registers.
-            let sum = put_payload(room, payload, checks);
+            let summed = Payload::put(room, payload, checks);
             let segment = Outgoing {
                 local_port: block.local_port,
                 remote_port: block.remote_port,
@@ -99,7 +99,7 @@ impl Engine {
             block.last_ack_sent = block.rcv_nxt;
             let (link, addresses) = (self.local.link(block.route), (local, block.remote));
             let value = timestamp(self.tick, self.secret_key, local.into(), block.remote.into());
-            plain(head, link, addresses, &segment, (value, block.ts_recent), payload.len(), sum, checks);
+            plain(head, link, addresses, &segment, (value, block.ts_recent), summed, checks);
             PLAIN + payload.len()
         });
         true

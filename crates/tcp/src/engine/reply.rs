@@ -4,7 +4,7 @@ use super::Engine;
 use super::receive::{fold, remote_address};
 use crate::frames::Filling;
 use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
-use crate::packet::emit::emit_headers;
+use crate::packet::emit::{Payload, emit_headers};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, headers_len};
 use crate::seq::Seq;
 use crate::time::Tick;
@@ -38,7 +38,7 @@ impl Engine {
             let Reply { addresses, route, segment, options } = reply;
             let link = self.local.link(*route);
             out.push_with(headers_len(addresses, options), |room| {
-                emit_headers(room, link, addresses, segment, options, 0, 0, checks)
+                emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
             });
         }
         self.replies.drain(..taken);

@@ -1,7 +1,7 @@
 //! A segment that leaves: headers, options, payload and checksums, written in one go.
 //!
-//! [`emit`] copies a payload behind the headers and sums it on the way. Where the payload comes in pieces, or
-//! is there already, the caller puts it at [`headers_len`], sums it, and calls [`emit_headers`]. Headers are
+//! [`emit`] copies a payload behind the headers and sums it on the way. Where the payload is there already, at
+//! [`headers_len`], or there is none, the caller tells what it is and calls [`emit_headers`]. Headers are
 //! summed from the values that go into them, never from the bytes just written: reading those back in larger
 //! words would stall. For what nearly every segment is, [`plain`] writes and sums eight bytes at a time.
 
@@ -45,18 +45,32 @@ pub(crate) fn emit(
 ) -> usize {
     let headers = headers_len(addresses, options);
     let Some(room) = out.get_mut(headers..headers + payload.len()) else { return 0 };
-    let sum = put_payload(room, payload, checks);
-    emit_headers(out, link, addresses, segment, options, payload.len(), sum, checks)
+    let payload = Payload::put(room, payload, checks);
+    emit_headers(out, link, addresses, segment, options, payload, checks)
 }
 
-/// Puts a payload in its place, which is as long, and gives its sum if that is wanted.
-#[inline(always)]
-pub(crate) fn put_payload(room: &mut [u8], payload: &[u8], checks: Checks) -> u64 {
-    if checks.tcp {
-        return checksum::sum_copy(payload, room);
+/// What headers say of the payload behind them.
+// Two numbers go through registers, as they would by themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct Payload {
+    len: usize,
+    /// Its [`checksum::sum`]; anything, if none is wanted.
+    sum: u64,
+}
+
+impl Payload {
+    pub(crate) const NONE: Self = Self { len: 0, sum: 0 };
+
+    /// Puts a payload in its place, which is as long.
+    #[inline(always)]
+    pub(crate) fn put(room: &mut [u8], payload: &[u8], checks: Checks) -> Self {
+        let len = payload.len();
+        if checks.tcp {
+            return Self { len, sum: checksum::sum_copy(payload, room) };
+        }
+        room.copy_from_slice(payload);
+        Self { len, sum: 0 }
     }
-    room.copy_from_slice(payload);
-    0
 }
 
 /// Bytes in front of the payload.
@@ -70,47 +84,42 @@ pub(crate) fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> us
     ethernet::HEADER + ip + tcp::HEADER + options
 }
 
-/// Writes the headers in front of a payload that is in its place already, `payload_sum` being its
-/// [`checksum::sum`]. Gives the length of the frame; zero if there is no room, or if the payload is longer
-/// than [`FRAME_MAX`] allows.
+/// Writes the headers in front of a payload that is in its place already. Gives the length of the frame; zero if
+/// there is no room, or if the payload is longer than [`FRAME_MAX`] allows.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "a struct of them would go through memory for every segment")]
 pub(crate) fn emit_headers(
     out: &mut [u8],
     link: &Link,
     addresses: &Addresses,
     segment: &Outgoing,
     options: &OptionsOut<'_>,
-    payload_len: usize,
-    payload_sum: u64,
+    payload: Payload,
     checks: Checks,
 ) -> usize {
     let (&Addresses::V4 { local, remote }, Some(timestamps)) = (addresses, options.only_timestamps()) else {
-        return general(out, link, addresses, segment, options, payload_len, payload_sum, checks);
+        return general(out, link, addresses, segment, options, payload, checks);
     };
-    let end = PLAIN + payload_len;
+    let end = PLAIN + payload.len;
     if end > out.len() || end > FRAME_MAX {
         return 0;
     }
     let Some(head) = out.first_chunk_mut() else { return 0 };
-    plain(head, link, (local, remote), segment, timestamps, payload_len, payload_sum, checks);
+    plain(head, link, (local, remote), segment, timestamps, payload, checks);
     end
 }
 
 /// The headers of IPv4 and TCP with timestamps alone, for a payload of a length that fits into a frame.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "as above")]
 pub(crate) fn plain(
     head: &mut [u8; PLAIN],
     link: &Link,
     (local, remote): (u32, u32),
     segment: &Outgoing,
     (value, echo): (u32, u32),
-    payload_len: usize,
-    payload_sum: u64,
+    payload: Payload,
     checks: Checks,
 ) {
-    let segment_len = PLAIN - ethernet::HEADER - ip::V4 + payload_len;
+    let segment_len = PLAIN - ethernet::HEADER - ip::V4 + payload.len;
     let total = (segment_len + ip::V4) as u32;
     let version = 0x4500_0000 | u32::from(segment.traffic_class) << 16;
     let hop = u16::from_be_bytes([segment.hop_limit, ip::TCP]);
@@ -127,7 +136,7 @@ pub(crate) fn plain(
     let ip_sum = checksum::sum_words_and([addresses], swapped(around));
     let (list, protocol) = (TIMESTAMPS_ALONE, u32::from(ip::TCP));
     let around = protocol + segment_len as u32 + u32::from(segment.urgent) + (list >> 16) + (list & 0xffff);
-    let words = [payload_sum, addresses, ports_and_seq, ack_and_window, timestamps];
+    let words = [payload.sum, addresses, ports_and_seq, ack_and_window, timestamps];
     let tcp_sum = checksum::sum_words_and(words, swapped(around));
     let ip_checksum = if checks.ip { !checksum::fold(ip_sum) } else { 0 };
     let tcp_checksum = if checks.tcp { !checksum::fold(tcp_sum) } else { 0 };
@@ -161,43 +170,39 @@ const fn swapped(number: u32) -> u32 {
 /// Either version, any options: SYNs mostly.
 #[cold]
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "as above")]
 fn general(
     out: &mut [u8],
     link: &Link,
     addresses: &Addresses,
     segment: &Outgoing,
     options: &OptionsOut<'_>,
-    payload_len: usize,
-    payload_sum: u64,
+    payload: Payload,
     checks: Checks,
 ) -> usize {
     if let &Addresses::V4 { local, remote } = addresses
-        && payload_len == 0
+        && payload.len == 0
         && let Some(written) = syn::emit(out, link, (local, remote), segment, options, checks)
     {
         return written;
     }
-    by_headers(out, link, addresses, segment, options, payload_len, payload_sum, checks)
+    by_headers(out, link, addresses, segment, options, payload, checks)
 }
 
 /// Either version, any options, header by header.
-#[expect(clippy::too_many_arguments, reason = "as above")]
 fn by_headers(
     out: &mut [u8],
     link: &Link,
     addresses: &Addresses,
     segment: &Outgoing,
     options: &OptionsOut<'_>,
-    payload_len: usize,
-    payload_sum: u64,
+    payload: Payload,
     checks: Checks,
 ) -> usize {
     let mut list = [0; OPTIONS_MAX];
     let list_len = options.write(&mut list);
     let list = &list[..list_len];
-    let segment_len = tcp::HEADER + list.len() + payload_len;
-    let end = headers_len(addresses, options) + payload_len;
+    let segment_len = tcp::HEADER + list.len() + payload.len;
+    let end = headers_len(addresses, options) + payload.len;
     if end > out.len() || end > FRAME_MAX {
         return 0;
     }
@@ -231,7 +236,7 @@ fn by_headers(
     }
     .bytes(list.len());
     if checks.tcp {
-        let sum = checksum::sum_words([payload_sum], checksum::sum(list, checksum::sum(&head, 0)));
+        let sum = checksum::sum_words([payload.sum], checksum::sum(list, checksum::sum(&head, 0)));
         head[tcp::CHECKSUM_AT..][..2].copy_from_slice(&checksum::header(pseudo, sum).to_be_bytes());
     }
     writer.put(&head);
@@ -275,7 +280,7 @@ mod tests {
             let (link, mut here, mut there) = (Link::default(), [0; 100], [0; 100]);
             let written = syn::emit(&mut here, &link, addresses, &segment, &options, checks);
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
-            let other = by_headers(&mut there, &link, &addresses, &segment, &options, 0, 0, checks);
+            let other = by_headers(&mut there, &link, &addresses, &segment, &options, Payload::NONE, checks);
             prop_assert_eq!(written, Some(other));
             prop_assert_eq!(here, there);
         }
