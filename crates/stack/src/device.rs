@@ -71,6 +71,28 @@ pub struct DeviceCounters {
     pub dropped_out: u64,
 }
 
+impl DeviceCounters {
+    /// Copies a frame that has arrived to the owner's, and counts it.
+    #[inline]
+    pub(crate) fn take_in(&mut self, frame: &[u8], frames: &mut Frames) {
+        if frames.push(frame) {
+            self.frames_in += 1;
+            self.bytes_in += frame.len() as u64;
+        } else {
+            self.dropped_in += 1;
+        }
+    }
+
+    /// Counts what became of the owner's frames, of which these many left with so many bytes, and empties them.
+    #[inline]
+    pub(crate) fn sent(&mut self, frames: &mut Frames, taken: usize, bytes: usize) {
+        self.frames_out += taken as u64;
+        self.bytes_out += bytes as u64;
+        self.dropped_out += (frames.len() - taken) as u64;
+        frames.clear();
+    }
+}
+
 impl<D: Device + ?Sized> Device for Box<D> {
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         (**self).receive(now, frames)

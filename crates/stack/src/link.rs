@@ -87,14 +87,7 @@ impl Link {
 impl Device for Link {
     fn receive(&mut self, _now: Instant, frames: &mut Frames) -> usize {
         let Self { reader, counters, .. } = self;
-        reader.read(frames.room(), |frame| {
-            if frames.push(frame) {
-                counters.frames_in += 1;
-                counters.bytes_in += frame.len() as u64;
-            } else {
-                counters.dropped_in += 1;
-            }
-        });
+        reader.read(frames.room(), |frame| counters.take_in(frame, frames));
         frames.len()
     }
 
@@ -104,18 +97,16 @@ impl Device for Link {
     }
 
     fn transmit(&mut self, _now: Instant, frames: &mut Frames) -> usize {
-        let mut taken = 0;
+        let (mut taken, mut bytes) = (0, 0);
         let is_open = !self.writer.is_closed();
         for frame in frames.iter() {
             if is_open && frame.len() <= self.frame_bytes_max && self.writer.push(frame) {
                 taken += 1;
-                self.counters.bytes_out += frame.len() as u64;
+                bytes += frame.len();
             }
         }
         self.writer.publish();
-        self.counters.frames_out += taken as u64;
-        self.counters.dropped_out += (frames.len() - taken) as u64;
-        frames.clear();
+        self.counters.sent(frames, taken, bytes);
         taken
     }
 

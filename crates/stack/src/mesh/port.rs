@@ -109,14 +109,7 @@ impl Device for Port {
             if frames.room() == 0 {
                 break;
             }
-            end.read(frames.room(), |frame| {
-                if frames.push(frame) {
-                    counters.frames_in += 1;
-                    counters.bytes_in += frame.len() as u64;
-                } else {
-                    counters.dropped_in += 1;
-                }
-            });
+            end.read(frames.room(), |frame| counters.take_in(frame, frames));
         }
         frames.len()
     }
@@ -132,7 +125,7 @@ impl Device for Port {
     fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
         self.now = self.now.max(now);
         let mut board = self.board.board.borrow_mut();
-        let mut taken = 0;
+        let (mut taken, mut bytes) = (0, 0);
         for frame in frames.iter() {
             let end = board.cable_for(frame);
             if let Some(end) = end.filter(|_| frame.len() <= self.frame_bytes_max)
@@ -140,7 +133,7 @@ impl Device for Port {
             {
                 end.has_unpublished = true;
                 taken += 1;
-                self.counters.bytes_out += frame.len() as u64;
+                bytes += frame.len();
             }
         }
         for end in board.cables.iter_mut().flatten().filter(|end| end.has_unpublished) {
@@ -149,9 +142,7 @@ impl Device for Port {
                 end.full_since.get_or_insert(self.now);
             }
         }
-        self.counters.frames_out += taken as u64;
-        self.counters.dropped_out += (frames.len() - taken) as u64;
-        frames.clear();
+        self.counters.sent(frames, taken, bytes);
         taken
     }
 
