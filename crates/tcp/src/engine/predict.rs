@@ -13,6 +13,8 @@ use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
 use crate::packet::plain::{PLAIN, Plain};
 use crate::pool::{Cell, Marks};
+use crate::seq::Seq;
+use crate::time::Tick;
 
 impl Engine {
     /// Handles the plain segment in this frame if it is for this block and as predicted; false if not, and then nothing was
@@ -28,7 +30,7 @@ impl Engine {
         let is_predicted = ports(block.remote_port, block.local_port) == segment.ports()
             && addresses == segment.addresses()
             && block.state == State::Established
-            && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
+            && block.flags.0 & (DECISIVE | Flags::DETACHED.0) == Flags::TIMESTAMPS.0
             && block.extension == Block::NO_EXTENSION
             && segment.flags().without(Control::PSH) == Control::ACK
             && segment.seq() == block.rcv_nxt
@@ -54,23 +56,9 @@ impl Engine {
             // The one segment that was out.
             block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
             found.free();
-            block.send_tail = Cell::NONE;
-            block.queued = 0;
-            block.snd_una = ack;
-            block.backoff = 0;
-            block.duplicate_acks = 0;
-            block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+            block.all_is_acknowledged(ack);
         }
-        if block.rcv_nxt.le(block.last_ack_sent) {
-            block.ts_recent = segment.timestamp();
-            block.ts_recent_age = age(self.tick);
-        }
-        let window = u32::from(segment.window()) << block.send_scale();
-        block.snd_right = ack + window;
-        block.snd_wl1 = block.rcv_nxt;
-        if window >> 6 > u32::from(block.max_snd_wnd) {
-            block.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;
-        }
+        block.keep_up(ack, segment.window(), segment.timestamp(), self.tick);
         if payload == 0 {
             return true;
         }
@@ -91,16 +79,44 @@ impl Engine {
     }
 }
 
-/// The flags that decide: with timestamps, and with none of the others.
-const DECISIVE: u32 = Flags::TIMESTAMPS.0
+/// What a segment as predicted does to its block, whichever it is.
+impl Block {
+    /// The one segment that was out, which is free by now, was acknowledged.
+    #[inline(always)]
+    pub(super) fn all_is_acknowledged(&mut self, ack: Seq) {
+        self.send_tail = Cell::NONE;
+        self.queued = 0;
+        self.snd_una = ack;
+        self.backoff = 0;
+        self.duplicate_acks = 0;
+        self.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+    }
+
+    /// The peer's window and timestamp, of a segment that starts at RCV.NXT.
+    #[inline(always)]
+    pub(super) fn keep_up(&mut self, ack: Seq, window: u16, timestamp: u32, now: Tick) {
+        if self.rcv_nxt.le(self.last_ack_sent) {
+            self.ts_recent = timestamp;
+            self.ts_recent_age = age(now);
+        }
+        let window = u32::from(window) << self.send_scale();
+        self.snd_right = ack + window;
+        self.snd_wl1 = self.rcv_nxt;
+        if window >> 6 > u32::from(self.max_snd_wnd) {
+            self.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;
+        }
+    }
+}
+
+/// The flags that decide: with timestamps, and with none of the others. Payload needs somebody who reads it as well.
+pub(super) const DECISIVE: u32 = Flags::TIMESTAMPS.0
     | Flags::ECN.0
     | Flags::KEEP_ALIVE.0
     | Flags::PROBING_WINDOW.0
     | Flags::TIMED_OUT.0
     | Flags::RECOVERING.0
     | Flags::CWND_LIMITED.0
-    | Flags::WANTS_ROOM.0
-    | Flags::DETACHED.0;
+    | Flags::WANTS_ROOM.0;
 
 /// Marks of a segment whose round trip is no measure, or that is not all that its ACK is about.
 const NOT_PREDICTED: u8 = Marks::RESENT.0 | Marks::SACKED.0 | Marks::FIN.0;

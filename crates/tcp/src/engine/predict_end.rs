@@ -3,11 +3,12 @@
 //! A short connection is as much of this as of payload: three of its seven segments. Everything here does exactly what the
 //! general way would do.
 
+use super::predict::DECISIVE;
 use super::receive::Arrived;
 use super::{End, Engine};
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
-use crate::pool::{Cell, Marks};
+use crate::pool::Marks;
 
 impl Engine {
     /// Handles the peer's FIN or the ACK of ours, if it comes with nothing else but the ACK of the one segment that was out;
@@ -44,22 +45,10 @@ impl Engine {
         if !is_lone {
             return false;
         }
-        if segment.seq.le(block.last_ack_sent) {
-            block.ts_recent = segment.timestamp;
-            block.ts_recent_age = super::opening::age(self.tick);
-        }
-        block.snd_wl1 = segment.seq;
-        let window = u32::from(segment.window) << block.send_scale();
-        block.snd_right = segment.ack + window;
-        block.max_snd_wnd = block.max_snd_wnd.max((window >> 6).min(u32::from(u16::MAX)) as u16);
+        block.keep_up(segment.ack, segment.window, segment.timestamp, self.tick);
         let sent_at = kept.sent_at;
         self.pool.free(tail);
-        block.send_tail = Cell::NONE;
-        block.queued = 0;
-        block.snd_una = segment.ack;
-        block.backoff = 0;
-        block.duplicate_acks = 0;
-        block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+        block.all_is_acknowledged(segment.ack);
         match block.state {
             State::LastAck => {
                 self.counters.closed += 1;
@@ -86,13 +75,3 @@ impl Engine {
         true
     }
 }
-
-/// The flags that decide: with timestamps, and with none of the others.
-const DECISIVE: u32 = Flags::TIMESTAMPS.0
-    | Flags::ECN.0
-    | Flags::KEEP_ALIVE.0
-    | Flags::PROBING_WINDOW.0
-    | Flags::TIMED_OUT.0
-    | Flags::RECOVERING.0
-    | Flags::CWND_LIMITED.0
-    | Flags::WANTS_ROOM.0;

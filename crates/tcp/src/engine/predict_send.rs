@@ -16,7 +16,8 @@ use crate::pool::{Cell, Marks};
 
 impl Engine {
     /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, be
-    /// it payload or the FIN, or an ACK alone. False if it is something else, and then nothing was changed. `out` has room for a frame.
+    /// it payload or the FIN, or an ACK alone. False if it is something else, and then nothing was changed. `out` has room
+    /// for a frame.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         let checks = self.checks();
