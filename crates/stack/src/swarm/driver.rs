@@ -75,12 +75,13 @@ where
     /// # Errors
     /// The system's, if address space for the tasks cannot be had.
     pub fn new(engine: Engine, device: D, connections_max: usize, start: S) -> io::Result<Self> {
+        let frames = Frames::with_room(Frames::BATCH, ETHERNET_BYTES + device.mtu());
         Ok(Self {
             tasks: Tasks::with_capacity(connections_max)?,
             start,
             here: Here::new(engine),
             device,
-            frames: Frames::with_room(Frames::BATCH, ETHERNET_BYTES + 1500),
+            frames,
             named: Vec::new(),
             woken: Vec::new(),
         })

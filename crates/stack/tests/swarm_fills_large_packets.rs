@@ -1,0 +1,65 @@
+//! On a device whose packets are larger than Ethernet's, a swarm has room for a whole batch of the longest segments.
+
+use anywire_stack::device::Device;
+use anywire_stack::swarm::{Conn, Instant, Swarm};
+use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
+use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status};
+
+const MTU: u16 = 9000;
+/// All that a segment with timestamps carries.
+const MESSAGE_BYTES: usize = 2028 - 12;
+const CONNECTIONS: u16 = 200;
+
+fn engine(address: &str, own: u8, other: u8) -> Engine {
+    let mut engine =
+        Engine::new(Settings::new([1, 2, 3, own.into()]), Limits::default()).expect("a small one");
+    engine.add_address(address.parse().expect("an address")).expect("a new address");
+    let (source, next_hop) = (mac(own), mac(other));
+    let network = "10.0.0.0".parse().expect("an address");
+    engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: MTU }).expect("the first route");
+    engine
+}
+
+const fn mac(last: u8) -> Mac {
+    Mac::new([2, 0, 0, 0, 1, last])
+}
+
+async fn pusher(mut conn: Conn) {
+    while conn.status() == Status::Open {
+        conn.turn().await;
+        conn.write(MESSAGE_BYTES, |room| room.fill(7));
+    }
+}
+
+async fn reader(mut conn: Conn) {
+    while conn.readable().await {
+        conn.read(<[u8]>::len);
+    }
+}
+
+#[test]
+fn a_batch_of_the_longest_segments_leaves_whole() {
+    let switch = Switch::new(SwitchSettings { mtu: MTU.into(), ..SwitchSettings::default() });
+    let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
+    let places = usize::from(CONNECTIONS);
+    let mut server =
+        Swarm::new(engine("10.0.0.1", 1, 2), port(1), places, pusher).expect("addresses are free");
+    let mut client =
+        Swarm::new(engine("10.0.0.2", 2, 1), port(2), places, reader).expect("addresses are free");
+    let listening = "10.0.0.1:7".parse().expect("an address");
+    let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+    server.engine().listen(listening, options).expect("a free port");
+    for number in 0..CONNECTIONS {
+        client.open(([10, 0, 0, 2], 1000 + number).into(), listening, options).expect("a free port");
+    }
+    // Three seconds: whatever was lost on the way has been sent again by then.
+    for round in 0..3000 {
+        let now = Instant::from_micros(round * 1000);
+        server.turn(now);
+        client.turn(now);
+    }
+    let (sent, received) = (server.device().counters(), client.device().counters());
+    assert!(received.bytes_in > 30_000 * MESSAGE_BYTES as u64, "{received:?}");
+    assert_eq!((sent.dropped_out, received.dropped_in), (0, 0));
+    assert_eq!(server.engine().counters().retransmits, 0);
+}
