@@ -69,9 +69,10 @@ impl Engine {
         if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
     }
 
-    /// The MSS that we offer: what fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691).
+    /// The MSS that we offer: what fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691), and into a
+    /// cell: what arrives out of order has to be kept.
     pub(super) fn own_mss(&self, route: u16, addresses: &Addresses) -> u16 {
-        self.local.mtu(route) - headers(addresses)
+        (self.local.mtu(route) - headers(addresses)).min(SEGMENT_BYTES as u16)
     }
 
     /// A block for a connection whose handshake our listener has completed.
@@ -139,13 +140,13 @@ impl Engine {
         }
         // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send
         // all header and no data (CVE-2019-11479).
-        let path = self.local.mtu(route) - headers(addresses);
+        let path = self.own_mss(route, addresses);
         let options = if agreed.timestamps.is_some() { 12 } else { 0 };
         let mss = path.min(agreed.peer_mss.max(MSS_MIN));
         Terms {
             flags,
             scales: agreed.scale.map_or(0, |shift| shift.min(SCALE_MAX) | self.own_scale() << 4),
-            eff_mss: (mss - options).min(SEGMENT_BYTES as u16),
+            eff_mss: mss - options,
             ts_recent: agreed.timestamps.unwrap_or(0),
             ts_recent_age: age(self.tick),
         }
