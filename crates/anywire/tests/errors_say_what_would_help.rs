@@ -42,6 +42,25 @@ fn a_bad_address_names_what_is_wrong() {
 }
 
 #[test]
+fn an_address_within_the_process_is_of_no_use_to_a_command() {
+    for address in ["memory:app", "stack:switch/10.0.0.2:80"] {
+        for args in [
+            &["serve", "--listen", address][..],
+            &["serve", "--listen", "tcp:127.0.0.1:0", "--listen", address],
+            &["get", "http://h/", "--via", address],
+            &["post", "http://h/", "--via", address],
+            &["load", "http://h/", "--via", address],
+        ] {
+            let output = anywire(args);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+            assert!(said.starts_with("error: ") && said.contains(address), "{args:?}: {said}");
+            assert!(said.contains("within one process") && said.contains("tcp, unix"), "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_socket_in_a_missing_directory() {
     assert_refused(&anywire(&["serve", "--listen", "unix:/no/such/dir/app.sock"]), 1, "/no/such/dir");
 }

@@ -65,6 +65,11 @@ impl Address {
         &self.location
     }
 
+    /// Whether another process can reach what listens there.
+    pub fn reaches_other_processes(&self) -> bool {
+        self.wire.reaches_other_processes()
+    }
+
     /// Where a URL without a wire of its own leads: this host and port over kernel TCP.
     ///
     /// # Errors

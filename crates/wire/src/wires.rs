@@ -42,7 +42,7 @@ pub trait Wire: Sync {
     /// cannot make one up.
     fn scratch(&'static self) -> Option<Address>;
 
-    /// Whether another process can reach what listens on it. A command offers only such wires.
+    /// Whether another process can reach what listens on it. A command offers and takes only such wires.
     fn reaches_other_processes(&self) -> bool {
         true
     }

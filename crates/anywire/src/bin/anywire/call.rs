@@ -54,7 +54,7 @@ struct Call {
     #[arg(value_name = "URL")]
     url: String,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     via: Option<Address>,
     /// A header field, 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD")]

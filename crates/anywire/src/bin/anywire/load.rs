@@ -39,7 +39,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     via: Option<Address>,
     /// Event loops that generate the load, each a thread [default: half of the cores]
     #[arg(long, value_name = "N")]

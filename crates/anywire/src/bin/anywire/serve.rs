@@ -21,7 +21,7 @@ use crate::{demo, files, output, values};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
     /// Where to listen, WIRE:WHERE; may be repeated
-    #[arg(long, short, value_name = "ADDRESS", default_value = "tcp:127.0.0.1:8080")]
+    #[arg(long, short, value_name = "ADDRESS", default_value = "tcp:127.0.0.1:8080", value_parser = values::address)]
     listen: Vec<Address>,
     /// Serve the files of this directory
     #[arg(long, value_name = "DIR")]

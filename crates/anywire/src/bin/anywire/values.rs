@@ -3,8 +3,23 @@
 use std::time::Duration;
 
 use anywire::http::Headers;
+use anywire::wire::{self, Address};
 
 use crate::failure::{Code, Failure};
+
+/// An address at which this process and others meet: the only ones of use to a command, which has one end only.
+pub(crate) fn address(text: &str) -> Result<Address, String> {
+    let address: Address = text.parse().map_err(|error: wire::AddressError| error.to_string())?;
+    if address.reaches_other_processes() {
+        return Ok(address);
+    }
+    let wires = wire::wires().filter(|wire| wire.reaches_other_processes()).map(wire::Wire::scheme);
+    Err(format!(
+        "{address} leads nowhere but within one process, and its other end would have to be in this one; take another \
+         wire ({}), or both ends into a program of yours with the anywire crate",
+        wires.collect::<Vec<_>>().join(", "),
+    ))
+}
 
 /// A length of time: a number with `us`, `ms`, `s`, `m` or `h`; without a unit it is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -89,6 +104,16 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert!(positive_duration("0s").is_err());
+    }
+
+    #[test]
+    fn addresses_lead_out_of_the_process() {
+        for wire in wire::wires() {
+            let Some(scratch) = wire.scratch() else { continue };
+            let found = address(&scratch.to_string());
+            assert_eq!(found.is_ok(), wire.reaches_other_processes(), "{scratch}: {found:?}");
+        }
+        assert!(address("telepathy:you").is_err_and(|said| said.contains("there is no wire")));
     }
 
     #[test]
