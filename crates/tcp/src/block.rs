@@ -57,7 +57,8 @@ pub(crate) struct Block {
     pub(crate) eff_mss: u16,
     /// When TS.Recent was set, in units of 2^24 ms (4.7 h): it is out of date after 24 days (RFC 7323 5.5).
     pub(crate) ts_recent_age: u8,
-    /// Its class among those that wait to send.
+    /// A traffic class as IP has it: the Diffserv field of its packets (RFC 2474). In the two bits of ECN, its class among
+    /// those that wait to send.
     pub(crate) class: u8,
 
     // The warm line.
@@ -115,6 +116,18 @@ impl Block {
     /// The shift of windows that we announce.
     pub(crate) const fn receive_scale(&self) -> u32 {
         (self.scales >> 4) as u32
+    }
+
+    /// The Diffserv field as it stands in the IP header, whose bits of ECN are zero.
+    #[inline(always)]
+    pub(crate) const fn dscp(&self) -> u8 {
+        self.class & DSCP
+    }
+
+    /// Puts it into a class of those that wait to send.
+    #[inline(always)]
+    pub(crate) const fn set_turn(&mut self, class: u8) {
+        self.class = self.dscp() | class;
     }
 
     /// How its congestion window grows.
@@ -189,6 +202,9 @@ impl Linked for Block {
         self.remote = next;
     }
 }
+
+/// The bits of the Diffserv field in a traffic class.
+pub(crate) const DSCP: u8 = 0b1111_1100;
 
 /// The states of RFC 9293 3.3.2 that have a block. LISTEN is a listener; a passive SYN-RECEIVED is a
 /// [`HalfOpen`](crate::half_open::HalfOpen); TIME-WAIT is a [`TimeWait`](crate::time_wait::TimeWait) as soon as nobody holds the

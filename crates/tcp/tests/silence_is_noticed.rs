@@ -9,7 +9,7 @@ use anywire_tcp::{ConnectOptions, End, Settings, Status};
 use common::host::{Host, Peer, settings, small_limits};
 use common::wire::ACK;
 
-const KEEP: ConnectOptions = ConnectOptions { no_nagle: false, keep_alive: true, class: 0 };
+const KEEP: ConnectOptions = ConnectOptions { no_nagle: false, keep_alive: true, class: 0, dscp: 0 };
 
 fn patient() -> Settings {
     let mut settings = settings();

@@ -213,7 +213,7 @@ impl Default for LocalPorts {
 }
 
 /// Small writes leave at once: whoever has more to say writes it in one go.
-const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0 };
+const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0, dscp: 0 };
 
 /// Where hosts send what they send; nobody has it.
 const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);

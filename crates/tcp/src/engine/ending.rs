@@ -98,11 +98,18 @@ impl Engine {
     pub(super) fn reset_peer(&mut self, index: u32) {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
-        let ports = (block.local_port, block.remote_port);
         // A reset should carry them as well (RFC 7323 3.2).
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
-        let flags = Control::RST | Control::ACK;
-        self.send_reset(addresses, ports, block.snd_nxt, block.rcv_nxt, flags, timestamps);
+        let reset = Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq: block.snd_nxt,
+            ack: block.rcv_nxt,
+            flags: Control::RST | Control::ACK,
+            traffic_class: block.dscp(),
+            ..Outgoing::default()
+        };
+        self.send_reset(addresses, reset, timestamps);
     }
 
     /// Both FINs are acknowledged, and ours was first (RFC 9293 3.6.1).
@@ -128,10 +135,10 @@ impl Engine {
             timestamps: block.has(Flags::TIMESTAMPS),
             used: true,
         };
-        let owes_ack = block.has(Flags::ACK_OWED.with(Flags::ACK_NOW));
+        let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.dscp());
         let addresses = self.local.addresses(wait.local, wait.remote);
         if owes_ack {
-            self.acknowledge_for(&wait, addresses);
+            self.acknowledge_for(&wait, addresses, dscp);
         }
         if self.timings.time_wait == 0 {
             self.counters.closed += 1;
@@ -157,7 +164,7 @@ impl Engine {
     }
 
     /// The ACK of all that came, and nothing else: of a block that is about to go, or for what comes again later.
-    fn acknowledge_for(&mut self, wait: &TimeWait, addresses: Addresses) {
+    fn acknowledge_for(&mut self, wait: &TimeWait, addresses: Addresses, dscp: u8) {
         let segment = Outgoing {
             local_port: wait.local_port,
             remote_port: wait.remote_port,
@@ -165,6 +172,7 @@ impl Engine {
             ack: wait.rcv_nxt,
             flags: Control::ACK,
             window: wait.window,
+            traffic_class: dscp,
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
@@ -200,7 +208,7 @@ impl Engine {
         if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
             return;
         }
-        self.acknowledge_for(&wait, addresses);
+        self.acknowledge_for(&wait, addresses, 0);
     }
 
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.

@@ -5,6 +5,7 @@ use super::opening::Agreed;
 use super::receive::{Arrived, ports, remote_address};
 use super::reply::{HOP_LIMIT, Reply};
 use super::{Engine, Place};
+use crate::block::DSCP;
 use crate::half_open::{HalfOpen, Offered};
 use crate::hash::secret_hash;
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
@@ -105,6 +106,7 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
+            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class & DSCP),
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };

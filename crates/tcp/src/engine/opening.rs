@@ -3,7 +3,7 @@
 use super::listen::{SCALE_MAX, default_mss};
 use super::receive::Arrived;
 use super::{Engine, turns};
-use crate::block::{Block, Flags, State};
+use crate::block::{Block, DSCP, Flags, State};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::HalfOpen;
 use crate::packet::{Addresses, Flags as Control, Options};
@@ -228,7 +228,8 @@ impl Engine {
         block.backoff = 0;
         block.flags.clear(Flags::RETRANSMIT);
         // Until now it was among those that open, and the count of duplicates held its own class.
-        block.class = std::mem::take(&mut block.duplicate_acks);
+        let class = std::mem::take(&mut block.duplicate_acks);
+        block.set_turn(class);
         if block.has(Flags::FIN_QUEUED) {
             // The user has ended its direction before there was one.
             block.state = State::FinWait1;
@@ -261,8 +262,8 @@ impl Engine {
         block.snd_nxt = iss;
         block.write_end = iss + 1;
         // See `opened`.
-        block.duplicate_acks = block.class;
-        block.class = turns::NEW;
+        block.duplicate_acks = block.class & !DSCP;
+        block.set_turn(turns::NEW);
         // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
         block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
     }

@@ -1,10 +1,10 @@
 //! What one connection can have of its own while it is open: Nagle's algorithm off (RFC 9293 MUST-17), a user timeout
-//! (MUST-21), and how large its segments are.
+//! (MUST-21), the Diffserv field (MUST-48), and how large its segments are.
 
 use std::time::Duration;
 
 use super::{ConnId, Engine, timers};
-use crate::block::{Flags, State};
+use crate::block::{DSCP, Flags, State};
 
 impl Engine {
     /// Switches Nagle's algorithm off or on again (RFC 9293 3.7.4, MUST-17). Off, what waits because of it leaves at once.
@@ -27,6 +27,13 @@ impl Engine {
         } else if self.blocks[id.0].state != State::Closed {
             self.user_timeouts.insert(id.0, timers::ticks(timeout).max(1));
         }
+    }
+
+    /// Sets the Diffserv field of a connection's packets from now on, 0 to 63: the lower six bits count (RFC 2474; RFC 9293
+    /// MUST-48, SHLD-21). What is sent for it once nobody holds it any more, by its TIME-WAIT, has zero.
+    pub fn set_dscp(&mut self, id: ConnId, dscp: u8) {
+        let block = &mut self.blocks[id.0];
+        block.class = dscp << 2 | block.class & !DSCP;
     }
 
     /// The most payload that a segment of this connection carries now: what both ends' MSS, the path and the options leave.

@@ -94,6 +94,7 @@ impl Engine {
                 ack: block.rcv_nxt,
                 flags: control,
                 window: announce(block, self.settings.receive_window),
+                traffic_class: block.dscp(),
                 hop_limit: HOP_LIMIT,
                 ..Outgoing::default()
             };

@@ -51,29 +51,20 @@ impl Engine {
         } else {
             (Seq(0), segment.seq + segment.sequence_len(), Flags::RST.with(Flags::ACK))
         };
-        self.send_reset(addresses, (segment.local_port, segment.remote_port), seq, ack, flags, None);
+        let (local_port, remote_port) = (segment.local_port, segment.remote_port);
+        let reset = Outgoing { local_port, remote_port, seq, ack, flags, ..Outgoing::default() };
+        self.send_reset(addresses, reset, None);
     }
 
     pub(super) fn send_reset(
         &mut self,
         addresses: Addresses,
-        (local_port, remote_port): (u16, u16),
-        seq: Seq,
-        ack: Seq,
-        flags: Flags,
+        reset: Outgoing,
         timestamps: Option<(u32, u32)>,
     ) {
         let Some(route) = self.local.route_to(remote_address(&addresses)) else { return };
         self.counters.resets_sent += 1;
-        let segment = Outgoing {
-            local_port,
-            remote_port,
-            seq,
-            ack,
-            flags,
-            hop_limit: HOP_LIMIT,
-            ..Outgoing::default()
-        };
+        let segment = Outgoing { hop_limit: HOP_LIMIT, ..reset };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route, segment, options });
     }

@@ -460,6 +460,7 @@ impl Engine {
             ack: block.rcv_nxt,
             flags: Control::ACK,
             window,
+            traffic_class: block.dscp(),
             hop_limit: super::reply::HOP_LIMIT,
             ..Default::default()
         };

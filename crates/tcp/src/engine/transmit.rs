@@ -328,7 +328,7 @@ impl Engine {
         mut flags: Control,
         window: u16,
         cell: Option<Cell>,
-        traffic_class: u8,
+        ecn: u8,
         out: &mut Filling<'_>,
     ) {
         let block = &mut self.blocks[index];
@@ -345,7 +345,7 @@ impl Engine {
             flags,
             window,
             urgent: 0,
-            traffic_class,
+            traffic_class: block.dscp() | ecn,
             hop_limit: HOP_LIMIT,
         };
         let (has_timestamps, recent, extension) =
@@ -384,7 +384,7 @@ impl Engine {
             block.unread = self.now.short();
         }
         block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
-        block.class = turns::NEW;
+        block.set_turn(turns::NEW);
         let block = &self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let mut flags = Control::SYN;
@@ -404,6 +404,7 @@ impl Engine {
             ack: if is_answer { block.rcv_nxt } else { Seq(0) },
             flags,
             window: self.first_window(),
+            traffic_class: block.dscp(),
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };

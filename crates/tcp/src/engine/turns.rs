@@ -4,7 +4,7 @@
 //! to the end of its ring if it has more, so that bulk never starves an echo; new connections have a class of their
 //! own, so that a storm of them starves nobody.
 
-use crate::block::{Block, Flags};
+use crate::block::{Block, DSCP, Flags};
 use crate::fifo::Fifo;
 
 /// Rings of connections that wait to send.
@@ -23,6 +23,9 @@ struct Class {
 
 /// How many classes there are: the first is that of new connections.
 pub(super) const CLASSES: usize = 4;
+
+// A block has two bits for it.
+const _: () = assert!(CLASSES - 1 == !DSCP as usize);
 
 /// The class of connections that are being opened.
 pub(super) const NEW: u8 = 0;

@@ -53,6 +53,9 @@ pub struct ConnectOptions {
     pub keep_alive: bool,
     /// Its class among those that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
     pub class: u8,
+    /// The Diffserv field of its packets, 0 to 63: the lower six bits count (RFC 2474; RFC 9293 MUST-48). See
+    /// [`Engine::set_dscp`].
+    pub dscp: u8,
 }
 
 /// Why a connection was not opened.
@@ -372,10 +375,11 @@ impl Engine {
 }
 
 fn class_of(options: ConnectOptions) -> u8 {
-    match options.class {
+    let turn = match options.class {
         0 => turns::NORMAL,
         class => class.min(turns::CLASSES as u8 - 1),
-    }
+    };
+    options.dscp << 2 | turn
 }
 
 fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
