@@ -25,6 +25,19 @@ fn ten_segments_at_first_and_two_more_for_each_ack() {
 }
 
 #[test]
+fn an_ack_for_a_batch_opens_the_window_by_eight_at_most() {
+    for (heard, more) in [(4, 4), (8, 8), (10, 8)] {
+        let mut host = Host::new();
+        host.round_trip = 10;
+        let (id, mut peer) = host.accept(Peer::new());
+        host.engine.send(id, &[1; 200_000]);
+        let sent = host.sent();
+        peer.heard_all(&sent[..heard]);
+        assert_eq!(host.answers(&peer.acks()).len(), heard + more, "RFC 9406 4.3");
+    }
+}
+
+#[test]
 fn after_idleness_the_window_is_the_initial_one_again() {
     let mut host = Host::new();
     host.round_trip = 10;

@@ -182,11 +182,12 @@ impl Window {
         };
     }
 
-    /// Appropriate byte counting (RFC 3465 2.2): by what was acknowledged, at most two segments for each ACK,
-    /// since peers answer every second one; one segment after a timeout, where an ACK may cover what had
-    /// arrived before.
+    /// Appropriate byte counting (RFC 3465 2.2): by what was acknowledged, at most eight segments for each ACK, the limit
+    /// of RFC 9406 4.3 for who does not pace. RFC 3465's two are for peers that answer every second segment; those that
+    /// answer a batch, as we do, would have it grow by the same few segments a round trip for ever. One segment after a
+    /// timeout, where an ACK may cover what had arrived before.
     fn slow_start(&mut self, acked: Acked) {
-        let segments = if acked.una.lt(self.recover) { 1 } else { 2 };
+        let segments = if acked.una.le(self.recover) { 1 } else { 8 };
         let limit = segments * u32::from(acked.eff_mss.max(1));
         self.cwnd = self.cwnd.saturating_add(acked.bytes.min(limit)).min(WINDOW_BYTES_MAX);
     }
@@ -247,11 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_counts_at_most_two_segments_an_ack_and_one_after_a_timeout() {
+    fn slow_start_counts_at_most_eight_segments_an_ack_and_one_after_a_timeout() {
         let mut window = Window::new(Seq(0), MSS);
         window.on_ack(Tick(0), Algorithm::Cubic, acked(100, 1000));
-        window.on_ack(Tick(0), Algorithm::Cubic, acked(10_000, 11_000));
-        assert_eq!(window.cwnd, 14_480 + 100 + 2 * 1448);
+        window.on_ack(Tick(0), Algorithm::Cubic, acked(10_900, 11_900));
+        window.on_ack(Tick(0), Algorithm::Cubic, acked(30_000, 41_900));
+        assert_eq!(window.cwnd, 14_480 + 100 + 10_900 + 8 * 1448);
 
         window.recover = Seq(50_000);
         window.on_timeout(Algorithm::Cubic, 40_000, MSS);
@@ -259,7 +261,9 @@ mod tests {
         window.on_ack(Tick(0), Algorithm::Cubic, acked(10_000, 21_000));
         assert_eq!(window.cwnd, 2 * 1448);
         window.on_ack(Tick(0), Algorithm::Cubic, acked(29_000, 50_000));
-        assert_eq!(window.cwnd, 4 * 1448);
+        assert_eq!(window.cwnd, 3 * 1448, "the last that may cover what had arrived before");
+        window.on_ack(Tick(0), Algorithm::Cubic, acked(5000, 55_000));
+        assert_eq!(window.cwnd, 3 * 1448 + 5000);
     }
 
     #[test]
