@@ -194,12 +194,8 @@ impl Linked for Block {
         max_snd_wnd: 0,
     };
 
-    fn next_free(&self) -> u32 {
-        self.remote
-    }
-
-    fn set_next_free(&mut self, next: u32) {
-        self.remote = next;
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.remote
     }
 }
 

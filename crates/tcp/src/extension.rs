@@ -63,11 +63,7 @@ impl Linked for Extension {
         next_free: 0,
     };
 
-    fn next_free(&self) -> u32 {
-        self.next_free
-    }
-
-    fn set_next_free(&mut self, next: u32) {
-        self.next_free = next;
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.next_free
     }
 }

@@ -75,11 +75,7 @@ impl Linked for HalfOpen {
         used: false,
     };
 
-    fn next_free(&self) -> u32 {
-        self.remote
-    }
-
-    fn set_next_free(&mut self, next: u32) {
-        self.remote = next;
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.remote
     }
 }

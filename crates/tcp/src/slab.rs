@@ -10,8 +10,8 @@ pub(crate) trait Linked: Copy {
     /// A free place.
     const FREE: Self;
 
-    fn next_free(&self) -> u32;
-    fn set_next_free(&mut self, next: u32);
+    /// Where it says so.
+    fn next_free(&mut self) -> &mut u32;
 }
 
 /// A bounded set of blocks, named by their place.
@@ -43,7 +43,7 @@ impl<T: Linked> Slab<T> {
             self.grow()?;
         }
         let place = self.first_free;
-        self.first_free = self.places[place as usize].next_free();
+        self.first_free = *self.places[place as usize].next_free();
         self.used += 1;
         Some(place)
     }
@@ -53,7 +53,7 @@ impl<T: Linked> Slab<T> {
     pub(crate) fn remove(&mut self, place: u32) {
         let free = &mut self.places[place as usize];
         *free = T::FREE;
-        free.set_next_free(self.first_free);
+        *free.next_free() = self.first_free;
         self.first_free = place;
         self.used -= 1;
     }
@@ -78,7 +78,7 @@ impl<T: Linked> Slab<T> {
         let first = self.places.len();
         let end = first + self.places.grow();
         for place in (first..end).rev() {
-            self.places[place].set_next_free(self.first_free);
+            *self.places[place].next_free() = self.first_free;
             self.first_free = place as u32;
         }
         (end > first).then_some(())

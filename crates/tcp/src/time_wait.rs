@@ -43,11 +43,7 @@ impl Linked for TimeWait {
         used: false,
     };
 
-    fn next_free(&self) -> u32 {
-        self.remote
-    }
-
-    fn set_next_free(&mut self, next: u32) {
-        self.remote = next;
+    fn next_free(&mut self) -> &mut u32 {
+        &mut self.remote
     }
 }
