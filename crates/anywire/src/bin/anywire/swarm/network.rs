@@ -28,8 +28,8 @@ impl Network {
     pub(super) fn new(options: &Options) -> Result<Self, Failure> {
         // One thread takes turns for both ends, so a full queue is never one that nobody empties.
         let patience = Duration::from_secs(3600);
-        let limits = switch::Limits { queue_frames: QUEUE_FRAMES, patience, ..switch::Limits::default() };
-        let switch = Switch::new(switch::Settings { limits, ..switch::Settings::default() });
+        let queues = switch::Limits { queue_frames: QUEUE_FRAMES, patience, ..switch::Limits::default() };
+        let switch = Switch::new(switch::Settings { limits: queues, ..switch::Settings::default() });
         let port = |mac| switch.port(mac).map_err(|error| Failure::of(Code::Failed, &error));
         let mut client_device = impaired(port(CLIENT)?, options, options.seed ^ 1);
         if let Some(path) = &options.capture {
@@ -40,12 +40,21 @@ impl Network {
         }
         let tuples = if options.mode == Mode::Short { SHORT_TUPLES } else { options.connections };
         let addresses = (0..tuples.div_ceil(PORTS)).map(|number| client_address(number * PORTS).ip());
-        let mut server = engine(options, SERVER, CLIENT, [SERVER_ADDRESS.into()].into_iter(), 2)?;
+        let server_addresses = [SERVER_ADDRESS.into()].into_iter();
+        // Clients close first, so what waits for old segments is theirs. A table that had room for it as well would be spread
+        // over so many pages that each lookup would miss the translation of its address.
+        let mut server =
+            engine((SERVER, CLIENT), server_addresses, settings(options, 2), limits(options, 0))?;
         server
             .listen(server_address(options), ConnectOptions { no_nagle: true, ..ConnectOptions::default() })
             .map_err(|error| Failure::of(Code::Failed, &error))?;
         Ok(Self {
-            client: engine(options, CLIENT, SERVER, addresses, 1)?,
+            client: engine(
+                (CLIENT, SERVER),
+                addresses,
+                settings(options, 1),
+                limits(options, options.time_waits()),
+            )?,
             client_device,
             server,
             server_device: impaired(port(SERVER)?, options, options.seed ^ 2),
@@ -72,15 +81,13 @@ fn impaired(port: switch::Port, options: &Options, seed: u64) -> Box<dyn Device>
 }
 
 fn engine(
-    options: &Options,
-    mac: Mac,
-    peer: Mac,
+    (mac, peer): (Mac, Mac),
     addresses: impl Iterator<Item = std::net::IpAddr>,
-    number: u64,
+    settings: Settings,
+    limits: Limits,
 ) -> Result<Engine, Failure> {
     let failed = |error: &dyn std::error::Error| Failure::of(Code::Failed, error);
-    let mut engine =
-        Engine::new(settings(options, number), limits(options)).map_err(|error| failed(&error))?;
+    let mut engine = Engine::new(settings, limits).map_err(|error| failed(&error))?;
     for address in addresses {
         engine.add_address(address).map_err(|error| failed(&error))?;
     }
@@ -110,12 +117,12 @@ fn settings(options: &Options, number: u64) -> Settings {
     settings
 }
 
-fn limits(options: &Options) -> Limits {
+fn limits(options: &Options, time_waits: usize) -> Limits {
     let connections = options.connections as usize;
     let mut limits = Limits::default();
     // Short connections that are being closed still have their blocks.
     limits.connections = if options.stays() { connections } else { 2 * connections + 65_536 };
-    limits.time_wait = options.time_waits().max(1024);
+    limits.time_wait = time_waits.max(1024);
     limits.extensions = (connections / 16).max(65_536);
     limits.segment_bytes = connections * options.kept_bytes() + (256 << 20);
     limits
