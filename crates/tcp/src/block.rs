@@ -70,7 +70,8 @@ pub(crate) struct Block {
     /// The last segment that waits for the reader, or the frame that does (see [`crate::engine`]).
     pub(crate) receive_tail: Cell,
     pub(crate) extension: u32,
-    /// The tick at which the wheel will look at it, if [`Flags::IN_WHEEL`].
+    /// The tick at which the wheel will look at it, if [`Flags::IN_WHEEL`]; else if [`Flags::FRESH`], that at which the queue
+    /// of the fresh will, to tell its entry from those of earlier connections in this place.
     pub(crate) wheel_at: Tick,
     /// When the timer fired for the first time since the last progress, if `backoff` is not zero.
     pub(crate) stalled_at: Tick,

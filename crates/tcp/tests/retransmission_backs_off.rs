@@ -30,6 +30,23 @@ fn a_syn_is_sent_again_after_one_second_and_then_twice_as_late_each_time() {
 }
 
 #[test]
+fn a_timer_is_its_own_in_a_place_that_was_another_ones() {
+    for age in 0..4 {
+        let mut host = Host::new();
+        let connect = |host: &mut Host| {
+            host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap()
+        };
+        let before = connect(&mut host);
+        assert_eq!(host.sent().len(), 1);
+        host.wait_millis(age);
+        host.engine.abort(before);
+        assert_eq!(connect(&mut host), before, "the same place");
+        let sent = host.wait(Duration::from_secs(5));
+        assert_eq!(times(&sent), [age, age + 1000, age + 3000]);
+    }
+}
+
+#[test]
 fn a_syn_ack_is_sent_again_and_forgotten_after_its_retries() {
     let mut host = Host::new();
     let peer = Peer::new();

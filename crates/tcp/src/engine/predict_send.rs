@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::reply::{HOP_LIMIT, timestamp};
-use super::timers::FRESH_MILLIS;
+use super::timers::become_fresh;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
 use crate::frames::Filling;
@@ -60,8 +60,8 @@ impl Engine {
                 if !flags.has(Flags::FRESH)
                     && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
                 {
+                    self.fresh.push_back((index, become_fresh(block, self.tick)));
                     flags.set(Flags::FRESH);
-                    self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
                 }
             } else if flight == 0
                 || is_fin

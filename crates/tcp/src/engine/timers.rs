@@ -54,10 +54,10 @@ impl Engine {
     pub fn advance(&mut self, now: Instant) {
         self.set_now(now);
         self.settle();
-        let mut due = [0; GROUP];
+        let mut due = [(0, Tick(0)); GROUP];
         while let count @ 1.. = take_due(&mut self.delayed_acks, self.tick, usize::MAX, &mut due) {
             self.prefetch_all(&due[..count]);
-            for index in &due[..count] {
+            for (index, _) in &due[..count] {
                 let block = &mut self.blocks[*index];
                 block.flags.clear(Flags::ACK_QUEUED);
                 if block.has(Flags::ACK_OWED) {
@@ -67,10 +67,11 @@ impl Engine {
         }
         while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due) {
             self.prefetch_all(&due[..count]);
-            for index in &due[..count] {
+            for (index, at) in &due[..count] {
                 let block = &mut self.blocks[*index];
-                if !block.has(Flags::FRESH) {
-                    // Of an earlier connection in this place; or an entry of one has looked at this connection already.
+                let is_its_own = block.has(Flags::IN_WHEEL) || block.wheel_at == *at;
+                if !block.has(Flags::FRESH) || !is_its_own {
+                    // Of an earlier connection in this place: this one has its own entry, or has been looked at already.
                     continue;
                 }
                 block.flags.clear(Flags::FRESH);
@@ -84,8 +85,8 @@ impl Engine {
         self.expire_time_waits();
     }
 
-    fn prefetch_all(&self, indices: &[u32]) {
-        for index in indices {
+    fn prefetch_all(&self, due: &[(u32, Tick)]) {
+        for (index, _) in due {
             self.blocks.prefetch(*index);
         }
     }
@@ -143,7 +144,8 @@ impl Engine {
         if !block.has(Flags::IN_WHEEL) || !block.wheel_at.is_due(self.tick) {
             return;
         }
-        block.flags.clear(Flags::IN_WHEEL);
+        // If it is among the fresh as well, this look serves for both.
+        block.flags.clear(Flags::IN_WHEEL.with(Flags::FRESH));
         match self.deadline_of(index) {
             Some(deadline) if deadline.is_due(self.tick) => self.on_deadline(index),
             Some(deadline) => self.set_deadline(index, deadline),
@@ -184,8 +186,7 @@ impl Engine {
             block.wheel_at = at;
         } else {
             // Full of entries that are out of date: the queue of the fresh tries again.
-            block.flags.set(Flags::FRESH);
-            self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+            self.fresh.push_back((index, become_fresh(block, self.tick)));
         }
     }
 
@@ -237,8 +238,7 @@ impl Engine {
         block.retransmit_at = self.tick.after(pto.unwrap_or(rto));
         let at = block.retransmit_at;
         if !block.has(Flags::FRESH) && (!block.has(Flags::IN_WHEEL) || at.is_before(block.wheel_at)) {
-            block.flags.set(Flags::FRESH);
-            self.fresh.push_back((index, self.tick.after(FRESH_MILLIS)));
+            self.fresh.push_back((index, become_fresh(block, self.tick)));
         }
     }
 
@@ -487,18 +487,34 @@ const fn earlier(one: Option<Tick>, another: Option<Tick>) -> Option<Tick> {
     }
 }
 
+/// Notes a connection as one that has sent, and gives the tick at which it is to be looked at: the caller queues it.
+#[inline(always)]
+pub(super) fn become_fresh(block: &mut Block, now: Tick) -> Tick {
+    let at = now.after(FRESH_MILLIS);
+    block.flags.set(Flags::FRESH);
+    if !block.has(Flags::IN_WHEEL) {
+        block.wheel_at = at;
+    }
+    at
+}
+
 /// How long a connection that has sent waits to be looked at: most have their ACK by then.
-pub(super) const FRESH_MILLIS: u32 = 2;
+const FRESH_MILLIS: u32 = 2;
 
 /// Takes entries out of a queue that are due, or more than may wait: as many as `taken` holds. Gives how many.
-fn take_due(queue: &mut Fifo<(u32, Tick)>, now: Tick, waiting_max: usize, taken: &mut [u32; GROUP]) -> usize {
+fn take_due(
+    queue: &mut Fifo<(u32, Tick)>,
+    now: Tick,
+    waiting_max: usize,
+    taken: &mut [(u32, Tick); GROUP],
+) -> usize {
     let mut count = 0;
     while count < GROUP
         && let Some((index, at)) = queue.front()
         && (at.is_due(now) || queue.len() > waiting_max)
     {
         queue.pop_front();
-        taken[count] = index;
+        taken[count] = (index, at);
         count += 1;
     }
     count
@@ -522,3 +538,33 @@ const DUE_BATCH: usize = 256;
 
 /// Beyond this the interval is at its ceiling anyway.
 const BACKOFF_MAX: u8 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConnectOptions, Frames, Limits, Mac, Route};
+
+    /// Connections that live for a moment follow each other in one place: none of them costs the wheel anything.
+    #[test]
+    fn what_is_over_in_a_moment_takes_no_place_in_the_wheel() {
+        let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default()).unwrap();
+        engine.add_address("10.0.0.1".parse().unwrap()).unwrap();
+        let network = "10.0.0.0".parse().unwrap();
+        let (source, next_hop) = (Mac::new([2, 0, 0, 0, 0, 1]), Mac::new([2, 0, 0, 0, 0, 2]));
+        engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).unwrap();
+        let (mut frames, mut before) = (Frames::new(), None);
+        for millis in 0..100 {
+            let now = Instant::from_micros(millis * 1000);
+            if let Some(before) = before.take() {
+                engine.abort(before);
+            }
+            before = engine.connect("10.0.0.2:7".parse().unwrap(), ConnectOptions::default()).ok();
+            engine.transmit(now, &mut frames);
+            frames.clear();
+            engine.advance(now);
+            assert_eq!((engine.connections(), engine.wheel.len()), (1, 0), "after {millis} ms");
+        }
+        engine.advance(Instant::from_micros(101_000));
+        assert_eq!(engine.wheel.len(), 1, "that of the last one, which still waits");
+    }
+}
