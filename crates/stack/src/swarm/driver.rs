@@ -179,7 +179,9 @@ where
             if events.has(Events::OPENED) {
                 *has_opened = true;
                 let task = (self.start)(Conn::new(id));
-                if self.tasks.spawn_at(id.index(), task).is_err() {
+                if self.tasks.place_at(id.index(), task).is_ok() {
+                    self.woken.push(id.index());
+                } else {
                     // No slot: the connection has no task, and goes.
                     engine.abort(id);
                 }

@@ -89,6 +89,16 @@ impl<F: Future<Output = ()>> Tasks<F> {
     /// If the slot is taken, or there is none of this index.
     #[inline]
     pub fn spawn_at(&mut self, index: u32, future: F) -> Result<(), SpawnError> {
+        self.place_at(index, future)?;
+        // A task that was removed while it was ready has left its entry in the ring: that one serves this task.
+        self.wake(index);
+        Ok(())
+    }
+
+    /// The same for a driver that gives the task its first turn itself, by [`run_these`](Self::run_these) or
+    /// [`wake_all`](Self::wake_all).
+    #[inline]
+    pub(super) fn place_at(&mut self, index: u32, future: F) -> Result<(), SpawnError> {
         if self.slots.insert(index as usize, future).is_err() {
             let capacity = self.slots.capacity();
             let is_taken = (index as usize) < capacity;
@@ -99,8 +109,6 @@ impl<F: Future<Output = ()>> Tasks<F> {
             });
         }
         self.reach = self.reach.max(index + 1);
-        // A task that was removed while it was ready has left its entry in the ring: that one serves this task.
-        self.wake(index);
         Ok(())
     }
 
