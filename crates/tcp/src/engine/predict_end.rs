@@ -4,34 +4,40 @@
 //! general way would do.
 
 use super::predict::DECISIVE;
-use super::receive::Arrived;
+use super::receive::ports;
 use super::{End, Engine};
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
+use crate::packet::plain::{PLAIN, Plain};
 use crate::pool::Marks;
 
 impl Engine {
-    /// Handles the peer's FIN or the ACK of ours, if it comes with nothing else but the ACK of the one segment that was out;
-    /// false if not, and then nothing was changed.
+    /// Handles the plain segment in this frame if it is for this block, and is the peer's FIN or the ACK of ours with nothing
+    /// else but the ACK of the one segment that was out; false if not, and then nothing was changed.
     // Apart, so that the loop over all segments keeps its registers.
     #[inline(never)]
-    pub(super) fn predict_end(&mut self, index: u32, arrived: &Arrived) -> bool {
-        let segment = &arrived.segment;
+    pub(super) fn predict_end(&mut self, index: u32, frame: u32) -> bool {
+        let head = self.held.part(frame as usize, 0, PLAIN);
+        let Some(segment) = Plain::again(head) else { return false };
         let block = &mut self.blocks[index];
-        let flags = segment.flags.without(Control::PSH);
+        let local = self.local.address_v4(block.local);
+        let addresses = u64::from(block.remote) << 32 | u64::from(local);
+        let flags = segment.flags().without(Control::PSH);
         let has_fin = flags == Control::FIN.with(Control::ACK);
+        let (seq, ack, timestamp) = (segment.seq(), segment.ack(), segment.timestamp());
         let is_predicted = match block.state {
             State::Established | State::FinWait1 => has_fin,
             State::LastAck => flags == Control::ACK,
             _ => false,
-        } && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
+        } && ports(block.remote_port, block.local_port) == segment.ports()
+            && addresses == segment.addresses()
+            && local != 0
+            && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
             && block.extension == Block::NO_EXTENSION
-            && segment.timestamps().is_some()
-            && !segment.has_other_options()
             && segment.payload_len() == 0
-            && segment.seq == block.rcv_nxt
-            && (segment.timestamp.wrapping_sub(block.ts_recent) as i32) >= 0
-            && segment.ack == block.snd_nxt
+            && seq == block.rcv_nxt
+            && (timestamp.wrapping_sub(block.ts_recent) as i32) >= 0
+            && ack == block.snd_nxt
             && !block.send_tail.is_none();
         if !is_predicted {
             return false;
@@ -39,16 +45,16 @@ impl Engine {
         let tail = block.send_tail;
         let kept = self.pool.segment(tail);
         let is_lone = kept.next == tail
-            && kept.end() == segment.ack
+            && kept.end() == ack
             && kept.marks.has(Marks::FIN) == (block.state != State::Established)
             && !kept.marks.has(Marks::RESENT.with(Marks::SACKED));
         if !is_lone {
             return false;
         }
-        block.keep_up(segment.ack, segment.window, segment.timestamp, self.tick);
+        block.keep_up(ack, segment.window(), timestamp, self.tick);
         let sent_at = kept.sent_at;
         self.pool.free(tail);
-        block.all_is_acknowledged(segment.ack);
+        block.all_is_acknowledged(ack);
         match block.state {
             State::LastAck => {
                 self.counters.closed += 1;

@@ -123,6 +123,12 @@ impl Engine {
     /// A segment that was not as predicted.
     fn dispatch(&mut self, arrived: &mut Arrived) {
         if arrived.is_plain
+            && arrived.candidate <= PLACE
+            && self.predict_end(arrived.candidate, arrived.frame)
+        {
+            return;
+        }
+        if arrived.is_plain
             && let Some(plain) = Plain::again(&self.held[arrived.frame as usize])
         {
             if !plain.is_between_hosts() {
@@ -137,11 +143,7 @@ impl Engine {
             found = self.table.find(arrived.hash, |value| self.is_for(value, arrived));
         }
         match found.map(Place::of) {
-            Some(Place::Block(index)) => {
-                if !self.predict_end(index, arrived) {
-                    self.on_segment(index, arrived);
-                }
-            }
+            Some(Place::Block(index)) => self.on_segment(index, arrived),
             Some(Place::HalfOpen(place)) => self.on_half_open(place, arrived),
             Some(Place::TimeWait(place)) => self.on_time_wait(place, arrived),
             None => self.on_stranger(arrived),
