@@ -32,12 +32,12 @@ impl Engine {
         let options = segment.options(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
         let half = HalfOpen {
-            remote_port: segment.remote_port,
-            local_port: segment.local_port,
+            remote_port: segment.remote_port(),
+            local_port: segment.local_port(),
             local,
             route,
             irs: segment.seq,
-            iss: behind(self.initial_seq(&addresses, segment.ports()), last),
+            iss: behind(self.initial_seq(&addresses, segment.ports), last),
             ts_recent: options.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
             deadline: self.tick.after(INITIAL_RTO_MILLIS),
@@ -253,7 +253,8 @@ impl Engine {
         let (age, mss) = (iss.0 >> 27, iss.0 >> 24 & 7);
         let age_now = cookie_age(self.tick);
         let is_fresh = age_now.wrapping_sub(age) & 31 <= 1;
-        if !is_fresh || self.cookie(&addresses, segment.local_port, segment.remote_port, irs, age, mss) != iss
+        if !is_fresh
+            || self.cookie(&addresses, segment.local_port(), segment.remote_port(), irs, age, mss) != iss
         {
             return false;
         }
@@ -261,8 +262,8 @@ impl Engine {
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),
-            remote_port: segment.remote_port,
-            local_port: segment.local_port,
+            remote_port: segment.remote_port(),
+            local_port: segment.local_port(),
             local,
             route,
             irs,

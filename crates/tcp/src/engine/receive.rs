@@ -100,7 +100,7 @@ impl Engine {
                 Ok(Packet::Tcp) => {
                     arrived.hash = match plain {
                         Some((plain, _)) => place_hash(key, plain.addresses(), plain.ports().into()),
-                        None => hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports()),
+                        None => hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports),
                     };
                     arrived.home = self.table.home(arrived.hash);
                     arrived.frame = number as u32;
@@ -157,7 +157,7 @@ impl Engine {
         }
         let block = &self.blocks[value];
         // A free place has no ports; one that has ended within this batch is in no table any more.
-        if ports(block.remote_port, block.local_port) != segment.ports() || block.state == State::Closed {
+        if ports(block.remote_port, block.local_port) != segment.ports || block.state == State::Closed {
             return false;
         }
         let local = self.local.address_v4(block.local);
@@ -187,7 +187,7 @@ impl Engine {
                 (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
             }
         };
-        if ports != segment.ports() {
+        if ports != segment.ports {
             return false;
         }
         let local_v4 = self.local.address_v4(local);
@@ -209,7 +209,7 @@ impl Engine {
         if segment.flags.has(Control::RST) {
             return;
         }
-        if let Some(listener) = self.local.listener_for(local, segment.local_port) {
+        if let Some(listener) = self.local.listener_for(local, segment.local_port()) {
             if segment.flags.has(Control::ACK) {
                 if !self.accept_cookie(listener, local, addresses, arrived) {
                     self.refuse(addresses, segment);

@@ -51,7 +51,7 @@ impl Engine {
         } else {
             (Seq(0), segment.seq + segment.sequence_len(), Flags::RST.with(Flags::ACK))
         };
-        let (local_port, remote_port) = (segment.local_port, segment.remote_port);
+        let (local_port, remote_port) = (segment.local_port(), segment.remote_port());
         let reset = Outgoing { local_port, remote_port, seq, ack, flags, ..Outgoing::default() };
         self.send_reset(addresses, reset, None);
     }

@@ -30,8 +30,9 @@ pub(crate) struct Parsed {
     /// Addresses of IPv4, zero for IPv6; [`Self::addresses`] knows both.
     pub(crate) remote_v4: u32,
     pub(crate) local_v4: u32,
-    pub(crate) remote_port: u16,
-    pub(crate) local_port: u16,
+    /// Remote port above, local port below: with the addresses, what tells connections apart. In one piece, since it is
+    /// compared as one right after it was written.
+    pub(crate) ports: u32,
     pub(crate) seq: Seq,
     pub(crate) ack: Seq,
     /// TSval and TSecr; they mean something if [`Self::has_timestamps`].
@@ -65,10 +66,14 @@ impl Parsed {
         }
     }
 
-    /// Remote port above, local port below: with the addresses, what tells connections apart.
     #[inline]
-    pub(crate) const fn ports(&self) -> u32 {
-        (self.remote_port as u32) << 16 | self.local_port as u32
+    pub(crate) const fn remote_port(&self) -> u16 {
+        (self.ports >> 16) as u16
+    }
+
+    #[inline]
+    pub(crate) const fn local_port(&self) -> u16 {
+        self.ports as u16
     }
 
     /// TSval and TSecr (RFC 7323 3.2).
@@ -231,8 +236,7 @@ fn segment(header: &ip::Header, bytes: &[u8], checks: Checks) -> Result<Parsed, 
     Ok(Parsed {
         remote_v4,
         local_v4,
-        remote_port: head.source_port,
-        local_port: head.destination_port,
+        ports: u32::from(head.source_port) << 16 | u32::from(head.destination_port),
         seq: head.seq,
         ack: head.ack,
         timestamp,

@@ -113,8 +113,7 @@ impl<'a> Plain<'a> {
         Parsed {
             remote_v4: self.four(26),
             local_v4: self.four(30),
-            remote_port: self.two(34),
-            local_port: self.two(36),
+            ports: self.ports(),
             seq: self.seq(),
             ack: self.ack(),
             timestamp: self.timestamp(),

@@ -117,8 +117,7 @@ pub(super) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<
     *place = Parsed {
         remote_v4,
         local_v4,
-        remote_port: two(34),
-        local_port: two(36),
+        ports: four(34),
         seq: Seq(four(38)),
         ack: Seq(four(42)),
         timestamp: offer.timestamps.0,

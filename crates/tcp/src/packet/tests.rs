@@ -114,8 +114,8 @@ proptest! {
         };
         prop_assert_eq!(here, case.addresses);
         let fields = Outgoing {
-            local_port: parsed.remote_port,
-            remote_port: parsed.local_port,
+            local_port: parsed.remote_port(),
+            remote_port: parsed.local_port(),
             seq: parsed.seq,
             ack: parsed.ack,
             flags: parsed.flags,
