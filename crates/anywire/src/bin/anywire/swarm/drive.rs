@@ -285,11 +285,14 @@ impl<'r> Drive<'r> {
         let (completed, ended_early) = BOOK.with(|book| (book.completed.get(), book.ended_early.get()));
         let opened = self.client.engine().counters().opened;
         let goal = (completed + ended_early + u64::from(self.options.connections)).min(opened + OPENING_MAX);
+        // All of them before the first is opened: their addresses are translated side by side, and not one after the other.
+        for step in 0..goal.saturating_sub(self.asked).min(OPENING_MAX) as u32 {
+            let coming = client_address((self.tuple + TUPLES_AHEAD + step) % SHORT_TUPLES);
+            self.client.engine().prefetch_connect(coming, server_address(self.options));
+        }
         let mut in_use = 0;
         while self.asked < goal && in_use < IN_USE_MAX {
             let from = client_address(self.tuple);
-            let coming = client_address((self.tuple + TUPLES_AHEAD) % SHORT_TUPLES);
-            self.client.engine().prefetch_connect(coming, server_address(self.options));
             self.tuple = (self.tuple + 1) % SHORT_TUPLES;
             match self.client.open(from, server_address(self.options)) {
                 Ok(index) => {
