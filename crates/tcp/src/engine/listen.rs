@@ -29,7 +29,7 @@ impl Engine {
             self.counters.frames_ignored += 1;
             return;
         };
-        let options = segment.options(&self.held[arrived.frame as usize]);
+        let offer = segment.offer(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
         let half = HalfOpen {
             remote_port: segment.remote_port(),
@@ -38,16 +38,16 @@ impl Engine {
             route,
             irs: segment.seq,
             iss: behind(self.initial_seq(&addresses, segment.ports), last),
-            ts_recent: options.timestamps.map_or(0, |(value, _)| value),
+            ts_recent: offer.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
             deadline: self.tick.after(INITIAL_RTO_MILLIS),
             window: segment.window,
-            peer_mss: options.mss.unwrap_or_else(|| default_mss(&addresses)),
+            peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
-            window_scale: options.window_scale.map_or(HalfOpen::NO_SCALE, |shift| shift.min(SCALE_MAX)),
+            window_scale: offer.window_scale.map_or(HalfOpen::NO_SCALE, |shift| shift.min(SCALE_MAX)),
             offered: Offered {
-                timestamps: options.timestamps.is_some() && self.settings.timestamps,
-                sack: options.sack_permitted && self.settings.sack,
+                timestamps: offer.timestamps.is_some() && self.settings.timestamps,
+                sack: offer.sack_permitted && self.settings.sack,
                 ecn,
             },
             transmissions: 1,

@@ -6,7 +6,7 @@ use super::{Engine, turns};
 use crate::block::{Block, DSCP, Flags, State};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::HalfOpen;
-use crate::packet::{Addresses, Flags as Control, Options};
+use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
 use crate::settings::Ecn;
@@ -177,14 +177,14 @@ impl Engine {
         if !segment.flags.has(Control::SYN) {
             return;
         }
-        let options = segment.options(&self.held[arrived.frame as usize]);
+        let offer = segment.offer(&self.held[arrived.frame as usize]);
         let asked_ecn = self.settings.ecn == Ecn::Ask;
         let agreed_ecn = if has_ack {
             asked_ecn && segment.flags.has(Control::ECE) && !segment.flags.has(Control::CWR)
         } else {
             self.settings.ecn != Ecn::Off && segment.flags.has(Control::ECE | Control::CWR)
         };
-        let agreed = self.agreed(&options, &addresses, agreed_ecn);
+        let agreed = self.agreed(offer, &addresses, agreed_ecn);
         let terms = self.terms(block.route, agreed, &addresses);
         let window = u32::from(self.first_window());
         let block = &mut self.blocks[index];
@@ -241,12 +241,13 @@ impl Engine {
         }
     }
 
-    fn agreed(&self, options: &Options, addresses: &Addresses, ecn: bool) -> Agreed {
+    #[inline]
+    fn agreed(&self, offer: Offer, addresses: &Addresses, ecn: bool) -> Agreed {
         Agreed {
-            peer_mss: options.mss.unwrap_or_else(|| default_mss(addresses)),
-            scale: options.window_scale,
-            timestamps: options.timestamps.filter(|_| self.settings.timestamps).map(|(value, _)| value),
-            sack: options.sack_permitted && self.settings.sack,
+            peer_mss: offer.mss.unwrap_or_else(|| default_mss(addresses)),
+            scale: offer.window_scale,
+            timestamps: offer.timestamps.filter(|_| self.settings.timestamps).map(|(value, _)| value),
+            sack: offer.sack_permitted && self.settings.sack,
             ecn,
         }
     }

@@ -7,7 +7,7 @@ use super::checksum;
 use super::ethernet::{self, EtherType, Link};
 use super::icmp::{self, Icmp};
 use super::ip::{self, Addresses};
-use super::options::Options;
+use super::options::{Offer, Options};
 #[cfg(test)]
 use super::plain::Plain;
 use super::syn;
@@ -88,10 +88,21 @@ impl Parsed {
         self.has_other_options
     }
 
+    /// What a SYN offers, read from the frame that this was parsed from.
+    #[inline(always)]
+    pub(crate) fn offer(&self, frame: &[u8]) -> Offer {
+        Offer::parse(self.option_bytes(frame))
+    }
+
     /// All options, read from the frame that this was parsed from.
     pub(crate) fn options(&self, frame: &[u8]) -> Options {
+        Options::parse(self.option_bytes(frame))
+    }
+
+    #[inline(always)]
+    fn option_bytes<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         let end = usize::from(self.payload_at);
-        frame.get(end - usize::from(self.options_len)..end).map(Options::parse).unwrap_or_default()
+        frame.get(end - usize::from(self.options_len)..end).unwrap_or_default()
     }
 
     /// Where the payload starts in the frame.

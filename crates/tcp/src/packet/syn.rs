@@ -8,7 +8,7 @@ use super::Outgoing;
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
 use super::ip;
-use super::options::{Options, OptionsOut};
+use super::options::{Offer, OptionsOut};
 use super::parse::{Checks, Parsed, Refusal};
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
@@ -21,13 +21,13 @@ const FRAME: usize = ethernet::HEADER + ip::V4 + tcp::HEADER + OPTIONS;
 
 /// What the four options say.
 #[derive(Clone, Copy)]
-struct Offer {
+struct Four {
     mss: u16,
     timestamps: (u32, u32),
     window_scale: u8,
 }
 
-impl Offer {
+impl Four {
     /// The options in `bytes`, if they are these four.
     #[inline(always)]
     fn read(bytes: &[u8; OPTIONS]) -> Option<Self> {
@@ -64,16 +64,15 @@ impl Offer {
     }
 }
 
-/// The options of a SYN, if they are the usual ones.
-#[inline]
-pub(super) fn options(bytes: &[u8]) -> Option<Options> {
-    let offer = Offer::read(bytes.try_into().ok()?)?;
-    Some(Options {
-        mss: Some(offer.mss),
-        window_scale: Some(offer.window_scale),
+/// What a SYN offers, if its options are the usual ones.
+#[inline(always)]
+pub(super) fn offer(bytes: &[u8]) -> Option<Offer> {
+    let Four { mss, timestamps, window_scale } = Four::read(bytes.try_into().ok()?)?;
+    Some(Offer {
+        mss: Some(mss),
+        window_scale: Some(window_scale),
         sack_permitted: true,
-        timestamps: Some(offer.timestamps),
-        ..Options::default()
+        timestamps: Some(timestamps),
     })
 }
 
@@ -95,7 +94,7 @@ pub(super) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<
     if !is_usual {
         return None;
     }
-    let offer = Offer::read(head.last_chunk().expect("the options are a part of it"))?;
+    let offer = Four::read(head.last_chunk().expect("the options are a part of it"))?;
     let (remote_v4, local_v4) = (four(26), four(30));
     if checks.ip {
         let words = [eight(14), eight(22), u64::from(local_v4.swap_bytes())];
@@ -147,7 +146,7 @@ pub(super) fn emit(
     options: &OptionsOut<'_>,
     checks: Checks,
 ) -> Option<usize> {
-    let offer = Offer::of(options)?;
+    let offer = Four::of(options)?;
     let Some(head) = out.first_chunk_mut::<FRAME>() else { return Some(0) };
     let segment_len = tcp::HEADER + OPTIONS;
     let total = ip::V4 + segment_len;
