@@ -56,7 +56,7 @@ impl Engine {
             ..HalfOpen::EMPTY
         };
         if self.half_open.used() >= self.limits.half_open {
-            self.send_cookie(addresses, &half);
+            self.send_cookie(addresses, half);
             return;
         }
         let Some(place) = self.half_open.insert(half) else { return };
@@ -67,7 +67,8 @@ impl Engine {
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
         self.young.push_back((place, half.deadline));
-        self.send_syn_ack(addresses, &half, half.iss, None);
+        let reply = self.syn_ack(addresses, &half, half.iss, self.timestamp(&addresses));
+        self.reply(reply);
     }
 
     /// Most handshakes are over within a moment: only those that are not take a place in the wheel, where it would stay
@@ -96,8 +97,14 @@ impl Engine {
         self.young.front().map(|(_, deadline)| young_until(deadline))
     }
 
-    fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: Option<u32>) {
-        let value = timestamp.unwrap_or_else(|| self.timestamp(&addresses));
+    fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen) {
+        let reply = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
+        self.reply(reply);
+    }
+
+    // Always, so that what was just put into `half` need not be read from memory, where it would have to be waited for.
+    #[inline(always)]
+    fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
         let ecn = if half.offered.ecn { Flags::ECE } else { Flags::NONE };
         let segment = Outgoing {
             local_port: half.local_port,
@@ -114,10 +121,10 @@ impl Engine {
             mss: Some(self.own_mss(half.route, &addresses)),
             window_scale: (half.window_scale != HalfOpen::NO_SCALE).then(|| self.own_scale()),
             sack_permitted: half.offered.sack,
-            timestamps: half.offered.timestamps.then_some((value, half.ts_recent)),
+            timestamps: half.offered.timestamps.then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
         };
-        self.reply(Reply { addresses, route: half.route, segment, options });
+        Reply { addresses, route: half.route, segment, options }
     }
 
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
@@ -131,7 +138,7 @@ impl Engine {
             if segment.seq == rcv_nxt {
                 self.drop_half_open(place);
             } else if in_window && self.may_challenge() {
-                self.send_syn_ack(addresses, &half, half.iss, None);
+                self.send_syn_ack(addresses, &half);
             }
             return;
         }
@@ -139,7 +146,7 @@ impl Engine {
             // The same SYN again: our answer may be lost. Another one in the window may be forged: same answer.
             let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
             if is_same || self.may_challenge() {
-                self.send_syn_ack(addresses, &half, half.iss, None);
+                self.send_syn_ack(addresses, &half);
             }
             return;
         }
@@ -207,11 +214,12 @@ impl Engine {
         }
         self.counters.retransmits += 1;
         let addresses = self.local.addresses(half.local, half.remote);
-        self.send_syn_ack(addresses, &half, half.iss, None);
+        self.send_syn_ack(addresses, &half);
     }
 
     /// Answers a SYN without keeping anything: the answer itself carries what the ACK must bring back.
-    fn send_cookie(&mut self, addresses: Addresses, half: &HalfOpen) {
+    #[cold]
+    fn send_cookie(&mut self, addresses: Addresses, half: HalfOpen) {
         self.counters.cookies_sent += 1;
         self.cookie_tick = Some(self.tick);
         let mss = COOKIE_MSS.iter().rposition(|mss| *mss <= half.peer_mss).unwrap_or(0);
@@ -230,10 +238,11 @@ impl Engine {
         let plain = HalfOpen {
             window_scale: HalfOpen::NO_SCALE,
             offered: Offered { timestamps: false, sack: false, ecn: false },
-            ..*half
+            ..half
         };
-        let shown = if half.offered.timestamps { half } else { &plain };
-        self.send_syn_ack(addresses, shown, iss, Some(timestamp));
+        let shown = if half.offered.timestamps { half } else { plain };
+        let reply = self.syn_ack(addresses, &shown, iss, timestamp);
+        self.reply(reply);
     }
 
     /// The ACK of a SYN of which nothing was kept. False if it is none.

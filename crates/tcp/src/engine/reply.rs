@@ -19,6 +19,7 @@ pub(super) struct Reply {
 }
 
 impl Engine {
+    #[inline]
     pub(super) fn reply(&mut self, reply: Reply) {
         if self.replies.len() >= self.limits.replies {
             self.counters.replies_dropped += 1;
