@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use anywire::http::h1::encode::{ResponseParts, request_head, response_head};
 use anywire::http::h1::{Framing, Limits, RequestDecoder, RequestEvent, ResponseDecoder, ResponseEvent};
-use anywire::http::{Buffer, DateLine, Headers, Method, StatusCode, Version};
+use anywire::http::{Buffer, DateLine, Headers, Method, StaticHeader, StatusCode, Version};
 use anywire_stack::swarm::{Conn, now as round};
 
 use super::book::{BOOK, Record, gate};
@@ -149,8 +149,7 @@ thread_local! {
 impl Desk {
     fn new() -> Self {
         let mut response_headers = Headers::new();
-        let added = response_headers.append("content-type", "application/octet-stream");
-        added.expect("the field is a constant, and valid");
+        response_headers.append_static(&CONTENT_TYPE);
         Self {
             requests: Decoding::new(),
             answers: Decoding::new(),
@@ -182,7 +181,7 @@ fn take_request(conn: &mut Conn, part: &mut Option<Box<Decoding<RequestDecoder>>
             Ok(Some(RequestEvent::Head(head))) => {
                 let is_asked =
                     *head.method() == Method::GET && head.framing() == Framing::None && input.is_empty();
-                numbers(head.path().as_bytes()).filter(|_| is_asked).map_or(Taken::Wrong, Taken::Whole)
+                numbers(head.target().as_bytes()).filter(|_| is_asked).map_or(Taken::Wrong, Taken::Whole)
             }
             Ok(None) => Taken::Part,
             Ok(Some(_)) | Err(_) => Taken::Wrong,
@@ -261,10 +260,10 @@ fn target(tag: u32, number: u32) -> [u8; TARGET_BYTES] {
     text
 }
 
-fn numbers(path: &[u8]) -> Option<(u32, u32)> {
-    let path: &[u8; TARGET_BYTES] = path.try_into().ok()?;
-    let [tag, number] = [path[1..9].first_chunk()?, path[10..].first_chunk()?].map(value);
-    (path[0] == b'/' && path[9] == b'/').then_some((tag?, number?))
+fn numbers(target: &[u8]) -> Option<(u32, u32)> {
+    let target: &[u8; TARGET_BYTES] = target.try_into().ok()?;
+    let [tag, number] = [target[1..9].first_chunk()?, target[10..].first_chunk()?].map(value);
+    (target[0] == b'/' && target[9] == b'/').then_some((tag?, number?))
 }
 
 /// The eight hexadecimal digits of a number, all worked out at once.
@@ -292,6 +291,7 @@ fn value(text: &[u8; 8]) -> Option<u32> {
 /// A one in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TARGET_BYTES: usize = 18;
+static CONTENT_TYPE: StaticHeader = StaticHeader::new("content-type: application/octet-stream");
 const HOST: &str = "swarm.local";
 
 #[cfg(test)]
