@@ -33,6 +33,7 @@ impl Body {
     }
 
     /// Takes the next part out of `input`; `None` means that more bytes are needed.
+    #[inline]
     pub(super) fn decode<'b>(
         &mut self,
         input: &'b mut Buffer,

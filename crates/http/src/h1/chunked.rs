@@ -28,6 +28,8 @@ impl Chunked {
     }
 
     /// Takes the next part out of `input`; `None` means that more bytes are needed.
+    // Apart, so that the decoding of a body whose length is known melts into its caller.
+    #[inline(never)]
     pub(super) fn decode<'b>(
         &mut self,
         input: &'b mut Buffer,

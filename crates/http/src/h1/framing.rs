@@ -3,7 +3,7 @@
 use http::Version;
 
 use super::DecodeError;
-use super::head::Noticed;
+use super::head::{Noticed, refuse};
 use crate::headers::{Headers, Kind, Kinds};
 
 /// How the end of a body is found.
@@ -46,21 +46,17 @@ pub(super) fn declared(
     noticed: &Noticed<'_>,
     version: Version,
 ) -> Result<Option<Framing>, DecodeError> {
-    if !noticed.present.intersects(const { Kinds::of(&[Kind::ContentLength, Kind::TransferEncoding]) }) {
-        return Ok(None);
+    if noticed.present.contains(Kind::TransferEncoding) {
+        return chunked(headers, noticed.repeated, version).map(Some);
     }
-    length_or_chunks(headers, noticed.repeated, version).map(Some)
-}
-
-fn length_or_chunks(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {
-    if headers.present().contains(Kind::TransferEncoding) {
-        return chunked(headers, repeated, version);
+    let Some(digits) = noticed.length else { return Ok(None) };
+    if noticed.repeated.contains(Kind::ContentLength) {
+        return refuse(DecodeError::DuplicateContentLength);
     }
-    if repeated.contains(Kind::ContentLength) {
-        return Err(DecodeError::DuplicateContentLength);
+    match decimal(digits) {
+        Some(length) => Ok(Some(Framing::Length(length))),
+        None => refuse(DecodeError::ContentLength),
     }
-    let value = headers.value_of(Kind::ContentLength).unwrap_or_default();
-    decimal(value).map(Framing::Length).ok_or(DecodeError::ContentLength)
 }
 
 fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {

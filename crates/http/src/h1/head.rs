@@ -110,6 +110,8 @@ pub(super) struct Noticed<'b> {
     pub(super) repeated: Kinds,
     /// The value of the last `Host`.
     pub(super) host: Option<&'b [u8]>,
+    /// The value of the last `Content-Length`.
+    pub(super) length: Option<&'b [u8]>,
 }
 
 /// The lines of the fields of a complete head (`head`: start line to empty line), after checking the head's limits, the
@@ -162,13 +164,15 @@ pub(super) fn collect<'b>(
     }
     // The parser takes LF alone as a line's end; what stands before each line must be CR LF.
     let mut lines_end_well = true;
-    let (mut present, mut repeated, mut host) = (Kinds::NONE, Kinds::NONE, None);
+    let (mut present, mut repeated, mut host, mut length) = (Kinds::NONE, Kinds::NONE, None, None);
     let room = headers.refill(lines, parsed.len());
     for (field, header) in room.fields.iter_mut().zip(parsed) {
         let name = header.name.as_bytes();
         let kind = Kind::of(name);
-        if kind == Kind::Host {
-            host = Some(header);
+        match kind {
+            Kind::Host => host = Some(header.value),
+            Kind::ContentLength => length = Some(header.value),
+            _ => {}
         }
         repeated = repeated.with(present.only(kind));
         present.add(kind);
@@ -186,7 +190,7 @@ pub(super) fn collect<'b>(
     if !lines_end_well {
         return refuse(DecodeError::LineEnding);
     }
-    Ok(Noticed { present, repeated, host: host.map(|header| header.value) })
+    Ok(Noticed { present, repeated, host, length })
 }
 
 /// Whether CR LF stands before `position`.
