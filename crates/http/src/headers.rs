@@ -167,9 +167,7 @@ impl Headers {
     }
 
     fn lists_token(&self, kind: Kind, token: &str) -> bool {
-        self.values_of(kind).any(|value| {
-            value.split(|&b| b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
-        })
+        list_token(self.values_of(kind), token)
     }
 
     /// Replaces all fields by those of a decoded head: `lines` are its lines. The caller is to set what it gets, a
@@ -190,6 +188,13 @@ impl Headers {
     pub(crate) fn lines(&self) -> Lines<'_> {
         self.held.lines()
     }
+}
+
+/// Whether one of these lists holds `token`, without regard to case (RFC 9110 section 5.6.1).
+pub(crate) fn list_token<'a>(mut lists: impl Iterator<Item = &'a [u8]>, token: &str) -> bool {
+    lists.any(|list| {
+        list.split(|&b| b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+    })
 }
 
 impl Clone for Headers {

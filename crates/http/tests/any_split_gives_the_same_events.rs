@@ -5,7 +5,7 @@ mod support;
 use anywire_http::Method;
 use anywire_http::h1::Limits;
 use proptest::prelude::*;
-use support::{Event, requests, responses};
+use support::{Event, requests, requests_in_place, responses, responses_in_place};
 
 /// Pieces of HTTP, right and wrong, which meet the decoder's branches far more often than arbitrary bytes do.
 const WORDS: &[&str] = &[
@@ -106,6 +106,16 @@ proptest! {
         let whole = comparable(responses([&bytes[..]], &method, limits));
         prop_assert_eq!(&comparable(responses(cut(&bytes, &cuts), &method, limits)), &whole);
         prop_assert_eq!(&comparable(responses(bytes.chunks(1), &method, limits)), &whole);
+    }
+
+    #[test]
+    fn of_heads_that_are_looked_at_in_place(
+        bytes in http_like(),
+        limits in limits(),
+        method in prop::sample::select(&[Method::GET, Method::HEAD, Method::CONNECT][..]),
+    ) {
+        prop_assert_eq!(requests_in_place(&bytes, limits), requests([&bytes[..]], limits));
+        prop_assert_eq!(responses_in_place(&bytes, &method, limits), responses([&bytes[..]], &method, limits));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A body being decoded, whatever its framing.
 
 use super::chunked::Chunked;
-use super::{DecodeError, Framing, Limits};
-use crate::{Buffer, Headers};
+use super::{DecodeError, Framing, Input, Limits};
+use crate::Headers;
 
 /// Where in a body the decoder stands.
 #[derive(Debug)]
@@ -36,14 +36,14 @@ impl Body {
     #[inline]
     pub(super) fn decode<'b>(
         &mut self,
-        input: &'b mut Buffer,
+        input: &'b mut impl Input,
         limits: &Limits,
     ) -> Result<Option<Part<'b>>, DecodeError> {
         match self {
             Self::Length(0) => Ok(Some(Part::End)),
             Self::Length(remaining) => Ok(take(remaining, input).map(Part::Data)),
             Self::Chunked(chunked) => chunked.decode(input, limits),
-            Self::UntilClose if input.is_empty() => Ok(None),
+            Self::UntilClose if input.data().is_empty() => Ok(None),
             Self::UntilClose => Ok(Some(Part::Data(input.take(usize::MAX)))),
         }
     }
@@ -51,8 +51,8 @@ impl Body {
 
 /// Takes what is there of `remaining` bytes; `None` if nothing is.
 #[inline]
-pub(super) fn take<'b>(remaining: &mut u64, input: &'b mut Buffer) -> Option<&'b [u8]> {
-    let count = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
+pub(super) fn take<'b>(remaining: &mut u64, input: &'b mut impl Input) -> Option<&'b [u8]> {
+    let count = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.data().len());
     if count == 0 {
         return None;
     }

@@ -1,8 +1,7 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), decoded strictly.
 
 use super::body::{Part, take};
-use super::{DecodeError, Limits, head};
-use crate::Buffer;
+use super::{DecodeError, Input, Limits, head};
 
 /// Where in a chunked body the decoder stands.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Chunked {
     #[inline(never)]
     pub(super) fn decode<'b>(
         &mut self,
-        input: &'b mut Buffer,
+        input: &'b mut impl Input,
         limits: &Limits,
     ) -> Result<Option<Part<'b>>, DecodeError> {
         loop {
@@ -65,7 +64,7 @@ impl Chunked {
     }
 
     /// Takes a chunk's size line: `chunk-size [ chunk-ext ] CRLF`.
-    fn take_size(&mut self, input: &mut Buffer, limits: &Limits) -> Result<Option<u64>, DecodeError> {
+    fn take_size(&mut self, input: &mut impl Input, limits: &Limits) -> Result<Option<u64>, DecodeError> {
         let data = input.data();
         let line_max = SIZE_DIGITS_MAX.saturating_add(limits.chunk_extension_bytes).saturating_add(2);
         let visible = &data[..data.len().min(line_max)];
@@ -105,7 +104,7 @@ impl Chunked {
 
     fn take_trailers<'b>(
         &mut self,
-        input: &'b mut Buffer,
+        input: &'b mut impl Input,
         limits: &Limits,
     ) -> Result<Option<Part<'b>>, DecodeError> {
         let no_room = input.is_full();

@@ -4,7 +4,7 @@ use http::Version;
 
 use super::DecodeError;
 use super::head::{Noticed, refuse};
-use crate::headers::{Headers, Kind, Kinds};
+use crate::headers::{Kind, Kinds, list_token};
 
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +41,9 @@ pub(super) const SINGLE: Kinds = Kinds::of(&[Kind::Host, Kind::ContentLength, Ki
 
 /// What the head declares, or `None` if it declares nothing.
 #[inline(always)]
-pub(super) fn declared(
-    headers: &Headers,
-    noticed: &Noticed<'_>,
-    version: Version,
-) -> Result<Option<Framing>, DecodeError> {
+pub(super) fn declared(noticed: &Noticed<'_>, version: Version) -> Result<Option<Framing>, DecodeError> {
     if noticed.present.contains(Kind::TransferEncoding) {
-        return chunked(headers, noticed.repeated, version).map(Some);
+        return chunked(noticed, version).map(Some);
     }
     let Some(digits) = noticed.length else { return Ok(None) };
     if noticed.repeated.contains(Kind::ContentLength) {
@@ -59,17 +55,17 @@ pub(super) fn declared(
     }
 }
 
-fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Framing, DecodeError> {
-    if headers.present().contains(Kind::ContentLength) {
+fn chunked(noticed: &Noticed<'_>, version: Version) -> Result<Framing, DecodeError> {
+    if noticed.present.contains(Kind::ContentLength) {
         return Err(DecodeError::BothLengths);
     }
     if version == Version::HTTP_10 {
         return Err(DecodeError::TransferEncodingInHttp10);
     }
-    if repeated.contains(Kind::TransferEncoding) {
+    if noticed.repeated.contains(Kind::TransferEncoding) {
         return Err(DecodeError::DuplicateTransferEncoding);
     }
-    let value = headers.value_of(Kind::TransferEncoding).unwrap_or_default();
+    let value = noticed.values_of(Kind::TransferEncoding).next().unwrap_or_default();
     if !value.eq_ignore_ascii_case(b"chunked") {
         return Err(DecodeError::TransferCoding);
     }
@@ -78,18 +74,16 @@ fn chunked(headers: &Headers, repeated: Kinds, version: Version) -> Result<Frami
 
 /// Whether the connection is to stay open after this message, as far as its head says (RFC 9112 section 9.3).
 #[inline(always)]
-pub(super) fn keep_alive(headers: &Headers, present: Kinds, version: Version) -> bool {
-    if !present.contains(Kind::Connection) {
+pub(super) fn keep_alive(noticed: &Noticed<'_>, version: Version) -> bool {
+    if !noticed.present.contains(Kind::Connection) {
         return version == Version::HTTP_11;
     }
-    says_keep_alive(headers, version)
+    says_keep_alive(noticed, version)
 }
 
-fn says_keep_alive(headers: &Headers, version: Version) -> bool {
-    if headers.has_token(Kind::Connection, "close") {
-        return false;
-    }
-    version == Version::HTTP_11 || headers.has_token(Kind::Connection, "keep-alive")
+fn says_keep_alive(noticed: &Noticed<'_>, version: Version) -> bool {
+    let says = |token| list_token(noticed.values_of(Kind::Connection), token);
+    !says("close") && (version == Version::HTTP_11 || says("keep-alive"))
 }
 
 /// Plain digits only: no sign, no space, no list (RFC 9110 section 8.6).
@@ -107,6 +101,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::head::notice;
     use super::*;
 
     #[test]
@@ -121,13 +116,16 @@ mod tests {
 
     #[test]
     fn connections_stay_open_as_the_rfc_says() {
-        let stays = |value: &str, version| {
-            let mut headers = Headers::new();
-            headers.append("connection", value).expect("valid");
-            keep_alive(&headers, headers.present(), version)
+        let of = |lines: &str, version| {
+            let mut slots = [httparse::EMPTY_HEADER; 2];
+            let section = format!("{lines}\r\n");
+            let (_, parsed) =
+                httparse::parse_headers(section.as_bytes(), &mut slots).expect("valid").unwrap();
+            keep_alive(&notice(&section.as_bytes()[..lines.len()], parsed, |_| ()).expect("valid"), version)
         };
-        assert!(keep_alive(&Headers::new(), Kinds::NONE, Version::HTTP_11));
-        assert!(!keep_alive(&Headers::new(), Kinds::NONE, Version::HTTP_10));
+        let stays = |value: &str, version| of(&format!("connection: {value}\r\n"), version);
+        assert!(of("", Version::HTTP_11));
+        assert!(!of("", Version::HTTP_10));
         assert!(stays("Keep-Alive", Version::HTTP_10));
         assert!(!stays("close", Version::HTTP_11));
         assert!(!stays("keep-alive, CLOSE", Version::HTTP_10));

@@ -101,9 +101,10 @@ impl<'b> Slots<'b> {
     }
 }
 
-/// What was noticed about the fields of a head while they were copied.
+/// What was noticed about the fields of a head when its lines were checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noticed<'b> {
+    fields: &'b [Header<'b>],
     /// The names that the engine knows and that are there.
     pub(super) present: Kinds,
     /// Those of them that stand there twice.
@@ -152,12 +153,31 @@ pub(super) fn collect_trailers(section: &[u8], parsed: &[Header<'_>]) -> Result<
     Ok(headers)
 }
 
-/// Copies the lines of the fields into `headers`, and checks the lines' ends but the last, which the caller has seen.
+/// Copies the lines of the fields into `headers` while they are [noticed](notice).
 #[inline(always)]
 pub(super) fn collect<'b>(
     headers: &mut Headers,
     lines: &[u8],
-    parsed: &[Header<'b>],
+    parsed: &'b [Header<'b>],
+) -> Result<Noticed<'b>, DecodeError> {
+    let room = headers.refill(lines, parsed.len());
+    let mut records = room.fields.iter_mut();
+    let noticed = notice(lines, parsed, |field| {
+        if let Some(record) = records.next() {
+            *record = field;
+        }
+    })?;
+    *room.present = noticed.present;
+    Ok(noticed)
+}
+
+/// Checks the lines' ends but the last, which the caller has seen, and says what is known of the fields. Each goes to
+/// `record`.
+#[inline(always)]
+pub(super) fn notice<'b>(
+    lines: &[u8],
+    parsed: &'b [Header<'b>],
+    mut record: impl FnMut(Field),
 ) -> Result<Noticed<'b>, DecodeError> {
     if lines.len() > usize::from(u16::MAX) {
         check_widths(lines, parsed)?;
@@ -165,8 +185,7 @@ pub(super) fn collect<'b>(
     // The parser takes LF alone as a line's end; what stands before each line must be CR LF.
     let mut lines_end_well = true;
     let (mut present, mut repeated, mut host, mut length) = (Kinds::NONE, Kinds::NONE, None, None);
-    let room = headers.refill(lines, parsed.len());
-    for (field, header) in room.fields.iter_mut().zip(parsed) {
+    for header in parsed {
         let name = header.name.as_bytes();
         let kind = Kind::of(name);
         match kind {
@@ -178,19 +197,26 @@ pub(super) fn collect<'b>(
         present.add(kind);
         let start = offset_in(lines, name);
         lines_end_well &= start == 0 || ends_line(lines, start);
-        *field = Field {
+        record(Field {
             start: start as u32,
             value: offset_in(lines, header.value) as u32,
             value_len: header.value.len() as u32,
             name_len: name.len() as u16,
             kind,
-        };
+        });
     }
-    *room.present = present;
     if !lines_end_well {
         return refuse(DecodeError::LineEnding);
     }
-    Ok(Noticed { present, repeated, host, length })
+    Ok(Noticed { fields: parsed, present, repeated, host, length })
+}
+
+impl<'b> Noticed<'b> {
+    /// All values of a name that the engine knows.
+    pub(super) fn values_of(&self, kind: Kind) -> impl Iterator<Item = &'b [u8]> {
+        let named = move |field: &&Header<'_>| Kind::of(field.name.as_bytes()) == kind;
+        self.fields.iter().filter(named).map(|field| field.value)
+    }
 }
 
 /// Whether CR LF stands before `position`.

@@ -11,16 +11,20 @@ mod error;
 mod framing;
 mod head;
 mod host;
+mod input;
 mod limits;
 mod request_decoder;
 mod response_decoder;
+mod view;
 
 pub mod encode;
 
 pub use error::{DecodeError, Fault};
 pub use framing::Framing;
+pub use input::Input;
 pub use limits::Limits;
 pub use request_decoder::{RequestDecoder, RequestEvent};
 pub use response_decoder::{ResponseDecoder, ResponseEvent};
+pub use view::{RequestView, ResponseView};
 
 pub(crate) use head::is_target;

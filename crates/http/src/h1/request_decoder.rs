@@ -5,10 +5,10 @@ use http::{Method, Version};
 use super::body::{Body, Part};
 use super::head::{self, Noticed, Progress, Slots, refuse};
 use super::host::{KnownHost, is_host};
-use super::{DecodeError, Framing, Limits, framing};
+use super::{DecodeError, Framing, Input, Limits, RequestView, framing};
 use crate::headers::Kind;
 use crate::message::{RequestHead, RequestParts};
-use crate::{Buffer, Headers, spare};
+use crate::{Headers, spare};
 
 /// Decodes the requests of one connection, one after the other (pipelined ones too).
 ///
@@ -24,10 +24,10 @@ pub struct RequestDecoder {
 /// What was found next. Head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the
 /// end.
 #[derive(Debug)]
-pub enum RequestEvent<'b> {
-    /// A head. If [`RequestHead::framing`] is [`Framing::None`], the request is complete and no `End`
-    /// follows.
-    Head(RequestHead),
+pub enum RequestEvent<'b, H = RequestHead> {
+    /// A head, or what [`RequestDecoder::decode_with`] was told to make of it. If [`RequestHead::framing`] is
+    /// [`Framing::None`], the request is complete and no `End` follows.
+    Head(H),
     /// Bytes of the body, already taken out of the buffer; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
@@ -59,10 +59,45 @@ impl RequestDecoder {
     ///
     /// The same error again on each later call: what follows a malformed request cannot be trusted.
     #[inline]
-    pub fn decode<'b>(&mut self, input: &'b mut Buffer) -> Result<Option<RequestEvent<'b>>, DecodeError> {
+    pub fn decode<'b>(&mut self, input: &'b mut impl Input) -> Result<Option<RequestEvent<'b>>, DecodeError> {
+        self.decode_by(input, Self::build, RequestHead::from_parts)
+    }
+
+    /// Like [`RequestDecoder::decode`], but a head is only looked at where it lies, by `look`, and not copied: for
+    /// those who do not keep it.
+    ///
+    /// ```
+    /// use anywire_http::h1::{Limits, RequestDecoder, RequestEvent};
+    ///
+    /// let mut input = &b"GET /a HTTP/1.1\r\nHost: b\r\n\r\n"[..];
+    /// let mut decoder = RequestDecoder::new(Limits::default());
+    /// let event = decoder.decode_with(&mut input, |head| head.target() == "/a")?;
+    /// assert!(matches!(event, Some(RequestEvent::Head(true))));
+    /// # Ok::<(), anywire_http::h1::DecodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`RequestDecoder::decode`].
+    #[inline]
+    pub fn decode_with<'b, H>(
+        &mut self,
+        input: &'b mut impl Input,
+        look: impl FnOnce(&RequestView<'_>) -> H,
+    ) -> Result<Option<RequestEvent<'b, H>>, DecodeError> {
+        self.decode_by(input, |decoder, head, request| decoder.view(head, request, look), |seen| seen)
+    }
+
+    #[inline(always)]
+    fn decode_by<'b, T, H>(
+        &mut self,
+        input: &'b mut impl Input,
+        make: impl FnOnce(&mut Self, &[u8], &httparse::Request<'_, '_>) -> Result<Option<T>, DecodeError>,
+        finish: impl FnOnce(T) -> H,
+    ) -> Result<Option<RequestEvent<'b, H>>, DecodeError> {
         match &mut self.state {
-            State::Head { .. } => match self.decode_head(input) {
-                Ok(Some(parts)) => Ok(Some(RequestEvent::Head(RequestHead::from_parts(parts)))),
+            State::Head { .. } => match self.decode_head(input, make) {
+                Ok(Some(made)) => Ok(Some(RequestEvent::Head(finish(made)))),
                 Ok(None) => Ok(None),
                 Err(error) => Err(self.fail(error)),
             },
@@ -106,10 +141,14 @@ impl RequestDecoder {
         error
     }
 
-    // Apart, so that `decode` is small enough to melt into the caller's match on its event. Gives the parts, as of a
-    // head no value is left to say `None`, and it would take a word more.
+    // Apart, so that `decode` is small enough to melt into the caller's match on its event. Gives what `make` gives: the
+    // parts, as of a head no value is left to say `None`, and it would take a word more.
     #[inline(never)]
-    fn decode_head(&mut self, input: &mut Buffer) -> Result<Option<Box<RequestParts>>, DecodeError> {
+    fn decode_head<T>(
+        &mut self,
+        input: &mut impl Input,
+        make: impl FnOnce(&mut Self, &[u8], &httparse::Request<'_, '_>) -> Result<Option<T>, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
         let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
         // What is neither, and below CR, is left there for the parser to refuse.
         if input.data().first().is_none_or(|&first| first <= b'\r') && !skip_blank_lines(input, blank_lines)?
@@ -126,11 +165,11 @@ impl RequestDecoder {
         match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.headers)) {
             Ok(httparse::Status::Complete(end)) => {
                 (*progress, *blank_lines) = (Progress::IDLE, 0);
-                let built = self.build(&data[..end], &request);
-                if built.is_ok() {
+                let made = make(self, &data[..end], &request);
+                if made.is_ok() {
                     input.consume(end);
                 }
-                built
+                made
             }
             Ok(httparse::Status::Partial) => {
                 progress.parsed_partial(data);
@@ -160,26 +199,59 @@ impl RequestDecoder {
         if !(method == "GET" && parts.method == Method::GET) {
             set_method(&mut parts.method, method)?;
         }
-        check_target(&parts.method, target)?;
         parts.target.clear();
         parts.target.push_str(target);
-        let version = head::version(request.version);
-        parts.version = version;
-        check_host(&noticed, version, &mut self.known_host)?;
-        parts.keep_alive = framing::keep_alive(&parts.headers, noticed.present, version);
-        parts.framing = Framing::None;
-        if let Some(framing) = framing::declared(&parts.headers, &noticed, version)? {
-            parts.framing = framing;
-            self.state = Body::of(framing).map_or(State::START, State::Body);
-        }
+        parts.version = head::version(request.version);
+        parts.framing = self.accept(&parts.method, target, parts.version, &noticed)?;
+        parts.keep_alive = framing::keep_alive(&noticed, parts.version);
         Ok(Some(parts))
+    }
+
+    /// Shows what was parsed to `look`, and goes on to the body.
+    #[inline(always)]
+    fn view<H>(
+        &mut self,
+        head: &[u8],
+        request: &httparse::Request<'_, '_>,
+        look: impl FnOnce(&RequestView<'_>) -> H,
+    ) -> Result<Option<H>, DecodeError> {
+        let lines = head::field_lines(head, request.headers, &self.limits)?;
+        let noticed = head::notice(lines, request.headers, |_| ())?;
+        let (Some(name), Some(target)) = (request.method, request.path) else {
+            return refuse(DecodeError::StartLine);
+        };
+        let mut method = Method::GET;
+        if name != "GET" {
+            set_method(&mut method, name)?;
+        }
+        let version = head::version(request.version);
+        let framing = self.accept(&method, target, version, &noticed)?;
+        let keep_alive = framing::keep_alive(&noticed, version);
+        let fields = &*request.headers;
+        Ok(Some(look(&RequestView { method, target, version, framing, keep_alive, fields })))
+    }
+
+    /// Checks what a head says as a whole, and goes on to its body, if it has one.
+    #[inline(always)]
+    fn accept(
+        &mut self,
+        method: &Method,
+        target: &str,
+        version: Version,
+        noticed: &Noticed<'_>,
+    ) -> Result<Framing, DecodeError> {
+        check_target(method, target)?;
+        check_host(noticed, version, &mut self.known_host)?;
+        let Some(framing) = framing::declared(noticed, version)? else { return Ok(Framing::None) };
+        self.state = Body::of(framing).map_or(State::START, State::Body);
+        Ok(framing)
     }
 }
 
 /// Skips empty lines before a request line, a few of them (RFC 9112 section 2.2). Says whether something
 /// follows.
 #[cold]
-fn skip_blank_lines(input: &mut Buffer, skipped: &mut u8) -> Result<bool, DecodeError> {
+fn skip_blank_lines(input: &mut impl Input, skipped: &mut u8) -> Result<bool, DecodeError> {
     loop {
         match input.data() {
             [] | [b'\r'] => return Ok(false),

@@ -1,12 +1,12 @@
 //! Bytes of a server into response heads and bodies.
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 
 use super::body::{Body, Part};
-use super::head::{self, Progress, Slots};
-use super::{DecodeError, Framing, Limits, framing};
+use super::head::{self, Noticed, Progress, Slots};
+use super::{DecodeError, Framing, Input, Limits, ResponseView, framing};
 use crate::message::{ResponseHead, ResponseParts};
-use crate::{Buffer, Headers, spare};
+use crate::{Headers, spare};
 
 /// Decodes the responses of one connection, one after the other.
 ///
@@ -22,13 +22,13 @@ pub struct ResponseDecoder {
 /// What was found next. Interim heads, the head, then (unless its framing is [`Framing::None`]) data, perhaps
 /// trailers, and the end.
 #[derive(Debug)]
-pub enum ResponseEvent<'b> {
+pub enum ResponseEvent<'b, H = ResponseHead> {
     /// An interim response (1xx other than 101); the final one follows.
-    Informational(ResponseHead),
-    /// The final head. If [`ResponseHead::framing`] is [`Framing::None`], the response is complete and no
+    Informational(H),
+    /// The final head, or what [`ResponseDecoder::decode_with`] was told to make of it. If [`ResponseHead::framing`] is [`Framing::None`], the response is complete and no
     /// `End` follows. After 101, and after a 2xx to CONNECT, what follows is not HTTP and not for this
     /// decoder.
-    Head(ResponseHead),
+    Head(H),
     /// Bytes of the body, already taken out of the buffer; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
@@ -80,9 +80,36 @@ impl ResponseDecoder {
     ///
     /// The same error again on each later call: what follows a malformed response cannot be trusted.
     #[inline]
-    pub fn decode<'b>(&mut self, input: &'b mut Buffer) -> Result<Option<ResponseEvent<'b>>, DecodeError> {
+    pub fn decode<'b>(
+        &mut self,
+        input: &'b mut impl Input,
+    ) -> Result<Option<ResponseEvent<'b>>, DecodeError> {
+        self.decode_by(input, build)
+    }
+
+    /// Like [`ResponseDecoder::decode`], but a head is only looked at where it lies, by `look`, and not copied: for
+    /// those who do not keep it.
+    ///
+    /// # Errors
+    ///
+    /// As [`ResponseDecoder::decode`].
+    #[inline]
+    pub fn decode_with<'b, H>(
+        &mut self,
+        input: &'b mut impl Input,
+        look: impl FnOnce(&ResponseView<'_>) -> H,
+    ) -> Result<Option<ResponseEvent<'b, H>>, DecodeError> {
+        self.decode_by(input, |head, response, limits, answers| view(head, response, limits, answers, look))
+    }
+
+    #[inline(always)]
+    fn decode_by<'b, H>(
+        &mut self,
+        input: &'b mut impl Input,
+        make: impl FnOnce(&[u8], &httparse::Response<'_, '_>, &Limits, Answers) -> Result<Found<H>, DecodeError>,
+    ) -> Result<Option<ResponseEvent<'b, H>>, DecodeError> {
         match &mut self.state {
-            State::Head(_) => match self.decode_head(input) {
+            State::Head(_) => match self.decode_head(input, make) {
                 Ok(Some(Found::Final(head, _))) => Ok(Some(ResponseEvent::Head(head))),
                 Ok(Some(Found::Interim(head))) => Ok(Some(ResponseEvent::Informational(head))),
                 Ok(None) => Ok(None),
@@ -135,7 +162,11 @@ impl ResponseDecoder {
 
     // Apart, so that `decode` is small enough to melt into the caller's match on its event.
     #[inline(never)]
-    fn decode_head(&mut self, input: &mut Buffer) -> Result<Option<Found>, DecodeError> {
+    fn decode_head<H>(
+        &mut self,
+        input: &mut impl Input,
+        make: impl FnOnce(&[u8], &httparse::Response<'_, '_>, &Limits, Answers) -> Result<Found<H>, DecodeError>,
+    ) -> Result<Option<Found<H>>, DecodeError> {
         let State::Head(progress) = &mut self.state else { return Ok(None) };
         let no_room = input.is_full();
         let data = input.data();
@@ -155,7 +186,7 @@ impl ResponseDecoder {
         let room = slots.with_room_for(self.limits.headers);
         match config.parse_response_with_uninit_headers(&mut response, data, room) {
             Ok(httparse::Status::Complete(end)) => {
-                let found = build(&data[..end], &response, &self.limits, self.answers)?;
+                let found = make(&data[..end], &response, &self.limits, self.answers)?;
                 self.state = State::START;
                 if let Found::Final(_, framing) = &found {
                     self.answers = Answers::Other;
@@ -182,34 +213,80 @@ fn build(
     response: &httparse::Response<'_, '_>,
     limits: &Limits,
     answers: Answers,
-) -> Result<Found, DecodeError> {
+) -> Result<Found<ResponseHead>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
     let mut parts = spare::draw_unclean::<ResponseParts>();
     let noticed = head::collect(&mut parts.headers, lines, response.headers)?;
-    let code = response.code.unwrap_or_default();
-    // RFC 9110 section 15: three digits, of which the first is 1 to 5.
-    let status = StatusCode::from_u16(code).ok().filter(|_| code < 600).ok_or(DecodeError::StartLine)?;
+    let Meaning { status, version, framing, keep_alive } = Meaning::of(response, &noticed, answers)?;
     parts.status = status;
     parts.reason.clear();
     parts.reason.push_str(response.reason.unwrap_or_default());
-    let version = head::version(response.version);
     parts.version = version;
-    // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
-    // one.
-    let declared = framing::declared(&parts.headers, &noticed, version)?;
-    let framing =
-        if has_no_body(status, answers) { Framing::None } else { declared.unwrap_or(Framing::UntilClose) };
     parts.framing = framing;
-    parts.keep_alive =
-        framing != Framing::UntilClose && framing::keep_alive(&parts.headers, noticed.present, version);
-    let head = ResponseHead::from_parts(parts);
-    Ok(if is_interim(status) { Found::Interim(head) } else { Found::Final(head, framing) })
+    parts.keep_alive = keep_alive;
+    Ok(Found::of(status, framing, ResponseHead::from_parts(parts)))
+}
+
+/// Shows what was parsed to `look`.
+#[inline(always)]
+fn view<H>(
+    head: &[u8],
+    response: &httparse::Response<'_, '_>,
+    limits: &Limits,
+    answers: Answers,
+    look: impl FnOnce(&ResponseView<'_>) -> H,
+) -> Result<Found<H>, DecodeError> {
+    let lines = head::field_lines(head, response.headers, limits)?;
+    let noticed = head::notice(lines, response.headers, |_| ())?;
+    let Meaning { status, version, framing, keep_alive } = Meaning::of(response, &noticed, answers)?;
+    let (reason, fields) = (response.reason.unwrap_or_default(), &*response.headers);
+    let seen = look(&ResponseView { status, reason, version, framing, keep_alive, fields });
+    Ok(Found::of(status, framing, seen))
+}
+
+/// What a head says as a whole.
+struct Meaning {
+    status: StatusCode,
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
+}
+
+impl Meaning {
+    #[inline(always)]
+    fn of(
+        response: &httparse::Response<'_, '_>,
+        noticed: &Noticed<'_>,
+        answers: Answers,
+    ) -> Result<Self, DecodeError> {
+        let code = response.code.unwrap_or_default();
+        // RFC 9110 section 15: three digits, of which the first is 1 to 5.
+        let status = StatusCode::from_u16(code).ok().filter(|_| code < 600).ok_or(DecodeError::StartLine)?;
+        let version = head::version(response.version);
+        // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
+        // one.
+        let declared = framing::declared(noticed, version)?;
+        let framing = if has_no_body(status, answers) {
+            Framing::None
+        } else {
+            declared.unwrap_or(Framing::UntilClose)
+        };
+        let keep_alive = framing != Framing::UntilClose && framing::keep_alive(noticed, version);
+        Ok(Self { status, version, framing, keep_alive })
+    }
 }
 
 /// A head, and what is to be known of it at once: reading it back out of the head was seen to stall.
-enum Found {
-    Interim(ResponseHead),
-    Final(ResponseHead, Framing),
+enum Found<H> {
+    Interim(H),
+    Final(H, Framing),
+}
+
+impl<H> Found<H> {
+    #[inline(always)]
+    fn of(status: StatusCode, framing: Framing, head: H) -> Self {
+        if is_interim(status) { Self::Interim(head) } else { Self::Final(head, framing) }
+    }
 }
 
 /// RFC 9112 section 6.3, rules 1 and 2.

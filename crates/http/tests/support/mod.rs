@@ -3,7 +3,10 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
-use anywire_http::h1::{DecodeError, Limits, RequestDecoder, RequestEvent, ResponseDecoder, ResponseEvent};
+use anywire_http::h1::{
+    DecodeError, Limits, RequestDecoder, RequestEvent, RequestView, ResponseDecoder, ResponseEvent,
+    ResponseView,
+};
 use anywire_http::{Buffer, Headers, Method};
 
 /// An event, owned; neighbouring data joined, as a split may fall anywhere in a body.
@@ -99,6 +102,68 @@ pub(crate) fn request_error(bytes: &[u8]) -> Option<DecodeError> {
 /// The error that `bytes` give as responses to GET.
 pub(crate) fn response_error(bytes: &[u8]) -> Option<DecodeError> {
     responses([bytes], &Method::GET, Limits::default()).1
+}
+
+/// The events of requests that lie in `bytes`, whose heads are looked at in place; then the end of the connection.
+pub(crate) fn requests_in_place(mut bytes: &[u8], limits: Limits) -> (Vec<Event>, Option<DecodeError>) {
+    let mut decoder = RequestDecoder::new(limits);
+    let mut events = Vec::new();
+    loop {
+        let look = |head: &RequestView<'_>| {
+            let (version, framing) = (head.version(), head.framing());
+            let text =
+                format!("{} {} {version:?} {framing:?} {}", head.method(), head.target(), head.keep_alive());
+            Event::Head(text, copied(head.fields()))
+        };
+        let event = match decoder.decode_with(&mut bytes, look) {
+            Ok(Some(RequestEvent::Head(head))) => head,
+            Ok(Some(RequestEvent::Data(data))) => Event::Data(data.to_vec()),
+            Ok(Some(RequestEvent::Trailers(trailers))) => Event::Trailers(trailers),
+            Ok(Some(RequestEvent::End)) => Event::End,
+            Ok(None) => return (events, decoder.finish().err()),
+            Err(error) => return (events, Some(error)),
+        };
+        push(&mut events, event);
+    }
+}
+
+/// The events of responses (to requests of `method`) that lie in `bytes`, whose heads are looked at in place; then the
+/// end of the connection.
+pub(crate) fn responses_in_place(
+    mut bytes: &[u8],
+    method: &Method,
+    limits: Limits,
+) -> (Vec<Event>, Option<DecodeError>) {
+    let mut decoder = ResponseDecoder::new(limits);
+    decoder.request_method(method);
+    let mut events = Vec::new();
+    loop {
+        let look = |head: &ResponseView<'_>| {
+            let (version, framing) = (head.version(), head.framing());
+            let text = format!("{} {version:?} {framing:?} {}", head.status(), head.keep_alive());
+            Event::Head(text, copied(head.fields()))
+        };
+        let event = match decoder.decode_with(&mut bytes, look) {
+            Ok(Some(ResponseEvent::Informational(head) | ResponseEvent::Head(head))) => head,
+            Ok(Some(ResponseEvent::Data(data))) => Event::Data(data.to_vec()),
+            Ok(Some(ResponseEvent::Trailers(trailers))) => Event::Trailers(trailers),
+            Ok(Some(ResponseEvent::End)) => Event::End,
+            Ok(None) => {
+                let end = decoder.finish().map(|end| end.map(|_| events.push(Event::End)));
+                return (events, end.err());
+            }
+            Err(error) => return (events, Some(error)),
+        };
+        push(&mut events, event);
+    }
+}
+
+fn copied<'h>(fields: impl Iterator<Item = (&'h str, &'h [u8])>) -> Headers {
+    let mut headers = Headers::new();
+    for (name, value) in fields {
+        headers.append(name, value).expect("what was decoded can be sent");
+    }
+    headers
 }
 
 fn feed<'p>(
