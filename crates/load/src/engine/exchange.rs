@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
+use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent, ResponseView};
 use anywire_http::{Buffer, Method, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
@@ -44,6 +44,20 @@ struct Answer {
     status: StatusCode,
     body_bytes: u64,
     keep_alive: bool,
+}
+
+/// What is looked at of an answer's head: a copy of all of it would be dropped at once.
+struct Seen {
+    status: StatusCode,
+    framing: Framing,
+    keep_alive: bool,
+}
+
+impl Seen {
+    #[inline]
+    fn of(head: &ResponseView<'_>) -> Self {
+        Self { status: head.status(), framing: head.framing(), keep_alive: head.keep_alive() }
+    }
 }
 
 /// Why an exchange ended.
@@ -153,19 +167,18 @@ impl Exchange {
     fn take(&mut self, buffer: &mut Buffer, count: usize, now: Instant) -> Result<(), Ending> {
         self.tally.counts().bytes_in += count as u64;
         loop {
-            match self.decoder.decode(buffer) {
+            match self.decoder.decode_with(buffer, Seen::of) {
                 Ok(None) => return Ok(()),
-                Ok(Some(ResponseEvent::Head(head))) => {
+                Ok(Some(ResponseEvent::Head(seen))) => {
                     if self.in_flight == 0 {
                         return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
                     }
-                    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    if seen.status == StatusCode::SWITCHING_PROTOCOLS {
                         let message = "the peer switched to another protocol (101), which was not asked for";
                         return Err(self.fail(ErrorKind::Parse, message));
                     }
-                    let keep_alive = head.keep_alive();
-                    self.answer = Answer { status: head.status(), body_bytes: 0, keep_alive };
-                    if head.framing() == Framing::None {
+                    self.answer = Answer { status: seen.status, body_bytes: 0, keep_alive: seen.keep_alive };
+                    if seen.framing == Framing::None {
                         self.answered(now)?;
                     }
                 }
