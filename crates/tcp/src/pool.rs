@@ -124,9 +124,6 @@ const _: () = assert!(size_of::<Small>() == 256 && size_of::<Large>() == 2048);
 /// The most bytes that a segment holds.
 pub(crate) const SEGMENT_BYTES: usize = LARGE_DATA;
 
-/// The most bytes that a small cell holds.
-pub(crate) const SMALL_BYTES: usize = SMALL_DATA;
-
 /// All segments of an engine.
 pub(crate) struct Pool {
     small: Shelf<SMALL_DATA>,
@@ -177,43 +174,37 @@ impl Pool {
     /// An empty cell for at least so many bytes, or none: over the limit, or longer than any cell.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Cell> {
-        self.take_within(self.bytes_max, bytes)
+        self.open_within(self.bytes_max, bytes).map(|(cell, ..)| cell)
     }
 
     /// The same for what was promised before: only the reservation, twice the limit, is heeded.
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
-        self.take_within(usize::MAX, bytes)
+        self.open_within(usize::MAX, bytes).map(|(cell, ..)| cell)
     }
 
-    fn take_within(&mut self, limit: usize, bytes: usize) -> Option<Cell> {
-        if bytes <= SMALL_DATA {
-            return self.take_small_within(limit).map(|(cell, ..)| cell);
-        }
-        let in_use = self.bytes_in_use + size_of::<Large>();
+    /// Like [`take`](Self::take), with what is in it: its segment, a queue of its own, and all of its room.
+    #[inline(always)]
+    pub(crate) fn open(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+        self.open_within(self.bytes_max, bytes)
+    }
+
+    #[inline(always)]
+    fn open_within(&mut self, limit: usize, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+        let is_small = bytes <= SMALL_DATA;
+        let in_use = self.bytes_in_use + if is_small { size_of::<Small>() } else { size_of::<Large>() };
         if bytes > LARGE_DATA || in_use > limit {
             return None;
         }
-        let (cell, _) = self.large.take()?;
+        let (cell, segment, room) = if is_small {
+            let (cell, taken) = self.small.take()?;
+            (cell, &mut taken.segment, &mut taken.data[..])
+        } else {
+            let (cell, taken) = self.large.take()?;
+            (cell, &mut taken.segment, &mut taken.data[..])
+        };
         self.bytes_in_use = in_use;
-        Some(cell)
-    }
-
-    /// An empty cell for up to [`SMALL_BYTES`] with what is in it: its segment, a queue of its own, and all of its room.
-    #[inline(always)]
-    pub(crate) fn take_small(&mut self) -> Option<(Cell, &mut Segment, &mut [u8; SMALL_BYTES])> {
-        self.take_small_within(self.bytes_max)
-    }
-
-    #[inline(always)]
-    fn take_small_within(&mut self, limit: usize) -> Option<(Cell, &mut Segment, &mut [u8; SMALL_BYTES])> {
-        let in_use = self.bytes_in_use + size_of::<Small>();
-        if in_use > limit {
-            return None;
-        }
-        let (cell, taken) = self.small.take()?;
-        self.bytes_in_use = in_use;
-        Some((cell, &mut taken.segment, &mut taken.data))
+        Some((cell, segment, room))
     }
 
     /// Gives a cell back.

@@ -51,7 +51,7 @@ use crate::fifo::Fifo;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::{Key, secret_hash};
-use crate::pool::{Pool, SMALL_BYTES};
+use crate::pool::{Pool, SEGMENT_BYTES};
 use crate::settings::{Limits, Settings};
 use crate::slab::Slab;
 use crate::table::Table;
@@ -109,7 +109,7 @@ pub struct Engine {
     /// From the hash of addresses and ports to a place in one of the three.
     table: Table,
     pool: Pool,
-    /// A message up to so long has room in an empty send queue, and in a small cell.
+    /// A message up to so long has room in an empty send queue, and in a cell.
     at_once_bytes: usize,
     local: Local,
 
@@ -172,7 +172,7 @@ impl Engine {
             pool: Pool::new(limits.segment_bytes)?,
             at_once_bytes: match limits.send_segments {
                 0 => 0,
-                _ => SMALL_BYTES.min(limits.send_bytes as usize),
+                _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
             },
             local: Local::default(),
             turns: Turns::default(),

@@ -93,7 +93,7 @@ impl Engine {
         true
     }
 
-    /// Whether a message of so many bytes finds room in a segment, in a small cell and in the queue, and has none to join.
+    /// Whether a message of so many bytes finds room in a segment, in a cell and in the queue, and has none to join.
     #[inline(always)]
     fn takes_at_once(&self, block: &Block, length: usize) -> bool {
         block.state == State::Established
@@ -306,7 +306,7 @@ impl InFrame {
 /// Puts a message, which `write` gets to fill, behind what was sent; false if there is no memory.
 #[inline(always)]
 fn put_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
-    let Some((cell, kept, room)) = pool.take_small() else { return false };
+    let Some((cell, kept, room)) = pool.open(length) else { return false };
     write(&mut room[..length]);
     kept.length = length as u16;
     kept.seq = block.write_end;
