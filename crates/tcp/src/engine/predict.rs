@@ -26,9 +26,12 @@ impl Engine {
         let block = &mut self.blocks[index];
         let (payload, ack) = (u32::from(segment.payload_len()), segment.ack());
         let acknowledges = ack - block.snd_una;
-        let addresses = u64::from(block.remote) << 32 | u64::from(self.local.address_v4(block.local));
+        let local = self.local.address_v4(block.local);
+        let addresses = u64::from(block.remote) << 32 | u64::from(local);
         let is_predicted = ports(block.remote_port, block.local_port) == segment.ports()
             && addresses == segment.addresses()
+            // Of IPv6, and the segment is to 0.0.0.0.
+            && local != 0
             && block.state == State::Established
             && block.flags.0 & (DECISIVE | Flags::DETACHED.0) == Flags::TIMESTAMPS.0
             && block.extension == Block::NO_EXTENSION
