@@ -21,13 +21,13 @@ pub(super) struct Progress {
     seen: usize,
     /// Bytes that the last parse had.
     parsed: usize,
-    /// Whether the start line's end was among the bytes seen.
-    line_ended: bool,
+    /// Bytes of the start line that hold no end of it, or [`LINE_ENDED`].
+    line_seen: usize,
 }
 
 impl Progress {
     /// Before a head.
-    pub(super) const IDLE: Self = Self { seen: 0, parsed: 0, line_ended: false };
+    pub(super) const IDLE: Self = Self { seen: 0, parsed: 0, line_seen: 0 };
 
     /// Whether nothing of a head has been seen yet.
     #[inline]
@@ -65,11 +65,13 @@ impl Progress {
     ) -> Result<(), DecodeError> {
         let line_limit = limits.start_line_bytes;
         let line_bytes_max = line_limit.saturating_add(2);
-        if !self.line_ended {
-            self.line_ended = memchr::memchr(b'\n', &data[..data.len().min(line_bytes_max)]).is_some();
-            if !self.line_ended && data.len() >= line_bytes_max {
+        if self.line_seen != LINE_ENDED {
+            let line = &data[..data.len().min(line_bytes_max)];
+            let ended = memchr::memchr(b'\n', &line[self.line_seen.min(line.len())..]).is_some();
+            if !ended && data.len() >= line_bytes_max {
                 return Err(DecodeError::StartLineTooLong { limit: line_limit });
             }
+            self.line_seen = if ended { LINE_ENDED } else { line.len() };
         }
         if data.len() >= limits.head_bytes || no_room {
             return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes.min(data.len()) });
@@ -290,6 +292,9 @@ pub(crate) fn is_target(target: &str) -> bool {
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
+/// In place of a count of bytes, of which there are never so many.
+const LINE_ENDED: usize = usize::MAX;
+
 const STACK_SLOTS: usize = 100;
 
 /// Offsets are 32 bits wide; whatever a configuration says, no head comes near that.
@@ -311,6 +316,23 @@ mod tests {
             }
         }
         assert!(parses <= 15, "{parses} parses of 10,000 bytes that came one by one");
+    }
+
+    #[test]
+    fn a_trickled_start_line_is_searched_once() {
+        let mut progress = Progress::IDLE;
+        let limits = Limits { start_line_bytes: 12, ..Limits::default() };
+        assert_eq!(progress.check_partial(b"xxxx", &limits, false), Ok(()));
+        // An end where none was found shows whether anybody looks there again.
+        assert_eq!(progress.check_partial(b"x\nxxx", &limits, false), Ok(()));
+        assert_eq!(progress.line_seen, 5);
+        assert_eq!(progress.check_partial(b"xxxxx\n", &limits, false), Ok(()));
+        assert_eq!(progress.line_seen, LINE_ENDED);
+        assert_eq!(progress.check_partial(&[b'x'; 20], &limits, false), Ok(()));
+        let mut other = Progress::IDLE;
+        assert_eq!(other.check_partial(&[b'x'; 13], &limits, false), Ok(()));
+        let too_long = Err(DecodeError::StartLineTooLong { limit: 12 });
+        assert_eq!(other.check_partial(b"xxxxxxxxxxxxxx\n", &limits, false), too_long);
     }
 
     #[test]
