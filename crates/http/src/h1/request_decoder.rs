@@ -205,6 +205,7 @@ impl RequestDecoder {
         parts.version = head::version(request.version);
         parts.framing = self.accept(&parts.method, target, parts.version, &noticed)?;
         parts.keep_alive = framing::keep_alive(&noticed, parts.version);
+        self.go_on(parts.framing);
         Ok(Some(parts))
     }
 
@@ -229,10 +230,21 @@ impl RequestDecoder {
         let framing = self.accept(&method, target, version, &noticed)?;
         let keep_alive = framing::keep_alive(&noticed, version);
         let fields = &*request.headers;
-        Ok(Some(look(&RequestView { method, target, version, framing, keep_alive, fields })))
+        let seen = look(&RequestView { method, target, version, framing, keep_alive, fields });
+        // Only now: should `look` panic, the head is still there, and must not be taken for its own body.
+        self.go_on(framing);
+        Ok(Some(seen))
     }
 
-    /// Checks what a head says as a whole, and goes on to its body, if it has one.
+    /// Goes on to the body, if there is one.
+    #[inline(always)]
+    fn go_on(&mut self, framing: Framing) {
+        if let Some(body) = Body::of(framing) {
+            self.state = State::Body(body);
+        }
+    }
+
+    /// Checks what a head says as a whole, and tells its framing.
     #[inline(always)]
     fn accept(
         &mut self,
@@ -243,9 +255,7 @@ impl RequestDecoder {
     ) -> Result<Framing, DecodeError> {
         check_target(method, target)?;
         check_host(noticed, version, &mut self.known_host)?;
-        let Some(framing) = framing::declared(noticed, version)? else { return Ok(Framing::None) };
-        self.state = Body::of(framing).map_or(State::START, State::Body);
-        Ok(framing)
+        Ok(framing::declared(noticed, version)?.unwrap_or(Framing::None))
     }
 }
 

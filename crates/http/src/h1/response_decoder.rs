@@ -186,8 +186,8 @@ impl ResponseDecoder {
         let room = slots.with_room_for(self.limits.headers);
         match config.parse_response_with_uninit_headers(&mut response, data, room) {
             Ok(httparse::Status::Complete(end)) => {
+                *progress = Progress::IDLE;
                 let found = make(&data[..end], &response, &self.limits, self.answers)?;
-                self.state = State::START;
                 if let Found::Final(_, framing) = &found {
                     self.answers = Answers::Other;
                     if let Some(body) = Body::of(*framing) {
