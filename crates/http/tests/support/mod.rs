@@ -104,58 +104,67 @@ pub(crate) fn response_error(bytes: &[u8]) -> Option<DecodeError> {
     responses([bytes], &Method::GET, Limits::default()).1
 }
 
-/// The events of requests that lie in `bytes`, whose heads are looked at in place; then the end of the connection.
-pub(crate) fn requests_in_place(mut bytes: &[u8], limits: Limits) -> (Vec<Event>, Option<DecodeError>) {
+/// Like [`requests`], but nothing is copied on its way: heads are looked at where they lie.
+pub(crate) fn requests_in_place<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    limits: Limits,
+) -> (Vec<Event>, Option<DecodeError>) {
     let mut decoder = RequestDecoder::new(limits);
     let mut events = Vec::new();
-    loop {
-        let look = |head: &RequestView<'_>| {
-            let (version, framing) = (head.version(), head.framing());
-            let text =
-                format!("{} {} {version:?} {framing:?} {}", head.method(), head.target(), head.keep_alive());
-            Event::Head(text, copied(head.fields()))
-        };
-        let event = match decoder.decode_with(&mut bytes, look) {
-            Ok(Some(RequestEvent::Head(head))) => head,
-            Ok(Some(RequestEvent::Data(data))) => Event::Data(data.to_vec()),
-            Ok(Some(RequestEvent::Trailers(trailers))) => Event::Trailers(trailers),
-            Ok(Some(RequestEvent::End)) => Event::End,
-            Ok(None) => return (events, decoder.finish().err()),
-            Err(error) => return (events, Some(error)),
-        };
-        push(&mut events, event);
-    }
+    let look = |head: &RequestView<'_>| {
+        let (version, framing) = (head.version(), head.framing());
+        let text =
+            format!("{} {} {version:?} {framing:?} {}", head.method(), head.target(), head.keep_alive());
+        Event::Head(text, copied(head.fields()))
+    };
+    let shown = show(pieces, |input| {
+        while let Some(event) = decoder.decode_with(input, look)? {
+            let event = match event {
+                RequestEvent::Head(head) => head,
+                RequestEvent::Data(data) => Event::Data(data.to_vec()),
+                RequestEvent::Trailers(trailers) => Event::Trailers(trailers),
+                RequestEvent::End => Event::End,
+            };
+            push(&mut events, event);
+        }
+        Ok(())
+    });
+    let end = shown.and_then(|()| decoder.finish());
+    (events, end.err())
 }
 
-/// The events of responses (to requests of `method`) that lie in `bytes`, whose heads are looked at in place; then the
-/// end of the connection.
-pub(crate) fn responses_in_place(
-    mut bytes: &[u8],
+/// Like [`responses`], but nothing is copied on its way: heads are looked at where they lie.
+pub(crate) fn responses_in_place<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
     method: &Method,
     limits: Limits,
 ) -> (Vec<Event>, Option<DecodeError>) {
     let mut decoder = ResponseDecoder::new(limits);
     decoder.request_method(method);
     let mut events = Vec::new();
-    loop {
-        let look = |head: &ResponseView<'_>| {
-            let (version, framing) = (head.version(), head.framing());
-            let text = format!("{} {version:?} {framing:?} {}", head.status(), head.keep_alive());
-            Event::Head(text, copied(head.fields()))
-        };
-        let event = match decoder.decode_with(&mut bytes, look) {
-            Ok(Some(ResponseEvent::Informational(head) | ResponseEvent::Head(head))) => head,
-            Ok(Some(ResponseEvent::Data(data))) => Event::Data(data.to_vec()),
-            Ok(Some(ResponseEvent::Trailers(trailers))) => Event::Trailers(trailers),
-            Ok(Some(ResponseEvent::End)) => Event::End,
-            Ok(None) => {
-                let end = decoder.finish().map(|end| end.map(|_| events.push(Event::End)));
-                return (events, end.err());
-            }
-            Err(error) => return (events, Some(error)),
-        };
-        push(&mut events, event);
-    }
+    let look = |head: &ResponseView<'_>| {
+        let (version, framing) = (head.version(), head.framing());
+        let text = format!("{} {version:?} {framing:?} {}", head.status(), head.keep_alive());
+        Event::Head(text, copied(head.fields()))
+    };
+    let shown = show(pieces, |input| {
+        while let Some(event) = decoder.decode_with(input, look)? {
+            let event = match event {
+                ResponseEvent::Informational(head) | ResponseEvent::Head(head) => head,
+                ResponseEvent::Data(data) => Event::Data(data.to_vec()),
+                ResponseEvent::Trailers(trailers) => Event::Trailers(trailers),
+                ResponseEvent::End => Event::End,
+            };
+            push(&mut events, event);
+        }
+        Ok(())
+    });
+    let end = shown.and_then(|()| decoder.finish()).map(|end| {
+        if end.is_some() {
+            events.push(Event::End);
+        }
+    });
+    (events, end.err())
 }
 
 fn copied<'h>(fields: impl Iterator<Item = (&'h str, &'h [u8])>) -> Headers {
@@ -178,6 +187,21 @@ fn feed<'p>(
             piece = &piece[copied..];
             drain(&mut input)?;
         }
+    }
+    Ok(())
+}
+
+/// Like [`feed`], but what was not taken is kept by hand, and shown again in front of the next piece.
+fn show<'p>(
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    mut drain: impl FnMut(&mut &[u8]) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut left = Vec::new();
+    for piece in pieces {
+        left.extend_from_slice(piece);
+        let mut input = &left[..];
+        drain(&mut input)?;
+        left.drain(..left.len() - input.len());
     }
     Ok(())
 }
