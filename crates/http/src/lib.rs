@@ -7,7 +7,8 @@
 //! brings the wire.
 //!
 //! The drain rule: after each filling of the buffer, call `decode` until it returns `None`. Only then read
-//! again.
+//! again. Whoever has bytes already, and does not keep heads, needs neither buffer nor copy: see [`h1::Input`] and
+//! [`h1::RequestDecoder::decode_with`].
 //!
 //! ```
 //! use anywire_http::{Buffer, Headers, StatusCode, h1};

@@ -4,8 +4,9 @@ use crate::Buffer;
 
 /// Bytes that arrived and have not been taken yet.
 ///
-/// A [`Buffer`] keeps what is left for the next call. A `&[u8]` is decoded where it lies, without a copy; it gets shorter
-/// by what was taken, and who gave it keeps what is left and gives it again, in front of what follows.
+/// A [`Buffer`] keeps what is left for the next call. A `&[u8]` is decoded where it lies, without a copy; it gets
+/// shorter by what was taken, and who gave it keeps what is left and gives it again, in front of what follows. That is
+/// never more than the decoder's [`super::Limits`] let wait: a slice is never full.
 ///
 /// ```
 /// use anywire_http::h1::{Limits, RequestDecoder};

@@ -12,8 +12,8 @@ use crate::{Headers, spare};
 
 /// Decodes the requests of one connection, one after the other (pipelined ones too).
 ///
-/// The drain rule: after each filling of the buffer, call [`RequestDecoder::decode`] until it gives `None` or
-/// an error. Between two calls nothing but filling may be done to the buffer.
+/// The drain rule: whenever bytes were added to the input, call [`RequestDecoder::decode`] until it gives `None` or an
+/// error. Between two calls nothing but adding may be done: how far a head was searched is remembered.
 #[derive(Debug)]
 pub struct RequestDecoder {
     limits: Limits,
@@ -28,7 +28,7 @@ pub enum RequestEvent<'b, H = RequestHead> {
     /// A head, or what [`RequestDecoder::decode_with`] was told to make of it. If [`RequestHead::framing`] is
     /// [`Framing::None`], the request is complete and no `End` follows.
     Head(H),
-    /// Bytes of the body, already taken out of the buffer; never empty.
+    /// Bytes of the body, already taken out of the input; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
     Trailers(Headers),

@@ -23,13 +23,14 @@ pub struct ResponseDecoder {
 /// trailers, and the end.
 #[derive(Debug)]
 pub enum ResponseEvent<'b, H = ResponseHead> {
-    /// An interim response (1xx other than 101); the final one follows.
+    /// An interim response (1xx other than 101), or what [`ResponseDecoder::decode_with`] was told to make of it; the
+    /// final one follows.
     Informational(H),
-    /// The final head, or what [`ResponseDecoder::decode_with`] was told to make of it. If [`ResponseHead::framing`] is [`Framing::None`], the response is complete and no
-    /// `End` follows. After 101, and after a 2xx to CONNECT, what follows is not HTTP and not for this
-    /// decoder.
+    /// The final head, or what [`ResponseDecoder::decode_with`] was told to make of it. If [`ResponseHead::framing`]
+    /// is [`Framing::None`], the response is complete and no `End` follows. After 101, and after a 2xx to CONNECT,
+    /// what follows is not HTTP and not for this decoder.
     Head(H),
-    /// Bytes of the body, already taken out of the buffer; never empty.
+    /// Bytes of the body, already taken out of the input; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
     Trailers(Headers),
@@ -88,7 +89,20 @@ impl ResponseDecoder {
     }
 
     /// Like [`ResponseDecoder::decode`], but a head is only looked at where it lies, by `look`, and not copied: for
-    /// those who do not keep it.
+    /// those who do not keep it. Interim heads are shown too.
+    ///
+    /// ```
+    /// use anywire_http::StatusCode;
+    /// use anywire_http::h1::{Limits, ResponseDecoder, ResponseEvent};
+    ///
+    /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"[..];
+    /// let mut decoder = ResponseDecoder::new(Limits::default());
+    /// let event = decoder.decode_with(&mut input, |head| head.status())?;
+    /// assert!(matches!(event, Some(ResponseEvent::Head(StatusCode::OK))));
+    /// let event = decoder.decode_with(&mut input, |head| head.status())?;
+    /// assert!(matches!(event, Some(ResponseEvent::Data(b"hi"))));
+    /// # Ok::<(), anywire_http::h1::DecodeError>(())
+    /// ```
     ///
     /// # Errors
     ///
