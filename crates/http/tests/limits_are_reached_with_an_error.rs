@@ -1,16 +1,18 @@
-//! Each limit of a decoder ends in its own error, whether the bytes come at once or one by one.
+//! Each limit of a decoder ends in its own error, whether the bytes come at once or one by one, and whether they are copied.
 
 mod support;
 
 use anywire_http::Method;
 use anywire_http::h1::DecodeError::{self, *};
 use anywire_http::h1::{Fault, Limits};
-use support::{requests, responses};
+use support::{requests, requests_in_place, responses};
 
 #[track_caller]
 fn refused(bytes: &[u8], limits: Limits, error: DecodeError) {
     assert_eq!(requests([bytes], limits).1, Some(error), "at once");
     assert_eq!(requests(bytes.chunks(1), limits).1, Some(error), "one by one");
+    assert_eq!(requests_in_place([bytes], limits).1, Some(error), "in place");
+    assert_eq!(requests_in_place(bytes.chunks(1), limits).1, Some(error), "in place, one by one");
     assert_eq!(error.fault(), Fault::Limit);
 }
 
@@ -18,6 +20,8 @@ fn refused(bytes: &[u8], limits: Limits, error: DecodeError) {
 fn accepted(bytes: &[u8], limits: Limits) {
     assert_eq!(requests([bytes], limits).1, None, "at once");
     assert_eq!(requests(bytes.chunks(1), limits).1, None, "one by one");
+    assert_eq!(requests_in_place([bytes], limits).1, None, "in place");
+    assert_eq!(requests_in_place(bytes.chunks(1), limits).1, None, "in place, one by one");
 }
 
 fn get(target_bytes: usize, fields: &str) -> Vec<u8> {

@@ -94,14 +94,19 @@ pub(crate) fn responses<'p>(
     (events, end.err())
 }
 
-/// The error that `bytes` give as requests.
+/// The error that `bytes` give as requests, copied and in place.
 pub(crate) fn request_error(bytes: &[u8]) -> Option<DecodeError> {
-    requests([bytes], Limits::default()).1
+    let (events, error) = requests([bytes], Limits::default());
+    assert_eq!(requests_in_place([bytes], Limits::default()), (events, error), "{}", bytes.escape_ascii());
+    error
 }
 
-/// The error that `bytes` give as responses to GET.
+/// The error that `bytes` give as responses to GET, copied and in place.
 pub(crate) fn response_error(bytes: &[u8]) -> Option<DecodeError> {
-    responses([bytes], &Method::GET, Limits::default()).1
+    let (events, error) = responses([bytes], &Method::GET, Limits::default());
+    let in_place = responses_in_place([bytes], &Method::GET, Limits::default());
+    assert_eq!(in_place, (events, error), "{}", bytes.escape_ascii());
+    error
 }
 
 /// Like [`requests`], but nothing is copied on its way: heads are looked at where they lie.
