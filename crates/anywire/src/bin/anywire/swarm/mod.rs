@@ -3,6 +3,7 @@
 //! Both ends of each are tasks of a swarm, with the switch between them. `swarm tasks` measures the executor alone.
 
 mod book;
+mod decoding;
 mod drive;
 mod http;
 mod measures;
@@ -13,6 +14,7 @@ mod pattern;
 mod permutation;
 mod roles;
 mod run;
+mod target;
 mod tasks;
 
 use clap::{Args, Subcommand};
