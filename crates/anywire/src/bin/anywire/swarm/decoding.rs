@@ -196,6 +196,24 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_taken_byte_by_byte() {
+        let (request, answer) = exchange();
+        let (mut requests, mut answers) = (Decoding::requests(), Decoding::answers());
+        let (mut request_part, mut answer_part) = (None, None);
+        for (at, byte) in request.iter().enumerate() {
+            let taken = requests.take_request(&[*byte], &mut request_part);
+            let whole = Taken::Whole((42, 7));
+            assert_eq!(taken, if at + 1 < request.len() { Taken::Part } else { whole }, "{at}");
+        }
+        for (at, byte) in answer.iter().enumerate() {
+            let taken = answers.take_answer(&[*byte], &mut answer_part, 42, 7);
+            assert_eq!(taken, if at + 1 < answer.len() { Taken::Part } else { Taken::Whole(()) }, "{at}");
+        }
+        assert!(request_part.is_none() && answer_part.is_none());
+        assert_eq!(BOOK.with(|book| book.corrupt.get()), 0);
+    }
+
+    #[test]
     fn what_nobody_asked_for_is_wrong_and_spoils_nothing_else() {
         let (request, answer) = exchange();
         let (mut requests, mut answers) = (Decoding::requests(), Decoding::answers());
