@@ -201,3 +201,31 @@ fn a_table_that_is_full_refuses_and_leaks_nothing() {
         assert_eq!((host.engine.connections(), host.engine.half_open()), (0, 0), "round {round}");
     }
 }
+
+#[test]
+fn a_wheel_full_of_timers_that_are_out_of_date_keeps_nobody_from_going_on() {
+    let mut limits = small_limits();
+    (limits.connections, limits.half_open, limits.time_wait) = (2000, 1, 1);
+    let mut host = Host::with(settings(), limits);
+    // More at once than may wait to be looked at, and each round leaves the timers of its SYNs in the wheel for a second.
+    for _ in 0..5 {
+        let ids: Vec<_> = (0..2000)
+            .map(|_| host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap())
+            .collect();
+        assert_eq!(host.sent().len(), 2000);
+        host.wait_millis(3);
+        for id in ids {
+            host.engine.abort(id);
+        }
+    }
+    // Those that found no place in the wheel have their timers all the same.
+    for _ in 0..2000 {
+        host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap();
+    }
+    let at = host.millis();
+    let sent = host.wait(Duration::from_secs(2));
+    assert_eq!(sent.iter().filter(|(sent_at, _)| *sent_at == at).count(), 2000);
+    let again: Vec<_> = sent.iter().map(|(sent_at, _)| sent_at - at).filter(|after| *after > 0).collect();
+    assert_eq!(again.len(), 2000);
+    assert!(again.iter().all(|after| (1000..=1002).contains(after)), "{again:?}");
+}

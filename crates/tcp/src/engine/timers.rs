@@ -65,7 +65,10 @@ impl Engine {
                 }
             }
         }
-        while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due) {
+        // What comes back, since the wheel is full, waits for another call: however many they are, this one ends.
+        let mut left = self.fresh.len();
+        while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due[..left.min(GROUP)]) {
+            left -= count;
             self.prefetch_all(&due[..count]);
             for (index, at) in &due[..count] {
                 let block = &mut self.blocks[*index];
@@ -506,10 +509,10 @@ fn take_due(
     queue: &mut Fifo<(u32, Tick)>,
     now: Tick,
     waiting_max: usize,
-    taken: &mut [(u32, Tick); GROUP],
+    taken: &mut [(u32, Tick)],
 ) -> usize {
     let mut count = 0;
-    while count < GROUP
+    while count < taken.len()
         && let Some((index, at)) = queue.front()
         && (at.is_due(now) || queue.len() > waiting_max)
     {
