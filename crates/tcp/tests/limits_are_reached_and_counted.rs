@@ -229,3 +229,24 @@ fn a_wheel_full_of_timers_that_are_out_of_date_keeps_nobody_from_going_on() {
     assert_eq!(again.len(), 2000);
     assert!(again.iter().all(|after| (1000..=1002).contains(after)), "{again:?}");
 }
+
+#[test]
+fn timers_run_while_the_wheel_is_full_of_others_that_are_far_away() {
+    let mut limits = small_limits();
+    (limits.connections, limits.half_open, limits.time_wait) = (4, 2, 1);
+    let mut host = Host::with(settings(), limits);
+    // Each leaves the moment of its first probe in the wheel, two hours ahead.
+    let keep = ConnectOptions { keep_alive: true, ..ConnectOptions::default() };
+    host.engine.listen(Peer::new().there, keep).unwrap();
+    for number in 0..1100 {
+        let (id, _) = host.accept(Peer::new().port(2000 + number));
+        host.engine.abort(id);
+        host.sent();
+    }
+    let (id, _) = host.accept(Peer::new().port(1000));
+    let at = host.millis();
+    host.engine.send(id, b"is not heard");
+    let sent = host.wait(Duration::from_secs(5));
+    let times: Vec<_> = sent.iter().map(|(sent_at, _)| sent_at - at).collect();
+    assert!(times.len() > 2, "it is sent again: {times:?}");
+}

@@ -78,9 +78,7 @@ impl Engine {
                     continue;
                 }
                 block.flags.clear(Flags::FRESH);
-                if let Some(deadline) = self.deadline_of(*index) {
-                    self.set_deadline(*index, deadline);
-                }
+                self.look_at(*index);
             }
         }
         self.look_at_young();
@@ -149,7 +147,13 @@ impl Engine {
         }
         // If it is among the fresh as well, this look serves for both.
         block.flags.clear(Flags::IN_WHEEL.with(Flags::FRESH));
+        self.look_at(index);
+    }
+
+    /// Does what is due for a connection, or sees to it that somebody looks at it again.
+    fn look_at(&mut self, index: u32) {
         match self.deadline_of(index) {
+            // Among the fresh as well: as long as the wheel is full, nobody else comes to it.
             Some(deadline) if deadline.is_due(self.tick) => self.on_deadline(index),
             Some(deadline) => self.set_deadline(index, deadline),
             None => {}
