@@ -206,7 +206,7 @@ pub struct Running {
     /// Where signals are told, once they are heeded; and how to tell more.
     signals: Option<(mpsc::Sender<Event>, mpsc::Receiver<Event>)>,
     /// Who tells them.
-    signal_task: Option<Task<()>>,
+    signal_task: Option<SignalTask>,
 }
 
 /// How a server ended.
@@ -251,7 +251,7 @@ impl Running {
         drop(report);
         let connections_cut = reports.iter().sum();
         self.listeners.clear();
-        self.signal_task.iter().for_each(Task::abort);
+        drop(self.signal_task.take());
         if self.owns_loops {
             // Nothing of this server is left on them; on a loop, where this may not be called, they end by themselves.
             let _ = self.loops.shutdown(Duration::from_secs(1));
@@ -280,7 +280,7 @@ impl Running {
         }
         let (sender, events) = mpsc::channel();
         let (registered, registration) = mpsc::channel();
-        let signals = sender.clone();
+        let signals = Signals(sender.clone());
         let task = self.loops.get(0).spawn(move || async move {
             let mut ends = match EndSignals::register() {
                 Ok(ends) => ends,
@@ -290,14 +290,13 @@ impl Running {
             loop {
                 ends.next().await;
                 // The receiver is gone only if the server has ended already.
-                if signals.send(Event::Signal).is_err() {
+                if signals.0.send(Event::Signal).is_err() {
                     return;
                 }
             }
         });
-        let ended = |_| Err(io::Error::other("the server's loops have ended"));
-        registration.recv().unwrap_or_else(ended).map_err(ServerError::Signals)?;
-        (self.signals, self.signal_task) = (Some((sender, events)), Some(task));
+        registration.recv().unwrap_or_else(|_| Err(loops_have_ended())).map_err(ServerError::Signals)?;
+        (self.signals, self.signal_task) = (Some((sender, events)), Some(SignalTask(task)));
         Ok(())
     }
 
@@ -305,12 +304,14 @@ impl Running {
     /// start and end. Blocks; not to be called on a loop.
     ///
     /// # Errors
-    /// [`ServerError::Signals`]; the server has stopped then.
+    /// [`ServerError::Signals`], also if its loops end meanwhile; the server has stopped then.
     pub fn wait_for_signal(mut self) -> Result<Shutdown, ServerError> {
         self.heed_signals()?;
         let (sender, events) = self.signals.take().expect("signals are heeded");
-        // A signal: nothing else is told before the end has begun.
-        let _ = events.recv();
+        // Nobody else is left to end it: the process no longer dies of the signal.
+        if let Ok(Event::Deaf) = events.recv() {
+            return Err(ServerError::Signals(loops_have_ended()));
+        }
         let deadline = self.shutdown_deadline;
         tracing::info!(?deadline, "shutting down; a second signal ends it at once");
         let (blueprint, loops) = (Arc::clone(&self.blueprint), self.loops.clone());
@@ -319,6 +320,8 @@ impl Running {
             match events.recv() {
                 Ok(Event::Ended(shutdown)) => return Ok(shutdown),
                 Ok(Event::Signal) => blueprint.cut(&loops),
+                // The end has begun, and comes to its own.
+                Ok(Event::Deaf) => {}
                 Err(mpsc::RecvError) => return Ok(Shutdown { connections_cut: 0 }),
             }
         }
@@ -328,7 +331,32 @@ impl Running {
 /// What the thread that runs a server waits for.
 enum Event {
     Signal,
+    /// No signal will be told any more.
+    Deaf,
     Ended(Shutdown),
+}
+
+/// Where signals are told; says so when that is over, be it because the loop has ended.
+struct Signals(mpsc::Sender<Event>);
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // Nobody waits for them once the server has ended.
+        let _ = self.0.send(Event::Deaf);
+    }
+}
+
+/// A task that waits for signals no longer than the server is there.
+struct SignalTask(Task<()>);
+
+impl Drop for SignalTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn loops_have_ended() -> io::Error {
+    io::Error::other("the server's loops have ended")
 }
 
 /// What every loop needs to make its [`Service`].
