@@ -132,6 +132,8 @@ pub(crate) struct Pool {
     bytes_max: usize,
     /// What may be in use while something is received.
     bytes_max_receiving: usize,
+    /// The same for a reader who has read all that came before.
+    bytes_max_keeping_up: usize,
 }
 
 impl Pool {
@@ -146,6 +148,7 @@ impl Pool {
             bytes_in_use: 0,
             bytes_max,
             bytes_max_receiving: bytes_max + bytes_max / 4,
+            bytes_max_keeping_up: bytes_max + bytes_max / 4 * 3,
         })
     }
 
@@ -159,6 +162,14 @@ impl Pool {
     #[inline]
     pub(crate) const fn is_full_for_receiving(&self) -> bool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_receiving
+    }
+
+    /// The same for somebody who has nothing unread, and so needs no cell if it is read at once. More than a quarter is for
+    /// them: where peers give small windows, segments cut in two may have taken that, and if two engines were full of
+    /// such ones, neither could take anything from the other.
+    #[inline]
+    pub(crate) const fn is_full_for_who_keeps_up(&self) -> bool {
+        self.bytes_in_use + size_of::<Large>() > self.bytes_max_keeping_up
     }
 
     /// Bytes of cells that hold something.

@@ -102,7 +102,8 @@ pub struct Limits {
     /// Connections that recover from a loss, or hold data out of order, at the same time. Default: 65,536.
     pub extensions: usize,
     /// Bytes of segments in memory, sent and received, of all connections; what arrives in order may exceed it by a quarter,
-    /// so that two engines full of what each has to send to the other go on. Default: 256 MiB.
+    /// and by three quarters for a connection whose reader has read all before, so that two engines full of what each has to
+    /// send to the other go on. Default: 256 MiB.
     pub segment_bytes: usize,
     /// Bytes that a connection keeps until they are acknowledged. Default: 256 KiB.
     pub send_bytes: u32,

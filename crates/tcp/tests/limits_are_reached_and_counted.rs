@@ -113,6 +113,31 @@ fn bytes_of_segments() {
 }
 
 #[test]
+fn segments_cut_in_two_leave_room_for_what_is_read_at_once() {
+    let mut host = host(|limits| limits.segment_bytes = 10 * 2048);
+    let small = |port| Peer { window: 1000, scale: None, ..Peer::new().port(port) };
+    let ids = [5001, 5002, 5003, 5004].map(|port| host.accept(small(port)).0);
+    let (reader, mut peer) = host.accept(Peer::new());
+    for id in ids {
+        host.engine.send(id, &[1; 3 * 1448]);
+    }
+    // Each cuts one of its segments for the window, beyond the limit and the quarter on top of it.
+    assert_eq!(host.sent().len(), 4);
+    assert!(host.engine.memory().segments_in_use >= 13 * 2048);
+    for _ in 0..5 {
+        host.give(&[peer.data(&[2; 1448])]);
+        assert_eq!(host.read(reader), [2; 1448]);
+        host.sent();
+    }
+    // Who does not read gets no more than one.
+    for _ in 0..5 {
+        host.give(&[peer.data(&[3; 1448])]);
+        host.sent();
+    }
+    assert_eq!(host.read(reader).len(), 1448);
+}
+
+#[test]
 fn memory_that_a_reader_gives_back_is_told_as_well() {
     let mut host = host(|limits| limits.segment_bytes = 4 * 2048);
     let (reader, mut peer) = host.accept(Peer::new());

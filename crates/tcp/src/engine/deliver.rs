@@ -95,7 +95,11 @@ impl Engine {
 
     /// Gives the reader a part of the payload of a frame, whose first byte is RCV.NXT. False if there is no memory.
     fn deliver_frame(&mut self, index: u32, arrived: &Arrived, skip: u16, length: u16) -> bool {
-        if self.pool.is_full_for_receiving() {
+        let is_full = match Unread::of(&self.blocks[index]) {
+            Unread::Nothing => self.pool.is_full_for_who_keeps_up(),
+            _ => self.pool.is_full_for_receiving(),
+        };
+        if is_full {
             // Before it is accepted: what is must not be lost.
             self.counters.dropped_for_memory += 1;
             return false;

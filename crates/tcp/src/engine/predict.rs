@@ -40,7 +40,7 @@ impl Engine {
             && (segment.timestamp().wrapping_sub(block.ts_recent) as i32) >= 0
             && acknowledges <= block.snd_nxt - block.snd_una
             && payload <= block.rcv_right - block.rcv_nxt
-            && (payload == 0 || block.receive_tail.is_none() && !self.pool.is_full_for_receiving())
+            && (payload == 0 || block.receive_tail.is_none() && !self.pool.is_full_for_who_keeps_up())
             && (payload | acknowledges) != 0;
         if !is_predicted {
             return false;
