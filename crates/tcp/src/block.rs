@@ -307,6 +307,9 @@ impl Flags {
     /// Our FIN has been sent.
     pub(crate) const FIN_SENT: Self = Self(1 << 31);
 
+    /// Those of the timer of what is in flight.
+    pub(crate) const TIMES_A_FLIGHT: Self = Self(Self::RETRANSMIT.0 | Self::LOSS_TIMER.0);
+
     pub(crate) const TELL: Self =
         Self(Self::TELL_OPENED.0 | Self::TELL_READABLE.0 | Self::TELL_WRITABLE.0 | Self::TELL_CLOSED.0);
 

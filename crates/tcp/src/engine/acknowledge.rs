@@ -174,7 +174,7 @@ impl Engine {
         block.duplicate_acks = 0;
         let all = block.snd_una == block.snd_nxt;
         if all {
-            block.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
+            block.flags.clear(Flags::TIMES_A_FLIGHT);
         } else if !self.waits_for_reordering(&self.blocks[index]) {
             // RFC 6298 (5.3).
             self.restart_retransmission(index);

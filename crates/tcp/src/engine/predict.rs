@@ -45,6 +45,8 @@ impl Engine {
         if !is_predicted {
             return false;
         }
+        // Put together here and written in one piece: what is read after a part of it was written has to wait.
+        let mut flags = block.flags;
         if acknowledges == 0 {
             if block.has_unsent() {
                 return false;
@@ -60,17 +62,20 @@ impl Engine {
             block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
             found.free();
             block.all_is_acknowledged(ack);
+            flags.clear(Flags::TIMES_A_FLIGHT);
         }
         block.keep_up(ack, segment.window(), segment.timestamp(), self.tick);
         if payload == 0 {
+            block.flags = flags;
             return true;
         }
         block.receive_tail = in_frame(frame);
         self.in_frames[frame as usize] = InFrame { index, start: PLAIN as u16, length: payload as u16 };
         block.rcv_nxt += payload;
         block.unread += payload;
-        let was_ready = block.has(Flags::IN_READY);
-        block.flags.set(Flags::ACK_OWED.with(Flags::TELL_READABLE).with(Flags::IN_READY));
+        let was_ready = flags.has(Flags::IN_READY);
+        flags.set(Flags::ACK_OWED.with(Flags::TELL_READABLE).with(Flags::IN_READY));
+        block.flags = flags;
         let owes_ack_now = block.owes_ack_now();
         if !was_ready {
             self.ready.push(ConnId(index));
@@ -84,7 +89,8 @@ impl Engine {
 
 /// What a segment as predicted does to its block, whichever it is.
 impl Block {
-    /// The one segment that was out, which is free by now, was acknowledged.
+    /// The one segment that was out, which is free by now, was acknowledged. The flags that
+    /// [time a flight](Flags::TIMES_A_FLIGHT) are the caller's to clear.
     #[inline(always)]
     pub(super) fn all_is_acknowledged(&mut self, ack: Seq) {
         self.send_tail = Cell::NONE;
@@ -92,7 +98,6 @@ impl Block {
         self.snd_una = ack;
         self.backoff = 0;
         self.duplicate_acks = 0;
-        self.flags.clear(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
     }
 
     /// The peer's window and timestamp, of a segment that starts at RCV.NXT.

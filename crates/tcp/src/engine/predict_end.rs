@@ -55,6 +55,7 @@ impl Engine {
         let sent_at = kept.sent_at;
         self.pool.free(tail);
         block.all_is_acknowledged(ack);
+        block.flags.clear(Flags::TIMES_A_FLIGHT);
         match block.state {
             State::LastAck => {
                 self.counters.closed += 1;

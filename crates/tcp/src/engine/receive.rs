@@ -67,12 +67,12 @@ impl Engine {
                 Place::TimeWait(place) => self.time_wait.prefetch(place),
             }
         }
+        for coming in segments.iter().take(AHEAD) {
+            self.prefetch_tail(coming);
+        }
         for place in 0..segments.len() {
-            // What waited long for its ACK has left the cache, and the answer to this segment will lie there as well.
-            if let Some(Place::Block(index)) =
-                segments.get(place + AHEAD).map(|coming| Place::of(coming.candidate))
-            {
-                self.pool.prefetch(self.blocks[index].send_tail);
+            if let Some(coming) = segments.get(place + AHEAD) {
+                self.prefetch_tail(coming);
             }
             // A block, most of the time, and a segment that nearly every one is.
             let arrived = &mut segments[place];
@@ -82,6 +82,14 @@ impl Engine {
             }
         }
         self.batch = batch;
+    }
+
+    /// What waited long for its ACK has left the cache, and the answer to this segment will lie there as well.
+    #[inline(always)]
+    fn prefetch_tail(&self, coming: &Arrived) {
+        if let Place::Block(index) = Place::of(coming.candidate) {
+            self.pool.prefetch(self.blocks[index].send_tail);
+        }
     }
 
     /// Verifies all frames of the batch; those that hold segments fill `batch` from the front. Gives how many they are.
