@@ -5,9 +5,13 @@
 
 #![no_main]
 
+mod support;
+
 use anywire_http::h1::{DecodeError, Limits, ResponseDecoder, ResponseEvent, ResponseView};
 use anywire_http::{Buffer, Method};
 use libfuzzer_sys::fuzz_target;
+
+use support::{Events, SMALL, text};
 
 fuzz_target!(|bytes: &[u8]| {
     let [bytes @ .., how, length] = bytes else { return };
@@ -18,9 +22,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(in_place(pieces(), method, limits), copied(pieces(), method, limits));
     }
 });
-
-/// Each with its text; neighbouring data joined.
-type Events = Vec<(&'static str, Vec<u8>)>;
 
 fn copied<'b>(
     pieces: impl Iterator<Item = &'b [u8]>,
@@ -113,22 +114,3 @@ fn note<H>(events: &mut Events, event: ResponseEvent<'_, H>, text: impl FnOnce(H
         (ResponseEvent::End, _) => events.push(("end", Vec::new())),
     }
 }
-
-fn text<'f>(line: String, fields: impl Iterator<Item = (&'f str, &'f [u8])>) -> Vec<u8> {
-    let mut text = line.into_bytes();
-    for (name, value) in fields {
-        text.extend([b"\n", name.as_bytes(), b": ", value].concat());
-    }
-    text
-}
-
-/// So that they are reached.
-const SMALL: Limits = Limits {
-    head_bytes: 60,
-    start_line_bytes: 24,
-    headers: 3,
-    chunk_extension_bytes: 3,
-    chunk_extensions_bytes: 5,
-    trailer_bytes: 10,
-    trailers: 1,
-};
