@@ -1,9 +1,8 @@
 //! The round trip and the retransmission timeout (RFC 6298), in four bytes.
 //!
-//! SRTT and RTTVAR are kept in sixteenths of a microsecond as small floating-point numbers: 5 bits of
-//! exponent, 11 of mantissa. Rounding costs at most 1/4096 of the value; below 256 us they are exact to the
-//! sixteenth, so that smoothing does not stall on short round trips. The largest value holds any 32-bit count
-//! of microseconds (71 minutes).
+//! SRTT and RTTVAR are kept as small floating-point numbers: 5 bits of exponent, 11 of mantissa. Rounding costs at
+//! most 1/4096 of the value, and of a microsecond; so smoothing does not stall on short round trips. The longest round
+//! trip that is told from others takes 35 minutes.
 
 /// The smoothed round trip of one connection and how much it varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,36 +18,19 @@ impl Rtt {
 
     /// One measurement: RFC 6298 2.2 for the first, 2.3 for every other. Karn's rule (3) is the caller's: a
     /// round trip of a segment that was sent twice is none, unless timestamps tell which sending was
-    /// answered.
+    /// answered. What is longer than the longest counts as that.
     #[inline(always)]
     pub(crate) fn sample(&mut self, micros: u32) {
-        let (srtt, rttvar) = (u64::from(self.srtt.0), u64::from(self.rttvar.0));
-        let sample = u64::from(micros) * UNITS;
-        // All three are exact, and so are their means: within one process nearly all are.
-        if self.is_measured() && (srtt | rttvar | sample) < EXACT {
-            *self = Self::smoothed(srtt, rttvar, sample, |value| Log(value as u16));
-        } else {
-            self.sample_any(sample);
-        }
-    }
-
-    #[inline(never)]
-    fn sample_any(&mut self, sample: u64) {
-        *self = if self.is_measured() {
-            Self::smoothed(self.srtt.value(), self.rttvar.value(), sample, Log::new)
-        } else {
-            Self { srtt: Log::new(sample.max(1)), rttvar: Log::new(sample / 2) }
-        };
-    }
-
-    #[inline(always)]
-    fn smoothed(srtt: u64, rttvar: u64, sample: u64, log: impl Fn(u64) -> Log) -> Self {
-        Self {
-            // Zero would mean that nothing was measured.
-            srtt: log(((7 * srtt + sample + 4) / 8).max(1)),
+        let sample = f64::from(micros.min(LONGEST));
+        let (mut srtt, mut rttvar) = (sample, sample / 2.0);
+        if self.is_measured() {
+            let (before, varied) = (self.srtt.value(), self.rttvar.value());
+            srtt = before + (sample - before) / 8.0;
             // With the SRTT from before this sample.
-            rttvar: log((3 * rttvar + srtt.abs_diff(sample) + 2) / 4),
+            rttvar = varied + ((sample - before).abs() - varied) / 4.0;
         }
+        // Zero would mean that nothing was measured.
+        *self = Self { srtt: Log(Log::new(srtt).0.max(1)), rttvar: Log::new(rttvar) };
     }
 
     /// The timeout in milliseconds: SRTT + max(G, 4 x RTTVAR), where G is the tick of 1 ms, within the bounds
@@ -69,8 +51,8 @@ impl Rtt {
     #[inline(never)]
     fn rto_millis_any(self, bounds: &RtoBounds, backoff: u32) -> u32 {
         let base = if self.is_measured() {
-            let units = self.srtt.value() + (4 * self.rttvar.value()).max(1000 * UNITS);
-            units.div_ceil(1000 * UNITS)
+            let micros = self.srtt.value() + (4.0 * self.rttvar.value()).max(1000.0);
+            (micros / 1000.0).ceil() as u64
         } else {
             INITIAL_MILLIS
         };
@@ -110,9 +92,9 @@ impl RtoBounds {
     /// Bounds in milliseconds.
     pub(crate) const fn new(floor: u32, ceiling: u32) -> Self {
         // One half for SRTT, one for the deviation or G.
-        let half = floor as u64 * (1000 * UNITS / 2);
+        let half = floor as f64 * 500.0;
         let at_floor = if 2 <= floor && floor <= ceiling {
-            Rtt { srtt: Log::at_most(half), rttvar: Log::at_most(half / 4) }
+            Rtt { srtt: Log::at_most(half), rttvar: Log::at_most(half / 4.0) }
         } else {
             Rtt::NONE
         };
@@ -125,52 +107,44 @@ impl RtoBounds {
     }
 }
 
-/// A floating-point number of sixteenths of a microsecond: below 2048 the value itself, above it a mantissa
-/// of twelve bits, whose first is left out, and by how much it is shifted, plus one.
+/// A floating-point number of microseconds: of the 64 bits of one more than it, those
+/// that tell numbers from 1 up to 2^32 apart. So zero is zero, and larger numbers have larger codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Log(u16);
 
 impl Log {
-    /// The nearest one. `value` is below 2^40: a product of 32 bits and a few.
-    #[inline]
-    const fn new(value: u64) -> Self {
-        let shift = (value | IMPLIED).ilog2() - MANTISSA_BITS;
+    /// The nearest one to a number from 0 to [`LONGEST`].
+    #[inline(always)]
+    const fn new(micros: f64) -> Self {
+        let bits = (micros + 1.0).to_bits() - ONE;
         // Rounding up may carry into the exponent, which is then the right one.
-        let rounded = ((value << 1 >> shift) + 1) >> 1;
-        Self(((shift as u64) << MANTISSA_BITS) as u16 + rounded as u16)
+        Self(((bits + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS) as u16)
     }
 
-    /// The largest one that is not above `value`, as far as numbers go.
-    const fn at_most(value: u64) -> Self {
-        let value = if value < 1 << 40 { value } else { (1 << 40) - 1 };
-        let nearest = Self::new(value);
-        if nearest.value() > value { Self(nearest.0 - 1) } else { nearest }
+    /// The largest one that is not above this, as far as numbers go.
+    const fn at_most(micros: f64) -> Self {
+        let nearest = Self::new(micros.min(LONGEST as f64));
+        if nearest.value() > micros { Self(nearest.0 - 1) } else { nearest }
     }
 
-    #[inline]
-    const fn value(self) -> u64 {
-        let code = self.0 as u64;
-        let exponent = code >> MANTISSA_BITS;
-        if exponent == 0 {
-            return code;
-        }
-        (code & (IMPLIED - 1) | IMPLIED) << (exponent - 1)
+    #[inline(always)]
+    const fn value(self) -> f64 {
+        f64::from_bits(((self.0 as u64) << DROPPED_BITS) + ONE) - 1.0
     }
 
     const fn micros(self) -> u32 {
-        let rounded = (self.value() + UNITS / 2) / UNITS;
-        if rounded > u32::MAX as u64 { u32::MAX } else { rounded as u32 }
+        (self.value() + 0.5) as u32
     }
 }
 
-/// Units of [`Log`] in a microsecond.
-const UNITS: u64 = 16;
+/// The longest round trip in microseconds: its code is the last but 2047.
+const LONGEST: u32 = 1 << 31;
 
-const MANTISSA_BITS: u32 = 11;
-/// The first bit of a mantissa.
-const IMPLIED: u64 = 1 << MANTISSA_BITS;
-/// Numbers below this are their own code.
-const EXACT: u64 = 2 << MANTISSA_BITS;
+/// The bits of 1.0.
+const ONE: u64 = 1.0_f64.to_bits();
+
+/// Of the 52 bits of a mantissa, those below the first 11.
+const DROPPED_BITS: u32 = 41;
 
 /// RFC 6298 2.1.
 const INITIAL_MILLIS: u64 = 1000;
@@ -215,30 +189,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_quick_ways_are_the_slow_ones(
-            srtt in 0_u16..1 << 13,
-            rttvar in 0_u16..1 << 13,
-            micros in 0_u32..600,
+        fn the_quick_timeout_is_the_slow_one(
+            srtt: u16,
+            rttvar: u16,
+            shift in 0_u32..16,
             floor in 0_u32..5,
         ) {
-            let rtt = Rtt { srtt: Log(srtt), rttvar: Log(rttvar) };
-            let (mut quick, mut slow) = (rtt, rtt);
-            quick.sample(micros);
-            slow.sample_any(u64::from(micros) * UNITS);
-            prop_assert_eq!(quick, slow);
-            for rtt in [rtt, Rtt { srtt: Log(srtt << 3), rttvar: Log(rttvar << 3) }] {
-                for bounds in [RtoBounds::new(floor, 3), RtoBounds::new(floor * 100, 60_000)] {
-                    prop_assert_eq!(rtt.rto_millis(&bounds, 0), rtt.rto_millis_any(&bounds, 0));
-                }
+            let rtt = Rtt { srtt: Log(srtt >> shift), rttvar: Log(rttvar >> shift) };
+            for bounds in [RtoBounds::new(floor, 3), RtoBounds::new(floor * 100, 60_000)] {
+                prop_assert_eq!(rtt.rto_millis(&bounds, 0), rtt.rto_millis_any(&bounds, 0));
             }
         }
 
         #[test]
-        fn a_number_is_kept_within_a_4096th(value in 0_u64..1 << 40, shift in 0_u32..40) {
-            let value = value >> shift;
+        fn a_number_is_kept_within_a_4096th(micros in 0..=LONGEST, shift in 0_u32..32) {
+            let value = f64::from(micros >> shift);
             let found = Log::new(value).value();
-            prop_assert!(found.abs_diff(value) * 4096 <= value, "{found} for {value}");
-            prop_assert!(Log::new(value + 1).0 >= Log::new(value).0);
+            prop_assert!((found - value).abs() <= (value + 1.0) / 4096.0, "{found} for {value}");
+            prop_assert!(Log::new(value + 1.0).0 >= Log::new(value).0);
             prop_assert_eq!(Log::new(found), Log::new(value));
         }
 
