@@ -229,7 +229,9 @@ impl Pool {
     pub(crate) fn prefetch(&self, cell: Cell) {
         if let Some(cell) = self.small.cells.get(cell.0 as usize) {
             prefetch(&cell.segment);
-            prefetch(&cell.data[SMALL_DATA / 2]);
+            prefetch(&cell.data[64]);
+            prefetch(&cell.data[128]);
+            prefetch(&cell.data[192]);
         }
     }
 
