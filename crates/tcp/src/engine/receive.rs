@@ -51,16 +51,9 @@ impl Engine {
         }
         let segments = self.parse_all(&mut batch);
         let segments = &mut batch[..segments];
-        // All buckets, then all blocks, in loops of nothing else: a fetch among other work keeps the processor waiting
-        // for the translation of its address; those of several in a row overlap.
-        for arrived in segments.iter() {
-            self.table.prefetch(arrived.home);
-        }
         for arrived in segments.iter_mut() {
             let found = self.table.find_from(arrived.home, arrived.hash, |_| true);
             arrived.candidate = found.unwrap_or(Place::NOBODY);
-        }
-        for arrived in segments.iter() {
             match Place::of(arrived.candidate) {
                 Place::Block(index) => self.blocks.prefetch(index),
                 Place::HalfOpen(place) => self.half_open.prefetch(place),
@@ -111,6 +104,7 @@ impl Engine {
                         None => hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports),
                     };
                     arrived.home = self.table.home(arrived.hash);
+                    self.table.prefetch(arrived.home);
                     arrived.frame = number as u32;
                     arrived.is_plain = plain.is_some();
                     segments += 1;
