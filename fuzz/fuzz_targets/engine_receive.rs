@@ -77,7 +77,7 @@ fn frame(peer: &Peer, port: u16, bytes: &mut Bytes<'_>) -> Vec<u8> {
     tcp.extend(peer.engine_port.to_be_bytes());
     tcp.extend(seq.to_be_bytes());
     tcp.extend(ack.to_be_bytes());
-    tcp.extend([((20 + options.len()) / 4 << 4) as u8, bits]);
+    tcp.extend([(((20 + options.len()) / 4) << 4) as u8, bits]);
     tcp.extend(bytes.two().to_be_bytes());
     tcp.extend([0; 4]);
     tcp.extend(options);
