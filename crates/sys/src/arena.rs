@@ -151,7 +151,7 @@ impl<T: Copy> Arena<T> {
         true
     }
 
-    /// Asks for the cache lines of a place, the first two at most. Never a fault, even if the place is not in use.
+    /// Asks for the cache lines of a place, the first four at most. Never a fault, even if the place is not in use.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
         // No look at the length: any address will do.

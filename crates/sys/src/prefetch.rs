@@ -13,7 +13,10 @@
 /// Bytes that the cache moves at once.
 pub const LINE_BYTES: usize = 64;
 
-/// Asks for a value's cache lines, the first two at most.
+/// Lines of a value that are asked for: of a larger one, who knows which are wanted.
+const LINES_MAX: usize = 4;
+
+/// Asks for a value's cache lines, the first four at most.
 ///
 /// ```
 /// use anywire_sys::prefetch::prefetch;
@@ -36,10 +39,15 @@ pub fn prefetch<T>(value: &T) {
 pub(crate) fn prefetch_at<T>(value: *const T) {
     let start = value.cast::<u8>();
     line(start);
-    // A value that is aligned to its own size, up to a line, lies in one line. Of any other the second line is where
-    // its last byte is, or the byte one line after its first.
-    if size_of::<T>() > align_of::<T>() || size_of::<T>() > LINE_BYTES {
-        line(start.wrapping_add((size_of::<T>() - 1).min(LINE_BYTES)));
+    let bytes = size_of::<T>();
+    for next in 1..LINES_MAX {
+        if next * LINE_BYTES < bytes {
+            line(start.wrapping_add(next * LINE_BYTES));
+        }
+    }
+    // A value that is aligned to its own size, up to a line, lies in one line. Any other may reach into a second one.
+    if bytes <= LINE_BYTES && bytes > align_of::<T>() {
+        line(start.wrapping_add(bytes - 1));
     }
 }
 

@@ -209,7 +209,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Asks for the cache lines of a place, the first two at most. Never a fault, even if it does not exist.
+    /// Asks for the cache lines of a place, the first four at most. Never a fault, even if it does not exist.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
         // No look at the capacity: any address will do.

@@ -228,10 +228,7 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn prefetch(&self, cell: Cell) {
         if let Some(cell) = self.small.cells.get(cell.0 as usize) {
-            prefetch(&cell.segment);
-            prefetch(&cell.data[64]);
-            prefetch(&cell.data[128]);
-            prefetch(&cell.data[192]);
+            prefetch(cell);
         }
     }
 

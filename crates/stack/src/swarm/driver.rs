@@ -261,7 +261,8 @@ fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u
     }
 }
 
-/// How many tasks are run while what the next ones touch is on its way.
+/// How many tasks are run while what the next ones touch is on its way: no more, as each touches three places or more, and
+/// the processor has only a dozen or two under way.
 const GROUP: usize = 16;
 
 /// Turns of tasks in one round: a task that yields for ever must not keep the device waiting.
