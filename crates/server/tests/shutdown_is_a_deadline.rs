@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_server::{Router, State};
+use anywire_server::{Limits, Router, State};
 use tokio::sync::Notify;
 
 /// Told when a request has reached its handler, and lets it go on.
@@ -32,7 +32,8 @@ fn wait(notify: &Notify) {
 #[test]
 fn requests_finish_and_idle_connections_close() {
     let gate = Gate::default();
-    let served = support::serve(gated(&gate));
+    // One loop: that the idle connection was closed tells then that the other one's has heard of the end.
+    let served = support::serve_on(1, gated(&gate), Limits::default());
     let mut idle = served.connect();
     idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(idle.answer(false).text(), "ok");

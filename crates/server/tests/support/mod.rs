@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anywire_server::{Limits, Router, Running, Server};
 
-/// A server on a free port of 127.0.0.1, with two loops.
+/// A server on a free port of 127.0.0.1, with two loops unless said otherwise.
 pub(crate) struct Served {
     pub(crate) running: Running,
     pub(crate) address: SocketAddr,
@@ -19,7 +19,12 @@ pub(crate) fn serve(router: Router) -> Served {
 }
 
 pub(crate) fn serve_with(router: Router, limits: Limits) -> Served {
-    let server = Server::new(router).limits(limits).loops(2).listen("tcp:127.0.0.1:0");
+    serve_on(2, router, limits)
+}
+
+/// On so many loops: what one does says nothing of when another does it.
+pub(crate) fn serve_on(loops: usize, router: Router, limits: Limits) -> Served {
+    let server = Server::new(router).limits(limits).loops(loops).listen("tcp:127.0.0.1:0");
     let running = server.start().expect("a free port and right routes");
     let address = running.addresses().next().expect("one address").location().parse().expect("host and port");
     Served { running, address }
