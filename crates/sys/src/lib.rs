@@ -18,6 +18,7 @@
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
+//! | [`send_queue`] | how much of what was written to a socket is still on its way |
 //! | [`epoll_limit`] | how fast this machine can answer at all: an HTTP server that parses nothing |
 //!
 //! Linux only: the answers come from Linux interfaces.
@@ -31,6 +32,7 @@ pub mod lent;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;
+pub mod send_queue;
 pub mod slots;
 pub mod syscalls;
 pub mod tags;
