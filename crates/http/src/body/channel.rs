@@ -91,6 +91,12 @@ impl Sender {
         self.shared.lock().reader_gone
     }
 
+    /// Whether the reader waits for a chunk at this moment: it has asked, and everything sent so far was read.
+    pub fn is_awaited(&self) -> bool {
+        let state = self.shared.lock();
+        state.reader.is_some() && state.chunks.is_empty()
+    }
+
     fn end(&self, end: End) {
         let mut state = self.shared.lock();
         if matches!(state.end, End::Open) {

@@ -32,6 +32,14 @@ impl Body {
         }
     }
 
+    /// How many bytes are still to come, if it is known.
+    pub(super) fn left(&self) -> Option<u64> {
+        match self {
+            Self::Length(remaining) => Some(*remaining),
+            Self::Chunked(_) | Self::UntilClose => None,
+        }
+    }
+
     /// Takes the next part out of `input`; `None` means that more bytes are needed.
     #[inline]
     pub(super) fn decode<'b>(

@@ -135,6 +135,15 @@ impl RequestDecoder {
         matches!(&self.state, State::Head { progress, .. } if progress.is_idle())
     }
 
+    /// How much of the current body is still to be decoded, if its length is known: 0 between two requests, `None`
+    /// within a chunked body.
+    pub fn body_left(&self) -> Option<u64> {
+        match &self.state {
+            State::Body(body) => body.left(),
+            State::Head { .. } | State::Failed(_) => Some(0),
+        }
+    }
+
     #[cold]
     fn fail(&mut self, error: DecodeError) -> DecodeError {
         self.state = State::Failed(error);
@@ -327,6 +336,19 @@ const BLANK_LINES_MAX: u8 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_of_a_body_is_known_if_it_has_a_length() {
+        let mut decoder = RequestDecoder::new(Limits::default());
+        let mut left_after = |mut input: &[u8]| {
+            while let Ok(Some(_)) = decoder.decode(&mut input) {}
+            decoder.body_left()
+        };
+        assert_eq!(left_after(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nabc"), Some(6));
+        assert_eq!(left_after(b"defghi"), Some(0));
+        assert_eq!(left_after(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"), None);
+        assert_eq!(left_after(b"0\r\n\r\n"), Some(0));
+    }
 
     #[test]
     fn targets_have_one_of_four_forms() {
