@@ -103,6 +103,29 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
+    /// Drops all that waits but the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        while let excess @ 1.. = self.len().saturating_sub(len) {
+            match self.shared.last_mut() {
+                // The last shared bytes are the end of everything.
+                Some(last) if last.at == self.copied.len() => {
+                    let cut = excess.min(last.bytes.len());
+                    self.shared_left -= cut;
+                    last.bytes.truncate(last.bytes.len() - cut);
+                    if last.bytes.is_empty() {
+                        self.shared.pop();
+                        self.shared_sent = self.shared_sent.min(self.shared.len());
+                    }
+                }
+                last => {
+                    let behind = last.map_or(0, |shared| shared.at).max(self.copied_sent);
+                    let cut = excess.min(self.copied.len() - behind);
+                    self.copied.truncate(self.copied.len() - cut);
+                }
+            }
+        }
+    }
+
     /// Drops what waits.
     pub fn clear(&mut self) {
         self.copied_sent = self.copied.len();
@@ -238,6 +261,30 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn what_is_truncated_never_leaves(
+            parts in prop::collection::vec((any::<u8>(), 0_usize..9000, any::<bool>()), 0..40),
+            sent in 0_usize..100_000,
+            kept in 0_usize..100_000,
+        ) {
+            let mut output = Output::new();
+            let mut expected = Vec::new();
+            for (fill, len, copied) in parts {
+                let part = vec![fill; len];
+                expected.extend_from_slice(&part);
+                if copied { output.buffer().extend_from_slice(&part) } else { output.push_bytes(part.into()) }
+            }
+            let sent = sent.min(expected.len());
+            output.advance(sent);
+            expected.drain(..sent);
+            expected.truncate(kept);
+            output.truncate(kept);
+            prop_assert_eq!(output.len(), expected.len());
+            output.buffer().extend_from_slice(b"more");
+            expected.extend_from_slice(b"more");
+            prop_assert_eq!(drain(&mut output, &[7000]), expected);
+        }
 
         #[test]
         fn bytes_leave_in_order_however_they_are_written(
