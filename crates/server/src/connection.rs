@@ -4,11 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::exchange::{Exchange, Link, Turn, Waiting};
+use crate::exchange::{Exchange, Link, Turn};
 use crate::lease::Kept;
 use crate::service::{Ending, Service};
 
@@ -18,7 +19,8 @@ pub(crate) struct ConnectionTask {
     connection: Connection,
     service: Rc<Service>,
     deadline: Deadline,
-    waiting: Waiting,
+    /// The first head is not complete. Its deadline runs from accept.
+    fresh: bool,
     /// Where the service finds this task's waker; taken at the first poll.
     seat: Option<usize>,
     context: Option<Kept>,
@@ -31,7 +33,7 @@ impl ConnectionTask {
             connection,
             service,
             deadline: Deadline::new(),
-            waiting: Waiting::Fresh,
+            fresh: true,
             seat: None,
             context: None,
             exchange: None,
@@ -53,7 +55,7 @@ impl ConnectionTask {
             let mut link = Link { connection: &mut self.connection, service: &self.service, context };
             match exchange.turn(cx, &mut link) {
                 Poll::Ready(Ok(Turn::Idle) | Err(Turn::Idle)) => {
-                    self.waiting = Waiting::Idle;
+                    self.fresh = false;
                     self.deadline.set(self.service.limits.idle_deadline);
                     let Some(woken) = ready!(self.wake_up(cx, exchange)) else { return Poll::Ready(()) };
                     exchange = woken;
@@ -64,9 +66,25 @@ impl ConnectionTask {
                     return Poll::Ready(());
                 }
                 Poll::Pending => {
-                    if let Some(waiting) = exchange.waits_anew(self.waiting) {
-                        self.waiting = waiting;
-                        self.deadline.set(waiting.limit(&self.service.limits));
+                    let first_deadline = exchange.wait(Instant::now(), &self.service);
+                    self.fresh &= exchange.waits_for_head_only();
+                    if !self.fresh {
+                        // Checked at each turn, not only when the timer fires: a peer that wakes the connection all
+                        // the time has the timer, which is late by design, set anew each time. Checked after the turn,
+                        // so that bytes which arrived in time count although the loop was blocked.
+                        match exchange.expire(&self.connection, &self.service) {
+                            Ok(false) => {}
+                            Ok(true) => continue,
+                            Err(Turn::Abort) => {
+                                self.connection.abort();
+                                return Poll::Ready(());
+                            }
+                            Err(_) => return Poll::Ready(()),
+                        }
+                        match first_deadline {
+                            Some(after) => self.deadline.set(after),
+                            None => self.deadline.clear(),
+                        }
                     }
                     self.exchange = Some(exchange);
                     return Poll::Pending;
@@ -95,19 +113,19 @@ impl ConnectionTask {
         }
     }
 
-    /// What the end of the time means depends on what was waited for. `Ready`: the connection is over.
+    /// Handles the timer of an idle connection and of one whose first head is late. `Ready`: the connection is over.
     fn expire(&mut self) -> Poll<()> {
-        match (&mut self.exchange, self.waiting) {
-            (Some(exchange), waiting) => match exchange.expire(waiting, &self.service) {
-                Some(Turn::Abort) => {
-                    self.connection.abort();
-                    Poll::Ready(())
-                }
-                Some(_) => Poll::Ready(()),
-                None => Poll::Pending,
-            },
-            (None, _) => {
-                self.service.counters.idle_timeouts.increment();
+        match &mut self.exchange {
+            Some(exchange) if self.fresh => {
+                self.fresh = false;
+                exchange.refuse_late_head(&self.service);
+                Poll::Pending
+            }
+            // A busy connection checks its deadlines after its turn.
+            Some(_) => Poll::Pending,
+            None => {
+                let counters = &self.service.counters;
+                if self.fresh { &counters.head_timeouts } else { &counters.idle_timeouts }.increment();
                 Poll::Ready(())
             }
         }
@@ -121,11 +139,14 @@ impl Future for ConnectionTask {
         let this = &mut *self;
         if this.seat.is_none() {
             this.seat = Some(this.service.sit(cx.waker().clone()));
-            this.deadline.set(this.waiting.limit(&this.service.limits));
+            this.deadline.set(this.service.limits.head_deadline);
         }
         if this.service.ending() == Ending::Cut {
             this.connection.abort();
             return Poll::Ready(());
+        }
+        if let Some(exchange) = &mut this.exchange {
+            exchange.time_passes(Instant::now());
         }
         if this.deadline.poll_expired(cx).is_ready() {
             this.deadline.clear();

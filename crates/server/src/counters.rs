@@ -18,15 +18,30 @@ pub struct Counters {
     pub panics: u64,
     /// Handlers dropped at [`Limits::handler_deadline`](crate::Limits::handler_deadline); each was answered 503.
     pub handler_timeouts: u64,
-    /// Handlers and streaming answers that ended early because their peer had left.
+    /// Handlers and streaming answers that ended early because their peer reset the connection.
     pub abandoned: u64,
-    /// Heads and bodies that did not come in time (408).
-    pub read_timeouts: u64,
+    /// Handlers and streaming answers that ended at
+    /// [`Limits::half_close_deadline`](crate::Limits::half_close_deadline), after their peer had ended its direction.
+    pub half_close_timeouts: u64,
+    /// Heads that were not complete at [`Limits::head_deadline`](crate::Limits::head_deadline): answered 408, or closed
+    /// if nothing of the first head had come.
+    pub head_timeouts: u64,
+    /// Bodies whose peer was silent for [`Limits::body_deadline`](crate::Limits::body_deadline).
+    pub body_timeouts: u64,
+    /// Bodies that came slower than [`Limits::min_bytes_per_second`](crate::Limits::min_bytes_per_second).
+    pub slow_bodies: u64,
     /// Connections closed because nothing was asked for a whole
     /// [`Limits::idle_deadline`](crate::Limits::idle_deadline).
     pub idle_timeouts: u64,
-    /// Connections aborted because the peer took nothing of an answer.
+    /// Connections aborted because the peer took nothing of an answer for
+    /// [`Limits::write_deadline`](crate::Limits::write_deadline).
     pub write_timeouts: u64,
+    /// Connections aborted because the peer took an answer slower than
+    /// [`Limits::min_bytes_per_second`](crate::Limits::min_bytes_per_second).
+    pub slow_readers: u64,
+    /// Connections closed because the peer had not closed its end at
+    /// [`Limits::linger_deadline`](crate::Limits::linger_deadline) after the last answer.
+    pub linger_timeouts: u64,
     /// Connections that ended by an error of the wire (reset and the like).
     pub wire_errors: u64,
 }
@@ -49,8 +64,8 @@ macro_rules! live {
 }
 
 live! {
-    connections_open connections requests bad_requests panics handler_timeouts abandoned read_timeouts idle_timeouts
-    write_timeouts wire_errors
+    connections_open connections requests bad_requests panics handler_timeouts abandoned half_close_timeouts
+    head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts wire_errors
 }
 
 /// A number with one writer and any number of readers.

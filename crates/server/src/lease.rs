@@ -4,10 +4,13 @@
 //! connections it has left the cache by then: that one miss was an eighth of the server's own time. So the pointer
 //! moves into the request and comes back when the request is dropped, and nobody looks behind it on the way.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+
+use tokio::sync::Notify;
 
 use crate::request::Context;
 
@@ -20,7 +23,7 @@ pub(crate) struct Kept {
 }
 
 /// Tells the contexts of one loop apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ContextId(u64);
 
 impl Kept {
@@ -34,6 +37,8 @@ impl Kept {
 pub(crate) struct Lender {
     returned: Cell<Option<Kept>>,
     made: Cell<u64>,
+    /// Connections whose peer has gone or whose handler has asked. Other requests do not touch this.
+    gone: RefCell<HashMap<ContextId, Weak<Gone>>>,
 }
 
 impl Lender {
@@ -53,6 +58,41 @@ impl Lender {
     pub(crate) fn take_back(&self, id: ContextId) -> Option<Kept> {
         self.returned.take().filter(|kept| kept.id == id)
     }
+
+    /// Whether the peer of this connection has gone. All who ask share one value, as long as one of them keeps it.
+    pub(crate) fn gone(&self, id: ContextId) -> Rc<Gone> {
+        let mut gone = self.gone.borrow_mut();
+        if let Some(known) = gone.get(&id).and_then(Weak::upgrade) {
+            return known;
+        }
+        if gone.len() == gone.capacity() {
+            // Before it grows.
+            gone.retain(|_, kept| kept.strong_count() > 0);
+        }
+        let new = Rc::default();
+        gone.insert(id, Rc::downgrade(&new));
+        new
+    }
+}
+
+/// Whether a peer has ended its direction, and the tasks to notify.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    told: Cell<bool>,
+    waiting: Notify,
+}
+
+impl Gone {
+    pub(crate) fn tell(&self) {
+        self.told.set(true);
+        self.waiting.notify_waiters();
+    }
+
+    pub(crate) async fn told(&self) {
+        while !self.told.get() {
+            self.waiting.notified().await;
+        }
+    }
 }
 
 /// A request's hold on its connection's context.
@@ -68,14 +108,22 @@ impl Lease {
         let kept = self.kept.as_ref().map(|kept| Kept { id: kept.id, context: Rc::clone(&kept.context) });
         Self { kept, lender: Rc::clone(&self.lender) }
     }
+
+    /// Whether the peer has gone.
+    pub(crate) fn gone(&self) -> Rc<Gone> {
+        self.lender.gone(self.kept().id)
+    }
+
+    fn kept(&self) -> &Kept {
+        self.kept.as_ref().expect("a lease holds its context until it is dropped")
+    }
 }
 
 impl Deref for Lease {
     type Target = Context;
 
     fn deref(&self) -> &Context {
-        let kept = self.kept.as_ref();
-        &kept.expect("a lease holds its context until it is dropped").context
+        &self.kept().context
     }
 }
 
@@ -103,6 +151,20 @@ mod tests {
             states: Rc::new(StateFactories::default().instantiate()),
             body_limit_bytes: 0,
         }
+    }
+
+    #[test]
+    fn who_has_gone_is_remembered_while_somebody_asks() {
+        let lender = Lender::default();
+        let (one, other) = (lender.keep(context()).id(), lender.keep(context()).id());
+        let told = lender.gone(one);
+        told.tell();
+        assert!(lender.gone(one).told.get());
+        assert!(!lender.gone(other).told.get());
+        drop(told);
+        assert!(!lender.gone(one).told.get(), "nobody has kept it");
+        (0..10_000).for_each(|_| drop(lender.gone(lender.keep(context()).id())));
+        assert!(lender.gone.borrow().len() < 100, "what nobody keeps is forgotten");
     }
 
     #[test]

@@ -38,11 +38,20 @@ pub struct Limits {
     pub idle_deadline: Duration,
     /// Longest silence of a peer whose body the handler waits for (10 s), else the handler sees a typed error.
     pub body_deadline: Duration,
-    /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped. A body that streams
-    /// after that has no limit in time, as long as the peer is there and takes it.
+    /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped. The time that the
+    /// handler spends waiting for the peer's body does not count. A body that streams after that has no limit in time,
+    /// as long as the peer is there and takes it.
     pub handler_deadline: Duration,
-    /// Longest time without progress in writing an answer (30 s), else the connection is aborted.
+    /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted.
     pub write_deadline: Duration,
+    /// Least rate of a peer that is waited for, sending a body or taking an answer (1024 bytes a second; 0: none).
+    /// Below it the peer is treated as if it were silent. Only time in which the peer is waited for counts.
+    pub min_bytes_per_second: u64,
+    /// How long a peer may be waited for, from its first byte on, before its rate counts (5 s).
+    pub min_rate_grace: Duration,
+    /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
+    /// (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.
+    pub half_close_deadline: Duration,
     /// How long a closing connection waits for the peer to take the last answer (2 s).
     pub linger_deadline: Duration,
 }
@@ -60,6 +69,9 @@ impl Default for Limits {
             body_deadline: Duration::from_secs(10),
             handler_deadline: Duration::from_secs(60),
             write_deadline: Duration::from_secs(30),
+            min_bytes_per_second: 1024,
+            min_rate_grace: Duration::from_secs(5),
+            half_close_deadline: Duration::from_secs(10),
             linger_deadline: Duration::from_secs(2),
         }
     }

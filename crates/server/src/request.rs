@@ -104,6 +104,30 @@ impl Request {
         self.context.credentials
     }
 
+    /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
+    /// its answer.
+    ///
+    /// A handler whose peer resets the connection is dropped at once. After an end the two cases look the same, so the
+    /// handler has [`Limits::half_close_deadline`](crate::Limits::half_close_deadline) to answer; this tells it earlier,
+    /// to stop what is not worth finishing. The end is seen behind 8 KiB of unread bytes at most. Never ready once the
+    /// handler has answered.
+    ///
+    /// ```
+    /// use anywire_server::{Request, Router};
+    ///
+    /// async fn search(request: Request) -> String {
+    ///     tokio::select! {
+    ///         found = std::future::ready("all of it") => found.to_owned(),
+    ///         () = request.peer_gone() => "what there was so far".to_owned(),
+    ///     }
+    /// }
+    /// # drop(Router::new().get("/search", search));
+    /// ```
+    pub fn peer_gone(&self) -> impl Future<Output = ()> + use<> {
+        let gone = self.context.gone();
+        async move { gone.told().await }
+    }
+
     pub(crate) fn states(&self) -> &States {
         &self.context.states
     }

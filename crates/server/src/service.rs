@@ -18,7 +18,7 @@ use crate::counters::Live;
 use crate::exchange::{Exchange, Link};
 use crate::extract::States;
 use crate::handler::{Slot, Slots};
-use crate::lease::{ContextId, Kept, Lease, Lender};
+use crate::lease::{ContextId, Gone, Kept, Lease, Lender};
 use crate::limits::Limits;
 use crate::request::{Context, Params, Request};
 use crate::router::{EndpointId, Matched, Table};
@@ -188,6 +188,14 @@ impl Service {
     #[cold]
     fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
         catch_unwind(AssertUnwindSafe(|| self.table.slot(endpoint)))
+    }
+
+    /// Tells a handler that its peer has ended its direction, for as long as what comes back is kept.
+    #[cold]
+    pub(crate) fn peer_gone(&self, answer: &Answer) -> Rc<Gone> {
+        let gone = self.lender.gone(answer.lent);
+        gone.tell();
+        gone
     }
 
     /// Takes back the slot of a handler that has ended in order, and gives the context that it had.

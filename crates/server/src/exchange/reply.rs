@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use anywire_http::h1::{Framing, encode};
 use anywire_http::{Response, StatusCode, Version};
 
-use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn, Waiting};
+use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn};
 use crate::service::{Ending, Service};
 
 /// What the answer has to know of the request.
@@ -27,11 +27,10 @@ impl Exchange {
             return self.respond(&mut StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
         }
         let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
-        if let Some(upload) = self.upload.as_ref().filter(|upload| upload.is_abandoned()) {
-            // What will not be read to its end would be taken for the next request.
-            let too_long = upload.framing.length().is_some_and(|length| length > service.limits.drain_bytes);
-            keep_alive &= !too_long && !upload.awaits_continue;
+        if self.upload.is_some() {
+            keep_alive &= self.can_keep_upload(response.body.as_full().is_some(), service);
         }
+        let begins_at = self.output.len();
         let parts = encode::ResponseParts {
             status: response.status,
             headers: &response.headers,
@@ -52,7 +51,8 @@ impl Exchange {
             match body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
-                    self.stage = Stage::Streaming { body, framing: commitment.framing, left };
+                    self.stage = Stage::Streaming { body, framing: commitment.framing, left, reply: *reply };
+                    self.unsent_from = Some(begins_at);
                     return;
                 }
             }
@@ -74,15 +74,13 @@ impl Exchange {
     /// Moves a streaming body into the output, with back-pressure from the wire.
     pub(super) fn stream(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
         loop {
-            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, link.connection)?.is_pending() {
-                self.waiting = Waiting::Write;
+            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, link)?.is_pending() {
                 return Poll::Pending;
             }
-            let Stage::Streaming { body, framing, left } = &mut self.stage else {
+            let Stage::Streaming { body, framing, left, .. } = &mut self.stage else {
                 return Poll::Ready(Ok(()));
             };
             let Poll::Ready(chunk) = body.poll_chunk(cx) else {
-                self.waiting = Waiting::Stream;
                 // A body that echoes what it reads needs the request's body to go on.
                 return match self.upload(cx, link)? {
                     Poll::Ready(true) => continue,
@@ -99,7 +97,8 @@ impl Exchange {
                 Ok(Some(chunk)) => {
                     let Some(rest) = left.checked_sub(chunk.len() as u64) else {
                         tracing::error!("a handler's body is longer than the length it stated");
-                        return Poll::Ready(Err(Turn::Abort));
+                        self.break_off(link.service);
+                        return Poll::Ready(Ok(()));
                     };
                     *left = rest;
                     self.output.push_bytes(chunk);
@@ -109,7 +108,8 @@ impl Exchange {
                         Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
                         Framing::Length(_) if *left > 0 => {
                             tracing::error!("a handler's body is shorter than the length it stated");
-                            return Poll::Ready(Err(Turn::Abort));
+                            self.break_off(link.service);
+                            return Poll::Ready(Ok(()));
                         }
                         _ => {}
                     }
@@ -118,11 +118,33 @@ impl Exchange {
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) => {
-                    // The head is gone, so the one way left to say that the body is not whole is a reset.
-                    tracing::error!(%error, "a handler's body failed");
-                    return Poll::Ready(Err(Turn::Abort));
+                    if self.upload_fault().is_some() {
+                        tracing::debug!(%error, "an answer ends with the request's body");
+                    } else {
+                        tracing::error!(%error, "a handler's body failed");
+                    }
+                    self.break_off(link.service);
+                    return Poll::Ready(Ok(()));
                 }
             }
         }
+    }
+
+    /// Handles a body of an answer that broke off. If none of the answer has left, an error status replaces it. Otherwise
+    /// the connection ends where the answer broke off.
+    fn break_off(&mut self, service: &Service) {
+        let Stage::Streaming { framing, reply, .. } = std::mem::replace(&mut self.stage, Stage::Next) else {
+            return;
+        };
+        let Some(begins_at) = self.unsent_from.take() else {
+            self.upload = None;
+            self.closing = true;
+            // Without length or chunks, a plain close would make the part look whole.
+            self.resetting = framing == Framing::UntilClose;
+            return;
+        };
+        self.output.truncate(begins_at);
+        let status = self.upload_fault().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        self.respond(&mut status.into(), &reply, service);
     }
 }

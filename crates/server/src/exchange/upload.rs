@@ -1,13 +1,13 @@
 //! The body of a request on its way to the handler: read when the handler asks for it, and not before.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use anywire_http::body::Sender;
 use anywire_http::h1::{Framing, RequestEvent, encode};
-use anywire_http::{Body, BodyError, RequestHead};
+use anywire_http::{Body, BodyError, RequestHead, StatusCode};
 use bytes::Bytes;
 
-use super::{Exchange, Link, Stage, Turn, Waiting, wire_error};
+use super::{Exchange, Link, Stage, Turn, wire_error};
 use crate::request::Content;
 use crate::service::Service;
 
@@ -15,15 +15,23 @@ use crate::service::Service;
 pub(super) struct Upload {
     /// `None` once the reader is gone.
     pub(super) sender: Option<Sender>,
-    pub(super) framing: Framing,
     /// The peer waits for `100 Continue` before it sends the body.
-    pub(super) awaits_continue: bool,
+    awaits_continue: bool,
+    /// The reader wants more than has arrived.
+    lacks_input: bool,
+    /// The status for a body that broke off: malformed, too slow, cut short.
+    fault: Option<StatusCode>,
 }
 
 impl Upload {
     /// Nobody will read the rest. (The reader may still be at it when the answer begins: an echo is both.)
     pub(super) fn is_abandoned(&self) -> bool {
         self.sender.as_ref().is_none_or(Sender::is_closed)
+    }
+
+    /// Whether the handler waits for bytes that the peer has yet to send.
+    pub(super) fn waits_for_peer(&self) -> bool {
+        self.lacks_input && self.sender.as_ref().is_some_and(Sender::is_awaited)
     }
 }
 
@@ -52,8 +60,12 @@ impl Exchange {
             return whole.into();
         }
         let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
-        self.upload =
-            Some(Upload { sender: Some(sender), framing, awaits_continue: head.expects_continue() });
+        self.upload = Some(Upload {
+            sender: Some(sender),
+            awaits_continue: head.expects_continue(),
+            lacks_input: false,
+            fault: None,
+        });
         match framing.length() {
             Some(length) => body.with_length(length),
             None => body,
@@ -66,6 +78,7 @@ impl Exchange {
         let mut moved = false;
         loop {
             let Some(upload) = &mut self.upload else { return Poll::Ready(Ok(moved)) };
+            upload.lacks_input = false;
             let Some(sender) = &mut upload.sender else { return Poll::Ready(Ok(moved)) };
             match sender.poll_wanted(cx) {
                 Poll::Pending => return Poll::Ready(Ok(moved)),
@@ -88,20 +101,25 @@ impl Exchange {
                     }
                     return Poll::Ready(Ok(true));
                 }
+                Ok(None) if self.input_ended => {
+                    self.end_upload(BodyError::Incomplete);
+                    return Poll::Ready(Ok(true));
+                }
                 Ok(None) => {
-                    if std::mem::take(&mut upload.awaits_continue) {
+                    if std::mem::take(&mut upload.awaits_continue) && self.input.is_empty() {
                         encode::continue_100(self.output.buffer());
                     }
-                    if self.flush(cx, link.connection)?.is_pending() {
-                        self.waiting = Waiting::Write;
+                    if self.flush(cx, link)?.is_pending() {
                         return Poll::Pending;
                     }
                     match self.fill(cx, link.connection).map_err(|_| wire_error(link.service))? {
-                        Poll::Ready(0) => return Poll::Ready(Ok(self.end_upload(BodyError::Incomplete))),
-                        Poll::Ready(_) => {}
+                        Poll::Ready(read) => {
+                            let limits = &link.service.limits;
+                            self.timers.body.moved(read as u64, limits.body_deadline, limits);
+                        }
                         Poll::Pending if moved => return Poll::Ready(Ok(true)),
                         Poll::Pending => {
-                            self.waiting = Waiting::Body;
+                            self.upload.iter_mut().for_each(|upload| upload.lacks_input = true);
                             return Poll::Pending;
                         }
                     }
@@ -109,25 +127,79 @@ impl Exchange {
                 Err(error) => {
                     link.service.counters.bad_requests.increment();
                     tracing::debug!(%error, "a request body is malformed");
-                    return Poll::Ready(Ok(self.end_upload(error.into())));
+                    self.end_upload(error.into());
+                    return Poll::Ready(Ok(true));
                 }
             }
         }
     }
 
     /// The body ends before its time: its reader is told, and the connection closes after the answer.
-    fn end_upload(&mut self, why: BodyError) -> bool {
-        if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
+    pub(super) fn end_upload(&mut self, why: BodyError) {
+        self.closing = true;
+        let Some(upload) = &mut self.upload else { return };
+        upload.lacks_input = false;
+        upload.fault = Some(match &why {
+            BodyError::Malformed(error) => error.status(),
+            BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
+            _ => StatusCode::BAD_REQUEST,
+        });
+        if let Some(sender) = upload.sender.take() {
             sender.abort(why);
         }
-        self.closing = true;
-        true
+    }
+
+    /// The status for the current request's body, if that broke off.
+    pub(super) fn upload_fault(&self) -> Option<StatusCode> {
+        self.upload.as_ref().and_then(|upload| upload.fault)
+    }
+
+    /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
+    /// answer's head is written, because the head has to say so. `is_whole`: the answer does not stream, so the handler
+    /// reads no more of the body.
+    #[cold]
+    pub(super) fn can_keep_upload(&mut self, is_whole: bool, service: &Service) -> bool {
+        let Some(upload) = &mut self.upload else { return true };
+        let has_begun = !self.input.is_empty();
+        if !is_whole && !upload.is_abandoned() {
+            // The handler reads on while it answers. A 100 has to stand before the answer.
+            if std::mem::take(&mut upload.awaits_continue) && !has_begun {
+                encode::continue_100(self.output.buffer());
+            }
+            return true;
+        }
+        if upload.awaits_continue && !has_begun {
+            // The peer may send the body or the next request, and nothing tells them apart.
+            return false;
+        }
+        match self.decoder.body_left() {
+            Some(left) => left <= service.limits.drain_bytes,
+            None => self.ends_in_buffer(service.limits.drain_bytes),
+        }
+    }
+
+    /// Whether a body of unknown length ends within the bytes at hand, which are discarded up to a limit.
+    fn ends_in_buffer(&mut self, mut allowed: u64) -> bool {
+        loop {
+            match self.decoder.decode(&mut self.input) {
+                Ok(Some(RequestEvent::Data(data))) => match allowed.checked_sub(data.len() as u64) {
+                    Some(left) => allowed = left,
+                    None => return false,
+                },
+                Ok(Some(RequestEvent::Trailers(_))) => {}
+                Ok(Some(RequestEvent::End | RequestEvent::Head(_))) => {
+                    self.upload = None;
+                    return true;
+                }
+                Ok(None) | Err(_) => return false,
+            }
+        }
     }
 
     /// Reads the rest of a body that the handler left, so that the connection can be kept.
     pub(super) fn discard(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
-        let Stage::Discarding(allowed) = &mut self.stage else { return Poll::Ready(Ok(())) };
         loop {
+            let Stage::Discarding(allowed) = &mut self.stage else { return Poll::Ready(Ok(())) };
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
                     let Some(left) = allowed.checked_sub(data.len() as u64) else { break };
@@ -138,27 +210,14 @@ impl Exchange {
                     self.stage = Stage::Next;
                     return Poll::Ready(Ok(()));
                 }
+                Ok(None) if self.input_ended => break,
                 Ok(None) => {
                     // The answer leaves first: a peer may wait for it before it sends on.
-                    match self.output.poll_flush(cx, link.connection) {
-                        Poll::Ready(flushed) => flushed.map_err(|_| wire_error(link.service))?,
-                        Poll::Pending => {
-                            self.waiting = Waiting::Write;
-                            return Poll::Pending;
-                        }
-                    }
-                    match link
-                        .connection
-                        .poll_read(cx, self.input.spare())
-                        .map_err(|_| wire_error(link.service))?
-                    {
-                        Poll::Ready(0) => break,
-                        Poll::Ready(read) => self.input.filled(read),
-                        Poll::Pending => {
-                            self.waiting = Waiting::Body;
-                            return Poll::Pending;
-                        }
-                    }
+                    ready!(self.flush(cx, link))?;
+                    let read =
+                        ready!(self.fill(cx, link.connection)).map_err(|_| wire_error(link.service))?;
+                    let limits = &link.service.limits;
+                    self.timers.body.moved(read as u64, limits.body_deadline, limits);
                 }
                 Err(_) => break,
             }

@@ -1,0 +1,396 @@
+//! How long a busy connection has waited, and for what. Knows no clock: time is a parameter.
+//!
+//! Several waits run side by side: a handler works while its peer is slow to take earlier answers. Each has its own
+//! stopwatch, so progress in one never renews another.
+
+use std::time::{Duration, Instant};
+
+use crate::limits::Limits;
+
+/// What a connection waits for between two turns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// The rest of a head.
+    pub(crate) head: bool,
+    /// The handler, to begin its answer.
+    pub(crate) handler: bool,
+    /// The peer, to send more of a body that is being read.
+    pub(crate) body: bool,
+    /// The peer, to take what was answered.
+    pub(crate) write: bool,
+    /// An answer, or more of one, for a peer that has ended its direction.
+    pub(crate) half_closed: bool,
+    /// The peer, to close after the last answer.
+    pub(crate) linger: bool,
+}
+
+impl Waits {
+    pub(crate) const HEAD: Self =
+        Self { head: true, handler: false, body: false, write: false, half_closed: false, linger: false };
+}
+
+/// A deadline that has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expired {
+    Head,
+    Handler,
+    /// The peer sent nothing of a body.
+    BodySilent,
+    /// The peer sent a body slower than the least rate.
+    BodySlow,
+    /// The peer took nothing of an answer.
+    WriteSilent,
+    /// The peer took an answer slower than the least rate.
+    WriteSlow,
+    HalfClosed,
+    Linger,
+}
+
+/// The stopwatches of one connection while it is busy.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    waits: Waits,
+    /// A wait has begun since the last reset.
+    used: bool,
+    /// The time up to which the stopwatches have counted; `None` before the first wait.
+    counted: Option<Instant>,
+    head: Duration,
+    handler: Duration,
+    half_closed: Duration,
+    linger: Duration,
+    pub(super) body: Pace,
+    pub(super) write: Pace,
+    /// Time since the wire was last asked how much of the output the peer has taken.
+    since_look: Duration,
+    /// The bytes still on their way at that moment.
+    unsent: Option<u64>,
+}
+
+impl Timers {
+    /// Counts the time until `now` for everything that is waited for.
+    pub(super) fn count(&mut self, now: Instant) {
+        let Some(before) = self.counted.replace(now) else { return };
+        let passed = now.saturating_duration_since(before);
+        let Waits { head, handler, body, write, half_closed, linger } = self.waits;
+        let stopwatches = [
+            (head, &mut self.head),
+            (handler, &mut self.handler),
+            (half_closed, &mut self.half_closed),
+            (linger, &mut self.linger),
+            (write, &mut self.since_look),
+        ];
+        for (runs, stopwatch) in stopwatches {
+            if runs {
+                *stopwatch = stopwatch.saturating_add(passed);
+            }
+        }
+        if body {
+            self.body.waited(passed);
+        }
+        if write {
+            self.write.waited(passed);
+        }
+    }
+
+    /// Sets what the connection waits for from `now` on. Returns the time until the first deadline, if there is one.
+    ///
+    /// The turn that ends now counts as the handler's time, because the handler may have run for all of it.
+    pub(super) fn wait(&mut self, waits: Waits, now: Instant, limits: &Limits) -> Option<Duration> {
+        if let Some(turn_began) = self.counted.replace(now)
+            && (waits.handler || waits.body)
+        {
+            self.handler = self.handler.saturating_add(now.saturating_duration_since(turn_began));
+        }
+        (self.waits, self.used) = (waits, true);
+        if !waits.write {
+            self.since_look = Duration::ZERO;
+        }
+        let deadlines = [
+            (waits.write, limits.min_rate_grace.saturating_sub(self.since_look)),
+            (waits.write, self.write.left(limits.write_deadline)),
+            (waits.head, limits.head_deadline.saturating_sub(self.head)),
+            (waits.handler, limits.handler_deadline.saturating_sub(self.handler)),
+            (waits.body, self.body.left(limits.body_deadline)),
+            (waits.half_closed, limits.half_close_deadline.saturating_sub(self.half_closed)),
+            (waits.linger, limits.linger_deadline.saturating_sub(self.linger)),
+        ];
+        deadlines.into_iter().filter_map(|(waits, left)| waits.then_some(left)).min()
+    }
+
+    /// The first deadline that has passed, the gravest before the others.
+    pub(super) fn expired(&self, limits: &Limits) -> Option<Expired> {
+        let waits = self.waits;
+        if waits.write && self.write.left(limits.write_deadline).is_zero() {
+            let silent = self.write.is_silent(limits.write_deadline);
+            return Some(if silent { Expired::WriteSilent } else { Expired::WriteSlow });
+        }
+        if waits.linger && self.linger >= limits.linger_deadline {
+            return Some(Expired::Linger);
+        }
+        if waits.head && self.head >= limits.head_deadline {
+            return Some(Expired::Head);
+        }
+        if waits.body && self.body.left(limits.body_deadline).is_zero() {
+            let silent = self.body.is_silent(limits.body_deadline);
+            return Some(if silent { Expired::BodySilent } else { Expired::BodySlow });
+        }
+        if waits.handler && self.handler >= limits.handler_deadline {
+            return Some(Expired::Handler);
+        }
+        (waits.half_closed && self.half_closed >= limits.half_close_deadline).then_some(Expired::HalfClosed)
+    }
+
+    /// Whether it is time to ask the wire how much of the output the peer has taken.
+    pub(super) fn is_look_due(&self, limits: &Limits) -> bool {
+        self.waits.write
+            && (self.since_look >= limits.min_rate_grace || self.write.left(limits.write_deadline).is_zero())
+    }
+
+    /// Records the wire's answer: `unsent` of the written bytes are still on their way.
+    pub(super) fn looked(&mut self, unsent: u64, limits: &Limits) {
+        self.since_look = Duration::ZERO;
+        let taken = self.unsent.replace(unsent).map_or(0, |before| before.saturating_sub(unsent));
+        self.write.moved(taken, limits.write_deadline, limits);
+    }
+
+    /// A head is complete: its request's time begins.
+    #[inline]
+    pub(super) fn begin_request(&mut self) {
+        // Most requests are answered before anything is waited for.
+        if self.used {
+            (self.head, self.handler, self.half_closed) = Default::default();
+            self.body = Pace::default();
+            // The handler does not answer for the time before its request was complete.
+            self.counted = None;
+        }
+    }
+
+    /// The connection is idle: the next one that is busy begins anew.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        if self.used {
+            *self = Self::default();
+        }
+    }
+
+    /// Records that the wire took so many bytes of the output.
+    pub(super) fn wrote(&mut self, bytes: usize, limits: &Limits) {
+        if bytes > 0 {
+            self.half_closed = Duration::ZERO;
+            self.write.moved(bytes as u64, limits.write_deadline, limits);
+        }
+    }
+
+    /// Whether a wait has begun since the last reset.
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        self.used
+    }
+}
+
+/// How fast a peer sends or takes bytes while the connection waits for it. Two limits apply: the longest silence and the
+/// least rate.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Time waited since the peer last moved a byte.
+    silent: Duration,
+    /// Time left before the peer is slower than the least rate; `None` before its first byte.
+    credit: Option<Duration>,
+}
+
+impl Pace {
+    fn waited(&mut self, passed: Duration) {
+        self.silent = self.silent.saturating_add(passed);
+        self.credit = self.credit.map(|credit| credit.saturating_sub(passed));
+    }
+
+    /// Records bytes that the peer moved. Each byte earns time, up to the longest silence.
+    pub(super) fn moved(&mut self, bytes: u64, silence_max: Duration, limits: &Limits) {
+        if bytes == 0 {
+            return;
+        }
+        self.silent = Duration::ZERO;
+        if let Some(earned_ns) = bytes.saturating_mul(1_000_000_000).checked_div(limits.min_bytes_per_second)
+        {
+            let credit = self.credit.unwrap_or(limits.min_rate_grace);
+            let credit = credit.saturating_add(Duration::from_nanos(earned_ns));
+            self.credit = Some(credit.min(silence_max.max(limits.min_rate_grace)));
+        }
+    }
+
+    /// The time that the peer has left.
+    fn left(&self, silence_max: Duration) -> Duration {
+        let silence_left = silence_max.saturating_sub(self.silent);
+        self.credit.map_or(silence_left, |credit| credit.min(silence_left))
+    }
+
+    fn is_silent(&self, silence_max: Duration) -> bool {
+        self.silent >= silence_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Timers with the default limits, and a clock that is moved by hand.
+    struct Scene {
+        timers: Timers,
+        limits: Limits,
+        now: Instant,
+        waits: Waits,
+    }
+
+    impl Scene {
+        fn waiting(waits: Waits) -> Self {
+            let mut scene =
+                Self { timers: Timers::default(), limits: Limits::default(), now: Instant::now(), waits };
+            scene.wait();
+            scene
+        }
+
+        fn wait(&mut self) -> Option<Duration> {
+            self.timers.wait(self.waits, self.now, &self.limits)
+        }
+
+        /// Runs one turn after so many seconds. The turn itself takes no time.
+        fn after(&mut self, seconds: u64, happens: impl FnOnce(&mut Timers, &Limits)) -> Option<Expired> {
+            self.now += Duration::from_secs(seconds);
+            self.timers.count(self.now);
+            let expired = self.timers.expired(&self.limits);
+            happens(&mut self.timers, &self.limits);
+            self.wait();
+            expired
+        }
+
+        /// The second at which something expires if the same happens every `step` seconds.
+        fn expires(&mut self, step: u64, happens: impl Fn(&mut Timers, &Limits)) -> Option<(u64, Expired)> {
+            let turns = (1..=100_000 / step).map(|turn| turn * step);
+            turns.into_iter().find_map(|at| Some((at, self.after(step, &happens)?)))
+        }
+    }
+
+    fn nothing(_: &mut Timers, _: &Limits) {}
+
+    fn sends(bytes: u64) -> impl Fn(&mut Timers, &Limits) {
+        move |timers, limits| timers.body.moved(bytes, limits.body_deadline, limits)
+    }
+
+    fn takes(bytes: usize) -> impl Fn(&mut Timers, &Limits) {
+        move |timers, limits| timers.wrote(bytes, limits)
+    }
+
+    const HANDLER: Waits = Waits { handler: true, head: false, ..Waits::HEAD };
+    const BODY: Waits = Waits { body: true, head: false, ..Waits::HEAD };
+    const WRITE: Waits = Waits { write: true, head: false, ..Waits::HEAD };
+    const LINGER: Waits = Waits { linger: true, head: false, ..Waits::HEAD };
+
+    #[test]
+    fn each_wait_has_its_own_deadline() {
+        let half_closed = Waits { half_closed: true, ..HANDLER };
+        let cases = [
+            (Waits::HEAD, 10, Expired::Head),
+            (HANDLER, 60, Expired::Handler),
+            (BODY, 10, Expired::BodySilent),
+            (WRITE, 30, Expired::WriteSilent),
+            (half_closed, 10, Expired::HalfClosed),
+            (LINGER, 2, Expired::Linger),
+        ];
+        for (waits, seconds, what) in cases {
+            assert_eq!(Scene::waiting(waits).expires(1, nothing), Some((seconds, what)), "{waits:?}");
+        }
+        assert_eq!(Scene::waiting(Waits::default()).expires(1000, nothing), None);
+    }
+
+    #[test]
+    fn a_drip_ends_by_the_least_rate() {
+        assert_eq!(Scene::waiting(BODY).expires(1, sends(1)), Some((7, Expired::BodySlow)));
+        assert_eq!(Scene::waiting(BODY).expires(9, sends(1)), Some((18, Expired::BodySlow)));
+        assert_eq!(
+            Scene::waiting(BODY).expires(1, sends(1023)).map(|(_, what)| what),
+            Some(Expired::BodySlow)
+        );
+        assert_eq!(Scene::waiting(WRITE).expires(1, takes(1)), Some((7, Expired::WriteSlow)));
+    }
+
+    #[test]
+    fn a_decent_rate_lives() {
+        assert_eq!(Scene::waiting(BODY).expires(1, sends(1024)), None);
+        assert_eq!(Scene::waiting(BODY).expires(9, sends(10 * 1024)), None);
+        assert_eq!(Scene::waiting(WRITE).expires(29, takes(64 * 1024)), None);
+    }
+
+    #[test]
+    fn bytes_of_long_ago_do_not_pay_for_a_drip() {
+        let mut scene = Scene::waiting(BODY);
+        assert_eq!(scene.after(1, sends(1 << 30)), None);
+        assert_eq!(scene.expires(9, sends(1)), Some((18, Expired::BodySlow)));
+    }
+
+    #[test]
+    fn progress_in_one_thing_renews_no_other() {
+        let both = Waits { write: true, ..HANDLER };
+        assert_eq!(Scene::waiting(both).expires(1, takes(4096)), Some((60, Expired::Handler)));
+        let both = Waits { write: true, ..BODY };
+        assert_eq!(Scene::waiting(both).expires(1, sends(4096)), Some((30, Expired::WriteSilent)));
+        assert_eq!(Scene::waiting(both).expires(1, takes(4096)), Some((10, Expired::BodySilent)));
+    }
+
+    #[test]
+    fn a_handler_s_time_pauses_while_it_waits_for_the_peer() {
+        let mut scene = Scene::waiting(HANDLER);
+        assert_eq!(scene.after(59, nothing), None);
+        scene.waits = BODY;
+        scene.wait();
+        for _ in 0..1000 {
+            assert_eq!(scene.after(1, sends(4096)), None);
+        }
+        scene.waits = HANDLER;
+        scene.wait();
+        assert_eq!(scene.after(1, nothing), Some(Expired::Handler));
+    }
+
+    #[test]
+    fn a_handler_s_work_counts_though_it_waits_for_the_peer_in_between() {
+        let mut scene = Scene::waiting(BODY);
+        for _ in 0..59 {
+            assert_eq!(scene.after(1, sends(4096)), None);
+            // This turn lasts a second.
+            scene.now += Duration::from_secs(1);
+            scene.wait();
+        }
+        scene.waits = HANDLER;
+        scene.wait();
+        assert_eq!(scene.after(1, nothing), Some(Expired::Handler));
+    }
+
+    #[test]
+    fn what_the_peer_takes_from_the_wire_is_progress() {
+        let mut scene = Scene::waiting(WRITE);
+        let mut unsent = 4_000_000;
+        let mut look = |scene: &mut Scene, taken: u64| {
+            scene.after(5, |timers, limits| {
+                assert!(timers.is_look_due(limits));
+                unsent -= taken;
+                timers.looked(unsent, limits);
+            })
+        };
+        for _ in 0..100 {
+            assert_eq!(look(&mut scene, 20 * 1024), None);
+        }
+        let silent = (1..100).find_map(|turn| Some((turn * 5, look(&mut scene, 0)?)));
+        assert_eq!(silent, Some((30, Expired::WriteSilent)));
+    }
+
+    #[test]
+    fn the_next_deadline_is_the_first() {
+        let mut scene = Scene::waiting(Waits { write: true, half_closed: true, ..HANDLER });
+        assert_eq!(scene.wait(), Some(scene.limits.min_rate_grace), "a look at what the peer has taken");
+        scene.after(4, nothing);
+        assert_eq!(scene.wait(), Some(Duration::from_secs(1)));
+        scene.waits.write = false;
+        assert_eq!(scene.wait(), Some(Duration::from_secs(6)), "the peer that half-closed");
+        scene.waits = Waits::default();
+        assert_eq!(scene.wait(), None);
+    }
+}
