@@ -6,6 +6,10 @@ use anywire_server::Router;
 
 #[test]
 fn a_panic_is_500_and_the_connection_stays() {
+    support::on_each_wire(panics);
+}
+
+fn panics(scene: &support::Scene) {
     let router = Router::new()
         .get("/at-once", async || -> &'static str { panic!("on purpose") })
         .get("/later", async || -> &'static str {
@@ -13,7 +17,7 @@ fn a_panic_is_500_and_the_connection_stays() {
             panic!("on purpose")
         })
         .get("/", async || "ok");
-    let served = support::serve(router);
+    let served = scene.serve(router);
     let mut peer = served.connect();
     for path in ["/at-once", "/later"] {
         peer.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));

@@ -4,11 +4,16 @@ mod support;
 
 use std::sync::Arc;
 
-use anywire_server::{Router, State};
+use anywire_server::{Request, Router, State};
+use support::Scene;
 use tokio::sync::Notify;
 
 #[test]
 fn a_slow_handler_does_not_let_others_pass() {
+    support::on_each_wire(slow_among_fast);
+}
+
+fn slow_among_fast(scene: &Scene) {
     let gate = Arc::new(Notify::new());
     let router = Router::new()
         .state(Arc::clone(&gate))
@@ -17,7 +22,7 @@ fn a_slow_handler_does_not_let_others_pass() {
             "slow"
         })
         .get("/fast", async || "fast");
-    let served = support::serve(router);
+    let served = scene.serve(router);
     let mut peer = served.connect();
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
     peer.send(request("/fast") + &request("/slow") + &request("/fast"));
@@ -30,13 +35,13 @@ fn a_slow_handler_does_not_let_others_pass() {
 
 #[test]
 fn a_thousand_in_one_write() {
-    let served = support::serve(
-        Router::new().fallback(async |request: anywire_server::Request| request.path().to_owned()),
-    );
-    let mut peer = served.connect();
-    let requests: String = (0..1000).map(|n| format!("GET /{n} HTTP/1.1\r\nhost: x\r\n\r\n")).collect();
-    peer.send(requests);
-    for n in 0..1000 {
-        assert_eq!(peer.answer(false).text(), format!("/{n}"));
-    }
+    support::on_each_wire(|scene| {
+        let served = scene.serve(Router::new().fallback(async |request: Request| request.path().to_owned()));
+        let mut peer = served.connect();
+        let requests: String = (0..1000).map(|n| format!("GET /{n} HTTP/1.1\r\nhost: x\r\n\r\n")).collect();
+        peer.send(requests);
+        for n in 0..1000 {
+            assert_eq!(peer.answer(false).text(), format!("/{n}"));
+        }
+    });
 }

@@ -6,8 +6,12 @@ use anywire_server::{Limits, Router};
 
 #[test]
 fn connections_are_limited() {
+    support::on_each_wire(two_at_once);
+}
+
+fn two_at_once(scene: &support::Scene) {
     let limits = Limits { connections: Some(2), ..Limits::default() };
-    let served = support::serve_with(Router::new().get("/", async || "ok"), limits);
+    let served = scene.serve_with(Router::new().get("/", async || "ok"), limits);
     let mut first = served.connect();
     let mut second = served.connect();
     for peer in [&mut first, &mut second] {

@@ -2,11 +2,11 @@
 
 mod support;
 
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_server::{Limits, Router, State};
+use support::Remote;
 use tokio::sync::Notify;
 
 /// Told when a request has reached its handler, and lets it go on.
@@ -31,34 +31,38 @@ fn wait(notify: &Notify) {
 
 #[test]
 fn requests_finish_and_idle_connections_close() {
-    let gate = Gate::default();
-    // One loop: that the idle connection was closed tells then that the other one's has heard of the end.
-    let served = support::serve_on(1, gated(&gate), Limits::default());
-    let mut idle = served.connect();
-    idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-    assert_eq!(idle.answer(false).text(), "ok");
-    let mut busy = served.connect();
-    busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
-    wait(&gate.entered);
-    let address = served.address;
-    let running = served.running;
-    let ending = std::thread::spawn(move || running.shutdown(Duration::from_secs(60)));
-    idle.assert_closed();
-    gate.open.notify_one();
-    let answer = busy.answer(false);
-    assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
-    drop(busy);
-    assert_eq!(ending.join().expect("no panic").connections_cut, 0);
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    support::on_each_wire(|scene| {
+        let gate = Gate::default();
+        // One loop: that the idle connection was closed tells then that the other one's has heard of the end.
+        let served = scene.serve_on(1, gated(&gate), Limits::default());
+        let mut idle = served.connect();
+        idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(idle.answer(false).text(), "ok");
+        let mut busy = served.connect();
+        busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+        wait(&gate.entered);
+        let address = served.address;
+        let running = served.running;
+        let ending = std::thread::spawn(move || running.shutdown(Duration::from_secs(60)));
+        idle.assert_closed();
+        gate.open.notify_one();
+        let answer = busy.answer(false);
+        assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
+        drop(busy);
+        assert_eq!(ending.join().expect("no panic").connections_cut, 0);
+        assert!(Remote::try_dial(&address).is_err(), "nobody listens any more");
+    });
 }
 
 #[test]
 fn what_does_not_finish_is_cut() {
-    let gate = Gate::default();
-    let served = support::serve(gated(&gate));
-    let mut busy = served.connect();
-    busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
-    wait(&gate.entered);
-    assert_eq!(served.running.shutdown(Duration::from_millis(100)).connections_cut, 1);
-    busy.assert_closed();
+    support::on_each_wire(|scene| {
+        let gate = Gate::default();
+        let served = scene.serve(gated(&gate));
+        let mut busy = served.connect();
+        busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+        wait(&gate.entered);
+        assert_eq!(served.running.shutdown(Duration::from_millis(100)).connections_cut, 1);
+        busy.assert_closed();
+    });
 }

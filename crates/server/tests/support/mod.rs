@@ -1,42 +1,99 @@
-//! What the behaviour tests share: a server on a free port, and a peer that writes raw bytes and reads answers.
+//! What the behaviour tests share: a server on each wire, and a peer that writes raw bytes and reads answers.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+mod peer;
+mod remote;
 
-use anywire_server::{Limits, Router, Running, Server};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
-/// A server on a free port of 127.0.0.1, with two loops unless said otherwise.
+use anywire_server::{Counters, Limits, Router, Running, Server};
+use anywire_wire::{Address, wires};
+
+pub(crate) use self::peer::{Answer, Peer};
+pub(crate) use self::remote::Remote;
+
+/// Far beyond what any test needs: only a hang gets there.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
+
+/// Where a scene is played.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    address: Address,
+}
+
+/// Plays a scene on each wire of the list, all at once: most of them wait.
+pub(crate) fn on_each_wire(scene: impl Fn(&Scene) + Sync) {
+    std::thread::scope(|threads| {
+        for wire in wires() {
+            let address = wire.scratch().expect("every wire so far can make an address up");
+            let scene = &scene;
+            std::thread::Builder::new()
+                .name(wire.scheme().to_owned())
+                .spawn_scoped(threads, move || scene(&Scene { address }))
+                .expect("the system has threads left");
+        }
+    });
+}
+
+impl Scene {
+    /// On TCP alone, for what is about HTTP and has nothing to do with the wire.
+    pub(crate) fn tcp() -> Self {
+        Self { address: "tcp:127.0.0.1:0".parse().expect("an address") }
+    }
+
+    /// The same wire, at an address of its own.
+    pub(crate) fn elsewhere(&self) -> Self {
+        let wire = wires().find(|wire| self.is(wire.scheme())).expect("a wire of the list");
+        Self { address: wire.scratch().expect("every wire so far can make an address up") }
+    }
+
+    pub(crate) fn is(&self, scheme: &str) -> bool {
+        self.address.scheme() == scheme
+    }
+
+    pub(crate) fn serve(&self, router: Router) -> Served {
+        self.serve_with(router, Limits::default())
+    }
+
+    pub(crate) fn serve_with(&self, router: Router, limits: Limits) -> Served {
+        self.serve_on(2, router, limits)
+    }
+
+    /// On so many loops: what one does says nothing of when another does it.
+    pub(crate) fn serve_on(&self, loops: usize, router: Router, limits: Limits) -> Served {
+        let server = Server::new(router).limits(limits).loops(loops).listen(self.address.to_string());
+        let running = server.start().expect("a free address and right routes");
+        let address = running.addresses().next().expect("one address").clone();
+        Served { running, address }
+    }
+}
+
+/// A server that runs.
 pub(crate) struct Served {
     pub(crate) running: Running,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
 }
 
+/// On TCP, as [`Scene::serve`].
 pub(crate) fn serve(router: Router) -> Served {
-    serve_with(router, Limits::default())
-}
-
-pub(crate) fn serve_with(router: Router, limits: Limits) -> Served {
-    serve_on(2, router, limits)
-}
-
-/// On so many loops: what one does says nothing of when another does it.
-pub(crate) fn serve_on(loops: usize, router: Router, limits: Limits) -> Served {
-    let server = Server::new(router).limits(limits).loops(loops).listen("tcp:127.0.0.1:0");
-    let running = server.start().expect("a free port and right routes");
-    let address = running.addresses().next().expect("one address").location().parse().expect("host and port");
-    Served { running, address }
+    Scene::tcp().serve(router)
 }
 
 impl Served {
-    pub(crate) fn connect(&self) -> Peer {
-        let stream = TcpStream::connect(self.address).expect("the server listens");
+    pub(crate) fn connect(&self) -> Peer<Remote> {
+        Peer::new(Remote::dial(&self.address))
+    }
+
+    /// A peer whose socket the test can look at.
+    pub(crate) fn connect_tcp(&self) -> Peer<TcpStream> {
+        let address: SocketAddr = self.address.location().parse().expect("host and port");
+        let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_nodelay(true).expect("a TCP socket");
-        // Far beyond every deadline in the tests: only a hang reaches it.
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a TCP socket");
-        Peer { stream, unread: Vec::new() }
+        stream.set_read_timeout(Some(HANG)).expect("a TCP socket");
+        Peer::new(stream)
     }
 
     /// One request on a connection of its own.
@@ -51,112 +108,69 @@ impl Served {
         let answer = self.ask("GET /alive HTTP/1.1\r\nhost: x\r\n\r\n");
         assert!(answer.status == 200 || answer.status == 404, "another connection got {answer:?}");
     }
-}
 
-/// A connection that speaks raw bytes.
-pub(crate) struct Peer {
-    pub(crate) stream: TcpStream,
-    unread: Vec<u8>,
-}
-
-/// An answer as it came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).expect("text")
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.split("\r\n").skip(1);
-        let fields = lines.filter_map(|line| line.split_once(": "));
-        fields.into_iter().find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
-    }
-}
-
-impl Peer {
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("the server reads");
-    }
-
-    pub(crate) fn half_close(&self) {
-        self.stream.shutdown(Shutdown::Write).expect("still connected");
-    }
-
-    /// Reads one whole answer.
-    pub(crate) fn answer(&mut self, head_only: bool) -> Answer {
-        let head = self.read_until(b"\r\n\r\n");
-        let head = String::from_utf8(head).expect("a head is ASCII");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let mut answer = Answer { status: status.expect("a status line"), head, body: Vec::new() };
-        let bodiless = head_only || answer.status < 200 || answer.status == 204 || answer.status == 304;
-        if bodiless {
-            return answer;
-        }
-        if answer.header("transfer-encoding") == Some("chunked") {
-            loop {
-                let line = String::from_utf8(self.read_until(b"\r\n")).expect("a chunk size");
-                let size = usize::from_str_radix(line.trim_end(), 16).expect("a chunk size");
-                let chunk = self.read_exactly(size);
-                answer.body.extend(chunk);
-                if size == 0 {
-                    let trailers = self.read_until(b"\r\n");
-                    assert_eq!(trailers, b"\r\n", "no trailers are expected");
-                    return answer;
-                }
-                assert_eq!(self.read_exactly(2), b"\r\n");
-            }
-        }
-        if let Some(length) = answer.header("content-length").and_then(|length| length.parse().ok()) {
-            answer.body = self.read_exactly(length);
-        } else {
-            answer.body = self.rest();
-        }
-        answer
-    }
-
-    /// Everything until the server closes.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.unread);
-        match self.stream.read_to_end(&mut bytes) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-            Err(error) => panic!("the server neither answered nor closed: {error}"),
-        }
-        bytes
-    }
-
-    /// The server closes, and sends nothing more before.
-    pub(crate) fn assert_closed(&mut self) {
-        assert_eq!(String::from_utf8_lossy(&self.rest()), "");
-    }
-
-    pub(crate) fn read_exactly(&mut self, len: usize) -> Vec<u8> {
-        while self.unread.len() < len {
-            self.read_more();
-        }
-        let rest = self.unread.split_off(len);
-        std::mem::replace(&mut self.unread, rest)
-    }
-
-    fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
+    /// Waits for a count, which the server's loops write after what the peer sees.
+    #[track_caller]
+    pub(crate) fn await_count(&self, what: &str, count: impl Fn(&Counters) -> u64, expected: u64) {
+        let hang = Instant::now() + HANG;
         loop {
-            if let Some(at) = self.unread.windows(end.len()).position(|window| window == end) {
-                return self.read_exactly(at + end.len());
+            let counters = self.running.counters();
+            if count(&counters) == expected {
+                return;
             }
-            self.read_more();
+            assert!(Instant::now() < hang, "{what} is not {expected}: {counters:?}");
+            std::thread::yield_now();
         }
     }
+}
 
-    fn read_more(&mut self) {
-        let mut part = [0; 16 * 1024];
-        let read = self.stream.read(&mut part).expect("an answer");
-        assert_ne!(read, 0, "the server closed after {:?}", String::from_utf8_lossy(&self.unread));
-        self.unread.extend_from_slice(&part[..read]);
+/// A channel whose receiver fails instead of hanging.
+pub(crate) fn channel<T>() -> (mpsc::Sender<T>, Told<T>) {
+    let (sender, receiver) = mpsc::channel();
+    (sender, Told(receiver))
+}
+
+pub(crate) struct Told<T>(mpsc::Receiver<T>);
+
+impl<T> Told<T> {
+    #[track_caller]
+    pub(crate) fn next(&self) -> T {
+        self.0.recv_timeout(HANG).expect("told in time")
+    }
+}
+
+/// The default limits with everything that is a time ten times shorter, in the same order, and rates to match.
+pub(crate) fn tenfold_faster() -> Limits {
+    let Limits {
+        head,
+        body_bytes,
+        drain_bytes,
+        body_in_flight_bytes,
+        connections,
+        head_deadline,
+        idle_deadline,
+        body_deadline,
+        handler_deadline,
+        write_deadline,
+        min_bytes_per_second,
+        min_rate_grace,
+        half_close_deadline,
+        linger_deadline,
+    } = Limits::default();
+    Limits {
+        head,
+        body_bytes,
+        drain_bytes,
+        body_in_flight_bytes,
+        connections,
+        head_deadline: head_deadline / 10,
+        idle_deadline: idle_deadline / 10,
+        body_deadline: body_deadline / 10,
+        handler_deadline: handler_deadline / 10,
+        write_deadline: write_deadline / 10,
+        min_bytes_per_second: min_bytes_per_second * 10,
+        min_rate_grace: min_rate_grace / 10,
+        half_close_deadline: half_close_deadline / 10,
+        linger_deadline: linger_deadline / 10,
     }
 }

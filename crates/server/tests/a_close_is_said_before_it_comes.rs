@@ -1,0 +1,87 @@
+//! If the server closes a connection because a request's body was not read, the answer says `Connection: close`. If the
+//! answer does not say so, the connection stays open.
+
+mod support;
+
+use anywire_http::Body;
+use anywire_server::{Limits, Router};
+
+fn router() -> Router {
+    Router::new()
+        .get("/", async || "alive")
+        .post("/ignores", async || "ignored")
+        .post("/panics", async || -> String { panic!("on purpose") })
+        .post("/panics-later", async || -> String {
+            tokio::task::yield_now().await;
+            panic!("on purpose")
+        })
+        .post("/reads-some", async |mut body: Body| {
+            let some = body.chunk().await.expect("the peer sends it");
+            some.map_or(0, |some| some.len()).to_string()
+        })
+}
+
+/// Everybody who may leave a body unread: handlers, panics, and the router itself (404, 405).
+const PATHS: [&str; 6] = ["/ignores", "/panics", "/panics-later", "/reads-some", "/nowhere", "/"];
+
+fn length(bytes: usize) -> String {
+    format!("content-length: {bytes}\r\n\r\n{}", "x".repeat(bytes))
+}
+
+fn chunks(bytes: usize) -> String {
+    format!("transfer-encoding: chunked\r\n\r\n{bytes:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(bytes))
+}
+
+/// Sends up to three requests, until an answer says `Connection: close`. Returns how many were answered.
+fn answered(served: &support::Served, path: &str, body: &str) -> usize {
+    let mut peer = served.connect();
+    for answered in 1..=3 {
+        peer.send(format!("POST {path} HTTP/1.1\r\nhost: x\r\n{body}"));
+        if peer.answer(false).closes() {
+            peer.assert_closed();
+            return answered;
+        }
+    }
+    3
+}
+
+#[test]
+fn what_was_not_said_to_close_stays() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        let drained = Limits::default().drain_bytes as usize;
+        for path in PATHS {
+            for bytes in [1, 5_000, drained - 1, drained + 1, 10 * drained] {
+                answered(&served, path, &length(bytes));
+                answered(&served, path, &chunks(bytes));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_short_body_that_nobody_reads_keeps_the_connection() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        for path in PATHS {
+            assert_eq!(answered(&served, path, &length(5_000)), 3, "{path}");
+            // All of it is there with its head.
+            assert_eq!(answered(&served, path, &chunks(100)), 3, "{path}");
+        }
+    });
+}
+
+#[test]
+fn chunks_without_an_end_close() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        for path in PATHS {
+            let mut peer = served.connect();
+            peer.send(format!(
+                "POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n"
+            ));
+            assert!(peer.answer(false).closes(), "{path}");
+            peer.assert_closed();
+        }
+    });
+}

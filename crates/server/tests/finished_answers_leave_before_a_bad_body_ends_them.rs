@@ -1,0 +1,144 @@
+//! Finished answers arrive, even if the body of a later request on the same connection is bad. The bad request gets an
+//! error status, unless its answer has begun.
+
+mod support;
+
+use anywire_http::{Body, BodyError};
+use anywire_server::Router;
+use bytes::Bytes;
+
+const FINISHED: usize = 1_110;
+
+fn router() -> Router {
+    Router::new()
+        .get("/", async || "finished")
+        .post("/collects", async |body: Bytes| body.len().to_string())
+        .post("/echo", async |body: Body| body)
+        .get("/fails", async || Body::stream(Failing(vec![Err(BodyError::failed("on purpose"))])))
+        .get("/fails-late", async || {
+            Body::stream(Failing(vec![Err(BodyError::failed("on purpose")), Ok("begun".into())]))
+        })
+}
+
+/// Gives its items from the last to the first, one a turn.
+struct Failing(Vec<Result<Bytes, BodyError>>);
+
+impl futures_core::Stream for Failing {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        cx.waker().wake_by_ref();
+        std::task::Poll::Ready(self.0.pop())
+    }
+}
+
+fn assert_finished(peer: &mut support::Peer<support::Remote>) {
+    for number in 0..FINISHED {
+        assert_eq!(peer.answer(false).text(), "finished", "answer {number}");
+    }
+}
+
+fn finished_and(last: &str) -> String {
+    "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(FINISHED) + last
+}
+
+#[test]
+fn a_malformed_body_is_400_behind_what_is_finished() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        for path in ["/collects", "/echo", "/nowhere"] {
+            let bad = format!("POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n");
+            let mut peer = served.connect();
+            peer.send(finished_and(&bad));
+            assert_finished(&mut peer);
+            let refusal = peer.answer(false);
+            let status = if path == "/nowhere" { 404 } else { 400 };
+            assert_eq!((refusal.status, refusal.closes()), (status, true), "{path}");
+            peer.assert_closed();
+        }
+    });
+}
+
+#[test]
+fn a_body_that_is_cut_short_is_400_behind_what_is_finished() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        for path in ["/collects", "/echo"] {
+            let mut peer = served.connect();
+            peer.send(finished_and(&format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n")));
+            peer.half_close();
+            assert_finished(&mut peer);
+            // The echo may have begun its answer before the end came; then nothing but the close says that it is not
+            // whole.
+            let rest = String::from_utf8(peer.rest()).expect("text");
+            let status = rest.split(' ').nth(1);
+            assert!(
+                status == Some("400") || path == "/echo" && rest.ends_with("\r\n\r\n"),
+                "{path}: {rest:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn an_answer_that_was_begun_ends_where_it_broke_off() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        let mut peer = served.connect();
+        peer.send(finished_and(
+            "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        ));
+        assert_finished(&mut peer);
+        assert_eq!(peer.head().status, 200);
+        assert_eq!(peer.chunk(), Some(b"abc".to_vec()));
+        peer.send("zz\r\n");
+        // No last chunk, so the answer is not whole.
+        peer.assert_closed();
+    });
+}
+
+#[test]
+fn a_body_that_fails_before_anything_left_is_500() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        for path in ["/fails", "/fails-late"] {
+            let mut peer = served.connect();
+            peer.send(finished_and(&format!(
+                "GET {path} HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\n\r\n"
+            )));
+            assert_finished(&mut peer);
+            let failure = peer.answer(false);
+            assert_eq!((failure.status, failure.closes()), (500, false), "{path}");
+            assert_eq!(peer.answer(false).text(), "finished", "{path}");
+        }
+    });
+}
+
+#[test]
+fn a_part_is_never_taken_for_the_whole() {
+    // A 1.0 client knows the end of a stream by the end of the connection alone, so that has to be a reset.
+    let router = Router::new().post("/echo", async |body: Body| {
+        let (mut sender, answer) = Body::channel(1024);
+        drop(anywire_loops::spawn(async move {
+            let mut body = body;
+            while let Ok(Some(chunk)) = body.chunk().await {
+                if sender.ready().await.is_err() || sender.send(chunk).is_err() {
+                    return;
+                }
+            }
+            sender.abort(BodyError::failed("on purpose"));
+        }));
+        answer
+    });
+    let served = support::serve(router);
+    let mut peer = served.connect();
+    peer.send("POST /echo HTTP/1.0\r\ncontent-length: 9\r\n\r\nabc");
+    assert_eq!(peer.head().header("content-length"), None);
+    assert_eq!(peer.read_exactly(3), b"abc");
+    peer.half_close();
+    let (rest, ended_in_order) = peer.rest_and_end();
+    assert!(rest.is_empty() && !ended_in_order, "{rest:?}");
+}
