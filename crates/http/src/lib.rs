@@ -42,6 +42,7 @@
 
 pub mod body;
 pub mod buffer;
+pub mod chain;
 pub mod convert;
 pub mod date;
 pub mod h1;
@@ -52,6 +53,7 @@ mod spare;
 
 pub use body::{Body, BodyError};
 pub use buffer::Buffer;
+pub use chain::Chain;
 pub use convert::ConvertError;
 pub use date::DateLine;
 pub use headers::{Headers, InvalidHeader, StaticHeader};
