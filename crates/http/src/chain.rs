@@ -37,7 +37,7 @@ impl fmt::Display for Chain<'_> {
                 line.push_str(if line.is_empty() { "" } else { ": " });
                 line.push_str(found);
             }
-            for help in help {
+            if let Some(help) = help {
                 advice.push_str("; ");
                 advice.push_str(help);
             }

@@ -29,6 +29,7 @@
 //!         status: StatusCode::OK,
 //!         headers: &Headers::new(),
 //!         framing: h1::Framing::Length(2),
+//!         stated_length: None,
 //!         version: head.version(),
 //!         keep_alive: head.keep_alive(),
 //!         answers_head: false,

@@ -36,6 +36,7 @@ impl Exchange {
             status: response.status,
             headers: &response.headers,
             framing: response.body.framing(),
+            stated_length: response.body.stated_length(),
             version: reply.version,
             keep_alive,
             answers_head: reply.head_only,
