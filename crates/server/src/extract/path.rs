@@ -7,7 +7,7 @@ use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::{FromRequest, Rejection};
+use super::{FromRequest, OptionalFromRequest, Rejection};
 use crate::request::Request;
 
 /// What the `{name}`s of the route matched, percent-decoded after splitting (so `%2F` never splits).
@@ -31,6 +31,13 @@ impl<T: DeserializeOwned> FromRequest for Path<T> {
 
     async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
         decode(request).map(Self).map_err(|wrong| Rejection::Path(wrong.to_string()))
+    }
+}
+
+/// For a handler of several routes, of which some have no parameter.
+impl<T: DeserializeOwned> OptionalFromRequest for Path<T> {
+    fn is_absent(request: &Request) -> bool {
+        request.params().next().is_none()
     }
 }
 
