@@ -7,7 +7,6 @@
 mod reply;
 mod upload;
 
-use std::any::Any;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -22,6 +21,7 @@ use crate::lease::Kept;
 use crate::limits::Limits;
 use crate::request::Request;
 use crate::respond::IntoResponse;
+use crate::router::EndpointId;
 use crate::service::{Answer, Date, Routed, Service};
 
 /// The working state of a connection between its first byte of a request and its last byte of an answer.
@@ -101,7 +101,7 @@ enum Stage {
     /// Its handler runs.
     Handling(Answer, Reply),
     /// Its answer's body streams.
-    Streaming { body: Body, framing: Framing, left: u64 },
+    Streaming { body: Body, framing: Framing, left: u64, endpoint: Option<EndpointId> },
     /// Its answer is written; the rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
 }
@@ -250,8 +250,9 @@ impl Exchange {
                             }
                         }
                         Err(panic) => {
+                            let endpoint = answer.endpoint();
                             self.stage = Stage::Next;
-                            panicked(panic.as_ref(), link.service)
+                            link.service.panicked(endpoint, panic)
                         }
                     };
                     self.respond(&mut response, &reply, link.service);
@@ -297,24 +298,29 @@ impl Exchange {
     fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, link: &mut Link<'_>) {
         let service = link.service;
         service.counters.requests.increment();
-        let reply = Reply {
+        let mut reply = Reply {
+            endpoint: None,
             version: head.version(),
             keep_alive: head.keep_alive(),
             head_only: head.method() == Method::HEAD,
         };
         let content = self.content_of(&head, service);
         let (mut answer, params, context) = match service.route(&head, link) {
-            Ok(Routed::Handler(answer, params, context)) => (answer, params, context),
-            Ok(Routed::Response(mut response)) => return self.respond(&mut response, &reply, service),
-            Err(panic) => return self.respond(&mut panicked(panic.as_ref(), service), &reply, service),
+            Routed::Handler(answer, params, context) => (answer, params, context),
+            Routed::Response(mut response) => return self.respond(&mut response, &reply, service),
         };
+        let endpoint = answer.endpoint();
+        reply.endpoint = Some(endpoint);
         match &mut answer.start(Request::new(head, content, params, context), cx) {
             Ok(Poll::Ready(response)) => {
                 *link.context = service.ended(answer);
                 self.respond(response, &reply, service);
             }
             Ok(Poll::Pending) => self.stage = Stage::Handling(answer, reply),
-            Err(panic) => self.respond(&mut panicked(panic.as_ref(), service), &reply, service),
+            Err(panic) => {
+                let panic = std::mem::replace(panic, Box::new(()));
+                self.respond(&mut service.panicked(endpoint, panic), &reply, service);
+            }
         }
     }
 
@@ -328,7 +334,7 @@ impl Exchange {
         self.closing = true;
         // A deadline may have passed between two turns.
         self.date = service.date();
-        let reply = Reply { version: Version::HTTP_11, keep_alive: false, head_only: false };
+        let reply = Reply { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
         self.respond(&mut response, &reply, service);
     }
 
@@ -374,19 +380,6 @@ impl Exchange {
         }
         flushed
     }
-}
-
-/// What answers for a handler that panicked; everything else goes on.
-#[cold]
-fn panicked(panic: &(dyn Any + Send), service: &Service) -> Response {
-    service.counters.panics.increment();
-    tracing::error!(panic = panic_text(panic), "a handler panicked");
-    (StatusCode::INTERNAL_SERVER_ERROR, "the server failed to answer this request").into_response()
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }
 
 fn wire_error(service: &Service) -> Turn {
