@@ -39,10 +39,10 @@ pub(crate) fn judge(headers: &Headers, modified: Option<SystemTime>) -> Verdict 
 }
 
 /// What `Last-Modified` says of a file: whole seconds, and never later than now (RFC 9110 section 8.8.2.1). `None` for a
-/// time before 1970, for which no date is made here.
+/// time that the text of a date cannot say: before 1970 or, if the clock itself is wrong, after 9999.
 pub(crate) fn last_modified(modified: SystemTime, now: SystemTime) -> Option<SystemTime> {
     let seconds = modified.min(now).duration_since(UNIX_EPOCH).ok()?.as_secs();
-    Some(UNIX_EPOCH + Duration::from_secs(seconds))
+    (seconds < YEAR_10000).then(|| UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 fn lists_any(headers: &Headers, name: &str) -> bool {
@@ -56,12 +56,16 @@ fn date(headers: &Headers, name: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
 }
 
+/// In seconds since 1970: a date has four digits for the year.
+const YEAR_10000: u64 = 253_402_300_800;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const LAST: &str = "Fri, 31 Dec 9999 23:59:59 GMT";
     const LATER: &str = "Sunday, 06-Nov-94 08:49:38 GMT";
 
     fn judged(fields: &[(&str, &str)]) -> Verdict {
@@ -107,5 +111,9 @@ mod tests {
         assert_eq!(last_modified(at(4e9), now), Some(at(2e9)));
         assert_eq!(last_modified(at(1e12), now), Some(at(2e9)), "the year 33658");
         assert_eq!(last_modified(UNIX_EPOCH - Duration::from_nanos(1), now), None);
+        let year_10000 = at(YEAR_10000 as f64);
+        assert_eq!(last_modified(year_10000, year_10000), None);
+        let last = year_10000 - Duration::from_secs(1);
+        assert_eq!(last_modified(last, year_10000).map(httpdate::fmt_http_date).as_deref(), Some(LAST));
     }
 }
