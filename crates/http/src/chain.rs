@@ -20,12 +20,12 @@ use std::fmt;
 /// );
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Chain<'e>(pub &'e (dyn Error + 'static));
+pub struct Chain<'e>(pub &'e (dyn Error + 'e));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut line, mut advice) = (String::new(), String::new());
-        let mut next = Some(self.0);
+        let mut next: Option<&dyn Error> = Some(self.0);
         while let Some(error) = next {
             next = error.source();
             let text = error.to_string();

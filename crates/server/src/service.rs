@@ -214,7 +214,7 @@ impl Service {
         let (method, route) = self.name(endpoint);
         let status = response.status.as_u16();
         if let Some(cause) = response.cause() {
-            if response.status.is_server_error() {
+            if status >= 500 {
                 self.counters.failures.increment();
                 tracing::error!(method, route, status, cause, "a handler failed");
             } else {

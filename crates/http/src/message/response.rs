@@ -250,7 +250,7 @@ impl Response {
     /// assert!(response.cause().is_some_and(|cause| cause.starts_with("reading a body: ")));
     /// ```
     #[must_use]
-    pub fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
+    pub fn caused_by(mut self, error: &dyn Error) -> Self {
         self.aside.get_or_insert_default().cause = Some(Chain(error).to_string());
         self
     }
