@@ -6,7 +6,7 @@ mod support;
 use std::io;
 
 use anywire_http::{Body, BodyError, Response, StatusCode};
-use anywire_server::{Error, FromRequest, Json, Request, Router};
+use anywire_server::{Error, FromRequest, Json, Path, Request, Router};
 use support::log;
 use tracing::Level;
 
@@ -81,6 +81,32 @@ fn a_panic_at_once_and_a_later_one() {
         let (level, text) = only_line(path);
         assert_eq!(level, Level::ERROR);
         assert!(text.contains(" method=PUT ") && text.contains(" panic=on purpose"), "{text}");
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Named {
+    order: u32,
+}
+
+#[test]
+fn a_handler_that_does_not_fit_its_route_is_our_fault() {
+    log::keep();
+    let router = Router::new()
+        .get("/unnamed/{id}", async |Path(named): Path<Named>| named.order.to_string())
+        .get("/too-few/{id}", async |Path((a, b)): Path<(u32, u32)>| format!("{a} {b}"))
+        .get("/none", async |Path(id): Path<u32>| id.to_string());
+    let served = support::serve(router);
+    for (path, route, cause) in [
+        ("/unnamed/7", "/unnamed/{id}", "the route has no parameter \"order\""),
+        ("/too-few/7", "/too-few/{id}", "the route has 1 parameters, the handler takes 2"),
+        ("/none", "/none", "the route has no parameter"),
+    ] {
+        let answer = served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        assert_eq!(answer.status, 500, "{path}");
+        assert!(!answer.text().contains("parameter"), "{}", answer.text());
+        let (level, text) = only_line(route);
+        assert!(level == Level::ERROR && text.contains(cause), "{text}");
     }
 }
 

@@ -13,6 +13,9 @@ pub enum Rejection {
     /// 400, the peer's fault: a path parameter does not have the type that the handler takes.
     #[error("the path parameter does not fit: {0}")]
     Path(String),
+    /// 500, the handler's fault: it takes other path parameters than the route has.
+    #[error("the handler does not fit its route: {0}")]
+    Parameters(String),
     /// 400, the peer's fault: the query does not have the fields or types that the handler takes.
     #[error("the query does not fit")]
     Query(#[source] serde_urlencoded::de::Error),
@@ -57,7 +60,9 @@ impl Rejection {
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),
-            Self::BodyTaken { .. } | Self::NoState { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Parameters(_) | Self::BodyTaken { .. } | Self::NoState { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 }
