@@ -1,4 +1,4 @@
-//! A proxy of client and server, which hands on what it gets, states the length of the answer to HEAD and of a 304.
+//! A proxy made of client and server states the length of the answer to HEAD, and of a 304, as its origin does.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

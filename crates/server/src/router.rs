@@ -19,14 +19,14 @@ pub use self::error::RouteError;
 /// Routes and their handlers.
 ///
 /// A path is literal text, `{name}` for one segment (also `a-{name}.b`, one a segment), and `{*rest}` for all that
-/// follows; literal beats variable, and the cost of a match does not grow with the number of routes. A path that
-/// nobody has answers 404; a method that the path does not have answers 405 with `Allow`; `HEAD` is answered by the
-/// `GET` handler without its body, `OPTIONS` by the list of methods, unless a handler of their own is given.
-/// `CONNECT` asks for a tunnel, which there is not: it answers 501.
+/// follows; literal beats variable, and the cost of a match does not grow with the number of routes. A path without
+/// a route answers 404, and a method that the path does not have answers 405 with `Allow`. The `GET` handler answers
+/// `HEAD`, without its body, and the list of methods answers `OPTIONS`, unless they have a handler of their own.
+/// `CONNECT` asks for a tunnel, which this server does not make, and answers 501.
 ///
 /// [`Server::start`](crate::Server::start) reports the mistakes of a router: two handlers for one path and method,
-/// paths that clash, a state that a handler needs and nobody gave, two states of one type, a handler that reads the
-/// body twice. Each error names its route or the lines of code.
+/// paths that clash, a state that is missing, two states of one type, a handler that reads the body twice. Each error
+/// names the route, or the lines of code.
 ///
 /// ```
 /// use anywire_server::{Path, Router};

@@ -1,5 +1,5 @@
-//! What goes wrong in a handler is logged once, with the method and the path of its route and each cause once; what a
-//! peer does wrong is counted and logged at debug level.
+//! A handler that fails is logged with the method and the path of its route, and with each cause once. A fault of the
+//! peer is counted, and logged at debug level.
 
 mod support;
 
@@ -14,7 +14,7 @@ use tracing::Level;
 #[derive(Debug, thiserror::Error)]
 enum OrderError {
     #[error("reading order {id}")]
-    Order { id: u32, source: Box<OrderError> },
+    Order { id: u32, source: Box<Self> },
     #[error("asking the store")]
     Store(#[source] io::Error),
 }

@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> FromRequest for Path<T> {
     }
 }
 
-/// For a handler of several routes, of which some have no parameter.
+/// For a handler that serves a route without parameters, too.
 impl<T: DeserializeOwned> OptionalFromRequest for Path<T> {
     fn is_absent(request: &Request) -> bool {
         request.params().next().is_none()
