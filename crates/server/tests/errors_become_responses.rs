@@ -26,6 +26,18 @@ fn served() -> support::Served {
 }
 
 #[test]
+fn fields_beside_a_value_replace_its_own_and_not_each_other() {
+    let cookies = async || {
+        let fields = [("Set-Cookie", "a=1"), ("content-type", "text/css"), ("set-cookie", "b=2")];
+        (StatusCode::OK, fields, "text")
+    };
+    let served = support::serve(Router::new().get("/", cookies));
+    let head = served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").head;
+    assert!(head.contains("Set-Cookie: a=1\r\n") && head.contains("set-cookie: b=2\r\n"), "{head}");
+    assert!(head.contains("content-type: text/css\r\n") && !head.contains("text/plain"), "{head}");
+}
+
+#[test]
 fn an_error_of_the_system_is_not_shown() {
     let answer = served().ask("GET /io HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(answer.status, 500);

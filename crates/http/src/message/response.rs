@@ -92,8 +92,8 @@ impl ResponseHead {
     ///
     /// let mut decoder = ResponseDecoder::new(Limits::default());
     /// decoder.request_method(&Method::HEAD);
-    /// let event = decoder.decode(&mut &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"[..])?;
-    /// let Some(ResponseEvent::Head(head)) = event else { panic!("a whole head was given") };
+    /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"[..];
+    /// let Some(ResponseEvent::Head(head)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
     /// assert!(head.framing().is_empty());
     /// assert_eq!(head.stated_length(), Some(5));
     /// # Ok::<(), anywire_http::h1::DecodeError>(())
