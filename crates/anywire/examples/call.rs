@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anywire::http::Chain;
 use anywire::{Body, Client, Json, Router, Server};
 
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -36,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{bytes} bytes came back");
 
         if let Err(error) = client.get("http://shop/").via("unix:@nobody-listens-here").send().await {
-            println!("{error}");
+            println!("{}", Chain(&error));
         }
         Ok::<(), anywire::client::Error>(())
     })?;

@@ -16,12 +16,13 @@ use crate::target::UrlError;
 ///
 /// Ask [`fault`](Self::fault) who can mend it, [`is_connect`](Self::is_connect) and
 /// [`is_timeout`](Self::is_timeout) what kind it is, and
-/// [`may_have_been_processed`](Self::may_have_been_processed) before sending the same again.
+/// [`may_have_been_processed`](Self::may_have_been_processed) before sending the same again. A message does not repeat
+/// its cause: print both with [`Chain`](anywire_http::Chain).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The URL is not one that can be called. Fault of the caller.
-    #[error("cannot call {url:?}: {source}")]
+    #[error("cannot call {url:?}")]
     Url {
         /// The URL as it was given.
         url: String,
@@ -35,7 +36,7 @@ pub enum Error {
         url: String,
     },
     /// The address given to [`via`](crate::Call::via) is none. Fault of the caller.
-    #[error("cannot call by way of {text:?}: {source}")]
+    #[error("cannot call by way of {text:?}")]
     Via {
         /// The address as it was given.
         text: String,
@@ -43,7 +44,7 @@ pub enum Error {
         source: AddressError,
     },
     /// The URL's host cannot be written as an address. Fault of the caller.
-    #[error("cannot find an address for {origin}: {source}")]
+    #[error("cannot find an address for {origin}")]
     Host {
         /// The origin of the URL.
         origin: String,
@@ -63,13 +64,13 @@ pub enum Error {
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The value given to [`json`](crate::Call::json) does not serialise. Fault of the caller.
-    #[error("cannot send the value as JSON: {0}")]
+    #[error("cannot send the value as JSON")]
     JsonBody(#[source] serde_json::Error),
     /// The value given to [`query`](crate::Call::query) does not serialise. Fault of the caller.
-    #[error("cannot send the value as a query: {0}; a struct or a list of pairs is wanted")]
+    #[error("cannot send the value as a query; a struct or a list of pairs is wanted")]
     Query(#[source] serde_urlencoded::ser::Error),
     /// The body that was to be sent ended with an error, or not at its declared length. Fault of the caller.
-    #[error("cannot send the request to {origin}: its body failed: {source}")]
+    #[error("cannot send the request to {origin}")]
     RequestBody {
         /// The origin of the URL.
         origin: String,
@@ -85,10 +86,10 @@ pub enum Error {
     #[error("cannot call: the client was closed; make a new one, or call before close()")]
     Closed,
     /// No loop could be started for the client. Fault of the system.
-    #[error("cannot start the client's loops: {0}")]
+    #[error("cannot start the client's loops")]
     Start(#[from] StartError),
     /// The loop that was to carry the call stopped, or takes no more. Fault of the caller, or a limit of the loop.
-    #[error("the call was cut: {source}")]
+    #[error("the call was cut")]
     Loop {
         /// What happened to the loop.
         source: TaskError,
@@ -131,7 +132,7 @@ pub enum Error {
         sent: bool,
     },
     /// No connection could be made. Fault of the peer or the wire; nothing was sent.
-    #[error("cannot connect to {origin}: {source}")]
+    #[error("cannot connect to {origin}")]
     Connect {
         /// The origin of the URL.
         origin: String,
@@ -153,7 +154,7 @@ pub enum Error {
         sent: bool,
     },
     /// The connection broke. Fault of the wire.
-    #[error("the call to {origin} failed while {phase}: {source}; {}", advice_when_lost(*sent))]
+    #[error("the call to {origin} failed while {phase}; {}", advice_when_lost(*sent))]
     Io {
         /// The origin of the URL.
         origin: String,
@@ -165,7 +166,7 @@ pub enum Error {
         sent: bool,
     },
     /// The answer is not HTTP, is over a limit, or was cut short. Fault of the peer.
-    #[error("cannot read the answer of {origin}: {source}")]
+    #[error("cannot read the answer of {origin}")]
     Answer {
         /// The origin of the URL.
         origin: String,
@@ -183,7 +184,7 @@ pub enum Error {
         count: usize,
     },
     /// The answer's body failed on its way to the caller.
-    #[error("cannot read the answer's body: {0}")]
+    #[error("cannot read the answer's body")]
     Body(#[source] BodyError),
     /// The answer's body is larger than what is collected. A limit.
     #[error(
@@ -194,7 +195,7 @@ pub enum Error {
         limit_bytes: usize,
     },
     /// The answer's body is not the JSON that the caller wants. Fault of the peer, or of the type.
-    #[error("cannot read the answer as JSON: {source}; it starts with {start:?}")]
+    #[error("cannot read the answer as JSON, which starts with {start:?}")]
     JsonAnswer {
         /// Where it differs.
         source: serde_json::Error,
@@ -202,7 +203,7 @@ pub enum Error {
         start: String,
     },
     /// The answer's body is not UTF-8. Fault of the peer.
-    #[error("cannot read the answer as text: {0}; read it with bytes()")]
+    #[error("cannot read the answer as text; read it with bytes()")]
     Text(#[source] std::str::Utf8Error),
 }
 

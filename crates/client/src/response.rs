@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+use anywire_http::h1::Framing;
+use anywire_http::h1::encode::forbids_body;
 use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Version};
 use anywire_loops::TaskError;
 use bytes::Bytes;
@@ -116,8 +118,14 @@ impl Response {
     }
 
     /// Head and body apart, for example to pass the body on. The body's errors are then those of the body.
+    ///
+    /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
+    /// states the length that this answer stated.
     pub fn into_parts(self) -> (ResponseHead, Body) {
-        (self.head, self.incoming.into_body())
+        let Self { head, incoming, .. } = self;
+        let withheld = head.stated_length().filter(|_| leaves_out_its_body(&head)).map(Body::withheld);
+        let body = withheld.unwrap_or_else(|| incoming.into_body());
+        (head, body)
     }
 
     async fn collect(&mut self) -> Result<Bytes, Error> {
@@ -249,6 +257,12 @@ impl Trail {
         };
         Error::Timeout { origin: self.origin.clone(), phase, limit, sent: true }
     }
+}
+
+/// Whether the body is missing by the request's method or by its status, so that a length says what it would be.
+fn leaves_out_its_body(head: &ResponseHead) -> bool {
+    let status = head.status();
+    head.framing() == Framing::None && (status == StatusCode::NOT_MODIFIED || !forbids_body(status))
 }
 
 fn explain_size(error: BodyError) -> Error {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use anywire_client::{Error, Fault, Limits, Phase};
-use anywire_http::{Body, BodyError, Headers, body};
+use anywire_http::{Body, BodyError, Chain, Headers, body};
 use bytes::Bytes;
 use futures_core::Stream;
 use support::{OK, Peer, block_on, client, poll_once};
@@ -113,7 +113,7 @@ fn a_body_that_fails_fails_its_call_only() {
     let error = block_on(client.post(peer.url("/")).body(body).send()).expect_err("a broken body");
     assert!(matches!(error, Error::RequestBody { .. }), "{error:?}");
     assert_eq!((error.fault(), error.phase()), (Fault::Caller, Some(Phase::Write)));
-    assert!(error.to_string().contains("the disk is gone"), "{error}");
+    assert!(Chain(&error).to_string().contains("the disk is gone"), "{error}");
 
     for (declared, given) in [(10, "short"), (3, "long")] {
         let (mut sender, body) = Body::channel(10);

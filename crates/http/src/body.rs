@@ -54,6 +54,8 @@ struct Coming {
 enum Source {
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>),
     Channel(Receiver),
+    /// Nothing at any time; `declared` says what the head states.
+    Withheld,
     /// Nothing any more.
     Ended,
 }
@@ -78,6 +80,24 @@ impl Body {
         (sender, Self::from_source(Source::Channel(receiver)))
     }
 
+    /// No bytes, although the head of the message states a length: the body of an answer to `HEAD`, or of a 304.
+    ///
+    /// The answer to a `HEAD` request, or a 304, gets a `Content-Length` of `length` bytes, and no byte follows (RFC
+    /// 9110 sections 9.3.2 and 15.4.5). A server refuses to send this body where a body must follow the head: it
+    /// answers 500 instead. A client gives it to the answers that have such a head, so that a proxy that hands them on
+    /// keeps their length.
+    ///
+    /// ```
+    /// use anywire_http::{Body, Response, StatusCode};
+    ///
+    /// let response = Response::new(StatusCode::OK).body(Body::withheld(5));
+    /// assert_eq!(response.body.stated_length(), Some(5));
+    /// assert_eq!(response.body.length(), Some(0));
+    /// ```
+    pub fn withheld(length: u64) -> Self {
+        Self::from_source(Source::Withheld).with_length(length)
+    }
+
     /// Declares how many bytes there will be, so that the message gets a `Content-Length`.
     ///
     /// Nothing for a body whose bytes are all here: its length is known.
@@ -99,10 +119,23 @@ impl Body {
         }
     }
 
-    /// The framing that fits: the length if it is known, else chunks.
+    /// The length that the head states though no byte follows; `None` unless this is [`Body::withheld`].
+    #[inline]
+    pub fn stated_length(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Full(_) => None,
+            Kind::Coming(coming) => coming.stated_length(),
+        }
+    }
+
+    /// The framing that fits: the length if it is known, else chunks; none for a body that is
+    /// [withheld](Body::withheld).
     #[inline]
     pub fn framing(&self) -> Framing {
-        self.length().map_or(Framing::Chunked, Framing::Length)
+        match &self.kind {
+            Kind::Full(bytes) => Framing::Length(bytes.len() as u64),
+            Kind::Coming(coming) => coming.framing(),
+        }
     }
 
     /// Whether it is known that no bytes are to come.
@@ -207,7 +240,18 @@ impl Body {
 
 impl Coming {
     fn has_ended(&self) -> bool {
-        matches!(self.source, Source::Ended)
+        matches!(self.source, Source::Ended | Source::Withheld)
+    }
+
+    fn stated_length(&self) -> Option<u64> {
+        self.declared.filter(|_| matches!(self.source, Source::Withheld))
+    }
+
+    fn framing(&self) -> Framing {
+        match self.source {
+            Source::Withheld => Framing::None,
+            _ => self.length().map_or(Framing::Chunked, Framing::Length),
+        }
     }
 
     fn length(&self) -> Option<u64> {
@@ -219,7 +263,7 @@ impl Coming {
             let next = match &mut self.source {
                 Source::Stream(stream) => ready!(stream.as_mut().poll_next(cx)).transpose(),
                 Source::Channel(receiver) => ready!(receiver.poll_chunk(cx)),
-                Source::Ended => return Poll::Ready(Ok(None)),
+                Source::Withheld | Source::Ended => return Poll::Ready(Ok(None)),
             };
             match next {
                 // A stream may give empty items; as a chunk one would end the message.
@@ -256,6 +300,7 @@ impl fmt::Debug for Body {
             Kind::Coming(coming) => match &coming.source {
                 Source::Stream(_) => "stream",
                 Source::Channel(_) => "channel",
+                Source::Withheld => "withheld",
                 Source::Ended => "empty",
             },
         };

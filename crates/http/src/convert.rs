@@ -10,21 +10,19 @@ use crate::{Body, Headers, InvalidTarget, Request, RequestHead, Response};
 #[non_exhaustive]
 pub enum ConvertError {
     /// The target cannot stand in a request line. The caller is at fault.
-    #[error("converting a request: {0}")]
+    #[error(transparent)]
     Target(#[from] InvalidTarget),
     /// The target is no URI in the sense of the `http` crate. The caller is at fault.
-    #[error("converting a request: its target is no URI ({0}); percent-encode what is not ASCII")]
+    #[error("converting a request: its target is no URI; percent-encode what is not ASCII")]
     Uri(#[from] http::uri::InvalidUri),
     /// A name or a value is refused by the `http` crate. The caller is at fault.
-    #[error(
-        "converting headers: a name or a value is refused by the http crate ({0}); shorten or correct it"
-    )]
+    #[error("converting headers: the http crate refuses a name or a value; shorten or correct it")]
     Header(#[source] http::Error),
     /// There are more fields than a `HeaderMap` holds. Fault: limit.
     #[error("converting headers: there are more of them than a HeaderMap holds; convert fewer")]
     TooManyHeaders,
     /// A builder method was given a field that cannot be sent. The caller is at fault.
-    #[error("converting a message: {0}")]
+    #[error(transparent)]
     Fault(#[from] crate::InvalidHeader),
 }
 

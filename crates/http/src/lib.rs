@@ -29,6 +29,7 @@
 //!         status: StatusCode::OK,
 //!         headers: &Headers::new(),
 //!         framing: h1::Framing::Length(2),
+//!         stated_length: None,
 //!         version: head.version(),
 //!         keep_alive: head.keep_alive(),
 //!         answers_head: false,
@@ -42,6 +43,7 @@
 
 pub mod body;
 pub mod buffer;
+pub mod chain;
 pub mod convert;
 pub mod date;
 pub mod h1;
@@ -52,6 +54,7 @@ mod spare;
 
 pub use body::{Body, BodyError};
 pub use buffer::Buffer;
+pub use chain::Chain;
 pub use convert::ConvertError;
 pub use date::DateLine;
 pub use headers::{Headers, InvalidHeader, StaticHeader};

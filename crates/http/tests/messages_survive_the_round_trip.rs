@@ -111,6 +111,7 @@ proptest! {
             status,
             headers: &headers,
             framing: if chunked { Framing::Chunked } else { Framing::Length(chunks.concat().len() as u64) },
+            stated_length: None,
             version: if old { Version::HTTP_10 } else { Version::HTTP_11 },
             keep_alive,
             answers_head: false,

@@ -16,6 +16,12 @@ pub struct Counters {
     pub bad_requests: u64,
     /// Handlers that panicked; each was answered 500.
     pub panics: u64,
+    /// Handlers that failed with a cause, answered 5xx; and responses of handlers that could not be sent, answered 500 or
+    /// broken off (the server's fault).
+    pub failures: u64,
+    /// Requests that an extractor refused, and bodies that broke off on their way to a handler (the peer's fault, or a
+    /// limit).
+    pub refused: u64,
     /// Handlers dropped at [`Limits::handler_deadline`](crate::Limits::handler_deadline); each was answered 503.
     pub handler_timeouts: u64,
     /// Handlers and streaming answers that ended early because their peer reset the connection.
@@ -64,8 +70,9 @@ macro_rules! live {
 }
 
 live! {
-    connections_open connections requests bad_requests panics handler_timeouts abandoned half_close_timeouts
-    head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts wire_errors
+    connections_open connections requests bad_requests panics failures refused handler_timeouts abandoned
+    half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
+    wire_errors
 }
 
 /// A number with one writer and any number of readers.

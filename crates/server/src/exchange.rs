@@ -10,13 +10,12 @@ mod reply;
 mod timers;
 mod upload;
 
-use std::any::Any;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response, StatusCode, Version};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
 use anywire_wire::{Connection, Output};
 
 use self::reply::Reply;
@@ -180,8 +179,9 @@ impl Exchange {
                             Poll::Pending => return Poll::Pending,
                         },
                         Err(panic) => {
+                            let endpoint = answer.endpoint();
                             self.stage = Stage::Next;
-                            panicked(panic.as_ref(), link.service)
+                            link.service.panicked(endpoint, panic)
                         }
                     };
                     self.respond(&mut response, &reply, link.service);
@@ -207,24 +207,23 @@ impl Exchange {
         let service = link.service;
         service.counters.requests.increment();
         self.timers.begin_request();
-        let reply = Reply {
+        let mut reply = Reply {
+            endpoint: None,
             version: head.version(),
             keep_alive: head.keep_alive(),
             head_only: head.method() == Method::HEAD,
         };
         let content = self.content_of(&head, service);
         let (mut answer, params, context) = match service.route(&head, link) {
-            Ok(Routed::Handler(answer, params, context)) => (answer, params, context),
-            // `respond` decides what to do with an unread body, and has to see that nobody reads it.
-            Ok(Routed::Response(mut response)) => {
+            Routed::Handler(answer, params, context) => (answer, params, context),
+            Routed::Response(mut response) => {
+                // `respond` decides what to do with an unread body, and has to see that nobody reads it.
                 drop(content);
                 return self.respond(&mut response, &reply, service);
             }
-            Err(panic) => {
-                drop(content);
-                return self.respond(&mut panicked(panic.as_ref(), service), &reply, service);
-            }
         };
+        let endpoint = answer.endpoint();
+        reply.endpoint = Some(endpoint);
         match &mut answer.start(Request::new(head, content, params, context), cx) {
             Ok(Poll::Ready(response)) => {
                 *link.context = service.ended(answer);
@@ -237,8 +236,10 @@ impl Exchange {
                 self.stage = Stage::Handling(answer, reply);
             }
             Err(panic) => {
+                // Its request is dropped with it: see above.
                 drop(answer);
-                self.respond(&mut panicked(panic.as_ref(), service), &reply, service);
+                let panic = std::mem::replace(panic, Box::new(()));
+                self.respond(&mut service.panicked(endpoint, panic), &reply, service);
             }
         }
     }
@@ -253,7 +254,7 @@ impl Exchange {
         self.closing = true;
         // A deadline may have passed between two turns.
         self.date = service.date();
-        let reply = Reply { version: Version::HTTP_11, keep_alive: false, head_only: false };
+        let reply = Reply { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
         self.respond(&mut response, &reply, service);
     }
 
@@ -271,19 +272,6 @@ impl Exchange {
         }
         flushed.map_err(|_| wire_error(link.service))
     }
-}
-
-/// What answers for a handler that panicked; everything else goes on.
-#[cold]
-fn panicked(panic: &(dyn Any + Send), service: &Service) -> Response {
-    service.counters.panics.increment();
-    tracing::error!(panic = panic_text(panic), "a handler panicked");
-    (StatusCode::INTERNAL_SERVER_ERROR, "the server failed to answer this request").into_response()
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }
 
 fn wire_error(service: &Service) -> Turn {

@@ -30,7 +30,7 @@ mod server;
 mod service;
 
 pub use counters::Counters;
-pub use extract::{FromRequest, Json, Needs, Path, Query, Rejection, State};
+pub use extract::{FromRequest, Json, Needs, OptionalFromRequest, Path, Query, Rejection, State};
 pub use handler::Handler;
 pub use limits::Limits;
 pub use request::Request;

@@ -78,6 +78,12 @@ impl Request {
         &self.head
     }
 
+    /// Whether the head announced a body, be it taken since or not. A length of 0 is none; chunks are one, although they
+    /// may turn out to be empty.
+    pub fn has_body(&self) -> bool {
+        !self.head.framing().is_empty()
+    }
+
     /// The body, once: `None` if it was taken before.
     pub fn take_body(&mut self) -> Option<Body> {
         self.content.take()

@@ -1,19 +1,21 @@
 //! What a handler may return: everything that can become a response, and the error that `?` turns into one.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
 
-use anywire_http::{Body, Response, StaticHeader, StatusCode};
+use anywire_http::{Body, BodyError, Chain, Response, StaticHeader, StatusCode};
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::extract::Json;
+use crate::extract::{Json, Rejection, status_of};
 
 /// Something that becomes a [`Response`].
 ///
 /// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`, [`Json`] is `application/json`,
 /// [`Html`] is `text/html; charset=utf-8`; a status code alone has no body; a pair of status and anything else sets
-/// the status; a triple adds fields in the middle. `Err` of a `Result` answers like its value.
+/// the status; a triple sets fields in the middle, of which two of one name both stand. `Err` of a `Result` answers like its value.
 ///
 /// ```
 /// use anywire_http::StatusCode;
@@ -32,9 +34,14 @@ pub trait IntoResponse {
 #[derive(Debug, Clone)]
 pub struct Html<T>(pub T);
 
-/// An error that a handler returns: a status, what the peer may read, and what only the log may.
+/// An error that a handler returns: a status, what the peer may read, and the causes, which only the log shows.
 ///
-/// Any `std::error::Error` converts by `?` into a 500 whose text goes to the log and not to the peer.
+/// Any `std::error::Error` converts by `?` into a 500 whose text goes to the log and not to the peer. The log names the
+/// route and each cause once, as an error for a status of 500 and more and at debug level below.
+///
+/// Two errors are the peer's fault and answer so: a [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or
+/// 400). Give the error of another body, such as that of an upstream's answer, a status of your own:
+/// `Error::new(..).caused_by(error)`.
 ///
 /// ```
 /// use anywire_http::StatusCode;
@@ -52,13 +59,37 @@ pub struct Html<T>(pub T);
 pub struct Error {
     status: StatusCode,
     message: Cow<'static, str>,
-    cause: Option<Box<dyn std::error::Error>>,
+    cause: Option<Box<dyn StdError>>,
 }
 
 impl Error {
     /// An error with this status whose message the peer reads.
     pub fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { status, message: message.into(), cause: None }
+    }
+
+    /// Adds what the log shows, with its own causes, and the peer does not see.
+    ///
+    /// ```
+    /// use anywire_http::StatusCode;
+    /// use anywire_server::Error;
+    ///
+    /// fn stock() -> Result<String, Error> {
+    ///     std::fs::read_to_string("/stock/7").map_err(|error| {
+    ///         Error::new(StatusCode::SERVICE_UNAVAILABLE, "the stock is not known now").caused_by(error)
+    ///     })
+    /// }
+    /// # drop(stock());
+    /// ```
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl StdError + 'static) -> Self {
+        self.cause = Some(Box::new(cause));
+        self
+    }
+
+    /// The cause, from which `source()` leads to the causes behind it.
+    pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
+        self.cause.as_deref()
     }
 
     /// The status that the peer gets.
@@ -82,22 +113,29 @@ impl fmt::Debug for Error {
     }
 }
 
-impl<E: std::error::Error + 'static> From<E> for Error {
+impl<E: StdError + 'static> From<E> for Error {
     fn from(cause: E) -> Self {
-        Self {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            message: "the server failed to answer this request".into(),
-            cause: Some(Box::new(cause)),
-        }
+        let any: &dyn Any = &cause;
+        let status = match (any.downcast_ref::<BodyError>(), any.downcast_ref::<Rejection>()) {
+            (Some(broken), _) => status_of(broken),
+            (None, Some(rejection)) => rejection.status(),
+            (None, None) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let message = match status.is_server_error() {
+            true => Cow::Borrowed(FAILED),
+            false => Chain(&cause).to_string().into(),
+        };
+        Self::new(status, message).caused_by(cause)
     }
 }
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        if let Some(cause) = &self.cause {
-            tracing::error!(status = self.status.as_u16(), cause = %cause, "a handler failed");
+        let response = (self.status, self.message).into_response();
+        match &self.cause {
+            Some(cause) => response.caused_by(&**cause),
+            None => response,
         }
-        (self.status, self.message).into_response()
     }
 }
 
@@ -200,14 +238,23 @@ impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
 impl<const N: usize, R: IntoResponse> IntoResponse for (StatusCode, [(&str, &str); N], R) {
     fn into_response(self) -> Response {
         let mut response = (self.0, self.2).into_response();
-        for (name, value) in self.1 {
-            if let Err(invalid) = response.headers.insert(name, value) {
+        for (index, (name, value)) in self.1.into_iter().enumerate() {
+            // A field replaces what the body brought, and stands beside an earlier one of the array: two cookies.
+            let again = self.1[..index].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
+            let set = match again {
+                true => response.headers.append(name, value),
+                false => response.headers.insert(name, value),
+            };
+            if let Err(invalid) = set {
                 return Error::from(invalid).into_response();
             }
         }
         response
     }
 }
+
+/// What the peer reads when the reason is for the log alone.
+pub(crate) const FAILED: &str = "the server failed to answer this request";
 
 /// A 200 with a content type and a body.
 fn typed(content_type: &'static StaticHeader, body: impl Into<Body>) -> Response {

@@ -1,6 +1,10 @@
 //! The router: a radix tree of paths, and at each path a handler per method.
 
+mod error;
+
+use std::fmt;
 use std::ops::Range;
+use std::panic::Location;
 use std::rc::Rc;
 
 use anywire_http::{Method, RequestHead, Response, StatusCode};
@@ -10,15 +14,19 @@ use crate::handler::{Endpoint, Handler, Slot, endpoint};
 use crate::request::Params;
 use crate::respond::IntoResponse;
 
+pub use self::error::RouteError;
+
 /// Routes and their handlers.
 ///
 /// A path is literal text, `{name}` for one segment (also `a-{name}.b`, one a segment), and `{*rest}` for all that
-/// follows; literal beats variable, and the cost of a match does not grow with the number of routes. A path that
-/// nobody has answers 404; a method that the path does not have answers 405 with `Allow`; `HEAD` is answered by the
-/// `GET` handler without its body, `OPTIONS` by the list of methods, unless a handler of their own is given.
+/// follows; literal beats variable, and the cost of a match does not grow with the number of routes. A path without
+/// a route answers 404, and a method that the path does not have answers 405 with `Allow`. The `GET` handler answers
+/// `HEAD`, without its body, and the list of methods answers `OPTIONS`, unless they have a handler of their own.
+/// `CONNECT` asks for a tunnel, which this server does not make, and answers 501.
 ///
-/// Mistakes (two handlers for one path and method, paths that clash, state that a handler needs and nobody gave) are
-/// collected and reported by [`Server::start`](crate::Server::start), each naming its route.
+/// [`Server::start`](crate::Server::start) reports the mistakes of a router: two handlers for one path and method,
+/// paths that clash, a state that is missing, two states of one type, a handler that reads the body twice. Each error
+/// names the route, or the lines of code.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -30,59 +38,46 @@ use crate::respond::IntoResponse;
 #[derive(Default)]
 pub struct Router {
     routes: Vec<Route>,
-    fallback: Option<Box<dyn Endpoint>>,
+    fallbacks: Vec<Given>,
     states: StateFactories,
-    needs: Vec<(String, Needs)>,
 }
 
 struct Route {
     path: String,
-    methods: Vec<(Method, Box<dyn Endpoint>)>,
+    methods: Vec<(Method, Given)>,
 }
 
-/// Why a set of routes cannot serve; its author's fault.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RouteError {
-    /// The path clashes with another or is malformed.
-    #[error("route {path:?} cannot be added: {cause}; rename one of the two or make one of them longer")]
-    Path {
-        /// The path as it was given, with its prefix.
-        path: String,
-        /// What the radix tree found.
-        #[source]
-        cause: matchit::InsertError,
-    },
-    /// A path that does not begin with `/`.
-    #[error("route {path:?} cannot be added: a path begins with '/'; write {:?}", format!("/{path}"))]
-    Relative {
-        /// The path as it was given.
-        path: String,
-    },
-    /// Two handlers for the same method and path.
-    #[error("{method} {path} has two handlers; remove one of them")]
-    Twice {
-        /// The method.
-        method: Method,
-        /// The path.
-        path: String,
-    },
-    /// A handler takes a state that was not given.
-    #[error(
-        "the handler of {route} takes a State<{type_name}> that nobody gave; add .state(..) to the router"
-    )]
-    State {
-        /// Method and path.
-        route: String,
-        /// The type that is missing.
-        type_name: &'static str,
-    },
+/// A handler as it was given.
+struct Given {
+    endpoint: Box<dyn Endpoint>,
+    needs: Needs,
+    place: &'static Location<'static>,
+}
+
+impl Given {
+    fn new<H: Handler<Args>, Args: 'static>(handler: H, place: &'static Location<'static>) -> Self {
+        let mut needs = Needs::default();
+        H::needs(&mut needs);
+        Self { endpoint: endpoint(handler), needs, place }
+    }
+
+    /// Whether the handler can be called with what the router has.
+    fn check(&self, name: &RouteName, states: &StateFactories) -> Result<(), RouteError> {
+        if let Some((first, second)) = self.needs.body_twice() {
+            return Err(RouteError::BodyTwice { route: name.to_string(), place: self.place, first, second });
+        }
+        match self.needs.missing(states) {
+            Some(type_name) => Err(RouteError::State { route: name.to_string(), type_name }),
+            None => Ok(()),
+        }
+    }
 }
 
 macro_rules! methods {
     ($($name:ident $method:ident)*) => {$(
         #[doc = concat!("Answers `", stringify!($method), "` on this path.")]
         #[must_use]
+        #[track_caller]
         pub fn $name<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
             self.route(Method::$method, path, handler)
         }
@@ -100,29 +95,26 @@ impl Router {
 
     /// Answers this method, which may be an extension method, on this path.
     #[must_use]
+    #[track_caller]
     pub fn route<H: Handler<Args>, Args: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
-        let mut needs = Needs::default();
-        H::needs(&mut needs);
-        self.needs.push((format!("{method} {path}"), needs));
-        self.add(path.to_owned(), method, endpoint(handler));
+        self.add(path.to_owned(), method, Given::new(handler, Location::caller()));
         self
     }
 
     /// Answers what no route has, instead of 404.
     #[must_use]
+    #[track_caller]
     pub fn fallback<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
-        let mut needs = Needs::default();
-        H::needs(&mut needs);
-        self.needs.push(("the fallback".to_owned(), needs));
-        self.fallback = Some(endpoint(handler));
+        self.fallbacks.push(Given::new(handler, Location::caller()));
         self
     }
 
-    /// Gives a value to the handlers that take a [`State`](crate::State) of its type; a later one of the same type
-    /// replaces it. Each loop holds a clone.
+    /// Gives a value to the handlers that take a [`State`](crate::State) of its type. Each loop holds a clone. A second
+    /// value of the same type, here or in a nested router, is an error at start.
     #[must_use]
+    #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.states.give(value);
+        self.states.give(value, Location::caller());
         self
     }
 
@@ -132,36 +124,37 @@ impl Router {
     pub fn nest(mut self, prefix: &str, inner: Self) -> Self {
         let prefix = prefix.trim_end_matches('/');
         for route in inner.routes {
-            let path = if route.path == "/" { prefix.to_owned() } else { format!("{prefix}{}", route.path) };
-            for (method, endpoint) in route.methods {
-                self.add(path.clone(), method, endpoint);
+            let path = match route.path.as_str() {
+                "/" if !prefix.is_empty() => prefix.to_owned(),
+                // A path without its `/` stays as it is, so that `build` refuses it.
+                path if path.starts_with('/') => format!("{prefix}{path}"),
+                path => path.to_owned(),
+            };
+            for (method, given) in route.methods {
+                self.add(path.clone(), method, given);
             }
         }
-        self.needs.extend(inner.needs);
         self.states.join(inner.states);
         self
     }
 
-    fn add(&mut self, path: String, method: Method, endpoint: Box<dyn Endpoint>) {
+    fn add(&mut self, path: String, method: Method, given: Given) {
         if let Some(route) = self.routes.iter_mut().find(|route| route.path == path) {
-            route.methods.push((method, endpoint));
+            route.methods.push((method, given));
         } else {
-            self.routes.push(Route { path, methods: vec![(method, endpoint)] });
+            self.routes.push(Route { path, methods: vec![(method, given)] });
         }
     }
 
     /// Checks everything and builds the tree.
     pub(crate) fn build(self) -> Result<Table, RouteError> {
-        for (route, needs) in self.needs {
-            if let Some(type_name) = needs.missing(&self.states) {
-                return Err(RouteError::State { route, type_name });
-            }
-        }
+        let Self { routes, fallbacks, states } = self;
+        states.check()?;
         let mut tree = matchit::Router::new();
-        let mut leaves = Vec::with_capacity(self.routes.len());
-        let mut endpoints = Vec::new();
+        let mut leaves = Vec::with_capacity(routes.len());
+        let mut endpoints = Endpoints { served: Vec::new(), states: &states };
         let mut literals = Vec::new();
-        for route in self.routes {
+        for route in routes {
             if !route.path.starts_with('/') {
                 return Err(RouteError::Relative { path: route.path });
             }
@@ -174,8 +167,56 @@ impl Router {
             }
             leaves.push(leaf);
         }
-        let fallback = self.fallback.map(|endpoint| add(&mut endpoints, endpoint));
-        Ok(Table { tree, literals, leaves, endpoints, fallback, states: self.states })
+        if let [first, second, ..] = &fallbacks[..] {
+            return Err(RouteError::FallbackTwice { first: first.place, second: second.place });
+        }
+        let mut fallback = None;
+        for given in fallbacks {
+            fallback = Some(endpoints.add(RouteName::fallback(), given)?);
+        }
+        Ok(Table { tree, literals, leaves, endpoints: endpoints.served, fallback, states })
+    }
+}
+
+/// The handlers that have passed the checks so far.
+struct Endpoints<'s> {
+    served: Vec<Served>,
+    states: &'s StateFactories,
+}
+
+impl Endpoints<'_> {
+    fn add(&mut self, name: RouteName, given: Given) -> Result<EndpointId, RouteError> {
+        given.check(&name, self.states)?;
+        self.served.push(Served { endpoint: given.endpoint, name });
+        // Each route is some hundred bytes of a program.
+        Ok(EndpointId(self.served.len() as u32 - 1))
+    }
+}
+
+/// A handler, and what the log calls it.
+struct Served {
+    endpoint: Box<dyn Endpoint>,
+    name: RouteName,
+}
+
+/// What the log calls a handler.
+#[derive(Debug)]
+pub(crate) struct RouteName {
+    /// The method that it was given for; `*` stands for any.
+    pub(crate) method: Box<str>,
+    /// The path as it was given, with its prefix.
+    pub(crate) path: Box<str>,
+}
+
+impl RouteName {
+    fn fallback() -> Self {
+        Self { method: "*".into(), path: "(the fallback)".into() }
+    }
+}
+
+impl fmt::Display for RouteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
     }
 }
 
@@ -186,7 +227,7 @@ pub(crate) struct Table {
     /// instructions where the tree costs 150, and a literal path beats a variable one anyhow.
     literals: Vec<Literal>,
     leaves: Vec<Leaf>,
-    endpoints: Vec<Box<dyn Endpoint>>,
+    endpoints: Vec<Served>,
     fallback: Option<EndpointId>,
     states: StateFactories,
 }
@@ -201,11 +242,11 @@ struct Literal {
 
 /// A handler's place among all handlers of a [`Table`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndpointId(usize);
+pub(crate) struct EndpointId(u32);
 
 impl EndpointId {
     pub(crate) fn index(self) -> usize {
-        self.0
+        self.0 as usize
     }
 }
 
@@ -217,11 +258,6 @@ pub(crate) enum Matched {
     Response(Box<Response>),
 }
 
-fn add(endpoints: &mut Vec<Box<dyn Endpoint>>, endpoint: Box<dyn Endpoint>) -> EndpointId {
-    endpoints.push(endpoint);
-    EndpointId(endpoints.len() - 1)
-}
-
 impl Table {
     /// How many handlers there are.
     pub(crate) fn endpoints(&self) -> usize {
@@ -230,7 +266,12 @@ impl Table {
 
     /// Memory for a run of this handler.
     pub(crate) fn slot(&self, id: EndpointId) -> Slot {
-        self.endpoints[id.0].slot()
+        self.endpoints[id.index()].endpoint.slot()
+    }
+
+    /// What the log calls this handler.
+    pub(crate) fn name(&self, id: EndpointId) -> &RouteName {
+        &self.endpoints[id.index()].name
     }
 
     pub(crate) fn states(&self) -> States {
@@ -259,7 +300,7 @@ impl Table {
     #[inline(never)]
     pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
-        let Ok(found) = self.tree.at(path) else { return self.unknown_path() };
+        let Ok(found) = self.tree.at(path) else { return self.unknown_path(head) };
         self.leaves[*found.value].matched(head.method(), || {
             if found.params.is_empty() {
                 return Params::default();
@@ -269,11 +310,18 @@ impl Table {
         })
     }
 
-    fn unknown_path(&self) -> Matched {
-        match self.fallback {
-            Some(endpoint) => Matched::Endpoint(endpoint, Params::default()),
-            None => Matched::Response(Box::new((StatusCode::NOT_FOUND, "nothing is here").into_response())),
-        }
+    fn unknown_path(&self, head: &RequestHead) -> Matched {
+        let response = match (head.method(), self.fallback) {
+            // Not for the fallback: a 2xx would tell the client that a tunnel follows (RFC 9110 section 9.3.6).
+            (&Method::CONNECT, _) => {
+                (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels").into_response()
+            }
+            (_, Some(endpoint)) => return Matched::Endpoint(endpoint, Params::default()),
+            // Asks for the server as a whole and finds that it answers (RFC 9110 section 9.3.7).
+            (&Method::OPTIONS, None) if head.target() == "*" => Response::new(StatusCode::NO_CONTENT),
+            (_, None) => (StatusCode::NOT_FOUND, "nothing is here").into_response(),
+        };
+        Matched::Response(Box::new(response))
     }
 }
 
@@ -289,16 +337,20 @@ struct Leaf {
 impl Leaf {
     fn new(
         path: &str,
-        methods: Vec<(Method, Box<dyn Endpoint>)>,
-        endpoints: &mut Vec<Box<dyn Endpoint>>,
+        methods: Vec<(Method, Given)>,
+        endpoints: &mut Endpoints<'_>,
     ) -> Result<Self, RouteError> {
-        let mut allow: Vec<&str> = Vec::new();
-        for (method, _) in &methods {
-            if allow.contains(&method.as_str()) {
-                return Err(RouteError::Twice { method: method.clone(), path: path.to_owned() });
+        for (index, (method, second)) in methods.iter().enumerate() {
+            if let Some((_, first)) = methods[..index].iter().find(|(other, _)| other == method) {
+                return Err(RouteError::Twice {
+                    method: method.clone(),
+                    path: path.to_owned(),
+                    first: first.place,
+                    second: second.place,
+                });
             }
-            allow.push(method.as_str());
         }
+        let mut allow: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
         if allow.contains(&"GET") && !allow.contains(&"HEAD") {
             allow.push("HEAD");
         }
@@ -306,9 +358,12 @@ impl Leaf {
             allow.push("OPTIONS");
         }
         let allow = allow.join(", ");
-        let methods =
-            methods.into_iter().map(|(method, endpoint)| (method, add(endpoints, endpoint))).collect();
-        let mut leaf = Self { methods, get: None, allow, params: param_names(path) };
+        let mut served = Vec::with_capacity(methods.len());
+        for (method, given) in methods {
+            let name = RouteName { method: method.as_str().into(), path: path.into() };
+            served.push((method, endpoints.add(name, given)?));
+        }
+        let mut leaf = Self { methods: served, get: None, allow, params: param_names(path) };
         leaf.get = leaf.endpoint_of(&Method::GET);
         Ok(leaf)
     }
@@ -437,10 +492,7 @@ mod tests {
     #[test]
     fn mistakes_name_their_route() {
         let twice = Router::new().get("/a", nothing).get("/a", nothing).build();
-        assert_eq!(
-            twice.err().map(|e| e.to_string()),
-            Some("GET /a has two handlers; remove one of them".into())
-        );
+        assert!(matches!(twice, Err(RouteError::Twice { method: Method::GET, path, .. }) if path == "/a"));
         let clash = Router::new().get("/{a}", nothing).get("/{b}", nothing).build();
         assert!(matches!(clash, Err(RouteError::Path { path, .. }) if path == "/{b}"));
         let relative = Router::new().get("a", nothing).build();

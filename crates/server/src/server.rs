@@ -67,7 +67,7 @@ pub enum ServerError {
     #[error(transparent)]
     Loops(#[from] loops::StartError),
     /// The signals that end a server cannot be watched.
-    #[error("watching for SIGTERM and SIGINT failed: {0}")]
+    #[error("watching for SIGTERM and SIGINT failed")]
     Signals(#[source] io::Error),
 }
 

@@ -1,14 +1,17 @@
 //! What the connections of one loop share: routes, states, spare buffers, the clock's date line, and the switch that
 //! ends them all.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
 use std::thread;
 
-use anywire_http::{DateLine, RequestHead, Response};
+use anywire_http::h1::{Fault, encode};
+use anywire_http::{BodyError, Chain, DateLine, RequestHead, Response, StatusCode};
 use anywire_loops::clock;
 use anywire_wire::Connection;
 use slab::Slab;
@@ -21,6 +24,7 @@ use crate::handler::{Slot, Slots};
 use crate::lease::{ContextId, Gone, Kept, Lease, Lender};
 use crate::limits::Limits;
 use crate::request::{Context, Params, Request};
+use crate::respond::{FAILED, IntoResponse};
 use crate::router::{EndpointId, Matched, Table};
 
 /// A server on one loop.
@@ -160,28 +164,31 @@ pub(crate) struct Answer {
 pub(crate) enum Routed {
     /// A handler is to be started.
     Handler(Answer, Params, Lease),
-    /// The router itself answers.
+    /// The router itself answers, or its handler panicked before it began.
     Response(Box<Response>),
 }
 
 impl Service {
     /// Finds the handler of a request, and what it needs to run: a slot, and the connection's context meanwhile.
     #[inline]
-    pub(crate) fn route(&self, head: &RequestHead, link: &mut Link<'_>) -> thread::Result<Routed> {
+    pub(crate) fn route(&self, head: &RequestHead, link: &mut Link<'_>) -> Routed {
         let (endpoint, params) = match self.table.find_literal(head) {
             Some(endpoint) => (endpoint, Params::default()),
             None => match self.table.find(head, &self.param_names) {
                 Matched::Endpoint(endpoint, params) => (endpoint, params),
-                Matched::Response(response) => return Ok(Routed::Response(response)),
+                Matched::Response(response) => return Routed::Response(response),
             },
         };
         let slot = match self.slots[endpoint.index()].take() {
             Some(slot) => slot,
-            None => self.new_slot(endpoint)?,
+            None => match self.new_slot(endpoint) {
+                Ok(slot) => slot,
+                Err(panic) => return Routed::Response(Box::new(self.panicked(endpoint, panic))),
+            },
         };
         let kept = link.context.take().unwrap_or_else(|| self.context(link.connection));
         let answer = Answer { slot, endpoint, lent: kept.id() };
-        Ok(Routed::Handler(answer, params, self.lender.lend(kept)))
+        Routed::Handler(answer, params, self.lender.lend(kept))
     }
 
     /// Memory for a run of a handler, which is cloned for it: that may panic.
@@ -206,7 +213,93 @@ impl Service {
     }
 }
 
+/// What goes wrong in handlers: counted, and logged with the method and the path of their route.
+impl Service {
+    /// Looks at an answer that is not plain before it is sent. One that would break its own connection becomes a 500;
+    /// one with a cause is logged.
+    #[cold]
+    pub(crate) fn vet(&self, endpoint: Option<EndpointId>, response: &mut Response, answers_head: bool) {
+        let (method, route) = self.name(endpoint);
+        let status = response.status.as_u16();
+        if let Some(cause) = response.cause() {
+            if status >= 500 {
+                self.counters.failures.increment();
+                tracing::error!(method, route, status, cause, "a handler failed");
+            } else {
+                self.counters.refused.increment();
+                tracing::debug!(method, route, status, cause, "a request was refused");
+            }
+        }
+        let Some(cause) = unsendable(response, answers_head) else { return };
+        self.counters.failures.increment();
+        tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
+        *response = (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response();
+    }
+
+    /// What answers for a handler that panicked; everything else goes on.
+    #[cold]
+    pub(crate) fn panicked(&self, endpoint: EndpointId, panic: Box<dyn Any + Send>) -> Response {
+        let (method, route) = self.name(Some(endpoint));
+        self.counters.panics.increment();
+        tracing::error!(method, route, status = 500, panic = panic_text(&*panic), "a handler panicked");
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            // A payload whose destructor panics is given up: the next destructor might panic, too.
+            let _ = ManuallyDrop::new(another);
+        }
+        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+    }
+
+    /// Says why the body of an answer broke off. The fault is the handler's, unless the body was the peer's own or came
+    /// over another wire.
+    #[cold]
+    pub(crate) fn body_failed(&self, endpoint: Option<EndpointId>, error: &BodyError) {
+        let (method, route) = self.name(endpoint);
+        let cause = Chain(error).to_string();
+        if error.fault() == Fault::Caller {
+            self.counters.failures.increment();
+            tracing::error!(method, route, cause, "a handler's body failed");
+        } else {
+            self.counters.refused.increment();
+            tracing::debug!(method, route, cause, "the body of an answer broke off");
+        }
+    }
+
+    fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
+        let name = endpoint.map(|endpoint| self.table.name(endpoint));
+        name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
+    }
+}
+
+/// Why a response would break its connection, if it would.
+fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
+    let status = response.status;
+    if let Some(fault) = response.fault() {
+        return Some(fault.to_string());
+    }
+    if status.is_informational() {
+        let code = status.as_u16();
+        return Some(format!(
+            "the status {code} ends no request, and upgrades are not supported; send 2xx to 5xx"
+        ));
+    }
+    let length = response.body.stated_length()?;
+    let follows = !answers_head && !encode::forbids_body(status);
+    follows.then(|| {
+        format!("the body of {length} bytes is withheld; that is for answers to HEAD and for 304, so send the body")
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
+}
+
 impl Answer {
+    /// Whose run it is.
+    pub(crate) fn endpoint(&self) -> EndpointId {
+        self.endpoint
+    }
+
     #[inline]
     pub(crate) fn start(
         &mut self,

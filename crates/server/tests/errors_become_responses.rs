@@ -2,8 +2,9 @@
 
 mod support;
 
-use anywire_http::StatusCode;
-use anywire_server::{Error, Json, Query, Router};
+use anywire_http::h1::DecodeError;
+use anywire_http::{BodyError, StatusCode};
+use anywire_server::{Error, Json, Query, Rejection, Router};
 
 #[derive(serde::Deserialize, serde::Serialize)]
 struct Order {
@@ -26,10 +27,37 @@ fn served() -> support::Served {
 }
 
 #[test]
+fn fields_beside_a_value_replace_its_own_and_not_each_other() {
+    let cookies = async || {
+        let fields = [("Set-Cookie", "a=1"), ("content-type", "text/css"), ("set-cookie", "b=2")];
+        (StatusCode::OK, fields, "text")
+    };
+    let served = support::serve(Router::new().get("/", cookies));
+    let head = served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").head;
+    assert!(head.contains("Set-Cookie: a=1\r\n") && head.contains("set-cookie: b=2\r\n"), "{head}");
+    assert!(head.contains("content-type: text/css\r\n") && !head.contains("text/plain"), "{head}");
+}
+
+#[test]
 fn an_error_of_the_system_is_not_shown() {
     let answer = served().ask("GET /io HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(answer.status, 500);
     assert!(!answer.text().contains("nowhere"));
+}
+
+#[test]
+fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
+    for (status, error) in [
+        (413, BodyError::TooLarge { limit_bytes: 1 }),
+        (408, BodyError::Timeout),
+        (400, BodyError::Incomplete),
+        (400, BodyError::Malformed(DecodeError::ChunkSize)),
+        (500, BodyError::failed("a layer of ours gave up")),
+    ] {
+        assert_eq!(Error::from(error).status().as_u16(), status);
+    }
+    let argument = Rejection::Body(BodyError::failed("a layer of ours gave up"));
+    assert_eq!(argument.status(), StatusCode::INTERNAL_SERVER_ERROR);
 }
 
 #[test]

@@ -18,23 +18,27 @@ pub enum BodyError {
         limit_bytes: usize,
     },
     /// The peer sent what is no body. Fault of the peer.
-    #[error("reading a body: {0}")]
+    #[error(transparent)]
     Malformed(#[from] DecodeError),
     /// The connection broke. Fault of the wire.
-    #[error("reading a body: the connection broke ({0}); try again if the request may be repeated")]
+    #[error("reading a body: the connection broke; try again if the request may be repeated")]
     Wire(#[from] std::io::Error),
     /// The peer sent nothing for longer than the deadline. Fault of the peer.
     #[error("reading a body: the peer sent nothing until the deadline; send faster, or raise the deadline")]
     Timeout,
     /// Its maker gave up, for a reason of its own. Fault of the caller.
-    #[error("reading a body: what makes it failed: {0}")]
+    #[error("reading a body: its maker failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl BodyError {
-    /// Wraps a reason of the maker of a body.
+    /// Wraps a reason of the maker of a body. A reason that is a `BodyError` itself stays what it is, and so does its
+    /// fault.
     pub fn failed(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Failed(reason.into())
+        match reason.into().downcast::<Self>() {
+            Ok(error) => *error,
+            Err(reason) => Self::Failed(reason),
+        }
     }
 
     /// Who is at fault.

@@ -18,6 +18,9 @@ pub struct ResponseParts<'a> {
     pub headers: &'a Headers,
     /// The framing that fits the body; [`Framing::None`] counts as a length of 0.
     pub framing: Framing,
+    /// The length that the head says although no body follows ([`crate::Body::stated_length`]). Heeded in a 304, and in
+    /// an answer to HEAD with a framing of [`Framing::None`]; ignored elsewhere, where the body itself must follow.
+    pub stated_length: Option<u64>,
     /// The version of the request: a 1.0 client gets no chunks.
     pub version: Version,
     /// Whether the connection is to stay open after this response.
@@ -57,8 +60,9 @@ pub enum EncodeError {
 /// Appends a response head and tells how the body must follow.
 ///
 /// Adds `Content-Length` or `Transfer-Encoding`, `Connection: close` if the connection ends, `Connection:
-/// keep-alive` if a 1.0 client asked for it, and the date. 1xx, 204 and 304 get neither length nor body (RFC
-/// 9110 section 8.6). A `Connection: close` among the caller's fields closes the connection.
+/// keep-alive` if a 1.0 client asked for it, and the date. 1xx, 204 and 304 get neither length nor body, except that
+/// a 304 gets the length that is stated (RFC 9110 section 8.6). A `Connection: close` among the caller's fields closes
+/// the connection.
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
     // Most answers: 200, one field, a length.
@@ -85,10 +89,17 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     let closes = headers.has_token(Kind::Connection, "close");
     let mut keep_alive = parts.keep_alive && !closes;
     let framing = if forbids_body(status) {
+        if let Some(length) = parts.stated_length
+            && status == StatusCode::NOT_MODIFIED
+        {
+            content_length(out, length);
+        }
         Framing::None
     } else {
         match parts.framing {
-            Framing::None => content_length(out, 0),
+            Framing::None => {
+                content_length(out, parts.stated_length.filter(|_| parts.answers_head).unwrap_or(0))
+            }
             Framing::Length(length) => content_length(out, length),
             Framing::Chunked if version == Version::HTTP_11 => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -344,6 +355,7 @@ mod tests {
             status: StatusCode::OK,
             headers,
             framing: Framing::Length(5),
+            stated_length: None,
             version: Version::HTTP_11,
             keep_alive: true,
             answers_head: false,
@@ -450,6 +462,22 @@ mod tests {
         let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..parts(&headers) });
         assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
         assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
+    }
+
+    #[test]
+    fn a_stated_length_stands_only_where_no_body_follows() {
+        let headers = Headers::new();
+        let stated = ResponseParts { framing: Framing::None, stated_length: Some(7), ..parts(&headers) };
+        let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..stated });
+        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n");
+        assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
+        let (head, commitment) = encoded(&ResponseParts { status: StatusCode::NOT_MODIFIED, ..stated });
+        assert_eq!(head, "HTTP/1.1 304 Not Modified\r\ncontent-length: 7\r\n\r\n");
+        assert_eq!(commitment.framing, Framing::None);
+        let (head, _) = encoded(&ResponseParts { status: StatusCode::NO_CONTENT, ..stated });
+        assert_eq!(head, "HTTP/1.1 204 No Content\r\n\r\n");
+        let (head, _) = encoded(&stated);
+        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     }
 
     #[test]

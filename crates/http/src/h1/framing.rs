@@ -87,7 +87,7 @@ fn says_keep_alive(noticed: &Noticed<'_>, version: Version) -> bool {
 }
 
 /// Plain digits only: no sign, no space, no list (RFC 9110 section 8.6).
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

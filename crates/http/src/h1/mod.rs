@@ -27,4 +27,5 @@ pub use request_decoder::{RequestDecoder, RequestEvent};
 pub use response_decoder::{ResponseDecoder, ResponseEvent};
 pub use view::{RequestView, ResponseView};
 
+pub(crate) use framing::decimal;
 pub(crate) use head::is_target;

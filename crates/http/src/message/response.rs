@@ -1,13 +1,15 @@
 //! A response head, and a response with its body.
 
+use std::error::Error;
 use std::fmt;
 use std::thread::LocalKey;
 
 use http::{StatusCode, Version};
 
-use crate::h1::Framing;
+use crate::h1::{self, Framing};
+use crate::headers::Kind;
 use crate::spare::{self, Spare, Spares};
-use crate::{Body, Headers, InvalidHeader};
+use crate::{Body, Chain, Headers, InvalidHeader};
 
 /// The head of a response that was decoded: status, version and header fields.
 ///
@@ -79,6 +81,25 @@ impl ResponseHead {
     #[inline]
     pub fn framing(&self) -> Framing {
         self.parts().framing
+    }
+
+    /// The length that `Content-Length` states, whether or not a body follows: an answer to HEAD, or a 304, has the
+    /// length of the body that it leaves out. `None` if it states none.
+    ///
+    /// ```
+    /// use anywire_http::Method;
+    /// use anywire_http::h1::{Limits, ResponseDecoder, ResponseEvent};
+    ///
+    /// let mut decoder = ResponseDecoder::new(Limits::default());
+    /// decoder.request_method(&Method::HEAD);
+    /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"[..];
+    /// let Some(ResponseEvent::Head(head)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
+    /// assert!(head.framing().is_empty());
+    /// assert_eq!(head.stated_length(), Some(5));
+    /// # Ok::<(), anywire_http::h1::DecodeError>(())
+    /// ```
+    pub fn stated_length(&self) -> Option<u64> {
+        h1::decimal(self.headers().value_of(Kind::ContentLength)?)
     }
 
     #[inline]
@@ -184,8 +205,17 @@ pub struct Response {
     pub headers: Headers,
     /// The body; empty unless set.
     pub body: Body,
+    /// What few responses have, behind one pointer so that a response is cheap to move.
+    aside: Option<Box<Aside>>,
+}
+
+/// What is known of a response and not sent.
+#[derive(Debug, Default)]
+struct Aside {
     /// The first mistake that a builder method was given; a builder cannot return it.
-    fault: Option<Box<InvalidHeader>>,
+    fault: Option<InvalidHeader>,
+    /// Why this is the answer, for the log.
+    cause: Option<String>,
 }
 
 impl Response {
@@ -198,15 +228,30 @@ impl Response {
     /// Puts a response together.
     #[inline]
     pub fn from_parts(status: StatusCode, headers: Headers, body: Body) -> Self {
-        Self { status, headers, body, fault: None }
+        Self { status, headers, body, aside: None }
     }
 
     /// Adds a field. One that cannot be sent is remembered as the response's [`Response::fault`].
     #[must_use]
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         if let Err(fault) = self.headers.append(name, value) {
-            self.fault.get_or_insert_with(|| Box::new(fault));
+            self.aside.get_or_insert_default().fault.get_or_insert(fault);
         }
+        self
+    }
+
+    /// Remembers why this is the answer: the error and its causes, as [`Chain`] prints them. The peer never sees it; a
+    /// server logs it with the route.
+    ///
+    /// ```
+    /// use anywire_http::{BodyError, Response, StatusCode};
+    ///
+    /// let response = Response::new(StatusCode::BAD_GATEWAY).caused_by(&BodyError::Timeout);
+    /// assert!(response.cause().is_some_and(|cause| cause.starts_with("reading a body: ")));
+    /// ```
+    #[must_use]
+    pub fn caused_by(mut self, error: &dyn Error) -> Self {
+        self.aside.get_or_insert_default().cause = Some(Chain(error).to_string());
         self
     }
 
@@ -222,7 +267,13 @@ impl Response {
     /// that the handler meant to say would be missing.
     #[inline]
     pub fn fault(&self) -> Option<&InvalidHeader> {
-        self.fault.as_deref()
+        self.aside.as_ref()?.fault.as_ref()
+    }
+
+    /// Why this is the answer, as [`Response::caused_by`] was told.
+    #[inline]
+    pub fn cause(&self) -> Option<&str> {
+        self.aside.as_ref()?.cause.as_deref()
     }
 }
 

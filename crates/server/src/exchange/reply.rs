@@ -4,27 +4,38 @@ use std::hint::cold_path;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
-use anywire_http::{Response, StatusCode, Version};
+use anywire_http::{BodyError, Response, StatusCode, Version};
 
 use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn};
+use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 
 /// What the answer has to know of the request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reply {
+    /// The handler that answers; `None` for the router and the connection itself.
+    pub(super) endpoint: Option<EndpointId>,
     pub(super) version: Version,
     pub(super) keep_alive: bool,
     pub(super) head_only: bool,
+}
+
+/// Whether an answer can be sent as it is, as nearly all can: a final status, a body or none, nothing to log.
+#[inline]
+fn is_plain(response: &Response) -> bool {
+    response.fault().is_none()
+        && response.cause().is_none()
+        && response.status.as_u16() >= 200
+        && response.body.stated_length().is_none()
 }
 
 impl Exchange {
     /// Writes the head of an answer, and its body if it is whole. Takes the body and leaves the rest to its owner, as a
     /// response is eight words that would have to be moved here.
     pub(super) fn respond(&mut self, response: &mut Response, reply: &Reply, service: &Service) {
-        if let Some(fault) = response.fault() {
+        if !is_plain(response) {
             cold_path();
-            tracing::error!(error = %fault, "a handler's response cannot be sent");
-            return self.respond(&mut StatusCode::INTERNAL_SERVER_ERROR.into(), reply, service);
+            service.vet(reply.endpoint, response, reply.head_only);
         }
         let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
         if self.upload.is_some() {
@@ -35,6 +46,7 @@ impl Exchange {
             status: response.status,
             headers: &response.headers,
             framing: response.body.framing(),
+            stated_length: response.body.stated_length(),
             version: reply.version,
             keep_alive,
             answers_head: reply.head_only,
@@ -77,7 +89,7 @@ impl Exchange {
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, link)?.is_pending() {
                 return Poll::Pending;
             }
-            let Stage::Streaming { body, framing, left, .. } = &mut self.stage else {
+            let Stage::Streaming { body, framing, left, reply } = &mut self.stage else {
                 return Poll::Ready(Ok(()));
             };
             let Poll::Ready(chunk) = body.poll_chunk(cx) else {
@@ -96,7 +108,8 @@ impl Exchange {
                 }
                 Ok(Some(chunk)) => {
                     let Some(rest) = left.checked_sub(chunk.len() as u64) else {
-                        tracing::error!("a handler's body is longer than the length it stated");
+                        let why = BodyError::failed("it is longer than the length that it stated");
+                        link.service.body_failed(reply.endpoint, &why);
                         self.break_off(link.service);
                         return Poll::Ready(Ok(()));
                     };
@@ -107,7 +120,8 @@ impl Exchange {
                     match framing {
                         Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
                         Framing::Length(_) if *left > 0 => {
-                            tracing::error!("a handler's body is shorter than the length it stated");
+                            let why = BodyError::failed("it is shorter than the length that it stated");
+                            link.service.body_failed(reply.endpoint, &why);
                             self.break_off(link.service);
                             return Poll::Ready(Ok(()));
                         }
@@ -118,11 +132,7 @@ impl Exchange {
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) => {
-                    if self.upload_fault().is_some() {
-                        tracing::debug!(%error, "an answer ends with the request's body");
-                    } else {
-                        tracing::error!(%error, "a handler's body failed");
-                    }
+                    link.service.body_failed(reply.endpoint, &error);
                     self.break_off(link.service);
                     return Poll::Ready(Ok(()));
                 }

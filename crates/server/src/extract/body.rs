@@ -4,7 +4,7 @@ use anywire_http::Body;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use super::{FromRequest, Rejection};
+use super::{FromRequest, Needs, OptionalFromRequest, Rejection};
 use crate::request::Request;
 
 /// A JSON body in a request (as an argument) or a response (as a result).
@@ -36,6 +36,16 @@ impl<T: DeserializeOwned> FromRequest for Json<T> {
         let body = collect(request, "Json").await?;
         serde_json::from_slice(&body).map(Self).map_err(Rejection::Json)
     }
+
+    fn needs(needs: &mut Needs) {
+        needs.body::<Self>();
+    }
+}
+
+impl<T: DeserializeOwned> OptionalFromRequest for Json<T> {
+    fn is_absent(request: &Request) -> bool {
+        !request.has_body()
+    }
 }
 
 impl FromRequest for Bytes {
@@ -43,6 +53,16 @@ impl FromRequest for Bytes {
 
     async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
         collect(request, "Bytes").await
+    }
+
+    fn needs(needs: &mut Needs) {
+        needs.body::<Self>();
+    }
+}
+
+impl OptionalFromRequest for Bytes {
+    fn is_absent(request: &Request) -> bool {
+        !request.has_body()
     }
 }
 
@@ -53,6 +73,16 @@ impl FromRequest for String {
         let body = collect(request, "String").await?;
         Self::from_utf8(body.into()).map_err(|invalid| Rejection::Text(invalid.utf8_error()))
     }
+
+    fn needs(needs: &mut Needs) {
+        needs.body::<Self>();
+    }
+}
+
+impl OptionalFromRequest for String {
+    fn is_absent(request: &Request) -> bool {
+        !request.has_body()
+    }
 }
 
 /// The stream itself: nothing is read from the wire before the handler asks for it.
@@ -61,6 +91,16 @@ impl FromRequest for Body {
 
     async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
         request.body_for("Body")
+    }
+
+    fn needs(needs: &mut Needs) {
+        needs.body::<Self>();
+    }
+}
+
+impl OptionalFromRequest for Body {
+    fn is_absent(request: &Request) -> bool {
+        !request.has_body()
     }
 }
 

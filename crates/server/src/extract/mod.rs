@@ -15,6 +15,7 @@ pub use body::Json;
 pub use path::Path;
 pub use query::Query;
 pub use rejection::Rejection;
+pub(crate) use rejection::status_of;
 pub use state::{Needs, State};
 pub(crate) use state::{StateFactories, States};
 
@@ -46,17 +47,72 @@ pub trait FromRequest: Sized {
     /// Takes it out.
     fn from_request(request: &mut Request) -> impl Future<Output = Result<Self, Self::Rejection>>;
 
-    /// Names what must have been given to the server, so that its lack is an error at start and not at the first
-    /// request. By default nothing.
+    /// Names what it needs, so that a lack is an error at start and not at the first request: a state of the router,
+    /// the body. An extractor that uses another one passes its needs on. By default nothing.
     fn needs(_needs: &mut Needs) {}
 }
 
-/// The whole request, its body included: an argument behind it finds the body taken.
+/// An extractor that knows whether a request has what it takes, so that a handler may take an `Option` of it.
+///
+/// The `Option` is `None` if the request lacks it altogether. What is there and wrong is refused as without the
+/// `Option`: a typing error in a query is not a missing query. [`Query`] is absent without a `?`, [`Path`] on a route
+/// without parameters, and [`Json`], `Bytes`, `String` and `Body` if the request has no body.
+///
+/// ```
+/// use anywire_server::{Error, FromRequest, OptionalFromRequest, Request, Router};
+///
+/// struct Token(String);
+///
+/// impl FromRequest for Token {
+///     type Rejection = Error;
+///
+///     async fn from_request(request: &mut Request) -> Result<Self, Error> {
+///         Ok(Token(request.headers().get("x-token").unwrap_or_default().to_owned()))
+///     }
+/// }
+///
+/// impl OptionalFromRequest for Token {
+///     fn is_absent(request: &Request) -> bool {
+///         !request.headers().contains("x-token")
+///     }
+/// }
+///
+/// let router = Router::new().get("/", async |token: Option<Token>| match token {
+///     Some(Token(token)) => format!("hello, {token}"),
+///     None => "who are you?".to_owned(),
+/// });
+/// # drop(router);
+/// ```
+pub trait OptionalFromRequest: FromRequest {
+    /// Whether the request has nothing of the kind.
+    fn is_absent(request: &Request) -> bool;
+}
+
+impl<T: OptionalFromRequest> FromRequest for Option<T> {
+    type Rejection = T::Rejection;
+
+    async fn from_request(request: &mut Request) -> Result<Self, T::Rejection> {
+        match T::is_absent(request) {
+            true => Ok(None),
+            false => T::from_request(request).await.map(Some),
+        }
+    }
+
+    fn needs(needs: &mut Needs) {
+        T::needs(needs);
+    }
+}
+
+/// The whole request, its body included. A later argument that reads the body is an error at start.
 impl FromRequest for Request {
     type Rejection = std::convert::Infallible;
 
     async fn from_request(request: &mut Request) -> Result<Self, Self::Rejection> {
         Ok(request.take())
+    }
+
+    fn needs(needs: &mut Needs) {
+        needs.request();
     }
 }
 
@@ -74,18 +130,5 @@ impl FromRequest for Headers {
 
     async fn from_request(request: &mut Request) -> Result<Self, Self::Rejection> {
         Ok(request.headers().clone())
-    }
-}
-
-/// `None` where the extractor would have refused.
-impl<T: FromRequest> FromRequest for Option<T> {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request(request: &mut Request) -> Result<Self, Self::Rejection> {
-        Ok(T::from_request(request).await.ok())
-    }
-
-    fn needs(needs: &mut Needs) {
-        T::needs(needs);
     }
 }

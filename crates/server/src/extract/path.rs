@@ -7,13 +7,14 @@ use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::{FromRequest, Rejection};
+use super::{FromRequest, OptionalFromRequest, Rejection};
 use crate::request::Request;
 
 /// What the `{name}`s of the route matched, percent-decoded after splitting (so `%2F` never splits).
 ///
 /// A single value takes the only (or first) parameter, a tuple takes them in order, a struct or map by name. A value
-/// that does not parse answers 400.
+/// that does not parse answers 400. Names or a number of parameters that the route does not have answer 500, which the
+/// log explains.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -30,7 +31,17 @@ impl<T: DeserializeOwned> FromRequest for Path<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        decode(request).map(Self).map_err(|wrong| Rejection::Path(wrong.to_string()))
+        decode(request).map(Self).map_err(|wrong| match wrong {
+            Wrong::Value(text) => Rejection::Path(text),
+            Wrong::Route(text) => Rejection::Parameters(text),
+        })
+    }
+}
+
+/// For a handler that serves a route without parameters, too.
+impl<T: DeserializeOwned> OptionalFromRequest for Path<T> {
+    fn is_absent(request: &Request) -> bool {
+        request.params().next().is_none()
     }
 }
 
@@ -40,7 +51,34 @@ fn decode<T: DeserializeOwned>(request: &Request) -> Result<T, Wrong> {
     T::deserialize(Parameters(values?))
 }
 
-type Wrong = serde::de::value::Error;
+/// Why parameters do not become what a handler takes.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Wrong {
+    /// The value does not fit: another request may do.
+    #[error("{0}")]
+    Value(String),
+    /// The names or the number of the parameters do not fit: no request will do.
+    #[error("{0}")]
+    Route(String),
+}
+
+impl serde::de::Error for Wrong {
+    fn custom<T: Display>(message: T) -> Self {
+        Self::Value(message.to_string())
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::Route(format!("the route has no parameter {field:?}, which the handler takes"))
+    }
+
+    fn unknown_field(field: &str, _: &'static [&'static str]) -> Self {
+        Self::Route(format!("the handler does not take the parameter {field:?} of the route"))
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::Route(format!("the route has two parameters {field:?}"))
+    }
+}
 
 /// All parameters of one match.
 struct Parameters<'r>(Vec<(&'r str, Value<'r>)>);
@@ -48,7 +86,7 @@ struct Parameters<'r>(Vec<(&'r str, Value<'r>)>);
 impl<'r> Parameters<'r> {
     fn single(self) -> Result<Value<'r>, Wrong> {
         let first = self.0.into_iter().next();
-        first.map(|(_, value)| value).ok_or_else(|| wrong("the route has no parameter"))
+        first.map(|(_, value)| value).ok_or_else(|| Wrong::Route("the route has no parameter".to_owned()))
     }
 }
 
@@ -96,10 +134,8 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Wrong> {
         if self.0.len() != len {
-            return Err(wrong(format_args!(
-                "the route has {} parameters, the handler takes {len}",
-                self.0.len()
-            )));
+            let found = self.0.len();
+            return Err(Wrong::Route(format!("the route has {found} parameters, the handler takes {len}")));
         }
         self.deserialize_seq(visitor)
     }
@@ -236,7 +272,7 @@ mod tests {
     fn parse<T: DeserializeOwned>(pairs: &[(&str, &str)]) -> Result<T, String> {
         let values =
             pairs.iter().map(|(name, value)| (*name, Value::new(value).expect("valid in this test")));
-        T::deserialize(Parameters(values.collect())).map_err(|wrong| wrong.to_string())
+        T::deserialize(Parameters(values.collect())).map_err(|wrong: Wrong| wrong.to_string())
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{FromRequest, Rejection};
+use super::{FromRequest, OptionalFromRequest, Rejection};
 use crate::request::Request;
 
 /// The query, decoded by serde: `?page=2&tag=a` into a struct, a map or a vector of pairs.
 ///
-/// A missing query reads as an empty one. A field that is missing or of another type answers 400.
+/// A missing query reads as an empty one; as an `Option` it is `None`. A field that is missing or of another type answers 400.
 ///
 /// ```
 /// use anywire_server::{Query, Router};
@@ -30,5 +30,11 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
     async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
         let query = request.query().unwrap_or_default();
         serde_urlencoded::from_str(query).map(Self).map_err(Rejection::Query)
+    }
+}
+
+impl<T: DeserializeOwned> OptionalFromRequest for Query<T> {
+    fn is_absent(request: &Request) -> bool {
+        request.query().is_none()
     }
 }

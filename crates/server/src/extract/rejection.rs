@@ -1,7 +1,8 @@
 //! Why an extractor refused a request, and what the peer is told.
 
 use anywire_http::body::BodyError;
-use anywire_http::{Response, StatusCode};
+use anywire_http::h1::Fault;
+use anywire_http::{Chain, Response, StatusCode};
 
 use crate::respond::IntoResponse;
 
@@ -12,8 +13,11 @@ pub enum Rejection {
     /// 400, the peer's fault: a path parameter does not have the type that the handler takes.
     #[error("the path parameter does not fit: {0}")]
     Path(String),
+    /// 500, the handler's fault: it takes other path parameters than the route has.
+    #[error("the handler does not fit its route: {0}")]
+    Parameters(String),
     /// 400, the peer's fault: the query does not have the fields or types that the handler takes.
-    #[error("the query does not fit: {0}")]
+    #[error("the query does not fit")]
     Query(#[source] serde_urlencoded::de::Error),
     /// 415, the peer's fault: a JSON body must say so.
     #[error("the content type is {found:?}, expected application/json")]
@@ -22,16 +26,17 @@ pub enum Rejection {
         found: String,
     },
     /// 400 (not JSON) or 422 (JSON of another shape), the peer's fault.
-    #[error("the JSON body does not fit: {0}")]
+    #[error("the JSON body does not fit")]
     Json(#[source] serde_json::Error),
     /// 400, the peer's fault: a text body must be UTF-8.
-    #[error("the body is not UTF-8: {0}")]
+    #[error("the body is not UTF-8")]
     Text(#[source] std::str::Utf8Error),
     /// 413 if it was too large for [`Limits::body_bytes`](crate::Limits::body_bytes), 408 or 400 if it did not come
     /// whole.
-    #[error("the body could not be read: {0}")]
-    Body(#[source] BodyError),
-    /// 500, the handler's fault: two of its arguments take the body, or one after the whole request.
+    #[error(transparent)]
+    Body(BodyError),
+    /// 500, the handler's fault: two of its arguments take the body, or one after the whole request. Extractors that
+    /// name their needs make this an error at start.
     #[error("{extractor} found the body taken by an argument before it; a handler takes the body once")]
     BodyTaken {
         /// The extractor that came too late.
@@ -54,10 +59,10 @@ impl Rejection {
             Self::ContentType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,
-            Self::Body(BodyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Body(BodyError::Timeout) => StatusCode::REQUEST_TIMEOUT,
-            Self::Body(_) => StatusCode::BAD_REQUEST,
-            Self::BodyTaken { .. } | Self::NoState { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Body(cause) => status_of(cause),
+            Self::Parameters(_) | Self::BodyTaken { .. } | Self::NoState { .. } => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 }
@@ -65,11 +70,21 @@ impl Rejection {
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         let status = self.status();
-        if status.is_server_error() {
-            tracing::error!(error = %self, "a handler cannot be called");
-            return (status, "this route is not set up right; its owner finds the reason in the log")
-                .into_response();
-        }
-        (status, self.to_string()).into_response()
+        let response = match status.is_server_error() {
+            true => (status, "this route is not set up right; its owner finds the reason in the log")
+                .into_response(),
+            false => (status, Chain(&self).to_string()).into_response(),
+        };
+        response.caused_by(&self)
+    }
+}
+
+/// The status that says whose fault it is that a request's body cannot be read.
+pub(crate) fn status_of(cause: &BodyError) -> StatusCode {
+    match cause {
+        BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
+        _ if cause.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
     }
 }

@@ -4,10 +4,12 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::Location;
 use std::rc::Rc;
 
 use super::{FromRequest, Rejection};
 use crate::request::Request;
+use crate::router::RouteError;
 
 /// A value given to the router by [`Router::state`](crate::Router::state).
 ///
@@ -59,10 +61,14 @@ impl<T: 'static> FromRequest for State<T> {
     }
 }
 
-/// What the arguments of a handler need to be given to the router.
+/// What the arguments of a handler need: states from the router, and the body of the request.
 #[derive(Debug, Default)]
 pub struct Needs {
     states: Vec<(TypeId, &'static str)>,
+    /// The argument that takes the body.
+    body: Option<&'static str>,
+    /// That argument, and a later one that finds the body taken.
+    body_twice: Option<(&'static str, &'static str)>,
 }
 
 impl Needs {
@@ -71,32 +77,81 @@ impl Needs {
         self.states.push((TypeId::of::<T>(), type_name::<T>()));
     }
 
+    /// The body, which `T` reads. A second argument that reads it, or one behind the whole [`Request`], is an error at
+    /// start.
+    pub fn body<T>(&mut self) {
+        match self.body {
+            Some(first) => self.body_twice = self.body_twice.or(Some((first, type_name::<T>()))),
+            None => self.body = Some(type_name::<T>()),
+        }
+    }
+
+    /// The whole request: the body goes with it, unless an argument before it has read it.
+    pub(crate) fn request(&mut self) {
+        self.body.get_or_insert(type_name::<Request>());
+    }
+
     /// The first type that was not given.
     pub(crate) fn missing(&self, given: &StateFactories) -> Option<&'static str> {
-        let missing = self.states.iter().find(|(id, _)| !given.factories.contains_key(id));
+        let missing = self.states.iter().find(|(id, _)| !given.contains(*id));
         missing.map(|(_, name)| *name)
     }
-}
 
-type Factory = Box<dyn Fn() -> Rc<dyn Any> + Send + Sync>;
+    /// The arguments that both take the body, if there are two.
+    pub(crate) fn body_twice(&self) -> Option<(&'static str, &'static str)> {
+        self.body_twice
+    }
+}
 
 /// What the router was given; each loop makes its [`States`] of it.
 #[derive(Default)]
 pub(crate) struct StateFactories {
-    factories: HashMap<TypeId, Factory>,
+    given: Vec<Factory>,
+}
+
+/// One state: its type, where it was given, and how a loop gets its clone.
+struct Factory {
+    id: TypeId,
+    type_name: &'static str,
+    place: &'static Location<'static>,
+    make: Box<dyn Fn() -> Rc<dyn Any> + Send + Sync>,
 }
 
 impl StateFactories {
-    pub(crate) fn give<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
-        self.factories.insert(TypeId::of::<T>(), Box::new(move || Rc::new(value.clone())));
+    pub(crate) fn give<T: Clone + Send + Sync + 'static>(
+        &mut self,
+        value: T,
+        place: &'static Location<'static>,
+    ) {
+        self.given.push(Factory {
+            id: TypeId::of::<T>(),
+            type_name: type_name::<T>(),
+            place,
+            make: Box::new(move || Rc::new(value.clone())),
+        });
     }
 
     pub(crate) fn join(&mut self, other: Self) {
-        self.factories.extend(other.factories);
+        self.given.extend(other.given);
+    }
+
+    fn contains(&self, id: TypeId) -> bool {
+        self.given.iter().any(|factory| factory.id == id)
+    }
+
+    /// Refuses two states of one type, of which a handler could get only one.
+    pub(crate) fn check(&self) -> Result<(), RouteError> {
+        for (index, second) in self.given.iter().enumerate() {
+            if let Some(first) = self.given[..index].iter().find(|first| first.id == second.id) {
+                let (type_name, first, second) = (first.type_name, first.place, second.place);
+                return Err(RouteError::StateTwice { type_name, first, second });
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn instantiate(&self) -> States {
-        States { values: self.factories.iter().map(|(id, make)| (*id, make())).collect() }
+        States { values: self.given.iter().map(|factory| (factory.id, (factory.make)())).collect() }
     }
 }
 

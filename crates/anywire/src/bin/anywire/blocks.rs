@@ -79,7 +79,7 @@ impl Stream for Blocks {
 }
 
 /// What one read gives, at most `left` and [`BLOCK_BYTES`]; empty at the end. Blocks.
-pub(crate) fn read(file: &mut File, left: Option<u64>) -> io::Result<Bytes> {
+fn read(file: &mut File, left: Option<u64>) -> io::Result<Bytes> {
     let limit = left.map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES as u64) as usize);
     let mut block = vec![0; limit];
     let length = loop {

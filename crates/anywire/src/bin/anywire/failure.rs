@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 
+use anywire::http::Chain;
 use clap::builder::styling::{AnsiColor, Style};
 
 /// Why a command ends without having done its work.
@@ -56,7 +57,7 @@ impl Failure {
 
     /// An error of one of the crates. Their messages end with `; what would help`, which becomes the second line.
     pub(crate) fn of(code: Code, error: &dyn Error) -> Self {
-        Self::from_text(code, &with_causes(error))
+        Self::from_text(code, &Chain(error).to_string())
     }
 
     /// A message of one of the crates, split as by [`of`](Self::of).
@@ -102,22 +103,10 @@ impl Display for Report<'_> {
     }
 }
 
-/// The message of an error with those of its causes that it does not repeat itself.
-fn with_causes(error: &dyn Error) -> String {
-    let mut whole = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !whole.contains(&text) {
-            whole = format!("{whole}: {text}");
-        }
-        cause = error.source();
-    }
-    whole
-}
-
 #[cfg(test)]
 mod tests {
+    use anywire::http::BodyError;
+
     use super::*;
 
     #[derive(Debug)]
@@ -140,6 +129,10 @@ mod tests {
         let failure = Failure::of(Code::Failed, &Outer(io::Error::other("it is in use; stop who holds it")));
         let lines = Report { failure: &failure, coloured: false }.to_string();
         assert_eq!(lines, "error: listening on tcp:h:1 failed: it is in use\nhelp: stop who holds it\n");
+        let broke = BodyError::from(io::Error::other("it broke"));
+        let lines = Report { failure: &Failure::of(Code::Read, &broke), coloured: false }.to_string();
+        let help = "try again if the request may be repeated";
+        assert_eq!(lines, format!("error: reading a body: the connection broke: it broke\nhelp: {help}\n"));
     }
 
     #[test]

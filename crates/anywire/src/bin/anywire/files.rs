@@ -6,20 +6,22 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anywire::http::{Response, StatusCode};
+use anywire::http::{Headers, Response, StatusCode};
 use anywire::server::{Error, IntoResponse, Request, Router, State};
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 
-use crate::blocks::{self, BLOCK_BYTES, Blocks};
+use crate::blocks::{BLOCK_BYTES, Blocks};
+use crate::conditions::{self, Verdict};
 use crate::failure::{Code, Failure};
 
 /// Routes that answer `GET` and `HEAD` with the files of `dir`; a directory is its `index.html`.
@@ -29,12 +31,12 @@ pub(crate) fn router(dir: &Path) -> Result<Router, Failure> {
 }
 
 async fn serve(root: State<Root>, request: Request) -> Result<Response, Error> {
-    let Some(wanted) = Wanted::parse(request.path()) else { return Ok(not_found()) };
+    let Some(wanted) = Wanted::parse(request.path(), request.query()) else { return Ok(not_found()) };
     let root = Root::clone(&root);
     // Opening may wait for a disk; the loop does not.
     let found = tokio::task::spawn_blocking(move || root.find(&wanted)).await?;
     match found {
-        Ok(Found::File(file)) => Ok(file.answer(request.headers().get("if-modified-since"))),
+        Ok(Found::File(file)) => Ok(file.answer(request.headers(), SystemTime::now())),
         Ok(Found::Elsewhere(location)) => {
             Ok(Response::new(StatusCode::PERMANENT_REDIRECT).header("location", location))
         }
@@ -62,7 +64,14 @@ impl Root {
         // NONBLOCK: opening a FIFO must not wait for its writer. It changes nothing for files.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        Ok(openat2(&*self.dir, path, flags, Mode::empty(), resolve)?.into())
+        let mut tries = OPEN_TRIES_MAX;
+        loop {
+            match openat2(&*self.dir, path, flags, Mode::empty(), resolve) {
+                // Something was renamed meanwhile, anywhere, so the kernel could not vouch for a `..` in a link.
+                Err(Errno::AGAIN) if tries > 1 => tries -= 1,
+                opened => return Ok(opened?.into()),
+            }
+        }
     }
 
     /// Blocks.
@@ -75,7 +84,7 @@ impl Root {
                 OpenFile::new(self.open_beneath(&path)?, &path).map(Found::File)
             }
             // Relative links in its index would be wrong without the slash.
-            (true, false) => Ok(Found::Elsewhere(format!("{}/", wanted.target))),
+            (true, false) => Ok(Found::Elsewhere(wanted.with_slash())),
             (false, true) => Err(io::ErrorKind::NotFound.into()),
             (false, false) => OpenFile::new(opened, &wanted.path).map(Found::File),
         }
@@ -89,12 +98,13 @@ struct Wanted {
     /// The path of the request with one slash between its parts, still percent-encoded; never begins with `//`, which
     /// a browser would take for another host.
     target: String,
+    query: Option<String>,
     names_directory: bool,
 }
 
 impl Wanted {
     /// `None` for a path that can name nothing here.
-    fn parse(encoded: &str) -> Option<Self> {
+    fn parse(encoded: &str, query: Option<&str>) -> Option<Self> {
         let mut path = PathBuf::from(".");
         let mut target = String::new();
         for part in encoded.split('/').filter(|part| !part.is_empty()) {
@@ -107,7 +117,16 @@ impl Wanted {
             target.push('/');
             target.push_str(part);
         }
-        Some(Self { path, target, names_directory: encoded.ends_with('/') })
+        let query = query.map(str::to_owned);
+        Some(Self { path, target, query, names_directory: encoded.ends_with('/') })
+    }
+
+    /// The same with a slash at the end of its path.
+    fn with_slash(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}/?{query}", self.target),
+            None => format!("{}/", self.target),
+        }
     }
 }
 
@@ -141,22 +160,30 @@ impl OpenFile {
             contents: None,
         };
         if open.length <= BLOCK_BYTES as u64 {
-            let contents = blocks::read(&mut open.file, Some(open.length))?;
+            let mut contents = Vec::with_capacity(open.length as usize);
+            (&open.file).take(open.length).read_to_end(&mut contents)?;
             open.length = contents.len() as u64;
-            open.contents = Some(contents);
+            open.contents = Some(contents.into());
         }
         Ok(open)
     }
 
-    fn answer(self, if_modified_since: Option<&str>) -> Response {
-        let mut response = Response::new(StatusCode::OK);
-        if let Some(modified) = self.modified {
-            let seen = if_modified_since.and_then(|date| httpdate::parse_http_date(date).ok());
-            // A date holds whole seconds (RFC 9110 section 5.6.7), a file's time may hold more.
-            if seen.is_some_and(|seen| modified < seen + Duration::from_secs(1)) {
-                response = Response::new(StatusCode::NOT_MODIFIED);
+    fn answer(self, conditions: &Headers, now: SystemTime) -> Response {
+        let modified = self.modified.and_then(|modified| conditions::last_modified(modified, now));
+        let mut response = match conditions::judge(conditions, modified) {
+            Verdict::Send => Response::new(StatusCode::OK),
+            Verdict::NotModified => Response::new(StatusCode::NOT_MODIFIED),
+            Verdict::Failed => {
+                return (StatusCode::PRECONDITION_FAILED, "a condition of this request does not hold")
+                    .into_response();
             }
+        };
+        if let Some(modified) = modified {
             response = response.header("last-modified", httpdate::fmt_http_date(modified));
+            if now < modified + Duration::from_secs(1) {
+                // The server's own date lags by up to a tick, and the file must not be newer than its answer.
+                response = response.header("date", httpdate::fmt_http_date(now));
+            }
         }
         if response.status == StatusCode::NOT_MODIFIED {
             return response;
@@ -184,15 +211,21 @@ fn not_found() -> Response {
 
 /// The answer to what could not be opened.
 fn refused(cause: &io::Error) -> Result<Response, Error> {
-    use rustix::io::Errno;
     match Errno::from_io_error(cause) {
         Some(Errno::ACCESS | Errno::PERM) => {
             Ok((StatusCode::FORBIDDEN, "this file may not be read").into_response())
         }
-        // XDEV: it leads out of the directory.
-        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::XDEV) | None => {
-            Ok(not_found())
-        }
+        // XDEV: it leads out of the directory. NXIO and NODEV: a socket, or a device that is not there.
+        Some(
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::NAMETOOLONG
+            | Errno::XDEV
+            | Errno::NXIO
+            | Errno::NODEV,
+        )
+        | None => Ok(not_found()),
         Some(Errno::MFILE | Errno::NFILE) => {
             Err(Error::new(StatusCode::SERVICE_UNAVAILABLE, "too many files are open; try again later"))
         }
@@ -212,13 +245,16 @@ fn unopened(dir: &Path, cause: &io::Error) -> Failure {
         .help(help)
 }
 
+/// A link with `..` that cannot be followed so often is on a file system where files are renamed all the time.
+const OPEN_TRIES_MAX: u32 = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_path_is_checked_part_by_part() {
-        let path = |encoded| Wanted::parse(encoded).map(|wanted| wanted.path);
+        let path = |encoded| Wanted::parse(encoded, None).map(|wanted| wanted.path);
         assert_eq!(path("/"), Some("./".into()));
         assert_eq!(path("/a%20b//c.txt"), Some("./a b/c.txt".into()));
         for outside in
@@ -230,8 +266,9 @@ mod tests {
 
     #[test]
     fn a_redirect_stays_on_this_host() {
-        let wanted = Wanted::parse("//elsewhere.example/%61").expect("an ordinary path");
-        assert_eq!(wanted.target, "/elsewhere.example/%61");
+        let wanted = |query| Wanted::parse("//elsewhere.example/%61", query).expect("an ordinary path");
+        assert_eq!(wanted(None).with_slash(), "/elsewhere.example/%61/");
+        assert_eq!(wanted(Some("a=%20&b")).with_slash(), "/elsewhere.example/%61/?a=%20&b");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod candidates;
 mod cli;
 mod compare;
 mod completions;
+mod conditions;
 mod demo;
 mod failure;
 mod files;

@@ -142,6 +142,7 @@ fn answer(conn: &mut Conn, tag: u32, number: u32) -> bool {
                 status: StatusCode::OK,
                 headers: response_headers,
                 framing: Framing::Length(length as u64),
+                stated_length: None,
                 version: Version::HTTP_11,
                 keep_alive: true,
                 answers_head: false,

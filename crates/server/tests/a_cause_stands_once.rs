@@ -1,0 +1,47 @@
+//! What this crate says of an error does not repeat its cause, so that a printed chain shows each cause once.
+
+use std::error::Error;
+use std::io;
+
+use anywire_http::h1::DecodeError;
+use anywire_http::{BodyError, Chain};
+use anywire_server::{Rejection, Router, Server, ServerError};
+
+fn assert_each_cause_once(error: &(dyn Error + 'static)) {
+    let chain = Chain(error).to_string();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        next = error.source();
+        let text = error.to_string();
+        let found = text.split("; ").next().expect("a message");
+        assert_eq!(chain.matches(found).count(), 1, "{found:?} in {chain:?}");
+        if let Some(cause) = next {
+            assert!(!text.contains(&cause.to_string()), "{text:?} repeats {cause}");
+        }
+    }
+}
+
+#[test]
+fn rejections() {
+    let json = serde_json::from_str::<u8>("{").expect_err("no number");
+    let query = serde_urlencoded::from_str::<Vec<(u8, u8)>>("a=b").expect_err("no numbers");
+    let text = String::from_utf8(vec![0xff]).expect_err("no text").utf8_error();
+    for rejection in [
+        Rejection::Json(json),
+        Rejection::Query(query),
+        Rejection::Text(text),
+        Rejection::Body(BodyError::Malformed(DecodeError::ChunkSize)),
+        Rejection::Body(BodyError::Wire(io::Error::other("the cable is cut"))),
+    ] {
+        assert_each_cause_once(&rejection);
+    }
+}
+
+#[test]
+fn servers_that_do_not_start() {
+    let clash = Router::new().get("/{a}", async || ()).get("/{b}", async || ());
+    let Err(error) = Server::new(clash).listen("memory:clash").start() else { panic!("the paths clash") };
+    assert_each_cause_once(&error);
+    assert!(Chain(&error).to_string().contains("rename one of the two"), "{error}");
+    assert_each_cause_once(&ServerError::Signals(io::Error::other("no signals here")));
+}

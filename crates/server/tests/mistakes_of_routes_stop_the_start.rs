@@ -1,0 +1,154 @@
+//! What a router would have to decide in silence is an error at start that names both places.
+
+use anywire_http::{Body, Method};
+use anywire_server::{FromRequest, Path};
+use anywire_server::{
+    Json, Needs, OptionalFromRequest, Request, RouteError, Router, Server, ServerError, State,
+};
+use bytes::Bytes;
+
+/// Why a server does not start with these routes.
+fn refused(router: Router) -> RouteError {
+    match Server::new(router).loops(1).listen("memory:mistakes-of-routes").start() {
+        Err(ServerError::Route(error)) => error,
+        Err(other) => panic!("another error: {other}"),
+        Ok(_) => panic!("the server started"),
+    }
+}
+
+/// That a server starts with these routes, on an address of its own.
+fn accepted(name: &str, router: Router) {
+    drop(Server::new(router).loops(1).listen(format!("memory:{name}")).start().expect("right routes"));
+}
+
+#[derive(Clone)]
+struct Store;
+
+async fn nothing() {}
+
+#[test]
+fn two_states_of_one_type() {
+    let (one, other) = (line!() + 1, line!() + 2);
+    let router = Router::new().state(Store);
+    let router = router.state(Store);
+    let error = refused(router);
+    let RouteError::StateTwice { first, second, type_name } = error else { panic!("another error: {error}") };
+    assert_eq!((first.line(), second.line()), (one, other));
+    assert!(type_name.ends_with("::Store") && first.file().ends_with("mistakes_of_routes_stop_the_start.rs"));
+    let text = error.to_string();
+    assert!(text.contains(&first.to_string()) && text.contains(&second.to_string()), "{text}");
+}
+
+#[test]
+fn two_states_of_one_type_in_nested_routers() {
+    let inner_line = line!() + 1;
+    let inner = Router::new().get("/", async |_: State<u32>| ()).state(1_u32);
+    let outer_line = line!() + 1;
+    let error = refused(Router::new().state(2_u32).nest("/inner", inner));
+    let RouteError::StateTwice { first, second, .. } = error else { panic!("another error: {error}") };
+    assert_eq!((first.line(), second.line()), (outer_line, inner_line));
+    // Of different types they join.
+    let inner = Router::new().get("/", async |_: State<u32>, _: State<u64>| ()).state(1_u32);
+    accepted("states-join", Router::new().state(2_u64).nest("/inner", inner));
+}
+
+/// The route and the two types of a handler that reads the body twice.
+fn body_twice(router: Router) -> (String, &'static str, &'static str) {
+    match refused(router) {
+        RouteError::BodyTwice { route, first, second, place } => {
+            assert!(place.file().ends_with("mistakes_of_routes_stop_the_start.rs"));
+            (route, first, second)
+        }
+        other => panic!("another error: {other}"),
+    }
+}
+
+#[test]
+fn two_arguments_that_read_the_body() {
+    let orders = Router::new().post("/orders", async |_: Json<u32>, _: String| ());
+    let (route, first, second) = body_twice(Router::new().nest("/shop", orders));
+    assert_eq!(route, "POST /shop/orders");
+    assert!(first.contains("Json<u32>") && second.ends_with("String"), "{first} {second}");
+
+    let (_, first, second) = body_twice(Router::new().post("/", async |_: Bytes, _: Method, _: Body| ()));
+    assert!(first.ends_with("Bytes") && second.ends_with("Body"), "{first} {second}");
+    let (_, _, second) = body_twice(Router::new().post("/", async |_: Bytes, _: Option<Json<u32>>| ()));
+    assert!(second.contains("Json<u32>"), "{second}");
+    let (route, ..) = body_twice(Router::new().fallback(async |_: Bytes, _: Bytes| ()));
+    assert!(route.contains("fallback"), "{route}");
+}
+
+#[test]
+fn an_argument_that_reads_the_body_behind_the_whole_request() {
+    let (route, first, second) = body_twice(Router::new().put("/", async |_: Request, _: String| ()));
+    assert_eq!(route, "PUT /");
+    assert!(first.ends_with("Request") && second.ends_with("String"), "{first} {second}");
+    // The other way round the request comes without its body.
+    accepted("body-and-request", Router::new().put("/", async |_: String, _: Request| ()));
+}
+
+/// An extractor that uses another one, and passes its needs on.
+struct Checked;
+
+impl FromRequest for Checked {
+    type Rejection = <Bytes as FromRequest>::Rejection;
+
+    async fn from_request(request: &mut Request) -> Result<Self, Self::Rejection> {
+        Bytes::from_request(request).await.map(|_| Self)
+    }
+
+    fn needs(needs: &mut Needs) {
+        needs.body::<Self>();
+        needs.state::<Store>();
+    }
+}
+
+impl OptionalFromRequest for Checked {
+    fn is_absent(request: &Request) -> bool {
+        Bytes::is_absent(request)
+    }
+}
+
+#[test]
+fn needs_of_extractors_from_elsewhere_count() {
+    let (_, first, _) = body_twice(Router::new().state(Store).put("/", async |_: Checked, _: String| ()));
+    assert!(first.ends_with("::Checked"), "{first}");
+    let lacking = refused(Router::new().put("/", async |_: Option<Checked>| ()));
+    assert!(matches!(&lacking, RouteError::State { route, .. } if route == "PUT /"), "{lacking}");
+}
+
+#[test]
+fn two_handlers_and_two_fallbacks() {
+    let error = refused(Router::new().get("/a", nothing).post("/a", nothing).get("/a", nothing));
+    let RouteError::Twice { method, path, first, second } = &error else { panic!("another error: {error}") };
+    assert_eq!((method, path.as_str()), (&Method::GET, "/a"));
+    assert!(first.column() < second.column());
+    assert!(error.to_string().contains(&second.to_string()), "{error}");
+    let error = refused(Router::new().fallback(nothing).fallback(nothing));
+    let RouteError::FallbackTwice { first, second } = error else { panic!("another error: {error}") };
+    assert!(first.column() < second.column());
+}
+
+#[test]
+fn a_path_without_its_slash_in_a_nested_router() {
+    let error = refused(Router::new().nest("/a", Router::new().get("b", nothing)));
+    assert!(matches!(&error, RouteError::Relative { path } if path == "b"), "{error}");
+    let error = refused(Router::new().nest("a", Router::new().get("/b", nothing)));
+    assert!(matches!(&error, RouteError::Relative { path } if path == "a/b"), "{error}");
+    let error = refused(Router::new().nest("a", Router::new().get("/", nothing)));
+    assert!(matches!(&error, RouteError::Relative { path } if path == "a"), "{error}");
+}
+
+#[test]
+fn a_nested_fallback_is_dropped_with_its_needs() {
+    let inner = Router::new().get("/", nothing).fallback(async |_: State<Store>| ());
+    accepted("nested-fallback", Router::new().nest("/a", inner).fallback(nothing));
+}
+
+#[test]
+fn nesting_at_the_root_changes_nothing() {
+    for prefix in ["", "/"] {
+        let inner = Router::new().get("/", nothing).get("/{id}", async |_: Path<u32>| ());
+        accepted("nested-at-root", Router::new().nest(prefix, inner));
+    }
+}

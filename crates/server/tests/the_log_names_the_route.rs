@@ -1,0 +1,195 @@
+//! A handler that fails is logged with the method and the path of its route, and with each cause once. A fault of the
+//! peer is counted, and logged at debug level.
+
+mod support;
+
+use std::io;
+
+use anywire_http::{Body, BodyError, Response, StatusCode};
+use anywire_server::{Error, FromRequest, Json, Path, Request, Router};
+use support::log;
+use tracing::Level;
+
+/// Why an order cannot be read, in three layers.
+#[derive(Debug, thiserror::Error)]
+enum OrderError {
+    #[error("reading order {id}")]
+    Order { id: u32, source: Box<Self> },
+    #[error("asking the store")]
+    Store(#[source] io::Error),
+}
+
+fn order_error() -> OrderError {
+    let store = OrderError::Store(io::Error::other("the disk is gone"));
+    OrderError::Order { id: 7, source: Box::new(store) }
+}
+
+/// The only line about this route: its level and text.
+#[track_caller]
+fn only_line(route: &str) -> (Level, String) {
+    log::wait_for(&format!(" route={route} "));
+    let lines = log::with(&format!(" route={route} "));
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    (lines[0].level, lines[0].text.clone())
+}
+
+#[test]
+fn an_error_with_its_whole_chain() {
+    log::keep();
+    let orders = Router::new().get("/{id}", async || -> Result<(), Error> { Err(order_error())? });
+    let served = support::serve(Router::new().nest("/failing", orders));
+    assert_eq!(served.ask("GET /failing/7 HTTP/1.1\r\nhost: x\r\n\r\n").status, 500);
+    let (level, text) = only_line("/failing/{id}");
+    assert_eq!(level, Level::ERROR);
+    assert!(text.contains(" method=GET ") && text.contains(" status=500 "), "{text}");
+    assert!(text.contains("cause=reading order 7: asking the store: the disk is gone"), "{text}");
+    assert_eq!(text.matches("asking the store").count(), 1, "{text}");
+    assert_eq!(served.running.counters().failures, 1);
+}
+
+#[test]
+fn an_error_with_a_status_of_its_own_keeps_its_cause() {
+    log::keep();
+    fn fails(status: StatusCode) -> Result<(), Error> {
+        Err(Error::new(status, "later").caused_by(order_error()))
+    }
+    let router = Router::new()
+        .get("/unavailable", async || fails(StatusCode::SERVICE_UNAVAILABLE))
+        .get("/gone", async || fails(StatusCode::GONE));
+    let served = support::serve(router);
+    let answer = served.ask("GET /unavailable HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!((answer.status, answer.text()), (503, "later"));
+    let (level, text) = only_line("/unavailable");
+    assert!(level == Level::ERROR && text.contains(" status=503 cause=reading order 7: asking"), "{text}");
+    assert_eq!(served.ask("GET /gone HTTP/1.1\r\nhost: x\r\n\r\n").status, 410);
+    assert_eq!(only_line("/gone").0, Level::DEBUG);
+}
+
+#[test]
+fn a_panic_at_once_and_a_later_one() {
+    log::keep();
+    let router = Router::new().put("/panics/at-once", async || -> &'static str { panic!("on purpose") }).put(
+        "/panics/later",
+        async || -> &'static str {
+            tokio::task::yield_now().await;
+            panic!("on purpose, {}", "later")
+        },
+    );
+    let served = support::serve(router);
+    for path in ["/panics/at-once", "/panics/later"] {
+        assert_eq!(served.ask(&format!("PUT {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status, 500);
+        let (level, text) = only_line(path);
+        assert_eq!(level, Level::ERROR);
+        assert!(text.contains(" method=PUT ") && text.contains(" panic=on purpose"), "{text}");
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Named {
+    order: u32,
+}
+
+#[test]
+fn a_handler_that_does_not_fit_its_route_is_our_fault() {
+    log::keep();
+    let router = Router::new()
+        .get("/unnamed/{id}", async |Path(named): Path<Named>| named.order.to_string())
+        .get("/too-few/{id}", async |Path((a, b)): Path<(u32, u32)>| format!("{a} {b}"))
+        .get("/none", async |Path(id): Path<u32>| id.to_string());
+    let served = support::serve(router);
+    for (path, route, cause) in [
+        ("/unnamed/7", "/unnamed/{id}", "the route has no parameter \"order\""),
+        ("/too-few/7", "/too-few/{id}", "the route has 1 parameters, the handler takes 2"),
+        ("/none", "/none", "the route has no parameter"),
+    ] {
+        let answer = served.ask(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        assert_eq!(answer.status, 500, "{path}");
+        assert!(!answer.text().contains("parameter"), "{}", answer.text());
+        let (level, text) = only_line(route);
+        assert!(level == Level::ERROR && text.contains(cause), "{text}");
+    }
+}
+
+#[test]
+fn a_fallback_is_named_as_such() {
+    log::keep();
+    let served = support::serve(Router::new().fallback(async || -> &'static str { panic!("on purpose") }));
+    assert_eq!(served.ask("GET /somewhere HTTP/1.1\r\nhost: x\r\n\r\n").status, 500);
+    assert_eq!(only_line("(the fallback)").0, Level::ERROR);
+}
+
+#[test]
+fn a_body_that_fails_under_way() {
+    log::keep();
+    struct Failing;
+    impl futures_core::Stream for Failing {
+        type Item = Result<bytes::Bytes, BodyError>;
+
+        fn poll_next(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Self::Item>> {
+            std::task::Poll::Ready(Some(Err(BodyError::failed("the tape is torn"))))
+        }
+    }
+    let torn = async || Response::new(StatusCode::OK).body(Body::stream(Failing));
+    let served = support::serve(Router::new().get("/torn", torn));
+    let mut peer = served.connect();
+    peer.send("GET /torn HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).status, 500);
+    let (level, text) = only_line("/torn");
+    assert_eq!(level, Level::ERROR);
+    assert!(text.contains("cause=reading a body: its maker failed: the tape is torn"), "{text}");
+}
+
+#[test]
+fn a_request_body_that_breaks_off_is_no_error_of_ours() {
+    log::keep();
+    let read = async |mut request: Request| -> Result<String, Error> {
+        let mut body = request.take_body().unwrap_or_default();
+        Ok(body.bytes(10).await?.len().to_string())
+    };
+    let echo = async |mut request: Request| request.take_body().unwrap_or_default();
+    let by_hand = async |mut request: Request| -> Result<String, Error> {
+        let Json(number) = Json::<u32>::from_request(&mut request).await?;
+        Ok(number.to_string())
+    };
+    let router = Router::new().post("/read", read).post("/echo-cut", echo).post("/by-hand", by_hand);
+    let served = support::serve(router);
+
+    let post = |path: &str, rest: &str| served.ask(&format!("POST {path} HTTP/1.1\r\nhost: x\r\n{rest}"));
+    let too_large = post("/read", "content-length: 11\r\n\r\nhello world");
+    assert_eq!(too_large.status, 413);
+    assert!(too_large.text().contains("larger than 10 bytes"), "{}", too_large.text());
+    assert_eq!(only_line("/read").0, Level::DEBUG);
+
+    assert_eq!(post("/by-hand", "content-type: application/json\r\ncontent-length: 1\r\n\r\n{").status, 422);
+    assert_eq!(only_line("/by-hand").0, Level::DEBUG);
+
+    let mut peer = served.connect();
+    peer.send("POST /echo-cut HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n");
+    peer.rest();
+    let (level, text) = only_line("/echo-cut");
+    assert_eq!(level, Level::DEBUG);
+    assert_eq!(text.matches("reading a").count(), 1, "{text}");
+
+    let counters = served.running.counters();
+    assert_eq!((counters.refused, counters.failures), (3, 0));
+}
+
+#[test]
+fn a_request_that_an_argument_refuses() {
+    log::keep();
+    let router = Router::new().post("/orders", async |Json(n): Json<u32>| n.to_string());
+    let served = support::serve(router);
+    let answer = served.ask(
+        "POST /orders HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+    );
+    assert_eq!(answer.status, 422);
+    let said = "the JSON body does not fit: invalid type: map, expected u32";
+    assert!(answer.text().starts_with(said), "{}", answer.text());
+    let (level, text) = only_line("/orders");
+    assert_eq!(level, Level::DEBUG);
+    assert!(text.contains(" method=POST ") && text.contains(said), "{text}");
+    assert_eq!(served.running.counters().refused, 1);
+}
