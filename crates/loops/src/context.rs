@@ -2,18 +2,22 @@
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::contained::{Relay, contain};
 use crate::deadline::Wheel;
 use crate::guarded::Guarded;
 use crate::handle::LoopHandle;
 use crate::inbox::Job;
 use crate::shared::Shared;
-use crate::task::{LocalTask, TaskError};
+use crate::task::LocalTask;
 
 /// The loop that the caller runs on; `None` on any other thread.
 pub fn current() -> Option<LoopHandle> {
@@ -49,8 +53,9 @@ where
 
 /// The one value of type `T` that the present loop keeps, made by `init` when first asked for.
 ///
-/// It lives until the loop ends, and is dropped after the loop's tasks. Types tell values apart, so wrap what others
-/// might keep too in a type of your own.
+/// It lives until the loop ends. Then it is dropped on the loop: after the loop's tasks, and after the values that
+/// were made later. So it may rely on those that it asked for when it was made. Types tell values apart, so wrap what
+/// others might keep too in a type of your own.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -88,9 +93,10 @@ pub fn local<T: 'static>(init: impl FnOnce() -> T) -> Rc<T> {
 /// If the caller does not run on a loop.
 pub async fn stopping() {
     let local = Local::with(Rc::clone);
-    let told = local.told_to_stop.notified();
+    let mut told = pin!(local.told_to_stop.notified());
     if local.stop_at.get().is_none() {
-        told.await;
+        let mut waiter = Relay::default();
+        poll_fn(|context| told.as_mut().poll(&mut Context::from_waker(&waiter.to(context.waker())))).await;
     }
 }
 
@@ -165,6 +171,14 @@ impl Local {
         self.spare_jobs.set(jobs);
     }
 
+    /// Called after each poll of a task: a loop that never runs dry takes hand-overs here.
+    #[inline]
+    pub(crate) fn after_poll(&self) {
+        if self.shared.inbox.is_pending() {
+            self.take_hand_overs();
+        }
+    }
+
     pub(crate) fn task_begins(&self) {
         self.shared.counts.tasks_live.add(1);
         self.shared.counts.tasks_spawned.add(1);
@@ -181,11 +195,8 @@ impl Local {
         self.shared.counts.tasks_live.value()
     }
 
-    /// Counts and logs a panic that has been caught.
-    pub(crate) fn note_panic(&self, text: String) -> TaskError {
+    pub(crate) fn count_panic(&self) {
         self.shared.counts.panics.add(1);
-        tracing::error!(loop_id = %self.shared.id, panic = %text, "a task panicked; its loop goes on");
-        TaskError::Panicked(text)
     }
 
     /// Tells the tasks that the loop is to end, and when those that still run will be cut. An earlier time given
@@ -220,13 +231,14 @@ impl Local {
         Rc::clone(value).downcast().ok()
     }
 
-    /// Drops the values that the loop keeps, one after another, those that the others make meanwhile included.
+    /// Drops the values that the loop keeps, the newest first, those that the others make meanwhile included.
     pub(crate) fn drop_values(&self) {
         loop {
-            let value = self.values.borrow_mut().pop();
-            if value.is_none() {
+            let Some(value) = self.values.borrow_mut().pop() else {
                 return;
-            }
+            };
+            // Each by itself: two panics during one unwinding would abort the process.
+            let _ = contain("a destructor", || drop(value));
         }
     }
 }

@@ -27,6 +27,7 @@
 //! ```
 
 pub mod clock;
+mod contained;
 mod context;
 mod counters;
 pub mod deadline;
@@ -41,7 +42,7 @@ mod task;
 mod thread;
 
 pub use context::{current, local, spawn, stopping};
-pub use counters::LoopCounters;
+pub use counters::{LoopCounters, LoopState};
 pub use deadline::Deadline;
 pub use handle::{LoopHandle, LoopId};
 pub use limits::Limits;
