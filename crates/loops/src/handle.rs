@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::contained::{Contained, contain};
 use crate::context::Local;
@@ -36,8 +37,9 @@ impl LoopHandle {
     /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller. One of
     /// a destructor, of what they hold or of an output that nobody takes, is caught, counted and logged.
     ///
-    /// An awake loop looks for hand-overs after each poll of a task started through this crate, and before it
-    /// sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.
+    /// An awake loop takes a hand-over after each poll of a task started through this crate, and all of them before
+    /// it sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.
+    /// However many come, tasks, timers and sockets have their turns between them.
     ///
     /// ```
     /// use std::rc::Rc;
@@ -78,7 +80,7 @@ impl LoopHandle {
                 });
             })
         };
-        match self.shared.inbox.push(job) {
+        match self.shared.inbox.push(Job::HandOver(job)) {
             Ok(()) => {}
             Err(Refused::Full(job)) => {
                 packet.finish(Contained::new(Err(TaskError::Full)));
@@ -135,6 +137,14 @@ impl fmt::Debug for LoopHandle {
             .field("thread_id", &self.thread_id())
             .finish()
     }
+}
+
+/// What lies in the inbox of a loop.
+pub(crate) enum Job {
+    /// To be called on the loop. It catches its own panics, and can be dropped without one.
+    HandOver(Box<dyn FnOnce() + Send>),
+    /// The loop is to end, and its tasks are cut at that time.
+    Stop(Instant),
 }
 
 /// The number of a loop within its [`Loops`](crate::Loops), from 0.

@@ -41,6 +41,12 @@ mod shutdown;
 mod task;
 mod thread;
 
+/// What the inbox synchronises by. Its model test gives it loom's instead.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
+
 pub use context::{current, local, spawn, stopping};
 pub use counters::{LoopCounters, LoopState};
 pub use deadline::Deadline;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anywire_sys::cpu;
 
 use crate::contained::dispose;
-use crate::context::{Local, current};
+use crate::context::current;
 use crate::counters::{LoopCounters, LoopState};
-use crate::handle::{LoopHandle, LoopId};
+use crate::handle::{Job, LoopHandle, LoopId};
 use crate::limits::Limits;
 use crate::shutdown::{Shutdown, ShutdownError};
 use crate::thread::Plan;
@@ -288,8 +288,8 @@ struct Inner {
 impl Inner {
     fn stop(&self, at: Instant) {
         for one in &self.loops {
-            // Being told to stop is a hand-over like any other, so it needs no way of its own to wake the loop.
-            one.shared().inbox.push_beyond_limit(Box::new(move || Local::with(|local| local.stop(at))));
+            // A loop that has ended gives it back.
+            let _ = one.shared().inbox.push_first(Job::Stop(at));
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anywire_sys::cpu;
 
 use crate::counters::{Counts, LoopCounters, LoopState};
+use crate::handle::Job;
 use crate::handle::LoopId;
 use crate::inbox::Inbox;
 use crate::limits::Limits;
@@ -21,7 +22,7 @@ pub(crate) struct Shared {
     pub(crate) core: Option<usize>,
     /// The kernel's number of the thread.
     pub(crate) thread_id: i32,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Inbox<Job>,
     pub(crate) counts: Counts,
     /// A [`LoopState`] as a number.
     state: AtomicU8,

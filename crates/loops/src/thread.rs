@@ -72,11 +72,13 @@ async fn until_stopped(local: &Local) {
             local.shared().inbox.set_waker(context.waker());
             has_waker = true;
         }
-        local.take_hand_overs();
+        if local.take_hand_overs() {
+            context.waker().wake_by_ref();
+        }
         let Some(stop_at) = local.stop_at() else {
             return Poll::Pending;
         };
-        if local.tasks_live() == 0 {
+        if local.tasks_live() == 0 && local.close_if_idle() {
             return Poll::Ready(());
         }
         let stop_at = Instant::from_std(stop_at);
@@ -94,9 +96,7 @@ fn wind_up(runtime: LocalRuntime, local: &Local) -> u64 {
     // Destructors may start tasks, which end at once.
     let handle = runtime.handle().clone();
     let _inside = handle.enter();
-    let waiting = local.shared().inbox.close();
-    let tasks_cut = local.tasks_live() + waiting.len() as u64;
-    drop(waiting);
+    let tasks_cut = local.close() + local.tasks_live();
     // Drops the tasks; does not wait for blocking calls that they have started on other threads.
     if contain("a loop's runtime", || runtime.shutdown_background()).is_err() {
         local.shared().set_state(LoopState::Died);
