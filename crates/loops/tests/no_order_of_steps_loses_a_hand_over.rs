@@ -194,7 +194,8 @@ fn what_is_pushed_while_a_loop_is_cut_is_given_back_or_refused() {
         let mut one = Loop::new(10);
         let senders = [one.sender(&[1]), one.sender(&[2])];
         one.take_one();
-        let mut seen: Vec<u32> = one.taken.drain(..).chain(one.in_hand.drain(..)).chain(one.inbox.close()).collect();
+        let mut seen: Vec<u32> =
+            one.taken.drain(..).chain(one.in_hand.drain(..)).chain(one.inbox.close()).collect();
         let mut accepted: Vec<u32> =
             senders.into_iter().flat_map(|sender| sender.join().expect("no thread panics")).collect();
         accepted.sort_unstable();
@@ -231,7 +232,10 @@ fn a_batch_is_bounded_and_the_rest_stays() {
         assert_eq!(one.in_hand.len(), BATCH);
         assert!(one.inbox.is_pending());
         while one.take_one() {}
-        assert!(one.taken.iter().copied().eq(0..=count), "what was pushed first leads, the rest keeps its order");
+        assert!(
+            one.taken.iter().copied().eq(0..=count),
+            "what was pushed first leads, the rest keeps its order"
+        );
         assert!(!one.inbox.is_pending());
     });
 }
