@@ -12,12 +12,14 @@ use std::time::Duration;
 use anywire_loops::{LoopHandle, Task, TaskError};
 
 /// Panics when it is dropped, with a payload that panics when it is dropped, and so on, this many times.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Bomb(pub(crate) u32);
 
 impl Drop for Bomb {
     fn drop(&mut self) {
         match self.0 {
-            0 | 1 => panic!("a bomb went off"),
+            0 => {}
+            1 => panic!("{BANG}"),
             more => panic_any(Self(more - 1)),
         }
     }
@@ -91,6 +93,9 @@ pub(crate) fn assert_goes_on(one: &LoopHandle) {
     told.recv_timeout(HANG).expect("the loop goes on");
     assert_eq!(task.wait(), Ok::<_, TaskError>(7));
 }
+
+/// What the last of a bomb's panics says.
+pub(crate) const BANG: &str = "a bomb went off";
 
 /// Whoever waits longer than this has found a hang.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
