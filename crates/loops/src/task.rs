@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 use std::thread::{self, Thread};
 
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinHandle, coop};
 
 use crate::contained::{Contained, Relay, wake};
 
@@ -60,8 +60,21 @@ impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.packet.poll_outcome(context.waker())
+        // Without this a task that awaits many others that have ended would not give way to its neighbours.
+        let budget = ready!(proceed(context));
+        let outcome = ready!(self.packet.poll_outcome(context.waker()));
+        budget.made_progress();
+        Poll::Ready(outcome)
     }
+}
+
+/// Asks the runtime for a part of the present task's budget. If there is none left, the runtime keeps the waker.
+fn proceed(context: &mut Context<'_>) -> Poll<coop::RestoreOnPending> {
+    if coop::has_budget_remaining() {
+        return coop::poll_proceed(context);
+    }
+    let waker = Relay::default().to(context.waker());
+    coop::poll_proceed(&mut Context::from_waker(&waker))
 }
 
 impl<T> fmt::Debug for Task<T> {

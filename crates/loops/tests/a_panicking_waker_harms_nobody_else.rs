@@ -5,7 +5,7 @@ mod common;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::mpsc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use anywire_loops::{Deadline, Loops, TaskError, spawn, stopping};
@@ -82,6 +82,21 @@ fn of_who_waits_for_a_task_of_the_loop() {
     assert_eq!(checked.wait(), Ok(()));
     assert_goes_on(&one);
     assert_eq!(one.counters().panics, 2);
+}
+
+#[test]
+fn of_who_has_to_give_way() {
+    let loops = Loops::start(2).expect("two loops can be had");
+    let (one, other) = (loops.get(0), loops.get(1));
+    let mut tasks: Vec<_> = (0..1000).map(|_| other.spawn(|| async {})).collect();
+    other.spawn(|| async {}).wait().expect("taken in order, so that those before it have ended");
+    let asked = one.spawn(move || async move {
+        // After some that have ended, the runtime wants others to have their turns.
+        let polled = tasks.iter_mut().map(|task| poll_with(task, &panicking_waker()));
+        polled.filter(Poll::is_pending).count()
+    });
+    assert!(asked.wait().expect("nothing in it panics") > 0);
+    assert_goes_on(&one);
 }
 
 #[test]

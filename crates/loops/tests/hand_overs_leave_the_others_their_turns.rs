@@ -101,6 +101,31 @@ fn a_stream_of_them_does_not_stop_a_timer() {
 }
 
 #[test]
+fn who_awaits_many_that_have_ended_gives_way() {
+    let loops = Loops::start(2).expect("two loops can be had");
+    let other = loops.get(1);
+    let tasks: Vec<_> = (0..MANY).map(|number| other.spawn(move || async move { number })).collect();
+    other.spawn(|| async {}).wait().expect("taken in order, so that those before it have ended");
+    let turns = loops.get(0).spawn(|| async {
+        let seen = local(Seen::default);
+        let neighbour = spawn(async {
+            let seen = local(Seen::default);
+            loop {
+                tokio::task::yield_now().await;
+                seen.turns.set(seen.turns.get() + 1);
+            }
+        });
+        for (number, task) in tasks.into_iter().enumerate() {
+            assert_eq!(task.await, Ok(number as u32));
+        }
+        neighbour.abort();
+        seen.turns.get()
+    });
+    let turns = turns.wait().expect("no assertion failed");
+    assert!(turns > 10, "{turns} turns of a neighbour");
+}
+
+#[test]
 fn being_told_to_stop_does_not_wait_for_those_before() {
     let loops = Loops::start(1).expect("one loop can be had");
     let one = loops.get(0);
