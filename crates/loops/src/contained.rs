@@ -94,7 +94,7 @@ impl<T> Drop for Contained<T> {
         if mem::needs_drop::<T>()
             && let Some(value) = self.0.take()
         {
-            // Counted and logged; nobody else has to hear of it.
+            // The panic is counted and logged, and has no caller to go to.
             let _ = contain("a destructor", || drop(value));
         }
     }

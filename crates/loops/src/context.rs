@@ -55,7 +55,7 @@ where
 /// The one value of type `T` that the present loop keeps, made by `init` when first asked for.
 ///
 /// It lives until the loop ends. Then it is dropped on the loop: after the loop's tasks, and after the values that
-/// were made later. So it may rely on those that it asked for when it was made. Types tell values apart, so wrap what
+/// were made later. So its destructor may use the values that its `init` asked for. Types tell values apart, so wrap what
 /// others might keep too in a type of your own.
 ///
 /// ```
@@ -165,8 +165,8 @@ impl Local {
 
     /// Called by the main future: gives hand-overs their turn, and says whether more wait.
     ///
-    /// The runtime polls the main future, then about as many tasks as one [`BATCH`], then timers and sockets. So few
-    /// at a time keep hand-overs from starving the others, and from making new tasks faster than tasks have turns.
+    /// The runtime polls the main future, then about as many tasks as one [`BATCH`], then timers and sockets. One batch
+    /// a round keeps hand-overs from starving timers and sockets, and from making tasks faster than they are polled.
     pub(crate) fn take_hand_overs(&self) -> bool {
         let taken = self.taken.replace(0);
         for _ in taken.min(BATCH - 1)..BATCH {
@@ -192,7 +192,7 @@ impl Local {
             self.shared.inbox.take(&mut in_hand);
         }
         let next = in_hand.pop_front();
-        // The job runs code of users, which may poll tasks.
+        // The job runs code of users, which may come back here.
         drop(in_hand);
         let Some(job) = next else {
             return false;

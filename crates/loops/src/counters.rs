@@ -56,14 +56,14 @@ impl LoopCounters {
 pub enum LoopState {
     /// It takes hand-overs and runs tasks.
     Running,
-    /// It was told to stop and has ended, or is dropping what is left. What is handed over ends with
+    /// It was told to stop and has ended, or is dropping its last tasks. Later hand-overs end with
     /// [`TaskError::Stopped`](crate::TaskError::Stopped).
     Ended,
-    /// It ended because its runtime panicked, and its tasks with it. What is handed over ends with
-    /// [`TaskError::Stopped`](crate::TaskError::Stopped), and [`Loops::pick`](crate::Loops::pick) passes it over.
+    /// Its runtime panicked, so it ended, and its tasks with it. Later hand-overs end with
+    /// [`TaskError::Stopped`](crate::TaskError::Stopped), and [`Loops::pick`](crate::Loops::pick) skips the loop.
     ///
-    /// A panic of a task never leads here. One of a waker of your own does, if the runtime's timers or sockets call
-    /// that waker.
+    /// A panic of a task never leads here. A panic of a waker that you wrote does, if the runtime's timers or sockets
+    /// call that waker.
     Died,
 }
 

@@ -13,9 +13,9 @@ use crate::task::{Outcome, Promise, TaskError};
 pin_project! {
     /// A task of the loop: counted while it lives, and unable to take the loop down.
     ///
-    /// The runtime catches panics of its tasks, too. But it drops what they carry where a second panic would end the
-    /// loop, and drops a future while it holds the output, where a second one would abort the process. So no panic
-    /// gets there.
+    /// The runtime catches panics of its tasks, too, but two cases get past it. A panic's payload is dropped outside of
+    /// the catch, so a second panic ends the loop. An ended future is dropped while the output is on the stack, so two
+    /// panicking destructors abort the process. Here the panic is caught before it reaches the runtime.
     pub(crate) struct Guarded<F> {
         #[pin]
         stage: Stage<F>,
@@ -48,7 +48,7 @@ impl<F> Guarded<F> {
     /// Drops the future, and no longer counts the task as live.
     fn end(self: Pin<&mut Self>) {
         let mut stage = self.project().stage;
-        // Counted and logged; what the task gave or what ended it stays its outcome.
+        // The panic is counted and logged. The outcome of the task stays what it was.
         let _ = contain("a destructor", || stage.set(Stage::Ended));
     }
 }
@@ -70,7 +70,7 @@ impl<F: Future> Future for Guarded<F> {
         };
         let outcome = Contained::new(outcome);
         let local = Rc::clone(&presence.local);
-        // Before anybody learns of the end, so that the count is right by then.
+        // The count is right before the outcome is delivered.
         self.end();
         local.after_poll();
         Poll::Ready(outcome)

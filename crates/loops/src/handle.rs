@@ -34,8 +34,8 @@ impl LoopHandle {
     ///
     /// May be called from any thread, this loop's own included; the closure runs soon and never within this call.
     /// A loop that is asleep is woken once, however many hand-overs follow; one that is awake takes them without a
-    /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller. One of
-    /// a destructor, of what they hold or of an output that nobody takes, is caught, counted and logged.
+    /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller. If
+    /// a destructor panics, of a captured value or of an output that nobody takes, the panic is counted and logged.
     ///
     /// An awake loop takes a hand-over after each poll of a task started through this crate, and all of them before
     /// it sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.

@@ -93,11 +93,10 @@ impl<J> Inbox<J> {
         self.pending.load(Relaxed)
     }
 
-    /// Moves the jobs that waited longest to `jobs`, which is empty: at most [`BATCH`], so that a loop never has so
-    /// many in its hands that what is pushed first comes late.
+    /// Moves at most [`BATCH`] jobs to `jobs`, which must be empty. The oldest jobs go first.
     ///
-    /// After more than one the inbox stays pending, even if it is empty now: a loop that ran one of them, and is about
-    /// to sleep, has to remember the others. Asked again, the inbox finds out that it is empty.
+    /// If it moves more than one job, the inbox stays pending even when its queue is empty now. The loop may run one
+    /// job and be about to sleep, and `pending` is what reminds it of the others. The next call clears it.
     pub(crate) fn take(&self, jobs: &mut VecDeque<J>) {
         debug_assert!(jobs.is_empty());
         if !self.is_pending() {

@@ -76,7 +76,7 @@ impl Loops {
     }
 
     /// A loop for new work: the present one if the caller runs on one of these, so that nothing is handed over; else
-    /// the next in turn. A loop that no longer runs is passed over, unless none does.
+    /// the next in turn. Skips loops that no longer run, unless none does.
     pub fn pick(&self) -> LoopHandle {
         match current() {
             Some(present) if present.shared().group == self.inner.group && is_running(&present) => present,
@@ -84,8 +84,8 @@ impl Loops {
         }
     }
 
-    /// The next loop in turn, wherever the caller runs: spreads work evenly. A loop that no longer runs is passed
-    /// over, unless none does.
+    /// The next loop in turn, wherever the caller runs: spreads work evenly. Skips loops that no longer run,
+    /// unless none does.
     pub fn next_in_turn(&self) -> LoopHandle {
         let loops = &self.inner.loops;
         let turn = self.inner.turn.fetch_add(1, Relaxed) % loops.len();

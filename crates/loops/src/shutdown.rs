@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Tasks that had not ended by the deadline, or when their loop died, and were dropped where they waited. Those
-    /// that had been handed over and had not begun are among them.
+    /// Tasks that had not ended by the deadline, or when their loop died, and were dropped where they waited.
+    /// Hand-overs that had not begun count as well.
     pub tasks_cut: u64,
     /// Loops that could not be stopped, because a task blocked their thread beyond the deadline. The thread is left
     /// behind, and ends when that task lets it.

@@ -46,7 +46,7 @@ fn of_who_waited_before() {
     let blocked = Blocked::new(&loops.get(0));
     let mut task = loops.get(0).spawn(|| async { 1 });
     assert!(poll_with(&mut task, &waker_that_panics_when_dropped()).is_pending());
-    // Another waits instead; the waker before it is dropped now, by someone who knows nothing of it.
+    // Another waiter replaces it, and drops the waker of the first.
     assert!(poll_with(&mut task, Waker::noop()).is_pending());
     blocked.free();
     assert_eq!(task.wait(), Ok(1));
