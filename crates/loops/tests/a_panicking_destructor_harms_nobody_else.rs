@@ -65,10 +65,11 @@ fn of_closures_that_wait_when_their_loop_ends() {
     let loops = one_loop();
     let one = loops.get(0);
     let blocked = Blocked::new(&one);
-    // More than a loop takes in one go.
-    let bombs: Vec<_> = (0..500)
-        .map(|_| {
-            let bomb = Bomb(2);
+    // More than a loop begins before it is cut; the last are bombs.
+    const MANY: u32 = 20_000;
+    let tasks: Vec<_> = (0..MANY)
+        .map(|number| {
+            let bomb = Bomb(number.saturating_sub(MANY - 10));
             one.spawn(move || {
                 let held = bomb;
                 async move {
@@ -80,10 +81,10 @@ fn of_closures_that_wait_when_their_loop_ends() {
         .collect();
     drop(loops);
     blocked.free();
-    for task in bombs {
+    for task in tasks {
         assert_eq!(task.wait(), Err(TaskError::Stopped));
     }
-    assert!(one.counters().tasks_spawned < 500, "not all of them had begun");
+    assert!(one.counters().tasks_spawned < u64::from(MANY) - 10, "the bombs had not begun");
 }
 
 #[test]
