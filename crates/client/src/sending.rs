@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
-use anywire_loops::{Task, TaskError, clock};
+use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
 use crate::inner::Inner;
@@ -104,7 +105,8 @@ fn place(inner: &Arc<Inner>, job: Box<Job>) -> Result<Placed, Error> {
 }
 
 fn submit(local: &Local, job: Box<Job>, reply: oneshot::Sender<Reply>) {
-    let now = clock::now();
+    // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
+    let now = Instant::now();
     let timeouts = &local.inner().config().timeouts;
     local.submit(Pending {
         total_until: now + job.total_timeout,

@@ -4,6 +4,10 @@
 //! or a log line does not need it: while any [`Deadline`](crate::Deadline) exists on a loop, the loop reads the clock
 //! once every [`TICK`](crate::deadline::TICK), and these functions give what it read. Without one, or on a thread
 //! that is no loop, they read the clock themselves.
+//!
+//! They are never ahead of the true time, and behind by as long as a task has blocked the loop. So a limit that counts
+//! from them ends early on a loop that was blocked. What must not end early counts from [`Instant::now`], or is a
+//! [`Deadline`](crate::Deadline), which knows no clock: it counts ticks from when it is set.
 
 use std::time::{Instant, SystemTime};
 

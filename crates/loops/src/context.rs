@@ -2,18 +2,23 @@
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::contained::{Relay, contain};
 use crate::deadline::Wheel;
 use crate::guarded::Guarded;
-use crate::handle::LoopHandle;
-use crate::inbox::Job;
+use crate::handle::{Job, LoopHandle};
+use crate::inbox::BATCH;
 use crate::shared::Shared;
-use crate::task::{LocalTask, TaskError};
+use crate::task::LocalTask;
 
 /// The loop that the caller runs on; `None` on any other thread.
 pub fn current() -> Option<LoopHandle> {
@@ -49,8 +54,9 @@ where
 
 /// The one value of type `T` that the present loop keeps, made by `init` when first asked for.
 ///
-/// It lives until the loop ends, and is dropped after the loop's tasks. Types tell values apart, so wrap what others
-/// might keep too in a type of your own.
+/// It lives until the loop ends. Then it is dropped on the loop: after the loop's tasks, and after the values that
+/// were made later. So its destructor may use the values that its `init` asked for. Types tell values apart, so wrap what
+/// others might keep too in a type of your own.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -88,9 +94,10 @@ pub fn local<T: 'static>(init: impl FnOnce() -> T) -> Rc<T> {
 /// If the caller does not run on a loop.
 pub async fn stopping() {
     let local = Local::with(Rc::clone);
-    let told = local.told_to_stop.notified();
+    let mut told = pin!(local.told_to_stop.notified());
     if local.stop_at.get().is_none() {
-        told.await;
+        let mut waiter = Relay::default();
+        poll_fn(|context| told.as_mut().poll(&mut Context::from_waker(&waiter.to(context.waker())))).await;
     }
 }
 
@@ -103,8 +110,10 @@ pub(crate) struct Local {
     /// When tasks that still run are cut; `None` until the loop is told to stop.
     stop_at: Cell<Option<Instant>>,
     told_to_stop: Notify,
-    /// The emptied queue of the last hand-overs, kept for its memory.
-    spare_jobs: Cell<Vec<Job>>,
+    /// Hand-overs that were taken out of the inbox and have not had their turn.
+    in_hand: RefCell<VecDeque<Job>>,
+    /// How many have had it since the main future was polled.
+    taken: Cell<usize>,
 }
 
 impl Local {
@@ -115,7 +124,8 @@ impl Local {
             values: RefCell::default(),
             stop_at: Cell::new(None),
             told_to_stop: Notify::new(),
-            spare_jobs: Cell::default(),
+            in_hand: RefCell::default(),
+            taken: Cell::new(0),
         }
     }
 
@@ -153,16 +163,60 @@ impl Local {
         &self.wheel
     }
 
-    /// Runs what has been handed over. Jobs that arrive meanwhile wait for the next time.
-    pub(crate) fn take_hand_overs(&self) {
-        let mut jobs = self.spare_jobs.take();
-        self.shared.inbox.take(&mut jobs);
-        self.shared.counts.hand_overs.add(jobs.len() as u64);
-        for job in jobs.drain(..) {
-            job();
+    /// Called by the main future: gives hand-overs their turn, and says whether more wait.
+    ///
+    /// The runtime polls the main future, then about as many tasks as one [`BATCH`], then timers and sockets. One batch
+    /// a round keeps hand-overs from starving timers and sockets, and from making tasks faster than they are polled.
+    pub(crate) fn take_hand_overs(&self) -> bool {
+        let taken = self.taken.replace(0);
+        for _ in taken.min(BATCH - 1)..BATCH {
+            if !self.take_hand_over() {
+                break;
+            }
         }
-        jobs.shrink_to(SPARE_JOBS_MAX);
-        self.spare_jobs.set(jobs);
+        self.shared.inbox.is_pending()
+    }
+
+    /// Called after each poll of a task: a loop that never runs dry takes a hand-over here.
+    #[inline]
+    pub(crate) fn after_poll(&self) {
+        if self.shared.inbox.is_pending() && self.take_hand_over() {
+            self.taken.set(self.taken.get() + 1);
+        }
+    }
+
+    /// Gives the next hand-over its turn; false if there is none.
+    fn take_hand_over(&self) -> bool {
+        let mut in_hand = self.in_hand.borrow_mut();
+        if in_hand.is_empty() {
+            self.shared.inbox.take(&mut in_hand);
+        }
+        let next = in_hand.pop_front();
+        // The job runs code of users, which may come back here.
+        drop(in_hand);
+        let Some(job) = next else {
+            return false;
+        };
+        match job {
+            Job::HandOver(run) => {
+                self.shared.counts.hand_overs.add(1);
+                run();
+            }
+            Job::Stop(at) => self.stop(at),
+        }
+        true
+    }
+
+    /// Refuses hand-overs from now on, unless some wait. Says whether it did.
+    pub(crate) fn close_if_idle(&self) -> bool {
+        self.in_hand.borrow().is_empty() && self.shared.inbox.close_if_empty()
+    }
+
+    /// Refuses hand-overs from now on, and drops those that wait. Says how many that were.
+    pub(crate) fn close(&self) -> u64 {
+        let in_hand = self.in_hand.take();
+        let waiting = self.shared.inbox.close();
+        in_hand.iter().chain(&waiting).filter(|job| matches!(job, Job::HandOver(_))).count() as u64
     }
 
     pub(crate) fn task_begins(&self) {
@@ -181,16 +235,13 @@ impl Local {
         self.shared.counts.tasks_live.value()
     }
 
-    /// Counts and logs a panic that has been caught.
-    pub(crate) fn note_panic(&self, text: String) -> TaskError {
+    pub(crate) fn count_panic(&self) {
         self.shared.counts.panics.add(1);
-        tracing::error!(loop_id = %self.shared.id, panic = %text, "a task panicked; its loop goes on");
-        TaskError::Panicked(text)
     }
 
     /// Tells the tasks that the loop is to end, and when those that still run will be cut. An earlier time given
     /// before stays.
-    pub(crate) fn stop(&self, at: Instant) {
+    fn stop(&self, at: Instant) {
         let at = self.stop_at.get().map_or(at, |before| before.min(at));
         self.stop_at.set(Some(at));
         self.told_to_stop.notify_waiters();
@@ -220,19 +271,17 @@ impl Local {
         Rc::clone(value).downcast().ok()
     }
 
-    /// Drops the values that the loop keeps, one after another, those that the others make meanwhile included.
+    /// Drops the values that the loop keeps, the newest first, those that the others make meanwhile included.
     pub(crate) fn drop_values(&self) {
         loop {
-            let value = self.values.borrow_mut().pop();
-            if value.is_none() {
+            let Some(value) = self.values.borrow_mut().pop() else {
                 return;
-            }
+            };
+            // Each by itself: two panics during one unwinding would abort the process.
+            let _ = contain("a destructor", || drop(value));
         }
     }
 }
-
-/// More than this many places are not kept after a burst of hand-overs.
-const SPARE_JOBS_MAX: usize = 1024;
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Local>>> = const { RefCell::new(None) };

@@ -20,13 +20,15 @@ use crate::handle::LoopId;
 pub struct LoopCounters {
     /// Whose counters these are.
     pub id: LoopId,
+    /// Whether the loop runs, and how it ended if it does not.
+    pub state: LoopState,
     /// Tasks that run or wait now. Tasks given straight to tokio, past this crate, are not seen.
     pub tasks_live: u64,
     /// Tasks ever started, live ones included.
     pub tasks_spawned: u64,
-    /// Tasks that ended by a panic, which was caught and logged.
+    /// Panics that were caught and logged: of tasks, and of closures, destructors and wakers that ran on the loop.
     pub panics: u64,
-    /// Closures that came through the inbox, from other threads or from the loop itself.
+    /// Closures that were taken out of the inbox, wherever they came from.
     pub hand_overs: u64,
     /// How often the loop slept and had to be woken for a hand-over: one write to an eventfd each.
     pub wake_ups: u64,
@@ -46,6 +48,23 @@ impl LoopCounters {
         }
         (self.busy.as_secs_f64() / self.up.as_secs_f64()).min(1.0)
     }
+}
+
+/// Whether a loop runs, and how it ended if it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoopState {
+    /// It takes hand-overs and runs tasks.
+    Running,
+    /// It was told to stop and has ended, or is dropping its last tasks. Later hand-overs end with
+    /// [`TaskError::Stopped`](crate::TaskError::Stopped).
+    Ended,
+    /// Its runtime panicked, so it ended, and its tasks with it. Later hand-overs end with
+    /// [`TaskError::Stopped`](crate::TaskError::Stopped), and [`Loops::pick`](crate::Loops::pick) skips the loop.
+    ///
+    /// A panic of a task never leads here. A panic of a waker that you wrote does, if the runtime's timers or sockets
+    /// call that waker.
+    Died,
 }
 
 /// The counters that only the loop itself writes, so that counting is a plain load and store.

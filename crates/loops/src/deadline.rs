@@ -117,8 +117,8 @@ impl Deadline {
         let waker = context.waker();
         let waiter = (waker.data(), ptr::from_ref(waker.vtable()));
         if self.waiter.get() != waiter {
-            self.waiter.set(waiter);
             self.wheel.wait(self.key, waker);
+            self.waiter.set(waiter);
         }
         if self.wakes.get() <= self.wheel.now() {
             self.wakes.set(self.due.get());

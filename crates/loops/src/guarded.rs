@@ -1,67 +1,97 @@
 //! The futures that a loop wraps around those of its users: panics are caught, hand-overs taken.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use crate::contained::{Contained, contain};
 use crate::context::Local;
-use crate::task::{Promise, TaskError, panic_text};
+use crate::task::{Outcome, Promise, TaskError};
 
 pin_project! {
     /// A task of the loop: counted while it lives, and unable to take the loop down.
+    ///
+    /// The runtime catches panics of its tasks, too, but two cases get past it. A panic's payload is dropped outside of
+    /// the catch, so a second panic ends the loop. An ended future is dropped while the output is on the stack, so two
+    /// panicking destructors abort the process. Here the panic is caught before it reaches the runtime.
     pub(crate) struct Guarded<F> {
         #[pin]
-        future: F,
-        // `None` once the future has ended, so that the count is right before anybody learns of the end.
-        presence: Option<Presence>,
+        stage: Stage<F>,
+    }
+
+    impl<F> PinnedDrop for Guarded<F> {
+        fn drop(this: Pin<&mut Self>) {
+            this.end();
+        }
+    }
+}
+
+pin_project! {
+    #[project = StageProjected]
+    enum Stage<F> {
+        Running {
+            #[pin]
+            future: F,
+            presence: Presence,
+        },
+        Ended,
     }
 }
 
 impl<F> Guarded<F> {
     pub(crate) fn new(future: F, local: &Rc<Local>) -> Self {
-        Self { future, presence: Some(Presence::new(local)) }
+        Self { stage: Stage::Running { future, presence: Presence::new(local) } }
+    }
+
+    /// Drops the future, and no longer counts the task as live.
+    fn end(self: Pin<&mut Self>) {
+        let mut stage = self.project().stage;
+        // The panic is counted and logged. The outcome of the task stays what it was.
+        let _ = contain("a destructor", || stage.set(Stage::Ended));
     }
 }
 
 impl<F: Future> Future for Guarded<F> {
-    type Output = Result<F::Output, TaskError>;
+    type Output = Contained<Outcome<F::Output>>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(context)));
-        let Some(Presence(local)) = this.presence.as_ref() else {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let StageProjected::Running { future, presence } = self.as_mut().project().stage.project() else {
             unreachable!("the runtime does not poll a task that has ended");
         };
-        // A loop that never runs dry takes hand-overs here; one that does takes them before it sleeps.
-        if local.shared().inbox.is_pending() {
-            local.take_hand_overs();
-        }
-        let outcome = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
+        let outcome = match contain("a task", || future.poll(context)) {
+            Ok(Poll::Pending) => {
+                presence.local.after_poll();
+                return Poll::Pending;
+            }
             Ok(Poll::Ready(output)) => Ok(output),
-            Err(payload) => Err(local.note_panic(panic_text(&*payload))),
+            Err(text) => Err(TaskError::Panicked(text)),
         };
-        *this.presence = None;
+        let outcome = Contained::new(outcome);
+        let local = Rc::clone(&presence.local);
+        // The count is right before the outcome is delivered.
+        self.end();
+        local.after_poll();
         Poll::Ready(outcome)
     }
 }
 
 /// Counts a task as live until dropped.
-struct Presence(Rc<Local>);
+struct Presence {
+    local: Rc<Local>,
+}
 
 impl Presence {
     fn new(local: &Rc<Local>) -> Self {
         local.task_begins();
-        Self(Rc::clone(local))
+        Self { local: Rc::clone(local) }
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.0.task_ends();
+        self.local.task_ends();
     }
 }
 

@@ -1,15 +1,16 @@
 //! A loop as seen from anywhere: where it runs, and how to give it work.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::contained::{Contained, contain};
 use crate::context::Local;
-use crate::counters::LoopCounters;
+use crate::counters::{LoopCounters, LoopState};
 use crate::guarded::{Delivering, Guarded};
 use crate::inbox::Refused;
 use crate::shared::Shared;
-use crate::task::{Packet, Task, TaskError, panic_text};
+use crate::task::{Packet, Task, TaskError};
 
 /// One loop. Cheap to clone, and usable from any thread.
 ///
@@ -33,10 +34,12 @@ impl LoopHandle {
     ///
     /// May be called from any thread, this loop's own included; the closure runs soon and never within this call.
     /// A loop that is asleep is woken once, however many hand-overs follow; one that is awake takes them without a
-    /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller.
+    /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller. If
+    /// a destructor panics, of a captured value or of an output that nobody takes, the panic is counted and logged.
     ///
-    /// An awake loop looks for hand-overs after each poll of a task started through this crate, and before it
-    /// sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.
+    /// An awake loop takes a hand-over after each poll of a task started through this crate, and all of them before
+    /// it sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.
+    /// However many come, tasks, timers and sockets have their turns between them.
     ///
     /// ```
     /// use std::rc::Rc;
@@ -59,23 +62,28 @@ impl LoopHandle {
         let (packet, promise) = Packet::new();
         let job = {
             let packet = Arc::clone(&packet);
+            // Dropped before it has run, it drops the closure, and its promise says why there is no outcome.
+            let mut make = Contained::new(make);
             Box::new(move || {
                 if packet.is_aborted() {
                     return;
                 }
-                Local::with(|local| match catch_unwind(AssertUnwindSafe(make)) {
+                let Some(make) = make.take() else {
+                    unreachable!("nobody else takes it");
+                };
+                Local::with(|local| match contain("a closure", make) {
                     Ok(future) => {
                         let delivering = Delivering::new(Guarded::new(future, local), promise);
                         packet.running(tokio::task::spawn_local(delivering).abort_handle());
                     }
-                    Err(payload) => promise.fulfil(Err(local.note_panic(panic_text(&*payload)))),
+                    Err(text) => promise.fulfil(Contained::new(Err(TaskError::Panicked(text)))),
                 });
             })
         };
-        match self.shared.inbox.push(job) {
+        match self.shared.inbox.push(Job::HandOver(job)) {
             Ok(()) => {}
             Err(Refused::Full(job)) => {
-                packet.finish(Err(TaskError::Full));
+                packet.finish(Contained::new(Err(TaskError::Full)));
                 drop(job);
             }
             // Dropping the job drops its promise, which says `Stopped`.
@@ -109,6 +117,11 @@ impl LoopHandle {
         Local::try_with(|local| Arc::ptr_eq(&self.shared, local.shared())).unwrap_or(false)
     }
 
+    /// Whether the loop runs, and how it ended if it does not.
+    pub fn state(&self) -> LoopState {
+        self.shared.state()
+    }
+
     /// The loop's counters at this moment.
     pub fn counters(&self) -> LoopCounters {
         self.shared.counters()
@@ -124,6 +137,14 @@ impl fmt::Debug for LoopHandle {
             .field("thread_id", &self.thread_id())
             .finish()
     }
+}
+
+/// What lies in the inbox of a loop.
+pub(crate) enum Job {
+    /// To be called on the loop. It catches its own panics, and can be dropped without one.
+    HandOver(Box<dyn FnOnce() + Send>),
+    /// The loop is to end, and its tasks are cut at that time.
+    Stop(Instant),
 }
 
 /// The number of a loop within its [`Loops`](crate::Loops), from 0.

@@ -6,22 +6,21 @@
 //! promise: a loop that is awake looks into its inbox before it sleeps, and after each poll of a task.
 //!
 //! Why no hand-over is lost: a pusher first makes `pending` true and then reads `state`; a loop that is about to
-//! sleep first makes `state` [`PARKED`] and then reads `pending`. All four are sequentially consistent, so at least
-//! one of the two sees the other: either the pusher wakes the loop, or the loop does not sleep.
+//! sleep first makes `state` [`PARKED`] and then reads `pending`. A fence stands between the two on either side, so
+//! at least one of them sees the other: either the pusher wakes the loop, or the loop does not sleep. The test
+//! `no_order_of_steps_loses_a_hand_over` compiles this file against loom and tries the orders that there are.
 
+use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Something to be done on the loop. It catches its own panics.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, PoisonError, fence};
 
-/// The inbox of one loop.
-pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
-    /// Whether the queue holds anything; written under its lock, read without.
+/// The inbox of one loop, for jobs of type `J`.
+pub(crate) struct Inbox<J> {
+    queue: Mutex<Queue<J>>,
+    /// Whether a job may wait, here or in the hands of the loop; written under the queue's lock, read without.
     pending: AtomicBool,
     /// [`AWAKE`], [`PARKED`] or [`NOTIFIED`].
     state: AtomicU8,
@@ -30,11 +29,11 @@ pub(crate) struct Inbox {
     refused: AtomicU64,
 }
 
-impl Inbox {
+impl<J> Inbox<J> {
     /// An empty inbox of a loop that is awake, for at most `waiting_max` jobs at a time.
     pub(crate) fn new(waiting_max: usize) -> Self {
         Self {
-            queue: Mutex::new(Queue { jobs: Vec::new(), waker: None, closed: false }),
+            queue: Mutex::new(Queue { jobs: VecDeque::new(), waker: None, closed: false }),
             pending: AtomicBool::new(false),
             state: AtomicU8::new(AWAKE),
             waiting_max,
@@ -44,8 +43,8 @@ impl Inbox {
     }
 
     /// Leaves a job for the loop, and wakes it if it sleeps and nobody has.
-    pub(crate) fn push(&self, job: Job) -> Result<(), Refused> {
-        let queue = self.lock();
+    pub(crate) fn push(&self, job: J) -> Result<(), Refused<J>> {
+        let mut queue = self.lock();
         if queue.closed {
             return Err(Refused::Closed(job));
         }
@@ -54,23 +53,29 @@ impl Inbox {
             self.refused.fetch_add(1, Relaxed);
             return Err(Refused::Full(job));
         }
-        self.add(queue, job);
+        queue.jobs.push_back(job);
+        self.announce(queue);
         Ok(())
     }
 
-    /// Leaves a job whatever the limit: the loop's own business, such as being told to stop. Dropped once closed.
-    pub(crate) fn push_beyond_limit(&self, job: Job) {
-        let queue = self.lock();
-        if !queue.closed {
-            self.add(queue, job);
+    /// Leaves a job ahead of all others and whatever the limit: the loop's own business, such as being told to stop.
+    /// Gives it back once closed.
+    pub(crate) fn push_first(&self, job: J) -> Result<(), J> {
+        let mut queue = self.lock();
+        if queue.closed {
+            return Err(job);
         }
+        queue.jobs.push_front(job);
+        self.announce(queue);
+        Ok(())
     }
 
-    fn add(&self, mut queue: MutexGuard<'_, Queue>, job: Job) {
-        queue.jobs.push(job);
-        self.pending.store(true, SeqCst);
-        if self.state.load(SeqCst) != PARKED
-            || self.state.compare_exchange(PARKED, NOTIFIED, SeqCst, SeqCst).is_err()
+    /// Tells the loop of a job that was just added.
+    fn announce(&self, queue: MutexGuard<'_, Queue<J>>) {
+        self.pending.store(true, Relaxed);
+        fence(SeqCst);
+        if self.state.load(Relaxed) != PARKED
+            || self.state.compare_exchange(PARKED, NOTIFIED, Relaxed, Relaxed).is_err()
         {
             return;
         }
@@ -82,28 +87,36 @@ impl Inbox {
         }
     }
 
-    /// Whether something waits. Cheap enough to ask after each poll of a task.
+    /// Whether a job may wait. Cheap enough to ask after each poll of a task.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.load(Relaxed)
     }
 
-    /// Moves all jobs that wait into `jobs`, which is empty; its memory is used for the next ones.
-    pub(crate) fn take(&self, jobs: &mut Vec<Job>) {
+    /// Moves at most [`BATCH`] jobs to `jobs`, which must be empty. The oldest jobs go first.
+    ///
+    /// If it moves more than one job, the inbox stays pending even when its queue is empty now. The loop may run one
+    /// job and be about to sleep, and `pending` is what reminds it of the others. The next call clears it.
+    pub(crate) fn take(&self, jobs: &mut VecDeque<J>) {
         debug_assert!(jobs.is_empty());
         if !self.is_pending() {
             return;
         }
         let mut queue = self.lock();
-        self.pending.store(false, SeqCst);
-        mem::swap(jobs, &mut queue.jobs);
+        let count = queue.jobs.len().min(BATCH);
+        jobs.extend(queue.jobs.drain(..count));
+        if queue.jobs.is_empty() {
+            queue.jobs.shrink_to(SPARE_MAX);
+            self.pending.store(count > 1, Relaxed);
+        }
     }
 
     /// Called by the loop right before it sleeps, and again if something made it stay awake.
     pub(crate) fn parking(&self) {
-        self.state.store(PARKED, SeqCst);
-        if self.pending.load(SeqCst) {
-            self.state.store(AWAKE, SeqCst);
+        self.state.store(PARKED, Relaxed);
+        fence(SeqCst);
+        if self.pending.load(Relaxed) {
+            self.state.store(AWAKE, Relaxed);
             // Waking the own loop from within costs no system call: the runtime looks again before it sleeps.
             self.wake();
         }
@@ -111,16 +124,12 @@ impl Inbox {
 
     /// Called by the loop when it no longer sleeps.
     pub(crate) fn unparked(&self) {
-        self.state.store(AWAKE, SeqCst);
+        self.state.store(AWAKE, Relaxed);
     }
 
     /// Sets what wakes the loop. Before this a push wakes nobody, which is right: the loop is still starting.
     pub(crate) fn set_waker(&self, waker: &Waker) {
-        let mut queue = self.lock();
-        match &mut queue.waker {
-            Some(present) => present.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        self.lock().waker = Some(waker.clone());
     }
 
     /// Has the loop look at its inbox and at whether it is to stop.
@@ -131,10 +140,19 @@ impl Inbox {
         }
     }
 
+    /// Refuses all later jobs if none waits now: so none is dropped that was taken in time. Says whether it did.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        let mut queue = self.lock();
+        if queue.jobs.is_empty() {
+            queue.closed = true;
+        }
+        queue.closed
+    }
+
     /// Refuses all later jobs, and gives back those that were waiting.
     ///
     /// It also lets the waker go: that holds the runtime, whose hooks hold the inbox.
-    pub(crate) fn close(&self) -> Vec<Job> {
+    pub(crate) fn close(&self) -> VecDeque<J> {
         let mut queue = self.lock();
         queue.closed = true;
         queue.waker = None;
@@ -151,103 +169,34 @@ impl Inbox {
         self.refused.load(Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue<J>> {
         // Nothing that can panic runs under the lock, so a poisoned queue is still whole.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Why a job was not taken; it is given back, to be dropped outside the lock.
-pub(crate) enum Refused {
+pub(crate) enum Refused<J> {
     /// As many as the limit allows are waiting.
-    Full(Job),
+    Full(J),
     /// The loop has ended.
-    Closed(Job),
+    Closed(J),
 }
 
-struct Queue {
-    jobs: Vec<Job>,
+struct Queue<J> {
+    jobs: VecDeque<J>,
     /// Wakes the runtime's main future.
     waker: Option<Waker>,
     closed: bool,
 }
 
+/// The most jobs that a loop takes at a time.
+pub(crate) const BATCH: usize = 64;
+/// More places than this are not kept after a burst of hand-overs.
+const SPARE_MAX: usize = 1024;
 /// The loop runs, and will look before it sleeps.
 const AWAKE: u8 = 0;
 /// The loop sleeps, or is about to; it must be woken.
 const PARKED: u8 = 1;
 /// The loop sleeps and somebody has woken it already.
 const NOTIFIED: u8 = 2;
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-    use std::task::Wake;
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, SeqCst);
-        }
-    }
-
-    fn inbox_and_wakes(waiting_max: usize) -> (Inbox, Arc<Wakes>) {
-        let (inbox, wakes) = (Inbox::new(waiting_max), Arc::new(Wakes::default()));
-        inbox.set_waker(&Arc::clone(&wakes).into());
-        (inbox, wakes)
-    }
-
-    fn push(inbox: &Inbox) -> Result<(), Refused> {
-        inbox.push(Box::new(|| ()))
-    }
-
-    #[test]
-    fn a_sleeping_loop_is_woken_once_and_an_awake_one_never() {
-        let (inbox, wakes) = inbox_and_wakes(100);
-        assert!(push(&inbox).is_ok());
-        assert_eq!((inbox.wake_ups(), wakes.0.load(SeqCst)), (0, 0), "awake: no wake-up");
-
-        inbox.take(&mut Vec::new());
-        inbox.parking();
-        for _ in 0..10 {
-            assert!(push(&inbox).is_ok());
-        }
-        assert_eq!((inbox.wake_ups(), wakes.0.load(SeqCst)), (1, 1), "asleep: the first wakes it");
-
-        inbox.unparked();
-        assert!(push(&inbox).is_ok());
-        let mut jobs = Vec::new();
-        inbox.take(&mut jobs);
-        assert_eq!((jobs.len(), inbox.wake_ups()), (11, 1));
-        assert!(!inbox.is_pending());
-    }
-
-    #[test]
-    fn a_loop_with_something_to_do_does_not_sleep() {
-        let (inbox, wakes) = inbox_and_wakes(100);
-        assert!(push(&inbox).is_ok());
-        inbox.parking();
-        assert_eq!(wakes.0.load(SeqCst), 1, "it wakes itself");
-        assert_eq!(inbox.wake_ups(), 0, "which is not a wake-up from outside");
-        assert!(push(&inbox).is_ok());
-        assert_eq!(wakes.0.load(SeqCst), 1);
-    }
-
-    #[test]
-    fn the_limit_refuses_and_counts() {
-        let (inbox, _) = inbox_and_wakes(2);
-        assert!(push(&inbox).is_ok() && push(&inbox).is_ok());
-        assert!(matches!(push(&inbox), Err(Refused::Full(_))));
-        assert_eq!(inbox.refused(), 1);
-        inbox.push_beyond_limit(Box::new(|| ()));
-        assert_eq!(inbox.close().len(), 3);
-        assert!(matches!(push(&inbox), Err(Refused::Closed(_))));
-        inbox.push_beyond_limit(Box::new(|| ()));
-        assert!(inbox.close().is_empty());
-    }
-}

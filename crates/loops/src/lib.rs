@@ -27,6 +27,7 @@
 //! ```
 
 pub mod clock;
+mod contained;
 mod context;
 mod counters;
 pub mod deadline;
@@ -40,8 +41,14 @@ mod shutdown;
 mod task;
 mod thread;
 
+/// What the inbox synchronises by. Its model test gives it loom's instead.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
+
 pub use context::{current, local, spawn, stopping};
-pub use counters::LoopCounters;
+pub use counters::{LoopCounters, LoopState};
 pub use deadline::Deadline;
 pub use handle::{LoopHandle, LoopId};
 pub use limits::Limits;

@@ -13,8 +13,8 @@
 pub struct Limits {
     /// Hand-overs that may wait for one loop to take them. Default: 262,144.
     ///
-    /// A loop takes all that wait at once, so many of them mean that it has been busy with one task for long, and
-    /// that callers do not wait for answers. Each holds some 100 bytes beside what its closure has captured: the
+    /// A loop takes about as many hand-overs as it polls tasks. The limit is reached if one task has blocked the loop
+    /// for long, or if callers hand over faster than the loop can work and do not wait for answers. Each holds some 100 bytes beside what its closure has captured: the
     /// default bounds the queue to about 25 MiB. A hand-over beyond it ends with [`TaskError::Full`] and is counted
     /// in [`LoopCounters::refused`].
     ///

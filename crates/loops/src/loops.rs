@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use anywire_sys::cpu;
 
-use crate::context::{Local, current};
-use crate::counters::LoopCounters;
-use crate::handle::{LoopHandle, LoopId};
+use crate::contained::dispose;
+use crate::context::current;
+use crate::counters::{LoopCounters, LoopState};
+use crate::handle::{Job, LoopHandle, LoopId};
 use crate::limits::Limits;
 use crate::shutdown::{Shutdown, ShutdownError};
 use crate::thread::Plan;
@@ -75,18 +76,21 @@ impl Loops {
     }
 
     /// A loop for new work: the present one if the caller runs on one of these, so that nothing is handed over; else
-    /// the next in turn.
+    /// the next in turn. Skips loops that no longer run, unless none does.
     pub fn pick(&self) -> LoopHandle {
         match current() {
-            Some(present) if present.shared().group == self.inner.group => present,
+            Some(present) if present.shared().group == self.inner.group && is_running(&present) => present,
             _ => self.next_in_turn(),
         }
     }
 
-    /// The next loop in turn, wherever the caller runs: spreads work evenly.
+    /// The next loop in turn, wherever the caller runs: spreads work evenly. Skips loops that no longer run,
+    /// unless none does.
     pub fn next_in_turn(&self) -> LoopHandle {
-        let turn = self.inner.turn.fetch_add(1, Relaxed);
-        self.get(turn % self.len())
+        let loops = &self.inner.loops;
+        let turn = self.inner.turn.fetch_add(1, Relaxed) % loops.len();
+        let (before, from_turn) = loops.split_at(turn);
+        from_turn.iter().chain(before).find(|one| is_running(one)).unwrap_or(&loops[turn]).clone()
     }
 
     /// The counters of all loops, in the order of their numbers.
@@ -119,17 +123,25 @@ impl Loops {
                 Some(tasks_cut) => result.tasks_cut += tasks_cut,
                 None => result.loops_stuck += 1,
             }
+            if one.state() == LoopState::Died {
+                result.loops_died += 1;
+            }
         }
         if result.loops_stuck == 0 {
             let threads =
                 std::mem::take(&mut *self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner));
             for thread in threads {
-                // A loop whose thread panicked has said so in the panic's own message.
-                let _ = thread.join();
+                if let Err(payload) = thread.join() {
+                    dispose(payload);
+                }
             }
         }
         Ok(result)
     }
+}
+
+fn is_running(one: &LoopHandle) -> bool {
+    one.state() == LoopState::Running
 }
 
 impl fmt::Debug for Loops {
@@ -276,8 +288,8 @@ struct Inner {
 impl Inner {
     fn stop(&self, at: Instant) {
         for one in &self.loops {
-            // Being told to stop is a hand-over like any other, so it needs no way of its own to wake the loop.
-            one.shared().inbox.push_beyond_limit(Box::new(move || Local::with(|local| local.stop(at))));
+            // A loop that has ended gives it back.
+            let _ = one.shared().inbox.push_first(Job::Stop(at));
         }
     }
 }

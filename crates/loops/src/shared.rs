@@ -1,11 +1,14 @@
 //! What a loop shares with other threads.
 
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anywire_sys::cpu;
 
-use crate::counters::{Counts, LoopCounters};
+use crate::counters::{Counts, LoopCounters, LoopState};
+use crate::handle::Job;
 use crate::handle::LoopId;
 use crate::inbox::Inbox;
 use crate::limits::Limits;
@@ -19,8 +22,10 @@ pub(crate) struct Shared {
     pub(crate) core: Option<usize>,
     /// The kernel's number of the thread.
     pub(crate) thread_id: i32,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Inbox<Job>,
     pub(crate) counts: Counts,
+    /// A [`LoopState`] as a number.
+    state: AtomicU8,
     started: Instant,
     ended: Mutex<Option<Ended>>,
     has_ended: Condvar,
@@ -36,6 +41,7 @@ impl Shared {
             thread_id: cpu::thread_id(),
             inbox: Inbox::new(limits.hand_overs_waiting),
             counts: Counts::default(),
+            state: AtomicU8::new(LoopState::Running as u8),
             started: Instant::now(),
             ended: Mutex::new(None),
             has_ended: Condvar::new(),
@@ -51,6 +57,7 @@ impl Shared {
         };
         LoopCounters {
             id: self.id,
+            state: self.state(),
             tasks_live: self.counts.tasks_live.value(),
             tasks_spawned: self.counts.tasks_spawned.value(),
             panics: self.counts.panics.value(),
@@ -62,14 +69,21 @@ impl Shared {
         }
     }
 
-    /// Records the end of the loop; called by its thread as the last thing. Only the first call counts.
+    pub(crate) fn state(&self) -> LoopState {
+        const STATES: [LoopState; 3] = [LoopState::Running, LoopState::Ended, LoopState::Died];
+        STATES[usize::from(self.state.load(Relaxed))]
+    }
+
+    /// Says that the loop no longer takes work. Called by its thread.
+    pub(crate) fn set_state(&self, state: LoopState) {
+        self.state.store(state as u8, Relaxed);
+    }
+
+    /// Records the end of the loop; called by its thread as the last thing.
     pub(crate) fn end(&self, tasks_cut: u64) {
         let busy = cpu::current_thread_cpu().unwrap_or_default().total();
-        let mut ended = self.lock_ended();
-        if ended.is_none() {
-            *ended = Some(Ended { tasks_cut, busy, up: self.started.elapsed() });
-            self.has_ended.notify_all();
-        }
+        *self.lock_ended() = Some(Ended { tasks_cut, busy, up: self.started.elapsed() });
+        self.has_ended.notify_all();
     }
 
     /// Waits for the loop to end; the number of tasks it cut, or `None` if it has not ended by then.

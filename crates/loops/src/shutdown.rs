@@ -4,15 +4,19 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Tasks that had not ended by the deadline and were dropped where they waited.
+    /// Tasks that had not ended by the deadline, or when their loop died, and were dropped where they waited.
+    /// Hand-overs that had not begun count as well.
     pub tasks_cut: u64,
     /// Loops that could not be stopped, because a task blocked their thread beyond the deadline. The thread is left
     /// behind, and ends when that task lets it.
     pub loops_stuck: usize,
+    /// Loops that had ended by themselves, because their runtime panicked:
+    /// [`LoopState::Died`](crate::LoopState::Died).
+    pub loops_died: usize,
 }
 
 impl Shutdown {
-    /// Whether every task ended by itself.
+    /// Whether every task and no loop ended by itself.
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
     }

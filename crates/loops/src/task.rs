@@ -1,14 +1,16 @@
 //! Handles of running tasks, and how their outcome gets to whoever waits for it.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 use std::thread::{self, Thread};
 
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinHandle, coop};
+
+use crate::contained::{Contained, Relay, wake};
 
 /// A task on some loop, awaited from anywhere: a future of its outcome.
 ///
@@ -58,8 +60,21 @@ impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.packet.poll_outcome(context.waker())
+        // Without this a task that awaits many others that have ended would not give way to its neighbours.
+        let budget = ready!(proceed(context));
+        let outcome = ready!(self.packet.poll_outcome(context.waker()));
+        budget.made_progress();
+        Poll::Ready(outcome)
     }
+}
+
+/// Asks the runtime for a part of the present task's budget. If there is none left, the runtime keeps the waker.
+fn proceed(context: &mut Context<'_>) -> Poll<coop::RestoreOnPending> {
+    if coop::has_budget_remaining() {
+        return coop::poll_proceed(context);
+    }
+    let waker = Relay::default().to(context.waker());
+    coop::poll_proceed(&mut Context::from_waker(&waker))
 }
 
 impl<T> fmt::Debug for Task<T> {
@@ -73,13 +88,14 @@ impl<T> fmt::Debug for Task<T> {
 /// Dropping it lets the task run on unattended.
 #[derive(Debug)]
 pub struct LocalTask<T> {
-    handle: JoinHandle<Result<T, TaskError>>,
+    handle: JoinHandle<Contained<Outcome<T>>>,
     aborted: Cell<bool>,
+    waiter: Relay,
 }
 
 impl<T> LocalTask<T> {
-    pub(crate) fn new(handle: JoinHandle<Result<T, TaskError>>) -> Self {
-        Self { handle, aborted: Cell::new(false) }
+    pub(crate) fn new(handle: JoinHandle<Contained<Outcome<T>>>) -> Self {
+        Self { handle, aborted: Cell::new(false), waiter: Relay::default() }
     }
 
     /// Stops the task where it waits. The outcome is then [`TaskError::Aborted`], unless it had ended already.
@@ -98,15 +114,15 @@ impl<T> Future for LocalTask<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let joined = ready!(Pin::new(&mut self.handle).poll(context));
-        Poll::Ready(joined.unwrap_or_else(|error| {
-            // Panics of the task itself never get here; only one of its destructor does.
-            Err(match error.try_into_panic() {
-                Ok(payload) => TaskError::Panicked(panic_text(&*payload)),
-                Err(_) if self.aborted.get() => TaskError::Aborted,
-                Err(_) => TaskError::Stopped,
-            })
-        }))
+        let waker = self.waiter.to(context.waker());
+        let joined = ready!(Pin::new(&mut self.handle).poll(&mut Context::from_waker(&waker)));
+        // No panic of the task gets to the runtime, so an error only says that the task did not end by itself.
+        let outcome = joined.ok().and_then(|mut outcome| outcome.take());
+        Poll::Ready(
+            outcome.unwrap_or_else(|| {
+                Err(if self.aborted.get() { TaskError::Aborted } else { TaskError::Stopped })
+            }),
+        )
     }
 }
 
@@ -133,16 +149,8 @@ pub enum TaskError {
     Full,
 }
 
-/// The words of a panic, where it has any.
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "(a panic without text)".to_owned()
-    }
-}
+/// How a task ended.
+pub(crate) type Outcome<T> = Result<T, TaskError>;
 
 /// What a [`Task`] and the task itself share: the outcome on its way from one thread to another.
 pub(crate) struct Packet<T> {
@@ -152,25 +160,25 @@ pub(crate) struct Packet<T> {
 impl<T> Packet<T> {
     /// An open packet, and the promise to fill it.
     pub(crate) fn new() -> (Arc<Self>, Promise<T>) {
-        let state = State { outcome: Outcome::Awaited(None), stage: Stage::Waiting };
+        let state = State { delivery: Delivery::Awaited(Contained::default()), stage: Stage::Waiting };
         let packet = Arc::new(Self { state: Mutex::new(state) });
         (Arc::clone(&packet), Promise { packet })
     }
 
     /// Sets the outcome, unless there is one.
-    pub(crate) fn finish(&self, outcome: Result<T, TaskError>) {
+    pub(crate) fn finish(&self, outcome: Contained<Outcome<T>>) {
         let mut state = self.lock();
-        let Outcome::Awaited(waker) = &mut state.outcome else {
+        let Delivery::Awaited(waiter) = &mut state.delivery else {
             return;
         };
-        let waker = waker.take();
-        state.outcome = Outcome::Ready(outcome);
+        let waiter = waiter.take();
+        state.delivery = Delivery::Ready(outcome);
         // Lets the runtime's task go, which this packet must not keep in memory.
-        let stage = std::mem::replace(&mut state.stage, Stage::Over);
+        let stage = mem::replace(&mut state.stage, Stage::Over);
         drop(state);
         drop(stage);
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(waiter) = waiter {
+            wake(waiter);
         }
     }
 
@@ -197,24 +205,30 @@ impl<T> Packet<T> {
         if matches!(state.stage, Stage::Over | Stage::Aborted) {
             return;
         }
-        let stage = std::mem::replace(&mut state.stage, Stage::Aborted);
+        let stage = mem::replace(&mut state.stage, Stage::Aborted);
         drop(state);
         if let Stage::Running(handle) = stage {
             handle.abort();
         }
     }
 
-    fn poll_outcome(&self, waiter: &Waker) -> Poll<Result<T, TaskError>> {
+    fn poll_outcome(&self, waker: &Waker) -> Poll<Outcome<T>> {
         let mut state = self.lock();
-        match &mut state.outcome {
-            Outcome::Awaited(Some(waker)) => waker.clone_from(waiter),
-            Outcome::Awaited(none) => *none = Some(waiter.clone()),
-            Outcome::Ready(_) => {
-                if let Outcome::Ready(outcome) = std::mem::replace(&mut state.outcome, Outcome::Taken) {
+        match &mut state.delivery {
+            Delivery::Awaited(waiter) if waiter.get().is_some_and(|before| before.will_wake(waker)) => {}
+            Delivery::Awaited(waiter) => {
+                let before = mem::replace(waiter, Contained::new(waker.clone()));
+                // Not under the lock: dropping a waker may drop a task, and that may ask this packet.
+                drop(state);
+                drop(before);
+            }
+            Delivery::Ready(outcome) => {
+                if let Some(outcome) = outcome.take() {
+                    state.delivery = Delivery::Taken;
                     return Poll::Ready(outcome);
                 }
             }
-            Outcome::Taken => {
+            Delivery::Taken => {
                 drop(state);
                 panic!("a task was polled after it had given its outcome");
             }
@@ -234,7 +248,7 @@ pub(crate) struct Promise<T> {
 }
 
 impl<T> Promise<T> {
-    pub(crate) fn fulfil(self, outcome: Result<T, TaskError>) {
+    pub(crate) fn fulfil(self, outcome: Contained<Outcome<T>>) {
         self.packet.finish(outcome);
     }
 }
@@ -242,19 +256,19 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         let error = if self.packet.is_aborted() { TaskError::Aborted } else { TaskError::Stopped };
-        self.packet.finish(Err(error));
+        self.packet.finish(Contained::new(Err(error)));
     }
 }
 
 struct State<T> {
-    outcome: Outcome<T>,
+    delivery: Delivery<T>,
     stage: Stage,
 }
 
-enum Outcome<T> {
-    /// Not there yet; somebody may wait for it.
-    Awaited(Option<Waker>),
-    Ready(Result<T, TaskError>),
+enum Delivery<T> {
+    /// The outcome is not there yet; somebody may wait for it.
+    Awaited(Contained<Waker>),
+    Ready(Contained<Outcome<T>>),
     Taken,
 }
 

@@ -8,7 +8,9 @@ use anywire_sys::cpu;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::contained::contain;
 use crate::context::Local;
+use crate::counters::LoopState;
 use crate::handle::{LoopHandle, LoopId};
 use crate::limits::Limits;
 use crate::loops::StartError;
@@ -33,23 +35,15 @@ impl Plan {
                 return;
             }
         };
-        // Even if the runtime itself panics, nobody waits in vain for the end.
-        let mut end = End { shared: Arc::clone(&shared), tasks_cut: 0 };
         let local = Rc::new(Local::new(Arc::clone(&shared)));
         Local::set_current(Some(Rc::clone(&local)));
         if ready.send(Ok(LoopHandle::new(Arc::clone(&shared)))).is_ok() {
-            runtime.block_on(until_stopped(&local));
+            let ran = contain("a loop's runtime", || runtime.block_on(until_stopped(&local)));
+            shared.set_state(if ran.is_ok() { LoopState::Ended } else { LoopState::Died });
         }
-
-        end.tasks_cut = local.tasks_live();
-        drop(shared.inbox.close());
-        let handle = runtime.handle().clone();
-        // Drops the tasks; does not wait for blocking calls that they have started on other threads.
-        runtime.shutdown_background();
-        let inside = handle.enter();
-        local.drop_values();
-        drop(inside);
+        let tasks_cut = wind_up(runtime, &local);
         Local::set_current(None);
+        shared.end(tasks_cut);
     }
 
     fn set_up(&self) -> Result<(Arc<Shared>, LocalRuntime), StartError> {
@@ -78,11 +72,13 @@ async fn until_stopped(local: &Local) {
             local.shared().inbox.set_waker(context.waker());
             has_waker = true;
         }
-        local.take_hand_overs();
+        if local.take_hand_overs() {
+            context.waker().wake_by_ref();
+        }
         let Some(stop_at) = local.stop_at() else {
             return Poll::Pending;
         };
-        if local.tasks_live() == 0 {
+        if local.tasks_live() == 0 && local.close_if_idle() {
             return Poll::Ready(());
         }
         let stop_at = Instant::from_std(stop_at);
@@ -95,16 +91,16 @@ async fn until_stopped(local: &Local) {
     .await;
 }
 
-/// Records the end of the loop when dropped.
-struct End {
-    shared: Arc<Shared>,
-    tasks_cut: u64,
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // After a panic the inbox may still be open.
-        drop(self.shared.inbox.close());
-        self.shared.end(self.tasks_cut);
+/// Drops what is left: hand-overs, then tasks, then the loop's values. Says how many tasks that cut.
+fn wind_up(runtime: LocalRuntime, local: &Local) -> u64 {
+    // Destructors may start tasks, which end at once.
+    let handle = runtime.handle().clone();
+    let _inside = handle.enter();
+    let tasks_cut = local.close() + local.tasks_live();
+    // Drops the tasks; does not wait for blocking calls that they have started on other threads.
+    if contain("a loop's runtime", || runtime.shutdown_background()).is_err() {
+        local.shared().set_state(LoopState::Died);
     }
+    local.drop_values();
+    tasks_cut
 }

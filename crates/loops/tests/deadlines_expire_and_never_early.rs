@@ -59,6 +59,29 @@ fn a_blocked_loop_does_not_make_them_early() {
 }
 
 #[test]
+fn endless_ones_do_not_overflow_and_disturb_no_others() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let checked = loops.get(0).spawn(|| async {
+        let endless =
+            [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_secs(1 << 40)].map(|endless| {
+                let deadline = Deadline::new();
+                deadline.set(endless);
+                deadline
+            });
+        let short = Deadline::new();
+        for _ in 0..2 {
+            short.set(TICK);
+            expired(&short).await;
+            assert!(endless.iter().all(|deadline| !deadline.is_expired()));
+        }
+        // One that was endless can be set to a time that comes.
+        endless[0].set(Duration::ZERO);
+        expired(&endless[0]).await;
+    });
+    checked.wait().expect("no assertion failed");
+}
+
+#[test]
 fn setting_anew_and_clearing_need_no_poll() {
     let loops = Loops::start(1).expect("one loop can be had");
     let checked = loops.get(0).spawn(|| async {

@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anywire_loops::{Loops, current, local};
 
@@ -46,6 +48,33 @@ fn making_a_value_may_ask_for_others() {
         (Rc::ptr_eq(&outer.0, &inner), inner.0.get(), twice.0)
     });
     assert_eq!(same.wait(), Ok((true, 1, 1)));
+}
+
+#[test]
+fn the_newest_is_dropped_first() {
+    struct Named<const NUMBER: usize>(mpsc::Sender<usize>);
+    impl<const NUMBER: usize> Drop for Named<NUMBER> {
+        fn drop(&mut self) {
+            let _ = self.0.send(NUMBER);
+        }
+    }
+    struct Outer(Rc<Named<3>>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            let _ = self.0.0.send(4);
+        }
+    }
+    let loops = Loops::start(1).expect("one loop can be had");
+    let (tell, told) = mpsc::channel();
+    let made = loops.get(0).spawn(move || async move {
+        let _held_beyond = local(|| Named::<1>(tell.clone()));
+        local(|| Named::<2>(tell.clone()));
+        // What a value asked for when it was made is older, so it is still there when the value is dropped.
+        local(|| Outer(local(|| Named::<3>(tell.clone()))));
+    });
+    made.wait().expect("the loop runs");
+    loops.shutdown(Duration::ZERO).expect("not on a loop");
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), [4, 3, 2, 1]);
 }
 
 #[test]

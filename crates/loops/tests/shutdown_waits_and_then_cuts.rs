@@ -1,12 +1,16 @@
 //! Shutdown lets tasks finish until its deadline, cuts the rest, and says how many.
 
 use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use anywire_loops::{Loops, ShutdownError, TaskError, stopping};
 
 /// Long enough that a test which gets there has failed.
 const NEVER: Duration = Duration::from_secs(600);
+
+/// Whoever waits longer than this has found a hang.
+const HANG: Duration = Duration::from_secs(60);
 
 struct TellsDrop(mpsc::Sender<&'static str>);
 
@@ -65,6 +69,79 @@ fn tasks_that_do_not_are_cut_at_the_deadline() {
     assert_eq!(again.tasks_cut, 2);
     let counters = loops.get(1).counters();
     assert!(counters.up > Duration::ZERO && counters.up == loops.get(1).counters().up, "it has ended");
+}
+
+#[test]
+fn each_task_that_is_cut_is_counted() {
+    let loops = Loops::start(2).expect("two loops can be had");
+    let tasks: Vec<_> = [0, 1, 1, 1, 1]
+        .map(|index| {
+            loops.get(index).spawn(|| async {
+                // A task of the loop counts like one that was handed over.
+                let _inner = anywire_loops::spawn(std::future::pending::<()>());
+                std::future::pending::<()>().await;
+            })
+        })
+        .into();
+    for one in loops.iter() {
+        one.spawn(|| async {}).wait().expect("taken in order, so that those before it have begun");
+    }
+    let shutdown = loops.shutdown(Duration::ZERO).expect("not on a loop");
+    assert_eq!((shutdown.tasks_cut, shutdown.loops_stuck), (10, 0));
+    for task in tasks {
+        assert_eq!(task.wait(), Err(TaskError::Stopped));
+    }
+}
+
+#[test]
+fn a_later_deadline_does_not_replace_an_earlier_one() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let (tell, told) = mpsc::channel();
+    let task = loops.get(0).spawn(|| async move {
+        stopping().await;
+        tell.send(()).expect("the test listens");
+        std::future::pending::<()>().await;
+    });
+    loops.get(0).spawn(|| async {}).wait().expect("taken in order, so that the task before it has begun");
+    let in_time = |deadline| {
+        let loops = loops.clone();
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || tell.send(loops.shutdown(deadline)));
+        told
+    };
+    // Long enough for the second to be heard of before it.
+    let first = in_time(Duration::from_millis(500));
+    told.recv_timeout(HANG).expect("the loop is told");
+    let second = in_time(NEVER);
+    for outcome in [first, second] {
+        let shutdown = outcome.recv_timeout(HANG).expect("cut at the first deadline").expect("not on a loop");
+        assert_eq!(shutdown.tasks_cut, 1);
+    }
+    assert_eq!(task.wait(), Err(TaskError::Stopped));
+}
+
+#[test]
+fn an_earlier_deadline_replaces_a_later_one() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let (tell, told) = mpsc::channel();
+    drop(loops.get(0).spawn(|| async move {
+        stopping().await;
+        tell.send(()).expect("the test listens");
+        std::future::pending::<()>().await;
+    }));
+    let patient = thread::spawn({
+        let loops = loops.clone();
+        move || loops.shutdown(NEVER)
+    });
+    told.recv_timeout(HANG).expect("the loop is told");
+    assert_eq!(loops.shutdown(Duration::ZERO).expect("not on a loop").tasks_cut, 1);
+    assert_eq!(patient.join().expect("it does not panic").expect("not on a loop").tasks_cut, 1);
+}
+
+#[test]
+fn an_endless_deadline_is_fine() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    assert!(loops.shutdown(Duration::MAX).expect("not on a loop").is_clean());
 }
 
 #[test]

@@ -62,12 +62,23 @@ fn aborted_before_it_begins() {
         })
     };
     barrier.wait();
-    let task = one.spawn(|| async { unreachable!("it was aborted first") });
+    let (tell, told) = mpsc::channel();
+    let guard = TellsDrop(tell);
+    let task = one.spawn(move || {
+        let _guard = guard;
+        // Not even the closure runs.
+        if true {
+            unreachable!("it was aborted first")
+        }
+        async {}
+    });
     task.abort();
     barrier.wait();
     assert_eq!(task.wait(), Err::<(), _>(TaskError::Aborted));
     blocker.wait().expect("the blocker ends");
-    assert_eq!(one.counters().panics, 0);
+    assert_eq!(told.recv(), Ok(true), "what it held is dropped on the loop");
+    let counters = one.counters();
+    assert_eq!((counters.panics, counters.tasks_spawned), (0, 1), "the blocker alone has begun");
 }
 
 #[test]

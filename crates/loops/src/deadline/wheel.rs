@@ -10,6 +10,7 @@ use slab::Slab;
 
 use super::TICK;
 use crate::clock::Reading;
+use crate::contained::{Contained, contain, wake};
 
 /// The deadlines of one loop.
 pub(crate) struct Wheel {
@@ -33,7 +34,7 @@ impl Wheel {
     /// Takes a deadline out.
     pub(crate) fn remove(&self, key: usize) {
         let entry = self.entries.borrow_mut().try_remove(key);
-        // Dropping a waker may drop a task and so another deadline: not under the borrow.
+        // Not under the borrow: dropping a waker may drop a task and so another deadline.
         drop(entry);
     }
 
@@ -54,10 +55,9 @@ impl Wheel {
 
     /// Has this task woken from now on, instead of another one.
     pub(crate) fn wait(&self, key: usize, waker: &Waker) {
-        let entries = self.entries.borrow();
-        let before = entries[key].waker.replace(Some(waker.clone()));
-        drop(entries);
-        // Dropping a waker may drop a task and so another deadline: not under the borrow.
+        let waker = Contained::new(waker.clone());
+        let before = self.entries.borrow()[key].waker.replace(waker);
+        // Not under the borrow: dropping a waker may drop a task and so another deadline.
         drop(before);
     }
 
@@ -102,12 +102,13 @@ impl Wheel {
                 earliest = earliest.min(at);
             } else {
                 entry.due.set(UNSET);
-                due.extend(entry.waker.borrow().clone());
+                let waiter = contain("a waker", || entry.waker.borrow().get().cloned());
+                due.extend(waiter.ok().flatten());
             }
         }
         self.earliest.set(earliest);
         // Not under the borrow: waking may run code that sets or drops deadlines.
-        due.drain(..).for_each(Waker::wake);
+        due.drain(..).for_each(wake);
         self.due.set(due);
     }
 
@@ -142,7 +143,7 @@ struct Entry {
     /// The tick at which to wake, or [`UNSET`].
     due: Cell<u32>,
     /// Who waits for it.
-    waker: RefCell<Option<Waker>>,
+    waker: RefCell<Contained<Waker>>,
 }
 
 impl Default for Entry {

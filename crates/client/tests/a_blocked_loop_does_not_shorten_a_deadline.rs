@@ -1,0 +1,34 @@
+//! A call's total deadline begins when the call does, however far a task that blocked the loop has left the loop's
+//! coarse clock behind.
+
+use std::net::TcpListener;
+use std::time::Instant;
+
+use anywire_client::Client;
+use anywire_loops::{Deadline, Loops, deadline::TICK};
+
+#[test]
+fn a_blocked_loop_does_not_shorten_a_deadline() {
+    // Takes connections into its queue, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}/", silent.local_addr().expect("it is bound"));
+    let loops = Loops::start(1).expect("one loop can be had");
+    let client = Client::builder().loops(&loops).build().expect("the defaults are fine");
+    let checked = loops.get(0).spawn(move || async move {
+        // While there is a deadline, the loop's clock moves by ticks.
+        let ticking = Deadline::new();
+        ticking.set(TICK);
+        std::future::poll_fn(|context| ticking.poll_expired(context)).await;
+        let limit = 5 * TICK;
+        let blocked = Instant::now();
+        while blocked.elapsed() < 3 * limit {
+            std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        let error = client.get(url).total_timeout(limit).send().await.expect_err("nobody answers");
+        assert!(error.is_timeout(), "{error}");
+        let elapsed = start.elapsed();
+        assert!(elapsed >= limit, "ended after {elapsed:?} of {limit:?}");
+    });
+    checked.wait().expect("no assertion failed");
+}
