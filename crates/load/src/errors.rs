@@ -4,7 +4,7 @@ use std::fmt;
 
 use anywire_http::h1::encode::EncodeError;
 use anywire_loops::TaskError;
-use anywire_wire::{Address, AddressError};
+use anywire_wire::{Address, AddressError, DialError};
 use serde::{Deserialize, Serialize};
 
 /// Why a run could not start, or gave no result.
@@ -81,7 +81,10 @@ pub enum LoadError {
 /// What went wrong with an exchange, by where it went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ErrorKind {
+    /// This process has no file descriptor left for a connection: a limit of the generator, not of the server.
+    Descriptors,
     /// No connection: refused, unreachable, no such name or file, not in time.
     Connect,
     /// The connection stood, the TLS handshake failed.
@@ -104,7 +107,8 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order in which an exchange can meet them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::Descriptors,
         Self::Connect,
         Self::Tls,
         Self::Write,
@@ -119,6 +123,7 @@ impl ErrorKind {
     /// The name in JSON and tables.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Descriptors => "descriptors",
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Write => "write",
@@ -141,6 +146,8 @@ impl fmt::Display for ErrorKind {
 /// How many errors there were of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
+    /// See [`ErrorKind::Descriptors`].
+    pub descriptors: u64,
     /// See [`ErrorKind::Connect`].
     pub connect: u64,
     /// See [`ErrorKind::Tls`].
@@ -192,6 +199,7 @@ impl ErrorCounts {
 
     fn slot(&mut self, kind: ErrorKind) -> &mut u64 {
         match kind {
+            ErrorKind::Descriptors => &mut self.descriptors,
             ErrorKind::Connect => &mut self.connect,
             ErrorKind::Tls => &mut self.tls,
             ErrorKind::Write => &mut self.write,
@@ -212,6 +220,11 @@ pub struct ErrorSample {
     pub kind: ErrorKind,
     /// What was tried and what was found.
     pub message: String,
+}
+
+/// Whose limit kept a connection from being made: that of this process, or something on the way to the server.
+pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
+    if matches!(error, DialError::Descriptors { .. }) { ErrorKind::Descriptors } else { ErrorKind::Connect }
 }
 
 /// The address that a plan dials, for messages.
@@ -236,10 +249,10 @@ mod tests {
         for (times, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(counts.of(kind), times as u64 + 1, "{kind}");
         }
-        assert_eq!(counts.total(), 45);
+        assert_eq!(counts.total(), 55);
         let mut twice = counts;
         twice.merge(&counts);
-        assert_eq!(twice.total(), 90);
+        assert_eq!(twice.total(), 110);
     }
 
     #[test]

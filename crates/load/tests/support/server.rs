@@ -26,6 +26,12 @@ pub(crate) enum Manner {
     Bytes(&'static str),
     /// Sends these bytes for the first request, and then the end.
     BytesThenEnd(&'static str),
+    /// Sends what is not HTTP on its first connection, and answers on the others.
+    GarbageFirst,
+    /// Sends these bytes for each request, one by one.
+    Trickle(&'static str),
+    /// Sends a body without end for the first request, as fast as it is taken.
+    Endless,
     /// Reads, and never answers.
     Silent,
 }
@@ -91,7 +97,12 @@ impl TestServer {
 }
 
 async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::Result<()> {
-    seen.connections.fetch_add(1, Ordering::SeqCst);
+    let number = seen.connections.fetch_add(1, Ordering::SeqCst);
+    let manner = match manner {
+        Manner::GarbageFirst if number == 0 => Manner::Bytes("this is not HTTP\r\n\r\n"),
+        Manner::GarbageFirst => Manner::Answer,
+        other => other,
+    };
     let mut buffer = Buffer::new();
     let mut decoder = RequestDecoder::new(Limits::default());
     let mut answered: u64 = 0;
@@ -117,13 +128,27 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
         }
         let mut out = Vec::new();
         match manner {
-            Manner::Silent => {}
+            Manner::Silent | Manner::GarbageFirst => {}
             Manner::AnswerWhenFull(full) => {
                 if waiting.len() >= full {
                     answer(&mut out, &waiting.remove(0), 200, false);
                 }
             }
             Manner::Bytes(bytes) => waiting.drain(..).for_each(|_| out.extend_from_slice(bytes.as_bytes())),
+            Manner::Trickle(bytes) => {
+                for _ in waiting.drain(..) {
+                    for byte in bytes.as_bytes() {
+                        connection.write_all(&[*byte]).await?;
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+            Manner::Endless => {
+                connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+                loop {
+                    connection.write_all(&[b'x'; 16 * 1024]).await?;
+                }
+            }
             Manner::BytesThenEnd(bytes) => {
                 connection.write_all(bytes.as_bytes()).await?;
                 return end(connection).await;
