@@ -48,6 +48,7 @@ pub(crate) fn comparison() -> Comparison {
             rounds: 5,
             duration_seconds: 3.0,
             warm_up_seconds: 0.5,
+            seed: 20_251_122,
         },
         candidates: rows,
         notes: vec!["closed: stalls hide requests".to_owned()],
