@@ -30,7 +30,7 @@ pub(crate) enum Manner {
     GarbageFirst,
     /// Sends these bytes for each request, one by one.
     Trickle(&'static str),
-    /// Sends a body without end for the first request, as fast as it is taken.
+    /// Sends a body without end for the first request, faster than it can be taken: in chunks of one byte.
     Endless,
     /// Reads, and never answers.
     Silent,
@@ -144,9 +144,10 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
                 }
             }
             Manner::Endless => {
-                connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+                let chunks = b"1\r\nx\r\n".repeat(10_000);
+                connection.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
                 loop {
-                    connection.write_all(&[b'x'; 16 * 1024]).await?;
+                    connection.write_all(&chunks).await?;
                 }
             }
             Manner::BytesThenEnd(bytes) => {
