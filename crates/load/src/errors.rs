@@ -1,6 +1,7 @@
 //! Errors of a load run: why it could not start, and the kinds of failures that are counted while it runs.
 
-use std::fmt;
+use std::error::Error;
+use std::{fmt, io};
 
 use anywire_http::h1::encode::EncodeError;
 use anywire_loops::TaskError;
@@ -222,21 +223,60 @@ pub struct ErrorSample {
     pub message: String,
 }
 
-/// Whose limit kept a connection from being made: that of this process, or something on the way to the server.
+/// Whether a connection was not made for want of a descriptor, or for something on the way to the server.
 pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
-    if matches!(error, DialError::Descriptors { .. }) { ErrorKind::Descriptors } else { ErrorKind::Connect }
+    // The resolver needs descriptors too, and its error passes on what the system said.
+    let code = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    match error {
+        DialError::Descriptors { .. } => ErrorKind::Descriptors,
+        _ if matches!(code, Some(EMFILE | ENFILE)) => ErrorKind::Descriptors,
+        _ => ErrorKind::Connect,
+    }
 }
 
-/// The address that a plan dials, for messages.
-pub(crate) fn dial_message(address: &Address, error: &dyn fmt::Display) -> String {
+/// Why there is no connection, in words that name the address.
+pub(crate) fn dial_message(address: &Address, error: &DialError) -> String {
+    if dial_kind(error) == ErrorKind::Descriptors {
+        return format!(
+            "cannot reach {address}: this process is out of file descriptors; raise its limit ('ulimit -n' shows it), \
+             or ask for fewer connections"
+        );
+    }
     let text = error.to_string();
     // Most dial errors name the address themselves; saying it twice helps nobody.
     if text.contains(address.location()) { text } else { format!("{address}: {text}") }
 }
 
+/// What Linux says when the process, or the system, has no descriptor left.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn out_of_descriptors_is_known_wherever_it_happens() {
+        let address: Address = "tcp:example.test:80".parse().unwrap();
+        let resolve = |cause| DialError::Resolve { address: address.clone(), cause };
+        let refused = DialError::Refused { address: address.clone() };
+        for (error, kind) in [
+            (DialError::Descriptors { address: address.clone() }, ErrorKind::Descriptors),
+            (resolve(io::Error::from_raw_os_error(EMFILE)), ErrorKind::Descriptors),
+            (resolve(io::Error::from_raw_os_error(ENFILE)), ErrorKind::Descriptors),
+            (resolve(io::Error::other("no such name")), ErrorKind::Connect),
+            (refused, ErrorKind::Connect),
+        ] {
+            let message = dial_message(&address, &error);
+            assert_eq!(dial_kind(&error), kind, "{message}");
+            assert_eq!(
+                message.contains("out of file descriptors"),
+                kind == ErrorKind::Descriptors,
+                "{message}"
+            );
+            assert!(message.contains("example.test:80"), "{message}");
+        }
+    }
 
     #[test]
     fn each_kind_has_its_own_count() {

@@ -12,13 +12,18 @@ impl Outcome {
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         remarks.extend(self.early_end());
+        remarks.extend(self.missing_connections());
         remarks.extend(self.no_good_answer());
         remarks.extend(self.lost_in_warm_up());
-        remarks.extend(self.missing_connections());
         remarks
     }
 
-    /// Whether requests went out as planned, and if not how far the run came.
+    /// What of the plan was not carried out: the time or requests that a run which ended early left, or connections.
+    pub fn shortfall(&self) -> Option<String> {
+        self.early_end().or_else(|| self.missing_connections())
+    }
+
+    /// How far the run came, if it was stopped or given up before its plan was carried out.
     fn early_end(&self) -> Option<String> {
         let rate = &self.rate;
         if rate.interrupted {
@@ -41,8 +46,8 @@ impl Outcome {
         Some(format!("ended early, {part}: every connection that had work left was given up"))
     }
 
-    /// That nothing good was measured, and the first reason.
-    fn no_good_answer(&self) -> Option<String> {
+    /// That not one answer was good, with the first reason; not said of a run that was stopped.
+    pub fn no_good_answer(&self) -> Option<String> {
         let totals = &self.totals;
         if totals.good() > 0 || self.rate.interrupted {
             return None;

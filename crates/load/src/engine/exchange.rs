@@ -407,7 +407,14 @@ impl Drop for Exchange {
 fn decode_message(error: &DecodeError) -> String {
     let found = without_advice(error);
     match error.fault() {
-        Fault::Limit => format!("an answer is over a limit of this run: {found}"),
+        Fault::Limit => {
+            format!("an answer is over a limit of this run: {found}; raise the limit, or let the server send less")
+        }
+        _ if *error == DecodeError::StartLine => {
+            "an answer does not begin with a status line such as HTTP/1.1 200 OK; is this the port of an HTTP/1.1 \
+             server, without TLS?"
+                .to_owned()
+        }
         _ => format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}"),
     }
 }
