@@ -116,7 +116,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Answers as the plan expects them: those that count neither as `status` nor as `check`.
+    /// Answers that are as the plan expects them: neither an error of the kind `status` nor of the kind `check`.
     pub fn good(&self) -> u64 {
         self.answered.saturating_sub(self.errors.status + self.errors.check)
     }

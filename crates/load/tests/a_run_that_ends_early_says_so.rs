@@ -168,7 +168,7 @@ fn not_one_answer_is_good() {
 
 #[test]
 fn some_connections_are_given_up() {
-    // One connection is served, and the others find nobody: their requests are sent by the one, so that all are sent.
+    // Only one connection is served. It sends the requests of the others too.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

@@ -12,8 +12,11 @@ use support::server::{Manner, TestServer};
 /// The outcome of a plan on one loop, which is there long before a minute is over.
 fn ends(plan: Plan) -> Outcome {
     let (ended, outcome) = mpsc::channel();
-    std::thread::spawn(move || ended.send(run(&Loops::start(1).unwrap(), plan).unwrap()));
-    outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends")
+    std::thread::spawn(move || {
+        // An error means that the test has failed already.
+        let _ = ended.send(Box::new(run(&Loops::start(1).unwrap(), plan).unwrap()));
+    });
+    *outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends")
 }
 
 #[test]
