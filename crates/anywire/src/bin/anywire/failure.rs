@@ -27,6 +27,8 @@ pub(crate) enum Code {
     Resolve = 6,
     /// No connection could be made.
     Connect = 7,
+    /// Not all of a load's plan was carried out; what was found was printed.
+    Partial = 18,
     /// The answer's status is 400 or more, and `--fail` was given.
     Status = 22,
     /// The result could not be written.
@@ -67,6 +69,11 @@ impl Failure {
         }
     }
 
+    /// Says what would help, unless that has been said.
+    pub(crate) fn or_help(self, help: impl Display) -> Self {
+        if self.help.is_some() { self } else { self.help(help) }
+    }
+
     /// Says what would help.
     pub(crate) fn help(mut self, help: impl Display) -> Self {
         self.help = Some(help.to_string());
@@ -103,7 +110,7 @@ impl Display for Report<'_> {
 }
 
 /// The message of an error with those of its causes that it does not repeat itself.
-fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut whole = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
