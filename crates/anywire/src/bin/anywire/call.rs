@@ -11,6 +11,7 @@ use anywire::http::h1::{Framing, encode};
 use anywire::http::{Body, Headers, Method};
 use anywire::loops::Loops;
 use anywire::wire::Address;
+use bytes::Bytes;
 use clap::Args;
 use url::Url;
 
@@ -180,13 +181,22 @@ impl Call {
         if self.include {
             write(&head(&answer))?;
         }
-        while let Some(chunk) = answer.chunk().await.map_err(|error| explain::call(url, &error))? {
-            write(&chunk)?;
-            // Yields now and then: while chunks keep coming, the timer would never be polled.
-            tokio::task::coop::consume_budget().await;
-        }
+        relay(async || answer.chunk().await.map_err(|error| explain::call(url, &error)), &mut write).await?;
         to.flush().map_err(|cause| output::unwritten(&place, &cause))
     }
+}
+
+/// Writes chunks until there are no more. It yields now and then: while chunks keep coming, the timer of a timeout would
+/// never be polled.
+async fn relay(
+    mut next: impl AsyncFnMut() -> Result<Option<Bytes>, Failure>,
+    mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    while let Some(chunk) = next().await? {
+        write(&chunk)?;
+        tokio::task::coop::consume_budget().await;
+    }
+    Ok(())
 }
 
 /// Where the answer goes, and what that is called.
@@ -280,3 +290,26 @@ Exit codes: 0 answered, 1 could not call, 2 bad arguments, 6 host not resolved, 
 22 a status of 400 or more with --fail, 23 answer not written, 26 data not read, 28 too late,
 56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
 heads, or interim answers (1xx) and no final one.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_has_its_turn_while_chunks_keep_coming() {
+        let (mut left, mut written) = (1_000_000, 0);
+        let chunks = async || {
+            left -= 1;
+            Ok((left > 0).then(|| Bytes::from_static(b"x")))
+        };
+        let relayed = relay(chunks, |chunk| {
+            written += chunk.len();
+            Ok(())
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let in_time = runtime
+            .expect("a runtime")
+            .block_on(async { tokio::time::timeout(Duration::ZERO, relayed).await });
+        assert!(in_time.is_err() && written < 999_999, "{written} chunks went by first");
+    }
+}
