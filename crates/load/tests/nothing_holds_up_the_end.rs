@@ -5,8 +5,10 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use anywire_http::Method;
 use anywire_load::{Amount, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
+use anywire_wire::Wire;
 use support::server::{Manner, TestServer};
 
 /// The outcome of a plan on one loop, which is there long before a minute is over.
@@ -19,34 +21,60 @@ fn ends(plan: Plan) -> Outcome {
     *outcome.recv_timeout(Duration::from_secs(60)).expect("the run ends")
 }
 
+/// Peers that keep a request unanswered for ever, each in another phase of the exchange.
+fn peers() -> [(&'static str, Manner); 6] {
+    let leaked = |text: &str, times| -> &'static str { text.repeat(times).leak() };
+    [
+        ("never reads", Manner::Deaf),
+        ("never answers", Manner::Silent),
+        ("interim answers without end", Manner::Trickle(leaked("HTTP/1.1 100 Continue\r\n\r\n", 100_000))),
+        ("half a head", Manner::Bytes("HTTP/1.1 200 OK\r\ncontent-le")),
+        ("half a body", Manner::Bytes("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf")),
+        ("a body without end, faster than it is read", Manner::Endless),
+    ]
+}
+
+/// A request that is too large for the buffers between the two sides, so that who does not read shows.
+fn large(plan: Plan) -> Plan {
+    Plan { method: Method::POST, body: vec![b'x'; 12 << 20].into(), ..plan }
+}
+
+/// Asks `check` about every peer on every wire, the peers side by side.
+fn each_peer(check: impl Fn(&str, Plan) + Sync) {
+    let check = &check;
+    std::thread::scope(|scope| {
+        for (name, manner) in peers() {
+            scope.spawn(move || {
+                for address in anywire_wire::wires().filter_map(Wire::scratch) {
+                    let server = TestServer::start(&address.to_string(), manner);
+                    let plan = server.plan(1);
+                    let plan = if matches!(manner, Manner::Deaf) { large(plan) } else { plan };
+                    check(&format!("{name}, {address}"), plan);
+                }
+            });
+        }
+    });
+}
+
 #[test]
-fn a_body_without_end_is_timed_out_however_fast_it_comes() {
-    for address in ["memory:endless", "tcp:127.0.0.1:0"] {
-        let server = TestServer::start(address, Manner::Endless);
+fn a_request_is_timed_out_whatever_its_peer_does() {
+    each_peer(|name, plan| {
         let limits = Limits { failures_in_a_row: 1, ..Limits::default() };
-        let totals = ends(Plan { timeout: Duration::from_millis(200), limits, ..server.plan(1) }).totals;
-        assert_eq!((totals.sent, totals.timed_out, totals.errors.timeout), (1, 1, 1), "{address}");
-    }
+        let totals = ends(Plan { timeout: Duration::from_millis(200), limits, ..plan }).totals;
+        let counts = (totals.sent, totals.timed_out, totals.errors.timeout, totals.errors.total());
+        assert_eq!(counts, (1, 1, 1, 1), "{name}: {:?}", totals.error_samples);
+    });
 }
 
 #[test]
-fn a_body_without_end_does_not_outlast_the_run() {
-    for address in ["memory:outlast", "tcp:127.0.0.1:0"] {
-        let server = TestServer::start(address, Manner::Endless);
-        let amount = Amount::Duration(Duration::from_millis(200));
-        let outcome = ends(Plan { amount, ..server.plan(1) });
-        assert_eq!((outcome.totals.sent, outcome.totals.unanswered_at_end), (1, 1), "{address}");
-    }
-}
-
-#[test]
-fn an_answer_that_trickles_for_ever_is_timed_out() {
-    let forever: &'static str = Box::leak("HTTP/1.1 100 Continue\r\n\r\n".repeat(100_000).into_boxed_str());
-    let server = TestServer::start("memory:interim", Manner::Trickle(forever));
-    let limits = Limits { failures_in_a_row: 1, ..Limits::default() };
-    let plan = Plan { timeout: Duration::from_millis(200), limits, ..server.plan(1) };
-    let totals = ends(plan).totals;
-    assert_eq!((totals.sent, totals.timed_out, totals.errors.timeout), (1, 1, 1));
+fn a_request_does_not_outlast_the_run_whatever_its_peer_does() {
+    each_peer(|name, plan| {
+        let outcome = ends(Plan { amount: Amount::Duration(Duration::from_millis(100)), ..plan });
+        let totals = &outcome.totals;
+        let counts = (totals.sent, totals.unanswered_at_end, totals.errors.total());
+        assert_eq!(counts, (1, 1, 0), "{name}: {:?}", totals.error_samples);
+        assert!(!outcome.rate.given_up, "{name}");
+    });
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(crate) enum Manner {
     Endless,
     /// Reads, and never answers.
     Silent,
+    /// Does not even read.
+    Deaf,
 }
 
 /// The server; dropping it stops its loop.
@@ -108,6 +110,9 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
     let mut answered: u64 = 0;
     let mut waiting: Vec<Method> = Vec::new();
     let mut first = true;
+    if matches!(manner, Manner::Deaf) {
+        std::future::pending().await
+    }
     loop {
         let count = connection.read(buffer.spare()).await?;
         if count == 0 {
@@ -128,7 +133,7 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
         }
         let mut out = Vec::new();
         match manner {
-            Manner::Silent | Manner::GarbageFirst => {}
+            Manner::Silent | Manner::Deaf | Manner::GarbageFirst => {}
             Manner::AnswerWhenFull(full) => {
                 if waiting.len() >= full {
                     answer(&mut out, &waiting.remove(0), 200, false);
