@@ -100,7 +100,7 @@ fn errors_among_good_answers_are_counted_and_no_failure() {
 fn a_process_without_descriptors() {
     let served = Served::demo();
     let script = format!(
-        "ulimit -n 30 && exec {} load http://{}/ -c 64 -d 300ms --warm-up 0 --loops 1 --json -",
+        "ulimit -n 30 && exec {} load http://{}/ -c 64 -n 200 --warm-up 0 --loops 1 --json -",
         env!("CARGO_BIN_EXE_anywire"),
         served.authority(),
     );
