@@ -1,5 +1,5 @@
-//! The exit code of `load`, and what it says beside it: a server that dies, never answers or answers badly, and a process
-//! without descriptors.
+//! `load` says how it went, and exits with a code for it: the server died, never answered or answered badly, or this
+//! process had no descriptors.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Served, anywire, assert_refused, stderr, stdout, text};
 
-/// A server of one connection: what it answers to each request, and after how many it is gone; its URL.
+/// The URL of a server that takes one connection, answers so many requests on it, and is gone.
 fn server(answer: &'static [u8], answers: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));

@@ -1,5 +1,5 @@
-//! The order of the candidates in each round, drawn by a seed: no candidate always follows the same one, whose warm
-//! caches or slow end would then look like its own doing.
+//! The order of the candidates in each round, drawn by a seed. In a fixed order each candidate always follows the same
+//! one, and what that one leaves behind looks like a property of the next.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

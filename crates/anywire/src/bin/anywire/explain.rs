@@ -1,5 +1,5 @@
-//! What to say of a call that failed, to the person who typed it: in the options of this command, with who is at fault,
-//! and with the exit code that curl has for it.
+//! Failed calls and loads in words for the person who typed them. They name the options of this command and who is at
+//! fault, and come with curl's exit codes.
 
 use anywire::client::{Error, Fault, Phase, UrlError};
 use anywire::http::h1::{self, DecodeError};
@@ -27,7 +27,8 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
         Error::Tunnel => calling(Code::Usage, "CONNECT asks for a tunnel, not for an answer")
             .help("choose another method with --request"),
         Error::RequestBody { source, .. } => {
-            calling(Code::Read, &format!("the data could not be sent: {source}"))
+            let found = source.to_string();
+            calling(Code::Read, &format!("the data could not be sent: {}", before_advice(&found)))
                 .help("see that what --data names can be read to its end")
         }
         Error::Timeout { phase, limit, .. } => {
@@ -35,19 +36,13 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Timeout, &format!("{phase} lasted over {limit:?}"))
                 .help(format_args!("see what the server does, or raise {option}"))
         }
-        Error::ClosedByPeer { phase, sent, .. } => {
-            calling(Code::Answer, &format!("the server closed the connection while {phase}")).help(if *sent {
-                "the server is at fault, and its log may say why; it may have acted on the request"
-            } else {
-                "the server is at fault, and its log may say why; nothing was sent, so try again"
-            })
+        Error::ClosedByPeer { phase, .. } => {
+            calling(Code::Answer, &format!("the server closed the connection while {phase}"))
+                .help(format_args!("the server is at fault, and its log may say why; {}", repeat(error)))
         }
-        Error::Io { phase, source, sent, .. } => {
-            calling(Code::Answer, &format!("the connection broke while {phase}: {source}")).help(if *sent {
-                "see the server's log and the network; the server may have acted on the request"
-            } else {
-                "see the server's log and the network; nothing was sent, so try again"
-            })
+        Error::Io { phase, source, .. } => {
+            calling(Code::Answer, &format!("the connection broke while {phase}: {source}"))
+                .help(format_args!("see the server's log and the network; {}", repeat(error)))
         }
         Error::Answer { source, .. } => answer(url, source),
         Error::Interim { count, .. } => {
@@ -65,7 +60,16 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
     }
 }
 
-/// An exit code for what has no case of its own.
+/// Whether the same call may be made again.
+fn repeat(error: &Error) -> &'static str {
+    if error.may_have_been_processed() {
+        "it may have acted on the request, so call again only if that does no harm"
+    } else {
+        "nothing was sent, so call again"
+    }
+}
+
+/// The exit code of an error that no case above names.
 fn code(error: &Error) -> Code {
     match error.fault() {
         Fault::Caller => Code::Usage,
@@ -161,7 +165,7 @@ fn url_help(error: &UrlError) -> &'static str {
     }
 }
 
-/// What was tried and found: the crates' advice is meant for those who write programs with them.
+/// The part of a message that says what was tried and found. The advice behind it is for programmers.
 pub(crate) fn before_advice(text: &str) -> &str {
     text.split_once("; ").map_or(text, |(found, _)| found)
 }

@@ -4,7 +4,7 @@ use anywire::http::h1;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-/// What is accepted of the other side: of requests where the command serves, of answers where it calls.
+/// Limits on the heads that are received: of requests in `serve`, of answers in `get`, `post` and `load`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits on heads")]
 pub(crate) struct HeadLimits {

@@ -45,7 +45,7 @@ fn meant(text: &str) -> Option<Address> {
     format!("{scheme}:{location}").parse().or_else(|_| format!("{scheme}:{location}:8080").parse()).ok()
 }
 
-/// A URL as curl takes it: without a scheme it is `http://`, and a path alone is enough where the wire is said beside it.
+/// A URL as curl takes it: without a scheme it is `http://`. With `--via` a path alone is enough.
 pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> {
     if let Some(wire) = wire::wires().find(|wire| text.starts_with(&format!("{}:", wire.scheme()))) {
         let message = format!("calling {text:?}: it is an address on the wire {}, not a URL", wire.scheme());
