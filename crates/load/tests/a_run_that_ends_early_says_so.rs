@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use anywire_load::{Amount, Limits, Outcome, Plan, report, run};
+use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, report, run};
 use anywire_loops::Loops;
 use support::server::{Manner, TestServer};
 
@@ -82,6 +82,28 @@ fn nobody_answers_in_the_warm_up() {
     assert_says(&outcome, "ended before anything was measured");
     assert_says(&outcome, "6 requests sent, 0 answered, 0 on their way at the end; errors: 6 timeout");
     assert_says(&outcome, "no request was answered: no answer came within 50 ms");
+}
+
+#[test]
+fn faults_of_the_warm_up_count_there_and_nowhere_else() {
+    for (name, manner, kind) in [
+        ("garbage", Manner::Bytes("this is not HTTP\r\n\r\n"), ErrorKind::Parse),
+        ("cut", Manner::BytesThenEnd("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), ErrorKind::Read),
+        ("closed", Manner::BytesThenEnd(""), ErrorKind::Close),
+    ] {
+        let server = TestServer::start(&format!("memory:early-{name}"), manner);
+        let outcome = load(3, Plan { warm_up: HOUR, ..server.plan(10) });
+        let (totals, warm_up) = (&outcome.totals, &outcome.totals.warm_up);
+        assert_eq!((warm_up.errors.of(kind), warm_up.errors.total()), (3, 3), "{name}");
+        assert_eq!((warm_up.sent, warm_up.unanswered_at_close, totals.errors.total()), (3, 3, 0), "{name}");
+        assert_sums(&outcome);
+    }
+    // An answer of the wrong kind is an answer, and its fault is the warm-up's too.
+    let server = TestServer::start("memory:early-statuses", Manner::Statuses);
+    let plan = Plan { warm_up: Duration::from_millis(20), ..server.plan(30) };
+    let totals = load(3, plan).totals;
+    assert_eq!((totals.answered, totals.warm_up.errors.total()), (30, totals.warm_up.errors.status));
+    assert!(totals.warm_up.errors.status > 0 && totals.errors.status == totals.statuses[&404]);
 }
 
 #[test]
