@@ -12,7 +12,7 @@ use crate::check::start_checked;
 use crate::child;
 use crate::clients::{self, CLIENTS, Client, Tally};
 use crate::report::{self, Bar, Bound, Candidate, Machine};
-use crate::rounds::{Rounds, Spread, interleaved};
+use crate::rounds::{Rounds, Seed, Spread, interleaved};
 use crate::servers;
 use crate::table::{self, Table};
 
@@ -37,6 +37,8 @@ pub struct Options {
     /// The core of the clients.
     #[arg(long, default_value_t = 1)]
     client_core: usize,
+    #[command(flatten)]
+    seed: Seed,
     /// The result's file.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/http-client.json"))]
     json: PathBuf,
@@ -60,13 +62,14 @@ pub fn run(options: &Options) -> Result<()> {
         .with_context(|| format!("pinning to core {} failed", options.client_core))?;
 
     println!("{}", machine.line());
+    let seed = options.seed.chosen();
     println!("server: {} {}\n", target.name, (target.version)());
     let candidates: Vec<_> = chosen.iter().map(|client| Candidate::of_client(client)).collect();
     for candidate in &candidates {
         println!("{}", candidate.line());
     }
 
-    let rounds = interleaved(&chosen, options.rounds as usize, |client, round| {
+    let rounds = interleaved(&chosen, options.rounds as usize, seed, |client, round| {
         let sample = measure(client, target, options)?;
         eprintln!(
             "round {}/{} {:<13} {:.3} us/request, {:.0} requests/s",
@@ -105,6 +108,7 @@ pub fn run(options: &Options) -> Result<()> {
             target_version: (target.version)(),
             server_core: options.server_core,
             client_core: options.client_core,
+            seed,
         },
         candidates,
         rows,
@@ -250,6 +254,7 @@ struct Plan {
     target_version: String,
     server_core: usize,
     client_core: usize,
+    seed: u32,
 }
 
 /// Whom everybody is divided by.

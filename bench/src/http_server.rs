@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::generators::Generator;
 use crate::idle::{self, IdleResult};
 use crate::report::{self, Bar, Bound, Candidate, Machine};
+use crate::rounds::Seed;
 use crate::scenario::{BASELINE, OURS, Scenario, ScenarioResult, Settings, WARM_UP};
 use crate::servers::{self, SERVERS, Server};
 
@@ -36,6 +37,8 @@ pub struct Options {
     /// The core of the load.
     #[arg(long, default_value_t = 1)]
     client_core: usize,
+    #[command(flatten)]
+    seed: Seed,
     /// The result's file.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/http-server.json"))]
     json: PathBuf,
@@ -59,6 +62,7 @@ pub fn run(options: &Options) -> Result<()> {
         .with_context(|| format!("pinning the load to core {} failed", options.client_core))?;
 
     println!("{}", machine.line());
+    let seed = options.seed.chosen();
     println!("load: {:?} {}\n", options.generator, options.generator.version());
     let candidates: Vec<_> = chosen.iter().map(|server| Candidate::of_server(server)).collect();
     for candidate in &candidates {
@@ -70,6 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
         seconds: options.seconds,
         generator: options.generator,
         server_core: options.server_core,
+        seed,
     };
     let mut scenarios = Vec::new();
     for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario.name)) {
@@ -77,7 +82,8 @@ pub fn run(options: &Options) -> Result<()> {
         println!("\n{}\n\n{}", scenario.what, result.table().text());
         scenarios.push(result);
     }
-    let idle = wanted(idle::NAME).then(|| idle::measure_all(&chosen, options.rounds, options.server_core));
+    let idle =
+        wanted(idle::NAME).then(|| idle::measure_all(&chosen, options.rounds, options.server_core, seed));
     if let Some(idle) = &idle {
         println!("\n{}\n\n{}", idle.what, idle.table().text());
     }
@@ -95,6 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
             generator_version: options.generator.version(),
             server_core: options.server_core,
             client_core: options.client_core,
+            seed,
         },
         candidates,
         scenarios,
@@ -197,4 +204,5 @@ struct Plan {
     generator_version: String,
     server_core: usize,
     client_core: usize,
+    seed: u32,
 }

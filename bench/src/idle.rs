@@ -41,8 +41,8 @@ struct Sample {
 }
 
 /// Measures each server in interleaved rounds, three at most: memory varies little.
-pub fn measure_all(chosen: &[&'static Server], rounds: u32, core: usize) -> IdleResult {
-    let all = interleaved(chosen, rounds.min(3) as usize, |server, round| {
+pub fn measure_all(chosen: &[&'static Server], rounds: u32, core: usize, seed: u32) -> IdleResult {
+    let all = interleaved(chosen, rounds.min(3) as usize, seed, |server, round| {
         let sample = measure(server, core)?;
         eprintln!(
             "{NAME} round {} {:<13} {:.0} bytes a connection",

@@ -1,9 +1,28 @@
-//! Rounds: in each round every candidate is measured once, in an order that turns, so that a machine that grows slower
-//! or faster hurts all alike. What is reported is the median with the smallest and the largest value; a ratio is
-//! taken within each round, then its median.
+//! Rounds: in each round every candidate is measured once, in an order drawn by a seed. So a machine that grows slower or
+//! faster hurts all alike, and no candidate always follows the same one. Reported is the median with the smallest and the
+//! largest value; a ratio is taken within each round, then its median.
 
 use anyhow::Result;
+use anywire_load::compare::Order;
+use clap::Args;
 use serde::Serialize;
+
+/// The option that repeats the orders of an earlier run.
+#[derive(Args)]
+pub struct Seed {
+    /// Seed of the order of the candidates within each round (random unless given; printed, and part of the result).
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
+}
+
+impl Seed {
+    /// The seed of this run, which is printed.
+    pub fn chosen(&self) -> u32 {
+        let seed = self.seed.unwrap_or_else(Order::random_seed);
+        println!("order of each round: random, by seed {seed}");
+        seed
+    }
+}
 
 /// What the rounds of one candidate gave.
 pub struct Rounds<S> {
@@ -25,16 +44,17 @@ impl<S> Rounds<S> {
     }
 }
 
-/// Measures every candidate once a round. One that fails is left out from then on.
+/// Measures every candidate once a round, in the orders of this seed. One that fails is left out from then on.
 pub fn interleaved<C, S>(
     candidates: &[C],
     rounds: usize,
+    seed: u32,
     mut measure: impl FnMut(&C, usize) -> Result<S>,
 ) -> Vec<Rounds<S>> {
     let mut all: Vec<_> = candidates.iter().map(|_| Rounds { samples: Vec::new(), failure: None }).collect();
+    let mut order = Order::of_seed(seed);
     for round in 0..rounds {
-        for place in 0..candidates.len() {
-            let index = (place + round) % candidates.len();
+        for index in order.next_round(candidates.len()) {
             if all[index].failure.is_some() {
                 continue;
             }
@@ -85,14 +105,18 @@ mod tests {
     }
 
     #[test]
-    fn the_order_turns_and_a_failure_ends_only_its_candidate() {
-        let mut order = String::new();
-        let all = interleaved(&['a', 'b', 'c'], 3, |candidate, round| {
-            order.push(*candidate);
+    fn the_seed_draws_the_order_and_a_failure_ends_only_its_candidate() {
+        let mut measured = Vec::new();
+        let all = interleaved(&['a', 'b', 'c'], 3, 5, |candidate, round| {
+            measured.push((round, *candidate));
             anyhow::ensure!((*candidate, round) != ('b', 1), "broke");
             Ok(round)
         });
-        assert_eq!(order, "abcbcaca");
+        let mut order = Order::of_seed(5);
+        let drawn = (0..3).flat_map(|round| {
+            order.next_round(3).into_iter().map(move |index| (round, ['a', 'b', 'c'][index]))
+        });
+        assert_eq!(measured, drawn.filter(|turn| *turn != (2, 'b')).collect::<Vec<_>>());
         assert_eq!(all[1].samples, [0]);
         assert_eq!(all[1].failure.as_deref(), Some("broke"));
         assert_eq!(all[2].samples, [0, 1, 2]);

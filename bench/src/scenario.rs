@@ -35,12 +35,14 @@ pub struct Settings {
     pub generator: Generator,
     /// The core of the servers.
     pub server_core: usize,
+    /// The seed of the order of the servers within each round.
+    pub seed: u32,
 }
 
 impl Scenario {
     /// Measures each server.
     pub fn measure(&self, chosen: &[&Server], settings: &Settings) -> ScenarioResult {
-        let rounds = interleaved(chosen, settings.rounds as usize, |server, round| {
+        let rounds = interleaved(chosen, settings.rounds as usize, settings.seed, |server, round| {
             let sample = self.sample(server, settings)?;
             eprintln!(
                 "{} round {}/{} {:<13} {:.3} us/request, {:.0} requests/s",

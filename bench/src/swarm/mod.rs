@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use self::model::{Kept, Measured, Model, Order, World};
 use crate::report::{self, Machine};
-use crate::rounds::{Spread, interleaved};
+use crate::rounds::{Seed, Spread, interleaved};
 use crate::table::{self, Table};
 
 /// Options of `bench swarm`. Where several values are given, each is measured with each of the others.
@@ -59,6 +59,8 @@ pub struct Options {
     /// The core that does it all.
     #[arg(long, default_value_t = 1)]
     core: usize,
+    #[command(flatten)]
+    seed: Seed,
     /// The result's file.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/swarm.json"))]
     json: PathBuf,
@@ -93,7 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{}\n", machine.line());
         let results = cases::run(&options.cases, options.core, options.seconds)?;
         println!("{}", results.table().text());
-        let plan = Plan { rounds: 1, seconds: options.seconds, core: options.core };
+        let plan = Plan { rounds: 1, seconds: options.seconds, core: options.core, seed: None };
         let cases = Some(results);
         let result =
             Results { schema: report::SCHEMA, bench: "swarm", machine, plan, cases, model: Vec::new() };
@@ -102,16 +104,17 @@ pub fn run(options: &Options) -> Result<()> {
     anywire_sys::cpu::pin_current_thread(options.core)
         .with_context(|| format!("pinning to core {} failed", options.core))?;
     println!("{}\n", machine.line());
+    let seed = options.seed.chosen();
     let mut rows = Vec::new();
     for &connections in &options.connections {
-        rows.extend(measure(&models(options, connections), options)?);
+        rows.extend(measure(&models(options, connections), options, seed)?);
     }
     println!("The model: the memory accesses of a user-space TCP\n\n{}", table_of(&rows).text());
     let result = Results {
         schema: report::SCHEMA,
         bench: "swarm",
         machine,
-        plan: Plan { rounds: options.rounds, seconds: options.seconds, core: options.core },
+        plan: Plan { rounds: options.rounds, seconds: options.seconds, core: options.core, seed: Some(seed) },
         cases: None,
         model: rows,
     };
@@ -146,7 +149,7 @@ fn models(options: &Options, connections: u32) -> Vec<Model> {
 }
 
 /// Measures models of the same number of connections.
-fn measure(models: &[Model], options: &Options) -> Result<Vec<Row>> {
+fn measure(models: &[Model], options: &Options, seed: u32) -> Result<Vec<Row>> {
     let Some(connections) = models.first().map(|model| model.connections) else { return Ok(Vec::new()) };
     let needed = models.iter().map(Model::bytes).max().unwrap_or(0);
     let available = memory::available_bytes()?;
@@ -158,7 +161,7 @@ fn measure(models: &[Model], options: &Options) -> Result<Vec<Row>> {
     );
     let mut world = World::of(connections)?;
     let time = Duration::from_secs(options.seconds);
-    let all = interleaved(models, options.rounds as usize, |model, round| {
+    let all = interleaved(models, options.rounds as usize, seed, |model, round| {
         let measured = world.run(model, time)?;
         eprintln!(
             "round {}/{} {}: {:.1} ns/echo, {:.2} M echo/s",
@@ -266,6 +269,8 @@ struct Plan {
     rounds: u32,
     seconds: u64,
     core: usize,
+    /// Unknown for the cases, which run once and in their own order.
+    seed: Option<u32>,
 }
 
 #[derive(Serialize)]

@@ -57,13 +57,26 @@ fn compare_writes_table_json_and_html() {
 
 #[test]
 fn a_body_of_another_length_is_answered_by_all() {
-    let args =
-        ["compare", "--rounds", "1", "--duration", "100ms", "--body", "5000", "-c", "4", "--json", "-"];
+    let args = [
+        "compare",
+        "--rounds",
+        "1",
+        "--duration",
+        "100ms",
+        "--body",
+        "5000",
+        "-c",
+        "4",
+        "--seed",
+        "7",
+        "--json",
+        "-",
+    ];
     let output = anywire(&args);
     assert!(output.status.success(), "{}", stderr(&output));
     let comparison: serde_json::Value =
         serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
-    assert_eq!(comparison["plan"]["body_bytes"], 5000);
+    assert_eq!((&comparison["plan"]["body_bytes"], &comparison["plan"]["seed"]), (&5000.into(), &7.into()));
     for row in comparison["candidates"].as_array().expect("a list of candidates") {
         assert!(row["requests_per_second"].as_f64() > Some(0.0), "{row}");
         assert_eq!(row["errors"]["check"], 0, "{row}");

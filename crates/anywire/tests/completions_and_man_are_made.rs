@@ -8,7 +8,9 @@ use common::{anywire, assert_refused, stdout, text};
 fn completions_name_commands_and_options() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = stdout(&anywire(&["completions", shell]));
-        assert!(script.contains("compare") && script.contains("listen"), "{shell}: {script}");
+        for word in ["compare", "listen", "head", "max-fields", "seed"] {
+            assert!(script.contains(word), "{shell}: {word} in {script}");
+        }
     }
     assert_eq!(anywire(&["completions", "no-such-shell"]).status.code(), Some(2));
 }
@@ -19,6 +21,8 @@ fn manual_pages_hold_options_and_examples() {
     assert!(root.contains(".TH anywire 1") && root.contains("compare"), "{root}");
     let serve = stdout(&anywire(&["man", "serve"]));
     assert!(serve.contains(".TH anywire-serve 1") && serve.contains("Examples:"), "{serve}");
+    let get = stdout(&anywire(&["man", "get"]));
+    assert!(get.contains("\\-I") && get.contains("max\\-head") && get.contains("Exit codes:"), "{get}");
     assert_refused(&anywire(&["man", "no-such-command"]), 2, "no-such-command");
 
     let dir = tempfile::tempdir().expect("a directory for the pages");

@@ -42,6 +42,79 @@ fn a_bad_address_names_what_is_wrong() {
 }
 
 #[test]
+fn an_address_without_its_wire_is_answered_with_the_one_that_is_meant() {
+    for args in [
+        &["serve", "--listen", "127.0.0.1:8080"][..],
+        &["get", "http://h/", "--via", "127.0.0.1:8080"],
+        &["load", "http://h/", "--via", "127.0.0.1:8080"],
+    ] {
+        let output = anywire(args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("write tcp:127.0.0.1:8080"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn help_is_for_the_person_at_the_terminal() {
+    let served = Served::demo();
+    let listening = served.address(0);
+    let url = served.url("/");
+    for args in [
+        &["get", "ftp://h/"][..],
+        &["get", "https://h/"],
+        &["get", "http://me:secret@h/"],
+        &["get", "http://h:99999/"],
+        &["get", &url, "-H", "content-length: 5"],
+        &["get", &url, "-H", "host: a b"],
+        &["get", &url, "-X", "CONNECT"],
+        &["get", &url, "--max-fields", "1"],
+        &["get", &url, "--max-head", "50"],
+        &["get", &url, "--max-start-line", "5"],
+        &["get", "http://127.0.0.1:1/"],
+        &["get", "http://h/", "--via", "unix:@anywire-no-such"],
+        &["serve", "--listen", listening],
+        &["serve", "--dir", "/no/such"],
+        &["load", "https://h/"],
+        &["load", "http://h:99999/"],
+        &["load", &url, "-c", "0"],
+        &["load", &url, "--depth", "0"],
+        &["load", &url, "-n", "0"],
+        &["load", &url, "--timeout", "100h"],
+        &["load", &url, "--warm-up", "100h"],
+        &["load", &url, "-d", "100h"],
+        &["load", &url, "-H", "host: a b"],
+        &["load", &url, "--method", "CONNECT"],
+        &["load", &url, "-n", "5", "--warm-up", "0", "--max-fields", "1"],
+        &["load", "http://127.0.0.1:1/", "-n", "5", "--warm-up", "0"],
+        &["compare", "--wires", "limit,limit"],
+        &["compare", "--connections", "0"],
+    ] {
+        let output = anywire(args);
+        let said = stderr(&output);
+        let help = said.lines().find_map(|line| line.strip_prefix("help: "));
+        let help = help.unwrap_or_else(|| panic!("{args:?}: no help in {said}"));
+        for code in ["::", "()", "(\"", "_", "`", "builder", "crate", "Limits"] {
+            assert!(!help.contains(code), "{args:?}: {code:?} in {help:?}");
+        }
+    }
+    let option = |args: &[&str], option: &str| {
+        let said = stderr(&anywire(args));
+        let help = said.lines().find(|line| line.starts_with("help: ")).map(str::to_owned);
+        assert!(help.is_some_and(|help| help.contains(option)), "{args:?}: {said}");
+    };
+    option(&["get", &url, "--max-fields", "1"], "--max-fields");
+    option(&["get", &url, "--max-head", "50"], "--max-head");
+    option(&["get", &url, "--max-start-line", "5"], "--max-start-line");
+    option(&["load", &url, "-c", "0"], "--connections");
+    option(&["load", &url, "--depth", "0"], "--depth");
+    option(&["load", &url, "-n", "0"], "--requests");
+    option(&["load", &url, "--timeout", "100h"], "--timeout");
+    option(&["load", &url, "--warm-up", "100h"], "--warm-up");
+    option(&["load", &url, "-d", "100h"], "--duration");
+}
+
+#[test]
 fn an_address_within_the_process_is_of_no_use_to_a_command() {
     for address in ["memory:app", "stack:switch/10.0.0.2:80"] {
         for args in [

@@ -4,8 +4,11 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Stdio;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use common::{Served, anywire, anywire_with_stdin, assert_refused, stderr, stdout, text};
+use common::{Served, anywire, anywire_with_stdin, assert_refused, command, stderr, stdout, text};
 
 #[test]
 fn the_body_goes_to_stdout_and_the_head_where_it_is_asked_for() {
@@ -30,8 +33,81 @@ fn the_body_goes_to_stdout_and_the_head_where_it_is_asked_for() {
 fn the_wire_is_said_beside_the_url() {
     let name = format!("unix:@anywire-via-{}", std::process::id());
     let served = Served::on(&[&name], &[]);
-    let answer = anywire(&["get", "http://any.name.will.do/json", "--via", served.address(0)]);
-    assert_eq!(stdout(&answer), r#"{"message":"Hello, World!"}"#);
+    // Without a scheme, and without a host.
+    for url in ["http://any.name.will.do/json", "any.name.will.do/json", "/json"] {
+        let answer = anywire(&["get", url, "--via", served.address(0)]);
+        assert_eq!(stdout(&answer), r#"{"message":"Hello, World!"}"#, "{url}: {}", stderr(&answer));
+    }
+}
+
+#[test]
+fn a_url_without_a_scheme_is_http() {
+    let served = Served::demo();
+    let url = format!("{}/echo", served.authority());
+    assert_eq!(stdout(&anywire(&["post", &url, "-d", "text"])), "text");
+    assert_eq!(stdout(&anywire(&["get", served.authority()])), "Hello, World!");
+    let load = anywire(&["load", served.authority(), "-n", "5", "-c", "1", "--warm-up", "0"]);
+    assert!(load.status.success() && stdout(&load).contains("5 answered"), "{}", stdout(&load));
+    assert_refused(&anywire(&["get", "/json"]), 2, "names no host");
+    assert_refused(&anywire(&["get", "unix:/run/app.sock"]), 2, "not a URL");
+}
+
+#[test]
+fn verbose_shows_both_heads_as_they_travel() {
+    let (url, peer) = answering(b"HTTP/1.1 200 Fine\r\nx-a: b\r\ncontent-length: 2\r\n\r\nhi");
+    let output = anywire(&["post", "-v", &format!("{url}a%20b/../c?d=e#f"), "-d", "data", "-H", "X-Mine: 1"]);
+    let (said, heard) = (stderr(&output), peer.join().expect("the peer did its part"));
+    assert_eq!(stdout(&output), "hi");
+    let shown = |mark: &str| -> String {
+        said.lines().filter_map(|line| line.strip_prefix(mark)).flat_map(|line| [line, "\r\n"]).collect()
+    };
+    assert_eq!(shown("> ") + "data", heard, "{said}");
+    assert_eq!(shown("< "), "HTTP/1.1 200 Fine\r\nx-a: b\r\ncontent-length: 2\r\n\r\n", "{said}");
+}
+
+#[test]
+fn head_prints_the_head_alone() {
+    let (url, peer) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
+    let output = anywire(&["get", "-I", &url]);
+    assert_eq!(stdout(&output), "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", "{}", stderr(&output));
+    assert!(peer.join().expect("the peer did its part").starts_with("HEAD / HTTP/1.1\r\n"));
+    let both = anywire(&["get", "-I", &url, "-d", "data"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
+
+#[test]
+fn a_timeout_holds_while_chunks_keep_coming() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let server = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("the command connects");
+        assert!(peer.read(&mut [0; 4096]).expect("the command sends") > 0);
+        let head = peer.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+        let chunks = b"1\r\nx\r\n".repeat(10_000);
+        // Until the command ends.
+        let mut sent = head;
+        while sent.is_ok() {
+            sent = peer.write_all(&chunks);
+        }
+    });
+    let mut command = command();
+    let command = command.args(["get", &url, "-m", "300ms"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the built command starts");
+    // Taken byte by byte, the answer always comes faster than the command gets rid of it: it never has to wait for more.
+    let mut stdout = child.stdout.take().expect("it was asked for");
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        while stdout.read(&mut [0]).is_ok_and(|count| count > 0) {
+            std::thread::yield_now();
+        }
+        ended.send(())
+    });
+    let in_time = end.recv_timeout(Duration::from_secs(60));
+    // In vain, if it has ended as it should.
+    let _ = child.kill();
+    let status = child.wait().expect("it was started");
+    assert_eq!((in_time, status.code()), (Ok(()), Some(28)));
+    server.join().expect("the peer did its part");
 }
 
 #[test]
@@ -74,7 +150,8 @@ fn a_bad_status_is_a_failure_only_where_it_is_said_so() {
 #[test]
 fn each_way_to_fail_has_its_exit_code() {
     let served = Served::demo();
-    assert_refused(&anywire(&["get", "nonsense"]), 2, "nonsense");
+    assert_refused(&anywire(&["get", "http://:80/"]), 2, "http://:80/");
+    assert_refused(&anywire(&["get", "ftp://h/"]), 2, "scheme");
     assert_refused(&anywire(&["get", "https://localhost/"]), 2, "https");
     assert_refused(&anywire(&["get", &served.url("/delay/60000"), "--timeout", "100ms"]), 28, "100ms");
     let unresolved = anywire(&["get", "http://no-such-host.invalid/"]);
@@ -87,20 +164,43 @@ fn each_way_to_fail_has_its_exit_code() {
     assert_refused(&anywire(&["get", &format!("http://{unused}/")]), 7, "nobody listens");
     assert_refused(&anywire(&["get", "http://h/", "--via", "unix:/no/such/socket"]), 7, "/no/such/socket");
 
-    let answering = |answer: &'static [u8]| {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
-        let server = std::thread::spawn(move || {
-            let (mut peer, _) = listener.accept().expect("the command connects");
-            let read = peer.read(&mut [0; 4096]).expect("the command sends");
-            assert!(read > 0);
-            peer.write_all(answer).expect("the command reads");
-        });
+    for (answer, found) in [
+        (&b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"[..], "before the body's end"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "status line"),
+        (b"", "closed the connection"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", "Content-Length"),
+    ] {
+        let (url, peer) = answering(answer);
         let output = anywire(&["get", &url]);
-        server.join().expect("the peer did its part");
-        output
-    };
-    assert_refused(&answering(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"), 56, "");
-    assert_refused(&answering(b"SSH-2.0-OpenSSH\r\n\r\n"), 56, "");
-    assert_refused(&answering(b""), 56, "");
+        assert_refused(&output, 56, found);
+        assert!(!stderr(&output).contains("peer"), "{}", stderr(&output));
+        peer.join().expect("the peer did its part");
+    }
+}
+
+#[test]
+fn interim_answers_without_a_final_one_have_their_exit_code() {
+    let interim: &'static [u8] = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(50).leak();
+    let (url, peer) = answering(interim);
+    let output = anywire(&["get", &url]);
+    assert_refused(&output, 56, "interim answers");
+    assert!(stderr(&output).contains("help: the server is at fault"), "{}", stderr(&output));
+    peer.join().expect("the peer did its part");
+    assert!(stdout(&anywire(&["get", "--help"])).contains("interim answers (1xx)"));
+}
+
+/// A peer that answers one request with these bytes and closes: its URL, and what it got.
+fn answering(answer: &'static [u8]) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let peer = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("the command connects");
+        let mut heard = vec![0; 4096];
+        let length = peer.read(&mut heard).expect("the command sends");
+        assert!(length > 0);
+        // The command may have seen enough and gone.
+        let _ = peer.write_all(answer);
+        String::from_utf8_lossy(&heard[..length]).into_owned()
+    });
+    (url, peer)
 }

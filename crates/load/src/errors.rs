@@ -1,10 +1,11 @@
 //! Errors of a load run: why it could not start, and the kinds of failures that are counted while it runs.
 
-use std::fmt;
+use std::error::Error;
+use std::{fmt, io};
 
 use anywire_http::h1::encode::EncodeError;
 use anywire_loops::TaskError;
-use anywire_wire::{Address, AddressError};
+use anywire_wire::{Address, AddressError, DialError};
 use serde::{Deserialize, Serialize};
 
 /// Why a run could not start, or gave no result.
@@ -81,7 +82,10 @@ pub enum LoadError {
 /// What went wrong with an exchange, by where it went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ErrorKind {
+    /// This process has no file descriptor left for a connection: a limit of the generator, not of the server.
+    Descriptors,
     /// No connection: refused, unreachable, no such name or file, not in time.
     Connect,
     /// The connection stood, the TLS handshake failed.
@@ -104,7 +108,8 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds, in the order in which an exchange can meet them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::Descriptors,
         Self::Connect,
         Self::Tls,
         Self::Write,
@@ -119,6 +124,7 @@ impl ErrorKind {
     /// The name in JSON and tables.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Descriptors => "descriptors",
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Write => "write",
@@ -141,6 +147,8 @@ impl fmt::Display for ErrorKind {
 /// How many errors there were of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
+    /// See [`ErrorKind::Descriptors`].
+    pub descriptors: u64,
     /// See [`ErrorKind::Connect`].
     pub connect: u64,
     /// See [`ErrorKind::Tls`].
@@ -192,6 +200,7 @@ impl ErrorCounts {
 
     fn slot(&mut self, kind: ErrorKind) -> &mut u64 {
         match kind {
+            ErrorKind::Descriptors => &mut self.descriptors,
             ErrorKind::Connect => &mut self.connect,
             ErrorKind::Tls => &mut self.tls,
             ErrorKind::Write => &mut self.write,
@@ -214,16 +223,60 @@ pub struct ErrorSample {
     pub message: String,
 }
 
-/// The address that a plan dials, for messages.
-pub(crate) fn dial_message(address: &Address, error: &dyn fmt::Display) -> String {
+/// Whether a connection was not made for want of a descriptor, or for something on the way to the server.
+pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
+    // The resolver needs descriptors too, and its error passes on what the system said.
+    let code = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    match error {
+        DialError::Descriptors { .. } => ErrorKind::Descriptors,
+        _ if matches!(code, Some(EMFILE | ENFILE)) => ErrorKind::Descriptors,
+        _ => ErrorKind::Connect,
+    }
+}
+
+/// Why there is no connection, in words that name the address.
+pub(crate) fn dial_message(address: &Address, error: &DialError) -> String {
+    if dial_kind(error) == ErrorKind::Descriptors {
+        return format!(
+            "cannot reach {address}: this process is out of file descriptors; raise its limit ('ulimit -n' shows it), \
+             or ask for fewer connections"
+        );
+    }
     let text = error.to_string();
     // Most dial errors name the address themselves; saying it twice helps nobody.
     if text.contains(address.location()) { text } else { format!("{address}: {text}") }
 }
 
+/// What Linux says when the process, or the system, has no descriptor left.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn out_of_descriptors_is_known_wherever_it_happens() {
+        let address: Address = "tcp:example.test:80".parse().unwrap();
+        let resolve = |cause| DialError::Resolve { address: address.clone(), cause };
+        let refused = DialError::Refused { address: address.clone() };
+        for (error, kind) in [
+            (DialError::Descriptors { address: address.clone() }, ErrorKind::Descriptors),
+            (resolve(io::Error::from_raw_os_error(EMFILE)), ErrorKind::Descriptors),
+            (resolve(io::Error::from_raw_os_error(ENFILE)), ErrorKind::Descriptors),
+            (resolve(io::Error::other("no such name")), ErrorKind::Connect),
+            (refused, ErrorKind::Connect),
+        ] {
+            let message = dial_message(&address, &error);
+            assert_eq!(dial_kind(&error), kind, "{message}");
+            assert_eq!(
+                message.contains("out of file descriptors"),
+                kind == ErrorKind::Descriptors,
+                "{message}"
+            );
+            assert!(message.contains("example.test:80"), "{message}");
+        }
+    }
 
     #[test]
     fn each_kind_has_its_own_count() {
@@ -236,10 +289,10 @@ mod tests {
         for (times, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(counts.of(kind), times as u64 + 1, "{kind}");
         }
-        assert_eq!(counts.total(), 45);
+        assert_eq!(counts.total(), 55);
         let mut twice = counts;
         twice.merge(&counts);
-        assert_eq!(twice.total(), 90);
+        assert_eq!(twice.total(), 110);
     }
 
     #[test]

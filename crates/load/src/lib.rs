@@ -19,6 +19,7 @@ mod host;
 mod limits;
 mod outcome;
 mod plan;
+mod remarks;
 pub mod report;
 mod stop;
 mod summing;
@@ -32,6 +33,7 @@ pub use host::{Host, Tool};
 pub use limits::Limits;
 pub use outcome::{
     Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
+    WarmUp,
 };
 pub use plan::{Amount, Expect, Plan};
 pub use stop::Stop;

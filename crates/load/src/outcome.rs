@@ -94,22 +94,54 @@ pub struct Totals {
     pub unanswered_at_end: u64,
     /// How long the oldest of these had waited, in microseconds; `null` if there was none.
     pub oldest_unanswered_us: Option<f64>,
-    /// Answers during the warm-up, which are in no other figure.
-    pub answered_in_warm_up: u64,
-    /// Errors of the measured part by kind. Failures to connect before it are here too: nothing else shows them.
+    /// Requests of the plan that were never sent, because the run ended before; `null` if a duration was asked for.
+    pub unsent: Option<u64>,
+    /// Errors of the measured part's requests by kind. Failures to connect before it are here too: nothing else shows
+    /// them.
     pub errors: ErrorCounts,
     /// The first error of each kind in words.
     pub error_samples: Vec<ErrorSample>,
-    /// Bytes sent.
+    /// Bytes of the requests that were sent.
     pub bytes_out: u64,
-    /// Bytes received.
+    /// Bytes of the whole answers: their heads, framing and bodies, with interim answers before them.
     pub bytes_in: u64,
-    /// Bytes received that were bodies.
+    /// Bytes of the bodies among these.
     pub body_bytes_in: u64,
     /// Connections.
     pub connections: Connections,
     /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
+    /// What became of the requests of the warm-up, which are in no other figure.
+    pub warm_up: WarmUp,
+}
+
+impl Totals {
+    /// Answers that are as the plan expects them: neither an error of the kind `status` nor of the kind `check`.
+    pub fn good(&self) -> u64 {
+        self.answered.saturating_sub(self.errors.status + self.errors.check)
+    }
+}
+
+/// What became of the requests that were sent during the warm-up, whenever that was.
+/// `sent` = `answered` + `timed_out` + `unanswered_at_close` + `unanswered_at_end`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Requests that left, or began to, before the measured part.
+    pub sent: u64,
+    /// Those whose whole answer came.
+    pub answered: u64,
+    /// Those that waited longer than the timeout.
+    pub timed_out: u64,
+    /// Those lost with a connection that ended.
+    pub unanswered_at_close: u64,
+    /// Those still on their way when the run ended.
+    pub unanswered_at_end: u64,
+    /// How long the oldest of these had waited, in microseconds; `null` if there was none.
+    pub oldest_unanswered_us: Option<f64>,
+    /// Errors of these requests by kind.
+    pub errors: ErrorCounts,
+    /// The first error of each kind in words.
+    pub error_samples: Vec<ErrorSample>,
 }
 
 /// Connections of a run, from its first dial to its end.
@@ -136,6 +168,9 @@ pub struct Rate {
     pub seconds: f64,
     /// Whether the run was ended early.
     pub interrupted: bool,
+    /// Whether the run ended before the plan was carried out, because every connection that could go on with it was
+    /// given up (see [`Limits::failures_in_a_row`](crate::Limits)): the server is not there, or died.
+    pub given_up: bool,
 }
 
 /// Latencies by what they are counted from.

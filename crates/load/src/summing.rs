@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anywire_loops::Loops;
 
-use crate::engine::{Counts, Yield};
+use crate::engine::{Counts, End, Part, Yield};
 use crate::errors::ErrorSample;
 use crate::histogram::Latency;
 use crate::host::{Host, Tool};
 use crate::outcome::{
     Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
+    WarmUp,
 };
 use crate::plan::{Amount, Plan, Prepared};
 
@@ -20,15 +21,20 @@ pub(crate) fn outcome(
     plan: &Plan,
     prepared: &Prepared,
     yields: &[Yield],
-    interrupted: bool,
+    end: End,
 ) -> Outcome {
-    let totals = totals(yields);
+    let mut totals = totals(yields);
+    if let Amount::Requests(requests) = plan.amount {
+        totals.unsent = Some(requests.saturating_sub(totals.sent));
+    }
+    // After the last request of the plan nothing is left either, and that is its end.
+    let given_up = end == End::NothingLeft && totals.unsent != Some(0);
     let elapsed = yields.iter().map(|one| one.measured).max().unwrap_or_default();
     let mut latency = Latency::new();
     for one in yields {
         latency.merge(&one.latency);
     }
-    let busiest = yields.iter().map(|one| one.counts.answered).max().unwrap_or_default();
+    let busiest = yields.iter().map(|one| one.counts.measured.answered).max().unwrap_or_default();
     let mean = totals.answered as f64 / yields.len().max(1) as f64;
     let shares: Vec<LoopShare> = loops
         .iter()
@@ -50,7 +56,8 @@ pub(crate) fn outcome(
         rate: Rate {
             achieved: if elapsed.is_zero() { 0.0 } else { totals.answered as f64 / elapsed.as_secs_f64() },
             seconds: elapsed.as_secs_f64(),
-            interrupted,
+            interrupted: end == End::Stopped,
+            given_up,
         },
         latency: Latencies { send: latency.summary() },
         generator: generator(yields, &shares, totals.answered),
@@ -62,38 +69,33 @@ pub(crate) fn outcome(
 
 fn totals(yields: &[Yield]) -> Totals {
     let mut totals = Totals::default();
-    let mut oldest: Option<Duration> = None;
+    let (mut oldest, mut oldest_in_warm_up): (Option<Duration>, Option<Duration>) = (None, None);
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
     for Yield { counts, open_at_start, open_at_end, .. } in yields {
         let Counts {
-            answered_in_warm_up,
             opened,
             lost,
             given_up,
-            sent,
-            answered,
-            timed_out,
-            unanswered_at_close,
-            unanswered_at_end,
-            oldest_unanswered,
+            warm_up,
+            measured,
             bytes_out,
             bytes_in,
             body_bytes_in,
-            errors,
-            samples,
             statuses: of_loop,
         } = counts;
-        totals.answered_in_warm_up += answered_in_warm_up;
-        totals.sent += sent;
-        totals.answered += answered;
-        totals.timed_out += timed_out;
-        totals.unanswered_at_close += unanswered_at_close;
-        totals.unanswered_at_end += unanswered_at_end;
+        totals.sent += measured.sent;
+        totals.answered += measured.answered;
+        totals.timed_out += measured.timed_out;
+        totals.unanswered_at_close += measured.unanswered_at_close;
+        totals.unanswered_at_end += measured.unanswered_at_end;
+        oldest = oldest.max(measured.oldest_unanswered);
+        totals.errors.merge(&measured.errors);
+        add_samples(&mut totals.error_samples, &measured.samples);
+        add_warm_up(&mut totals.warm_up, warm_up);
+        oldest_in_warm_up = oldest_in_warm_up.max(warm_up.oldest_unanswered);
         totals.bytes_out += bytes_out;
         totals.bytes_in += bytes_in;
         totals.body_bytes_in += body_bytes_in;
-        totals.errors.merge(errors);
-        add_samples(&mut totals.error_samples, samples);
         let of_run = &mut totals.connections;
         *of_run = Connections {
             opened: of_run.opened + opened,
@@ -102,14 +104,25 @@ fn totals(yields: &[Yield]) -> Totals {
             open_at_start: of_run.open_at_start + open_at_start,
             open_at_end: of_run.open_at_end + open_at_end,
         };
-        oldest = oldest.max(*oldest_unanswered);
         for (status, count) in of_loop.iter().enumerate().filter(|(_, count)| **count > 0) {
             *statuses.entry(status as u16).or_default() += count;
         }
     }
-    totals.oldest_unanswered_us = oldest.map(|age| age.as_nanos() as f64 / 1000.0);
+    let us = |age: Duration| age.as_nanos() as f64 / 1000.0;
+    totals.oldest_unanswered_us = oldest.map(us);
+    totals.warm_up.oldest_unanswered_us = oldest_in_warm_up.map(us);
     totals.statuses = statuses;
     totals
+}
+
+fn add_warm_up(all: &mut WarmUp, of_loop: &Part) {
+    all.sent += of_loop.sent;
+    all.answered += of_loop.answered;
+    all.timed_out += of_loop.timed_out;
+    all.unanswered_at_close += of_loop.unanswered_at_close;
+    all.unanswered_at_end += of_loop.unanswered_at_end;
+    all.errors.merge(&of_loop.errors);
+    add_samples(&mut all.error_samples, &of_loop.samples);
 }
 
 /// One of each kind is enough, whichever loop saw it.
@@ -147,7 +160,7 @@ fn loop_share(id: usize, core: Option<usize>, share: &Yield) -> LoopShare {
         }
         _ => None,
     };
-    LoopShare { id, core, requests: share.counts.answered, connections: share.open_at_end, busy }
+    LoopShare { id, core, requests: share.counts.measured.answered, connections: share.open_at_end, busy }
 }
 
 fn generator(yields: &[Yield], shares: &[LoopShare], answered: u64) -> Generator {
@@ -168,3 +181,41 @@ fn generator(yields: &[Yield], shares: &[LoopShare], answered: u64) -> Generator
 
 /// A loop above this share of a core was perhaps the bottleneck itself.
 const FULL: f64 = 0.95;
+
+#[cfg(test)]
+mod tests {
+    use anywire_sys::cpu::CpuTime;
+
+    use super::*;
+
+    /// One second of a loop that used so many ms of its core.
+    fn second(cpu_ms: u64) -> Yield {
+        let cpu = CpuTime { user: Duration::from_millis(cpu_ms), system: Duration::ZERO };
+        Yield {
+            counts: Counts::default(),
+            latency: Latency::new(),
+            measured: Duration::from_secs(1),
+            cpu: Some(cpu),
+            open_at_start: 0,
+            open_at_end: 0,
+        }
+    }
+
+    fn limited_by(yields: &[Yield]) -> Option<String> {
+        let shares: Vec<LoopShare> =
+            yields.iter().enumerate().map(|(id, one)| loop_share(id, None, one)).collect();
+        generator(yields, &shares, 1).limited_by
+    }
+
+    #[test]
+    fn a_loop_above_95_percent_of_a_core_is_the_limit() {
+        assert_eq!(limited_by(&[second(200), second(960)]).as_deref(), Some("generator"));
+        assert_eq!(limited_by(&[second(950), second(940)]), None);
+    }
+
+    #[test]
+    fn cpu_that_is_unknown_limits_nothing() {
+        let unknown = Yield { cpu: None, ..second(0) };
+        assert_eq!(limited_by(&[second(990), unknown]), None);
+    }
+}

@@ -10,8 +10,13 @@ impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (plan, totals) = (&self.plan, &self.totals);
         writeln!(formatter, "{} {} over {}", plan.method, self.target.url, self.target.address)?;
+        let early = self.rate.interrupted || self.rate.given_up;
         let amount = match (plan.duration_seconds, plan.requests) {
+            (Some(seconds), _) if early => format!("{} of {seconds} s", digits(self.rate.seconds)),
             (Some(seconds), _) => format!("{seconds} s"),
+            (None, requests) if early => {
+                format!("{} of {} requests", grouped(totals.sent), grouped(requests.unwrap_or_default()))
+            }
             (None, requests) => format!("{} requests", grouped(requests.unwrap_or_default())),
         };
         writeln!(
@@ -21,10 +26,10 @@ impl fmt::Display for Outcome {
             self.loops.len(),
             if self.loops.len() == 1 { "loop" } else { "loops" },
             plan.warm_up_seconds,
-            grouped(totals.answered_in_warm_up),
+            grouped(totals.warm_up.answered),
         )?;
-        if self.rate.interrupted {
-            writeln!(formatter, "interrupted after {} s: what follows is a part", digits(self.rate.seconds))?;
+        for remark in self.remarks() {
+            writeln!(formatter, "{remark}")?;
         }
         writeln!(formatter)?;
         formatter.write_str(&self.result_line())?;
@@ -35,8 +40,12 @@ impl fmt::Display for Outcome {
         line(
             "requests",
             format!(
-                "{} sent, {} answered, {} timed out, {} lost at a close, {} on their way at the end{}",
+                "{} sent{}, {} answered, {} timed out, {} lost at a close, {} on their way at the end{}",
                 grouped(totals.sent),
+                totals
+                    .unsent
+                    .filter(|unsent| *unsent > 0)
+                    .map_or_else(String::new, |unsent| { format!(" and {} never sent", grouped(unsent)) }),
                 grouped(totals.answered),
                 grouped(totals.timed_out),
                 grouped(totals.unanswered_at_close),

@@ -19,6 +19,22 @@ fn chunks_with_trailers_and_interim_answers() {
 }
 
 #[test]
+fn one_byte_at_a_time_is_the_same_answer() {
+    for bytes in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHello, World!",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHello, World!",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nHello\r\n8;x=y\r\n, World!\r\n0\r\na: b\r\n\r\n",
+    ] {
+        let server = TestServer::start("memory:bytes", Manner::Trickle(bytes));
+        let loops = Loops::start(1).unwrap();
+        let expect = Expect { status: None, body_bytes: Some(13) };
+        let totals = run(&loops, Plan { depth: 3, expect, ..server.plan(20) }).unwrap().totals;
+        assert_eq!((totals.answered, totals.errors.total()), (20, 0), "{:?}", totals.error_samples);
+        assert_eq!((totals.bytes_in, totals.body_bytes_in), (20 * bytes.len() as u64, 260));
+    }
+}
+
+#[test]
 fn a_body_that_lasts_until_the_close_is_a_whole_answer() {
     let server =
         TestServer::start("memory:until", Manner::BytesThenEnd("HTTP/1.1 200 OK\r\n\r\nHello, World!"));
@@ -27,6 +43,8 @@ fn a_body_that_lasts_until_the_close_is_a_whole_answer() {
     let totals = run(&loops, Plan { expect, ..server.plan(5) }).unwrap().totals;
     assert_eq!((totals.answered, totals.errors.total()), (5, 0), "{:?}", totals.error_samples);
     assert_eq!((totals.connections.opened, server.seen.connections()), (5, 5));
+    let answer = "HTTP/1.1 200 OK\r\n\r\nHello, World!".len() as u64;
+    assert_eq!((totals.bytes_in, totals.body_bytes_in), (5 * answer, 65));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod support;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use anywire_load::compare::{
     Candidate, CandidateError, CompareError, Options, Running, Settings, Stage, Step, compare,
 };
+use anywire_load::report;
 use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Address;
 use support::server::{Manner, TestServer};
@@ -65,11 +67,32 @@ impl Running for Served {
     }
 }
 
-struct Broken;
+/// Starts, and answers with what is not HTTP.
+struct Garbled;
+
+impl Candidate for Garbled {
+    fn name(&self) -> &str {
+        "garbled"
+    }
+
+    fn wire(&self) -> &str {
+        "memory"
+    }
+
+    fn start(&self, _: &Settings) -> Result<Box<dyn Running>, CandidateError> {
+        let manner = Manner::Bytes("this is not HTTP\r\n\r\n");
+        Ok(Box::new(Served(TestServer::start("memory:compare-garbled", manner))))
+    }
+}
+
+/// Does not start.
+struct Broken {
+    name: &'static str,
+}
 
 impl Candidate for Broken {
     fn name(&self) -> &str {
-        "broken"
+        self.name
     }
 
     fn wire(&self) -> &str {
@@ -97,7 +120,7 @@ fn candidates() -> Vec<Box<dyn Candidate>> {
     vec![
         Box::new(Memory { name: "limit", limit: true }),
         Box::new(Memory { name: "other", limit: false }),
-        Box::new(Broken),
+        Box::new(Broken { name: "broken" }),
     ]
 }
 
@@ -110,13 +133,14 @@ fn every_candidate_has_its_row() {
         }
     })
     .unwrap();
-    assert_eq!(
-        steps.into_inner(),
-        [
-            "1 limit", "1 other", "1 broken", "2 other", "2 broken", "2 limit", "3 broken", "3 limit",
-            "3 other"
-        ]
-    );
+    let steps = steps.into_inner();
+    for (round, of_round) in steps.chunks(3).enumerate() {
+        let mut sorted = of_round.to_vec();
+        sorted.sort();
+        let expected = ["broken", "limit", "other"].map(|name| format!("{} {name}", round + 1));
+        assert_eq!(sorted, expected, "{steps:?}");
+    }
+    assert_eq!(steps.len(), 9);
 
     let [limit, other, broken] = &comparison.candidates[..] else { panic!("three rows") };
     for row in [limit, other] {
@@ -170,6 +194,40 @@ fn the_json_has_the_promised_fields() {
 }
 
 #[test]
+fn the_order_of_each_round_is_drawn_by_a_seed_that_the_result_names() {
+    let broken = |name| Box::new(Broken { name }) as Box<dyn Candidate>;
+    let candidates = [broken("a"), broken("b"), broken("c"), broken("d")];
+    let orders = |seed| {
+        let mut steps = Vec::new();
+        let options = Options { seed, rounds: 12, ..options() };
+        let comparison =
+            compare(&candidates, &options, |step: &Step<'_>| steps.push(step.candidate.to_owned()));
+        (steps.chunks(4).map(<[String]>::to_vec).collect::<Vec<_>>(), comparison.unwrap())
+    };
+    let (rounds, comparison) = orders(Some(3));
+    // A circle would let each follow the same one in all rounds.
+    let follows_b = |round: &Vec<String>| round.iter().skip_while(|name| *name != "b").nth(1).cloned();
+    let followers: HashSet<_> = rounds.iter().filter_map(follows_b).collect();
+    assert!(followers.len() > 1, "{rounds:?}");
+    assert_eq!((comparison.plan.seed, orders(Some(3)).0), (3, rounds));
+    assert!(comparison.to_string().contains("by seed 3 "), "{comparison}");
+    assert!(report::comparison(&comparison).unwrap().contains("by seed 3 "));
+    // Without one it is drawn, and the result still names it: that seed gives these rounds.
+    let (rounds, comparison) = orders(None);
+    assert_eq!(orders(Some(comparison.plan.seed)).0, rounds);
+}
+
+#[test]
+fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
+    let options = Options { rounds: 1, warm_up: Duration::from_secs(3600), ..options() };
+    let comparison = compare(&[Box::new(Garbled) as Box<dyn Candidate>], &options, |_| {}).unwrap();
+    let row = &comparison.candidates[0];
+    assert!(row.errors.parse > 0, "{:?}", row.errors);
+    let messages = row.error_messages.join("\n");
+    assert!(messages.contains("ended before anything was measured"), "{messages}");
+}
+
+#[test]
 fn a_stop_gives_the_whole_rounds_until_then() {
     let options = options();
     let comparison = compare(&candidates()[..2], &options, |step| {
@@ -189,7 +247,8 @@ fn what_cannot_be_compared_is_refused() {
     };
     assert!(matches!(refused(&[], &options()), CompareError::NoCandidate));
     assert!(matches!(refused(&candidates(), &Options { rounds: 0, ..options() }), CompareError::NoRound));
-    let twice: Vec<Box<dyn Candidate>> = vec![Box::new(Broken), Box::new(Broken)];
+    let twice: Vec<Box<dyn Candidate>> =
+        vec![Box::new(Broken { name: "broken" }), Box::new(Broken { name: "broken" })];
     assert!(matches!(refused(&twice, &options()), CompareError::Twice(name) if name == "broken"));
     let deep = Options { depth: 0, ..options() };
     assert!(matches!(refused(&candidates(), &deep), CompareError::Load(_)));

@@ -4,14 +4,13 @@ mod support;
 
 use anywire_load::{Amount, Expect, Plan, run};
 use anywire_loops::Loops;
+use anywire_wire::Wire;
 use support::server::{Manner, TestServer};
 
 #[test]
 fn every_request_is_sent_once_and_every_answer_counted_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let unix = format!("unix:{}", folder.path().join("socket").display());
-    for address in ["memory:counts", "tcp:127.0.0.1:0", &unix] {
-        let server = TestServer::start(address, Manner::Answer);
+    for address in anywire_wire::wires().filter_map(Wire::scratch) {
+        let server = TestServer::start(&address.to_string(), Manner::Answer);
         let loops = Loops::start(2).unwrap();
         let plan = Plan {
             connections: 5,

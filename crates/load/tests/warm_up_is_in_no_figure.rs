@@ -16,8 +16,13 @@ fn the_measured_part_has_its_own_requests_only() {
     let outcome = run(&loops, plan).unwrap();
     let totals = &outcome.totals;
     assert_eq!((totals.sent, totals.answered), (1_000, 1_000));
-    assert!(totals.answered_in_warm_up > 0);
-    assert_eq!(server.seen.requests(), 1_000 + totals.answered_in_warm_up);
+    assert!(totals.warm_up.answered > 0);
+    assert_eq!(totals.warm_up.answered, totals.warm_up.sent);
+    assert_eq!(server.seen.requests(), 1_000 + totals.warm_up.answered);
+    // Answers that arrive when measuring has begun count where their requests do, to the byte.
+    let answer = "HTTP/1.1 200 Some\r\ncontent-length: 13\r\n\r\nHello, World!".len() as u64;
+    assert_eq!((totals.bytes_in, totals.body_bytes_in), (1_000 * answer, 13_000));
+    assert_eq!(totals.bytes_out, 1_000 * outcome.plan.request_bytes as u64);
     assert_eq!(outcome.latency.send.as_ref().unwrap().count, 1_000);
     assert_eq!(totals.statuses, [(200, 1_000)].into());
     assert!(outcome.to_string().contains("answers)"));

@@ -85,7 +85,10 @@ enum Stage {
 impl Exchange {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            input: Buffer::new(),
+            // A head of the limit's size fits.
+            input: Buffer::with_limit(
+                limits.head.head_bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
+            ),
             decoder: RequestDecoder::new(limits.head),
             output: Output::new(),
             date: [0; _],

@@ -1,4 +1,4 @@
-//! The rounds: every candidate once a round, in an order that rotates, each started anew.
+//! The rounds: every candidate once a round, in an order that is drawn anew, each started anew.
 //!
 //! A candidate is started for each of its rounds and stopped after it. Kept warm, it would keep one memory layout and
 //! one spread of its connections for all rounds, and that luck would look like a difference between candidates; started
@@ -10,6 +10,7 @@ use anywire_loops::{Loops, Pinning, StartError};
 use anywire_sys::cpu;
 
 use crate::compare::candidate::{Candidate, Settings};
+use crate::compare::order::Order;
 use crate::compare::result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA};
 use crate::compare::round::{self, Bench};
 use crate::compare::settings::Options;
@@ -43,11 +44,12 @@ pub fn compare(
 
     let mut rows: Vec<Row> = candidates.iter().map(|candidate| empty_row(candidate.as_ref())).collect();
     let mut results: Vec<Vec<RoundResult>> = candidates.iter().map(|_| Vec::new()).collect();
+    let seed = options.seed.unwrap_or_else(Order::random_seed);
+    let mut order = Order::of_seed(seed);
     let mut interrupted = false;
     'rounds: for round in 1..=options.rounds {
         let mut of_round: Vec<Option<RoundResult>> = vec![None; candidates.len()];
-        for turn in 0..candidates.len() {
-            let index = (turn + round - 1) % candidates.len();
+        for index in order.next_round(candidates.len()) {
             let candidate = candidates[index].as_ref();
             let step = |stage| Step { round, rounds: options.rounds, candidate: candidate.name(), stage };
             of_round[index] =
@@ -79,6 +81,7 @@ pub fn compare(
             rounds: options.rounds,
             duration_seconds: options.duration.as_secs_f64(),
             warm_up_seconds: options.warm_up.as_secs_f64(),
+            seed,
         },
         notes: notes(&placement, candidates),
         candidates: rows,

@@ -5,6 +5,7 @@
 
 mod candidate;
 mod harness;
+mod order;
 mod result;
 mod round;
 mod settings;
@@ -12,5 +13,6 @@ mod table;
 
 pub use candidate::{Candidate, CandidateError, Running, Settings};
 pub use harness::{CompareError, Stage, Step, compare};
+pub use order::Order;
 pub use result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA, Spread, Spreads};
 pub use settings::Options;

@@ -48,7 +48,11 @@ impl Comparison {
         let of_rows = said.iter().map(|(names, note)| format!("{}: {note}", names.join(", ")));
         let errors = self.candidates.iter().filter(|row| row.errors.total() > 0);
         let errors = errors.map(|row| format!("{}: errors: {}", row.name, row.errors.line()));
-        self.notes.iter().cloned().chain(of_rows).chain(errors).collect()
+        let order = format!(
+            "order of each round: random, by seed {} (the same seed gives the same order)",
+            self.plan.seed
+        );
+        self.notes.iter().cloned().chain([order]).chain(of_rows).chain(errors).collect()
     }
 }
 
@@ -78,6 +82,8 @@ pub struct ComparePlan {
     pub duration_seconds: f64,
     /// Load before it, in seconds.
     pub warm_up_seconds: f64,
+    /// The seed of the order of the candidates within each round.
+    pub seed: u32,
 }
 
 /// One candidate: medians over its rounds.

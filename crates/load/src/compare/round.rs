@@ -64,7 +64,7 @@ pub(crate) fn measure(
             ));
         }
     }
-    add_errors(row, &outcome);
+    add_errors(row, round, &outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
         stage(Stage::SystemCalls);
         result.syscalls_per_request = syscalls(bench, running.as_ref(), row)?;
@@ -148,10 +148,16 @@ fn plan(bench: &Bench<'_>, running: &dyn Running) -> Plan {
     }
 }
 
-fn add_errors(row: &mut Row, outcome: &Outcome) {
-    row.errors.merge(&outcome.totals.errors);
-    for sample in &outcome.totals.error_samples {
+/// Errors of the warm-up count too: a candidate that fails in it is not one that works.
+fn add_errors(row: &mut Row, round: usize, outcome: &Outcome) {
+    let totals = &outcome.totals;
+    row.errors.merge(&totals.errors);
+    row.errors.merge(&totals.warm_up.errors);
+    for sample in totals.error_samples.iter().chain(&totals.warm_up.error_samples) {
         message(row, format!("{}: {}", sample.kind, sample.message));
+    }
+    for remark in outcome.remarks().into_iter().filter(|_| !outcome.rate.interrupted) {
+        message(row, format!("round {round}: {remark}"));
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Options {
     pub warm_up: Duration,
     /// The separate part in which system calls are counted, once a round (0.3 s; zero: they are not counted).
     pub syscall_duration: Duration,
+    /// The seed of the order in which the candidates take their turns within a round (`None`: a random one); the result
+    /// names it.
+    pub seed: Option<u32>,
     /// The handle that ends it early.
     pub stop: Stop,
 }
@@ -54,6 +57,7 @@ impl Default for Options {
             duration: Duration::from_secs(3),
             warm_up: Duration::from_millis(500),
             syscall_duration: Duration::from_millis(300),
+            seed: None,
             stop: Stop::new(),
         }
     }

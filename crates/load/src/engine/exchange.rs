@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent, ResponseView};
+use anywire_http::h1::{DecodeError, Fault, Framing, ResponseDecoder, ResponseEvent, ResponseView};
 use anywire_http::{Buffer, Method, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
@@ -31,8 +31,12 @@ pub(crate) struct Exchange {
     batches: VecDeque<Batch>,
     /// The buffer while part of an answer is in it.
     partial: Option<Buffer>,
+    /// How far it may grow: a head of the limit's size fits.
+    buffer_bytes: usize,
     /// The answer being received, after its head.
     answer: Answer,
+    /// Bytes of that answer, and of interim ones before it, that earlier reads brought.
+    answer_bytes: usize,
     /// Answers since the connection was opened.
     answers: u64,
     /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
@@ -90,7 +94,9 @@ impl Exchange {
             in_flight: 0,
             batches: VecDeque::new(),
             partial: None,
+            buffer_bytes: plan.limits.head.head_bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
             answer: Answer::NONE,
+            answer_bytes: 0,
             answers: 0,
             deadline,
         }
@@ -134,7 +140,10 @@ impl Exchange {
 
     /// One read, and all that is in it: answers are counted, and new requests take their places.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ending>> {
-        let mut buffer = self.partial.take().unwrap_or_default();
+        let mut buffer = match self.partial.take() {
+            Some(buffer) => buffer,
+            None => Buffer::with_limit(self.buffer_bytes),
+        };
         let read = match self.connection.poll_read(context, buffer.spare()) {
             Poll::Ready(read) => read,
             Poll::Pending => {
@@ -149,7 +158,7 @@ impl Exchange {
             Ok(count) => {
                 buffer.filled(count);
                 let now = Instant::now();
-                let taken = self.take(&mut buffer, count, now);
+                let taken = self.take(&mut buffer, now);
                 if !buffer.is_empty() {
                     self.partial = Some(buffer);
                 }
@@ -164,30 +173,39 @@ impl Exchange {
     }
 
     /// Takes all answers that are whole out of the buffer.
-    fn take(&mut self, buffer: &mut Buffer, count: usize, now: Instant) -> Result<(), Ending> {
-        self.tally.counts().bytes_in += count as u64;
+    fn take(&mut self, buffer: &mut Buffer, now: Instant) -> Result<(), Ending> {
+        // The buffer's length where the present answer begins, or this read's part of it.
+        let mut begun = buffer.len();
         loop {
             match self.decoder.decode_with(buffer, Seen::of) {
-                Ok(None) => return Ok(()),
+                Ok(None) => {
+                    self.answer_bytes += begun - buffer.len();
+                    return Ok(());
+                }
                 Ok(Some(ResponseEvent::Head(seen))) => {
                     if self.in_flight == 0 {
                         return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
                     }
                     if seen.status == StatusCode::SWITCHING_PROTOCOLS {
-                        let message = "the peer switched to another protocol (101), which was not asked for";
+                        let message =
+                            "the server switched to another protocol (101), which was not asked for";
                         return Err(self.fail(ErrorKind::Parse, message));
                     }
                     self.answer = Answer { status: seen.status, body_bytes: 0, keep_alive: seen.keep_alive };
                     if seen.framing == Framing::None {
+                        self.answer_bytes += begun - buffer.len();
+                        begun = buffer.len();
                         self.answered(now)?;
                     }
                 }
                 Ok(Some(ResponseEvent::Data(data))) => self.answer.body_bytes += data.len() as u64,
-                Ok(Some(ResponseEvent::End)) => self.answered(now)?,
-                Ok(Some(ResponseEvent::Informational(_) | ResponseEvent::Trailers(_))) => {}
-                Err(error) => {
-                    return Err(self.fail(ErrorKind::Parse, &format!("reading an answer failed: {error}")));
+                Ok(Some(ResponseEvent::End)) => {
+                    self.answer_bytes += begun - buffer.len();
+                    begun = buffer.len();
+                    self.answered(now)?;
                 }
+                Ok(Some(ResponseEvent::Informational(_) | ResponseEvent::Trailers(_))) => {}
+                Err(error) => return Err(self.fail(ErrorKind::Parse, &decode_message(&error))),
             }
         }
     }
@@ -209,9 +227,11 @@ impl Exchange {
             self.decoder.request_method(&Method::HEAD);
         }
         let Answer { status, body_bytes, keep_alive } = std::mem::replace(&mut self.answer, Answer::NONE);
+        let answer_bytes = std::mem::take(&mut self.answer_bytes);
         if measured {
             let mut counts = self.tally.counts();
-            counts.answered += 1;
+            counts.measured.answered += 1;
+            counts.bytes_in += answer_bytes as u64;
             counts.body_bytes_in += body_bytes;
             // A status has three digits, and the decoder has seen to it: the slot is there.
             if let Some(count) = counts.statuses.get_mut(usize::from(status.as_u16())) {
@@ -219,10 +239,10 @@ impl Exchange {
             }
             drop(counts);
             self.tally.latency().record(now.saturating_duration_since(sent_at));
-            self.check(status, body_bytes);
         } else {
-            self.tally.counts().answered_in_warm_up += 1;
+            self.tally.counts().warm_up.answered += 1;
         }
+        self.check(measured, status, body_bytes);
         if keep_alive {
             return Ok(());
         }
@@ -232,18 +252,18 @@ impl Exchange {
         Err(Ending::Closed)
     }
 
-    fn check(&self, status: StatusCode, body_bytes: u64) {
+    fn check(&self, measured: bool, status: StatusCode, body_bytes: u64) {
         let expect = &self.tally.plan.expect;
         let good = match expect.status {
             None => status.as_u16() < 400,
             Some(expected) => status == expected,
         };
         if !good {
-            self.tally.error(ErrorKind::Status, || format!("an answer had the status {status}"));
+            self.tally.error(measured, ErrorKind::Status, || format!("an answer had the status {status}"));
         } else if let Some(expected) = expect.body_bytes
             && body_bytes != expected
         {
-            self.tally.error(ErrorKind::Check, || {
+            self.tally.error(measured, ErrorKind::Check, || {
                 format!("an answer's body had {body_bytes} bytes, the plan expects {expected}")
             });
         }
@@ -305,15 +325,15 @@ impl Exchange {
         while let Some(batch) = self.batches.front()
             && batch.sent_at.elapsed() >= timeout
         {
+            let requests = u64::from(batch.requests);
             if batch.measured {
-                let requests = u64::from(batch.requests);
                 self.tally.latency().record_many(batch.sent_at.elapsed(), requests);
-                self.tally.counts().timed_out += requests;
-                for _ in 0..requests {
-                    self.tally.error(ErrorKind::Timeout, || {
-                        format!("no answer came within {} ms", timeout.as_millis())
-                    });
-                }
+            }
+            self.tally.counts().part(batch.measured).timed_out += requests;
+            for _ in 0..requests {
+                self.tally.error(batch.measured, ErrorKind::Timeout, || {
+                    format!("no answer came within {} ms", timeout.as_millis())
+                });
             }
             self.batches.pop_front();
         }
@@ -336,17 +356,21 @@ impl Exchange {
             },
             Ok(None) if self.in_flight == 0 => Ending::Closed,
             Ok(None) => {
-                let message = format!("the peer closed with {} requests unanswered", self.in_flight);
+                let message = format!("the server closed with {} requests unanswered", self.in_flight);
                 self.fail(ErrorKind::Close, &message)
             }
-            Err(error) => self.fail(ErrorKind::Read, &format!("the peer closed inside an answer: {error}")),
+            Err(error) => {
+                let message = format!("the server closed inside an answer: {}", without_advice(&error));
+                self.fail(ErrorKind::Read, &message)
+            }
         }
     }
 
-    /// Ends the exchange with an error.
+    /// Ends the exchange with an error, which counts where the oldest request does.
     #[cold]
     fn fail(&mut self, kind: ErrorKind, message: &str) -> Ending {
-        self.tally.error(kind, || message.to_owned());
+        let measured = self.batches.front().map_or_else(|| self.tally.is_measuring(), |batch| batch.measured);
+        self.tally.error(measured, kind, || message.to_owned());
         self.lose();
         Ending::Failed
     }
@@ -354,9 +378,11 @@ impl Exchange {
     /// Counts what is in flight as lost with the connection.
     #[cold]
     fn lose(&mut self) {
-        let lost = self.batches.drain(..).filter(|batch| batch.measured);
-        let requests: u64 = lost.map(|batch| u64::from(batch.requests)).sum();
-        self.tally.counts().unanswered_at_close += requests;
+        let mut counts = self.tally.counts();
+        for batch in self.batches.drain(..) {
+            counts.part(batch.measured).unanswered_at_close += u64::from(batch.requests);
+        }
+        drop(counts);
         self.in_flight = 0;
         self.unwritten = 0;
     }
@@ -366,13 +392,37 @@ impl Drop for Exchange {
     /// The run has ended: what is in flight is no error, but it is said how long the oldest has waited.
     fn drop(&mut self) {
         let mut counts = self.tally.counts();
-        for batch in self.batches.iter().filter(|batch| batch.measured) {
-            counts.unanswered_at_end += u64::from(batch.requests);
-            counts.oldest_unanswered = counts.oldest_unanswered.max(Some(batch.sent_at.elapsed()));
+        for batch in &self.batches {
+            let part = counts.part(batch.measured);
+            part.unanswered_at_end += u64::from(batch.requests);
+            part.oldest_unanswered = part.oldest_unanswered.max(Some(batch.sent_at.elapsed()));
         }
         drop(counts);
         self.tally.open.set(self.tally.open.get() - 1);
     }
+}
+
+/// Why an answer cannot be read. What the decoder advises is meant for the sender, which does not read this.
+#[cold]
+fn decode_message(error: &DecodeError) -> String {
+    let found = without_advice(error);
+    match error.fault() {
+        Fault::Limit => {
+            format!("an answer is over a limit of this run: {found}; raise the limit, or let the server send less")
+        }
+        _ if *error == DecodeError::StartLine => {
+            "an answer does not begin with a status line such as HTTP/1.1 200 OK; is this the port of an HTTP/1.1 \
+             server, without TLS?"
+                .to_owned()
+        }
+        _ => format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}"),
+    }
+}
+
+/// What was tried and found.
+fn without_advice(error: &DecodeError) -> String {
+    let text = error.to_string();
+    text.split_once("; ").map_or(text.clone(), |(found, _)| found.to_owned())
 }
 
 impl Answer {

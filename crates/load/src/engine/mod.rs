@@ -12,5 +12,6 @@ mod worker;
 pub use generator::Phase;
 pub(crate) use generator::Yield;
 pub use monitor::{Monitor, Progress};
+pub(crate) use run::End;
 pub use run::{Boundary, Run, run, run_observed, start};
-pub(crate) use tally::Counts;
+pub(crate) use tally::{Counts, Part};

@@ -154,6 +154,17 @@ pub enum Boundary {
     Measured,
 }
 
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its time has passed.
+    TimeUp,
+    /// It was told to.
+    Stopped,
+    /// No connection has anything left to do: the requests are spent, or all connections were given up.
+    NothingLeft,
+}
+
 /// Leads the loops through the phases; lives on the first of them.
 struct Controller {
     loops: Loops,
@@ -183,9 +194,13 @@ impl Controller {
                 Amount::Duration(time) => Some(time),
                 Amount::Requests(_) => None,
             };
-            self.unless_ended(time, &mut loops, LoopNews::all_idle).await;
+            going = self.unless_ended(time, &mut loops, LoopNews::all_idle).await;
         }
-        let interrupted = self.plan.stop.is_stopped();
+        let end = match going {
+            _ if self.plan.stop.is_stopped() => End::Stopped,
+            false => End::NothingLeft,
+            true => End::TimeUp,
+        };
         self.cross(Boundary::Measured).await;
         self.phase.send_replace(Phase::Ended);
 
@@ -193,7 +208,7 @@ impl Controller {
         for task in tasks {
             yields.push(task.await.map_err(|source| LoadError::LoopLost { source })?);
         }
-        Ok(summing::outcome(&self.loops, &self.plan, &self.prepared, &yields, interrupted))
+        Ok(summing::outcome(&self.loops, &self.plan, &self.prepared, &yields, end))
     }
 
     /// Starts each loop's part with its share of the connections and requests.

@@ -21,6 +21,8 @@ pub(crate) struct Tally {
     pub(crate) changed: Notify,
     /// Said when load may begin.
     pub(crate) go: Notify,
+    /// Said when the last request of the measured part was drawn.
+    spent: Notify,
     pub(crate) started: Cell<bool>,
     /// Workers whose first attempt has no result yet.
     pub(crate) unsettled: Cell<usize>,
@@ -35,26 +37,41 @@ pub(crate) struct Tally {
     latency: RefCell<Latency>,
 }
 
-/// The counts of one loop; all but the first four are of the measured part.
+/// The counts of one loop.
 #[derive(Default, Clone)]
 pub(crate) struct Counts {
-    pub(crate) answered_in_warm_up: u64,
     pub(crate) opened: u64,
     pub(crate) lost: u64,
     pub(crate) given_up: u64,
+    pub(crate) warm_up: Part,
+    /// The measured part, and the errors of dialling at any time.
+    pub(crate) measured: Part,
+    /// Of the measured part, like all that follow.
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) body_bytes_in: u64,
+    /// Index: the status.
+    pub(crate) statuses: Vec<u64>,
+}
+
+impl Counts {
+    /// The counts of one part of the run.
+    pub(crate) fn part(&mut self, measured: bool) -> &mut Part {
+        if measured { &mut self.measured } else { &mut self.warm_up }
+    }
+}
+
+/// What became of the requests that were sent in one part of the run.
+#[derive(Default, Clone)]
+pub(crate) struct Part {
     pub(crate) sent: u64,
     pub(crate) answered: u64,
     pub(crate) timed_out: u64,
     pub(crate) unanswered_at_close: u64,
     pub(crate) unanswered_at_end: u64,
     pub(crate) oldest_unanswered: Option<Duration>,
-    pub(crate) bytes_out: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) body_bytes_in: u64,
     pub(crate) errors: ErrorCounts,
     pub(crate) samples: Vec<ErrorSample>,
-    /// Index: the status.
-    pub(crate) statuses: Vec<u64>,
 }
 
 impl Tally {
@@ -71,6 +88,7 @@ impl Tally {
             dials,
             changed: Notify::new(),
             go: Notify::new(),
+            spent: Notify::new(),
             started: Cell::new(false),
             unsettled: Cell::new(workers),
             working: Cell::new(workers),
@@ -85,12 +103,9 @@ impl Tally {
     /// From now on what is sent belongs to the measured part.
     pub(crate) fn measure(&self) {
         self.measuring.set(true);
-        let mut counts = self.counts.borrow_mut();
-        counts.bytes_in = 0;
-        counts.body_bytes_in = 0;
-        // Failures to connect stay: nothing else would show why a connection is missing.
-        counts.errors = ErrorCounts { connect: counts.errors.connect, ..ErrorCounts::default() };
-        counts.samples.retain(|sample| sample.kind == ErrorKind::Connect);
+        if self.is_spent() {
+            self.spent.notify_waiters();
+        }
     }
 
     /// Whether requests that leave now belong to the measured part.
@@ -98,19 +113,23 @@ impl Tally {
         self.measuring.get()
     }
 
-    /// How many of `wanted` requests may be sent; in the measured part they are counted as sent.
+    /// How many of `wanted` requests may be sent; they are counted as sent.
     #[inline]
     pub(crate) fn draw(&self, wanted: u32) -> u32 {
         if !self.measuring.get() {
+            self.counts.borrow_mut().warm_up.sent += u64::from(wanted);
             return wanted;
         }
         let left = self.budget.get();
         let drawn = left.min(u64::from(wanted));
         if left != u64::MAX {
             self.budget.set(left - drawn);
+            if left == drawn {
+                self.spent.notify_waiters();
+            }
         }
         let mut counts = self.counts.borrow_mut();
-        counts.sent += drawn;
+        counts.measured.sent += drawn;
         counts.bytes_out += drawn * self.prepared.request_bytes as u64;
         drawn as u32
     }
@@ -118,6 +137,14 @@ impl Tally {
     /// Whether all requests of the measured part were sent.
     pub(crate) fn is_spent(&self) -> bool {
         self.measuring.get() && self.budget.get() == 0
+    }
+
+    /// Waits until all requests of the measured part were sent.
+    pub(crate) async fn spent(&self) {
+        let spent = self.spent.notified();
+        if !self.is_spent() {
+            spent.await;
+        }
     }
 
     pub(crate) fn counts(&self) -> std::cell::RefMut<'_, Counts> {
@@ -128,22 +155,24 @@ impl Tally {
         self.latency.borrow_mut()
     }
 
-    /// Counts an error, and keeps the words of the first of its kind.
+    /// Counts an error of a part of the run, and keeps the words of the first of its kind.
     #[cold]
-    pub(crate) fn error(&self, kind: ErrorKind, message: impl FnOnce() -> String) {
+    pub(crate) fn error(&self, measured: bool, kind: ErrorKind, message: impl FnOnce() -> String) {
         let mut counts = self.counts.borrow_mut();
-        counts.errors.count(kind);
-        if counts.samples.iter().all(|sample| sample.kind != kind) {
-            counts.samples.push(ErrorSample { kind, message: message() });
+        let part = counts.part(measured);
+        part.errors.count(kind);
+        if part.samples.iter().all(|sample| sample.kind != kind) {
+            part.samples.push(ErrorSample { kind, message: message() });
         }
     }
 
     /// Writes the counts where another thread reads them.
     pub(crate) fn publish(&self, live: &Live) {
         let counts = self.counts.borrow();
-        live.answered.store(counts.answered, Ordering::Relaxed);
-        live.answered_in_warm_up.store(counts.answered_in_warm_up, Ordering::Relaxed);
-        live.errors.store(counts.errors.total(), Ordering::Relaxed);
+        live.answered.store(counts.measured.answered, Ordering::Relaxed);
+        live.answered_in_warm_up.store(counts.warm_up.answered, Ordering::Relaxed);
+        let errors = counts.warm_up.errors.total() + counts.measured.errors.total();
+        live.errors.store(errors, Ordering::Relaxed);
         live.open.store(self.open.get(), Ordering::Relaxed);
     }
 }

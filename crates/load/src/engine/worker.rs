@@ -1,13 +1,13 @@
 //! The life of one connection: dial, wait for the start, exchange, and dial again while that makes sense.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 
 use anywire_wire::{DialError, Dialer};
 
 use crate::engine::exchange::{Ending, Exchange};
 use crate::engine::tally::Tally;
-use crate::errors::{ErrorKind, dial_message};
+use crate::errors::{dial_kind, dial_message};
 
 /// Runs one connection of the plan until the requests are spent or the connection is given up; the end of the run
 /// drops it.
@@ -17,7 +17,9 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
     let mut failures = 0;
     let mut opened_before = false;
     loop {
-        match dial(&tally, &dialer).await {
+        // A connection that is not open when all requests have been sent has nothing to do: the end need not wait for it.
+        let Some(dialled) = unless_spent(&tally, dial(&tally, &dialer)).await else { return };
+        match dialled {
             Ok(mut exchange) => {
                 settling.settle();
                 wait_for_start(&tally).await;
@@ -34,15 +36,13 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                 }
                 // A peer that answered and then closed is dialled again at once: that is its way, not a failure.
                 if matches!(ending, Ending::Closed) && answers > 0 {
-                    if tally.is_spent() {
-                        return;
-                    }
                     continue;
                 }
             }
             Err(error) => {
+                // Counted with the measured part, whenever it was: nothing else shows why a connection is missing.
                 let message = || dial_message(&tally.prepared.address, &error);
-                tally.error(ErrorKind::Connect, message);
+                tally.error(true, dial_kind(&error), message);
             }
         }
         settling.settle();
@@ -59,7 +59,19 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
             return;
         }
         let doubled = limits.backoff.saturating_mul(1 << (failures - 1).min(20));
-        tokio::time::sleep(doubled.min(limits.backoff_max)).await;
+        let pause = tokio::time::sleep(doubled.min(limits.backoff_max));
+        if unless_spent(&tally, pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// What `work` gives, unless all requests of the measured part were sent before.
+async fn unless_spent<T>(tally: &Tally, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = tally.spent() => None,
+        done = work => Some(done),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::text::{digits, grouped, known, time};
 pub fn outcome(outcome: &Outcome) -> Result<String, ChartError> {
     let plan = &outcome.plan;
     let mut page = Page::new(&format!("anywire load: {} {}", plan.method, outcome.target.url));
-    if outcome.rate.interrupted {
-        page.warning(&format!("This run was ended early, after {} s.", digits(outcome.rate.seconds)));
+    for remark in outcome.remarks() {
+        page.warning(&remark);
     }
     if outcome.generator.limited_by.is_some() {
         page.warning("The generator was busy all the time: the server can perhaps do more.");
@@ -96,7 +96,6 @@ fn counts(page: &mut Page, outcome: &Outcome) {
         ("timed out", totals.timed_out),
         ("unanswered at a close", totals.unanswered_at_close),
         ("on their way at the end", totals.unanswered_at_end),
-        ("answered in the warm-up", totals.answered_in_warm_up),
         ("bytes out", totals.bytes_out),
         ("bytes in", totals.bytes_in),
         ("connections opened", connections.opened),
@@ -111,6 +110,22 @@ fn counts(page: &mut Page, outcome: &Outcome) {
     rows.extend(
         totals.statuses.iter().map(|(status, count)| vec![format!("status {status}"), grouped(*count)]),
     );
+    if let Some(unsent) = totals.unsent {
+        rows.push(vec!["never sent".to_owned(), grouped(unsent)]);
+    }
     rows.push(vec!["errors".to_owned(), totals.errors.line()]);
+    let warm_up = &totals.warm_up;
+    rows.extend(
+        [
+            ("sent in the warm-up", warm_up.sent),
+            ("answered in the warm-up", warm_up.answered),
+            ("timed out in the warm-up", warm_up.timed_out),
+            ("warm-up, unanswered at a close", warm_up.unanswered_at_close),
+            ("warm-up, on their way at the end", warm_up.unanswered_at_end),
+        ]
+        .into_iter()
+        .map(|(name, count)| vec![name.to_owned(), grouped(count)]),
+    );
+    rows.push(vec!["errors in the warm-up".to_owned(), warm_up.errors.line()]);
     page.table("Counts", &["what", "how many"], &rows);
 }

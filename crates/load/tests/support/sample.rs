@@ -48,6 +48,7 @@ pub(crate) fn comparison() -> Comparison {
             rounds: 5,
             duration_seconds: 3.0,
             warm_up_seconds: 0.5,
+            seed: 20_251_122,
         },
         candidates: rows,
         notes: vec!["closed: stalls hide requests".to_owned()],
@@ -99,7 +100,7 @@ pub(crate) fn outcome() -> Outcome {
             statuses: [(200, 199_990), (404, 10)].into(),
             ..Totals::default()
         },
-        rate: Rate { achieved: 20_000.0, seconds: 10.0, interrupted: false },
+        rate: Rate { achieved: 20_000.0, seconds: 10.0, interrupted: false, given_up: false },
         latency: Latencies { send: latency.summary() },
         generator: Generator {
             cpu_user_us: Some(2e5),

@@ -26,8 +26,16 @@ pub(crate) enum Manner {
     Bytes(&'static str),
     /// Sends these bytes for the first request, and then the end.
     BytesThenEnd(&'static str),
+    /// Sends what is not HTTP on its first connection, and answers on the others.
+    GarbageFirst,
+    /// Sends these bytes for each request, one by one.
+    Trickle(&'static str),
+    /// Sends a body without end for the first request, faster than it can be taken: in chunks of one byte.
+    Endless,
     /// Reads, and never answers.
     Silent,
+    /// Does not even read.
+    Deaf,
 }
 
 /// The server; dropping it stops its loop.
@@ -91,12 +99,20 @@ impl TestServer {
 }
 
 async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::Result<()> {
-    seen.connections.fetch_add(1, Ordering::SeqCst);
+    let number = seen.connections.fetch_add(1, Ordering::SeqCst);
+    let manner = match manner {
+        Manner::GarbageFirst if number == 0 => Manner::Bytes("this is not HTTP\r\n\r\n"),
+        Manner::GarbageFirst => Manner::Answer,
+        other => other,
+    };
     let mut buffer = Buffer::new();
     let mut decoder = RequestDecoder::new(Limits::default());
     let mut answered: u64 = 0;
     let mut waiting: Vec<Method> = Vec::new();
     let mut first = true;
+    if matches!(manner, Manner::Deaf) {
+        std::future::pending().await
+    }
     loop {
         let count = connection.read(buffer.spare()).await?;
         if count == 0 {
@@ -117,13 +133,28 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
         }
         let mut out = Vec::new();
         match manner {
-            Manner::Silent => {}
+            Manner::Silent | Manner::Deaf | Manner::GarbageFirst => {}
             Manner::AnswerWhenFull(full) => {
                 if waiting.len() >= full {
                     answer(&mut out, &waiting.remove(0), 200, false);
                 }
             }
             Manner::Bytes(bytes) => waiting.drain(..).for_each(|_| out.extend_from_slice(bytes.as_bytes())),
+            Manner::Trickle(bytes) => {
+                for _ in waiting.drain(..) {
+                    for byte in bytes.as_bytes() {
+                        connection.write_all(&[*byte]).await?;
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+            Manner::Endless => {
+                let chunks = b"1\r\nx\r\n".repeat(10_000);
+                connection.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+                loop {
+                    connection.write_all(&chunks).await?;
+                }
+            }
             Manner::BytesThenEnd(bytes) => {
                 connection.write_all(bytes.as_bytes()).await?;
                 return end(connection).await;

@@ -6,14 +6,19 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anywire::client::{Client, Error, Fault, Response, Timeouts};
-use anywire::http::{Body, Method};
+use anywire::client::{Client, Limits, Response, Timeouts};
+use anywire::http::h1::{Framing, encode};
+use anywire::http::{Body, Headers, Method};
 use anywire::loops::Loops;
-use anywire::wire::{Address, DialError};
+use anywire::wire::Address;
+use bytes::Bytes;
 use clap::Args;
+use url::Url;
 
 use crate::blocks::Blocks;
+use crate::explain;
 use crate::failure::{Code, Failure};
+use crate::heads::HeadLimits;
 use crate::output;
 use crate::values::{self, Field};
 
@@ -21,6 +26,9 @@ use crate::values::{self, Field};
 #[derive(Debug, Args)]
 #[command(after_help = format!("{GET_EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Get {
+    /// Ask with HEAD, and print the status line and the header fields alone
+    #[arg(short = 'I', long, conflicts_with_all = ["data", "method"])]
+    head: bool,
     #[command(flatten)]
     call: Call,
 }
@@ -35,22 +43,26 @@ pub(crate) struct Post {
 
 impl Get {
     /// Calls with GET, unless another method was given.
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        self.call.run(Method::GET)
+    pub(crate) fn run(mut self, verbose: bool) -> Result<(), Failure> {
+        if self.head {
+            self.call.include = true;
+            return self.call.run(Method::HEAD, verbose);
+        }
+        self.call.run(Method::GET, verbose)
     }
 }
 
 impl Post {
     /// Calls with POST, unless another method was given.
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        self.call.run(Method::POST)
+    pub(crate) fn run(self, verbose: bool) -> Result<(), Failure> {
+        self.call.run(Method::POST, verbose)
     }
 }
 
 /// What both have.
 #[derive(Debug, Args)]
 struct Call {
-    /// The URL, such as http://localhost:8080/json
+    /// The URL, such as http://localhost:8080/json; http:// may be left out, and with --via the host too
     #[arg(value_name = "URL")]
     url: String,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
@@ -80,21 +92,25 @@ struct Call {
     /// How long connecting may take
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
     connect_timeout: Duration,
+    #[command(flatten)]
+    heads: HeadLimits,
 }
 
 impl Call {
-    fn run(&self, method: Method) -> Result<(), Failure> {
+    fn run(&self, method: Method, verbose: bool) -> Result<(), Failure> {
         let failed = |error: &dyn std::error::Error| Failure::of(Code::Failed, error);
+        let url = values::url(&self.url, self.via.as_ref())?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
-        let client = Client::builder().loops(&loops).timeouts(self.timeouts()).build();
+        let limits = Limits { answer: self.heads.limits(), ..Limits::default() };
+        let client = Client::builder().loops(&loops).limits(limits).timeouts(self.timeouts()).build();
         let client = client.map_err(|error| failed(&error))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
-            let exchange = self.exchange(&client, self.method.clone().unwrap_or(method));
+            let exchange = self.exchange(&client, &url, self.method.clone().unwrap_or(method), verbose);
             let Some(limit) = self.timeout else { return exchange.await };
             tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
-                let message = format!("calling {}: the answer was not whole after {limit:?}", self.url);
+                let message = format!("calling {url}: the answer was not whole after {limit:?}");
                 Err(Failure::new(Code::Timeout, message).help("see what the server does, or raise --timeout"))
             })
         })
@@ -113,46 +129,74 @@ impl Call {
         }
     }
 
-    async fn exchange(&self, client: &Client, method: Method) -> Result<(), Failure> {
-        let mut call = client.request(method, &self.url);
-        for Field { name, value } in &self.headers {
-            call = call.header(name, value).map_err(|error| failure(&error))?;
-        }
-        if let Some(data) = &self.data {
-            // What a form sends, as with curl, unless a field says otherwise.
-            if !self.headers.iter().any(|field| field.name.eq_ignore_ascii_case("content-type")) {
-                call = call.header("content-type", FORM).map_err(|error| failure(&error))?;
+    async fn exchange(
+        &self,
+        client: &Client,
+        url: &str,
+        method: Method,
+        verbose: bool,
+    ) -> Result<(), Failure> {
+        let failed = |error: anywire::client::Error| explain::call(url, &error);
+        let mut headers = values::headers(&self.headers)?;
+        let body = match &self.data {
+            Some(data) => {
+                // What a form sends, as with curl, unless a field says otherwise.
+                if !headers.contains("content-type") {
+                    headers.append("content-type", FORM).map_err(|error| Failure::of(Code::Usage, &error))?;
+                }
+                body(data)?
             }
-            call = call.body(body(data)?);
+            None => Body::empty(),
+        };
+        let sent = request_head(&method, url, &headers, &body);
+        let mut call = client.request(method, url);
+        for (name, value) in headers.iter() {
+            call = call.header(name, value).map_err(failed)?;
         }
+        call = call.body(body);
         if let Some(via) = &self.via {
             call = call.via(via);
         }
-        let answer = call.send().await.map_err(|error| failure(&error))?;
+        if verbose && let Some(sent) = sent {
+            show(b"> ", &sent)?;
+        }
+        let answer = call.send().await.map_err(failed)?;
+        if verbose {
+            show(b"< ", &head(&answer))?;
+        }
         let status = answer.status();
         if self.fail && status.as_u16() >= 400 {
-            let found = format!("calling {}: the status of the answer is {status}", self.url);
+            let found = format!("calling {url}: the status of the answer is {status}");
             return Err(
                 Failure::new(Code::Status, found).help("leave out --fail to see what the server says")
             );
         }
-        self.print(answer).await
+        self.print(url, answer).await
     }
 
     /// Writes the answer while it comes.
-    async fn print(&self, mut answer: Response) -> Result<(), Failure> {
+    async fn print(&self, url: &str, mut answer: Response) -> Result<(), Failure> {
         let (mut to, place) = destination(self.output.as_deref())?;
         let mut write = |bytes: &[u8]| to.write_all(bytes).map_err(|cause| output::unwritten(&place, &cause));
         if self.include {
-            write(format!("{:?} {}\r\n", answer.version(), answer.status()).as_bytes())?;
-            write(answer.headers().wire_bytes())?;
-            write(b"\r\n")?;
+            write(&head(&answer))?;
         }
-        while let Some(chunk) = answer.chunk().await.map_err(|error| failure(&error))? {
-            write(&chunk)?;
-        }
+        relay(async || answer.chunk().await.map_err(|error| explain::call(url, &error)), &mut write).await?;
         to.flush().map_err(|cause| output::unwritten(&place, &cause))
     }
+}
+
+/// Writes chunks until there are no more. It yields now and then: while chunks keep coming, the timer of a timeout would
+/// never be polled.
+async fn relay(
+    mut next: impl AsyncFnMut() -> Result<Option<Bytes>, Failure>,
+    mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    while let Some(chunk) = next().await? {
+        write(&chunk)?;
+        tokio::task::coop::consume_budget().await;
+    }
+    Ok(())
 }
 
 /// Where the answer goes, and what that is called.
@@ -185,36 +229,87 @@ fn body(data: &str) -> Result<Body, Failure> {
     Ok(Blocks::body(file, metadata.is_file().then_some(metadata.len())))
 }
 
-/// What to say of a failed call, with the exit code that curl has for it.
-fn failure(error: &Error) -> Failure {
-    let code = match error {
-        _ if error.is_timeout() => Code::Timeout,
-        Error::Connect { source: DialError::Resolve { .. }, .. } => Code::Resolve,
-        Error::Connect { .. } => Code::Connect,
-        Error::RequestBody { .. } => Code::Read,
-        Error::ClosedByPeer { .. } | Error::Io { .. } | Error::Answer { .. } | Error::Body(_) => Code::Answer,
-        _ if error.fault() == Fault::Caller => Code::Usage,
-        _ => Code::Failed,
+/// The head of the request as the client's encoder writes it; `None` where the URL or a field is wrong, which the call
+/// itself then says.
+fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> Option<Vec<u8>> {
+    let url = Url::parse(url).ok()?;
+    let host = match url.port() {
+        Some(port) => format!("{}:{port}", url.host_str()?),
+        None => url.host_str()?.to_owned(),
     };
-    Failure::of(code, error)
+    let target = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let framing = match body.framing() {
+        // The client does the same: no length for a method without a body (RFC 9110 section 8.6).
+        Framing::Length(0) if !matches!(*method, Method::POST | Method::PUT | Method::PATCH) => Framing::None,
+        framing => framing,
+    };
+    let mut head = Vec::new();
+    encode::request_head(&mut head, method, &target, &host, headers, framing).ok()?;
+    Some(head)
+}
+
+/// The head of an answer as it came, up to the empty line at its end.
+fn head(answer: &Response) -> Vec<u8> {
+    let (version, status, reason) = (answer.version(), answer.status().as_u16(), answer.head().reason());
+    let mut head = format!("{version:?} {status} {reason}\r\n").into_bytes();
+    head.extend_from_slice(answer.headers().wire_bytes());
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Shows a head on stderr, each line behind `mark`, as curl does.
+fn show(mark: &[u8], head: &[u8]) -> Result<(), Failure> {
+    let mut shown = Vec::new();
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        shown.extend_from_slice(mark);
+        shown.extend_from_slice(line.trim_ascii_end());
+        shown.push(b'\n');
+    }
+    io::stderr().write_all(&shown).map_err(|cause| output::unwritten("stderr", &cause))
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 const GET_EXAMPLES: &str = "\
 Examples:
-  anywire get http://127.0.0.1:8080/json
-  anywire get -i http://localhost/ --via unix:/run/app.sock
+  anywire get localhost:8080/json
+  anywire get -I localhost:8080             the head alone
+  anywire get -v localhost:8080             both heads on stderr
+  anywire get -i /json --via unix:/run/app.sock
   anywire get http://127.0.0.1:8080/bytes/1000000 -o file --timeout 5s
   anywire get -f -H 'Authorization: Bearer 7' http://127.0.0.1:8080/";
 
 const POST_EXAMPLES: &str = "\
 Examples:
-  anywire post http://127.0.0.1:8080/echo -d 'any text'
-  anywire post http://127.0.0.1:8080/echo -d @file.json -H 'Content-Type: application/json'
-  tar c . | anywire post http://localhost/echo --via unix:/run/app.sock -d @- -o copy.tar";
+  anywire post localhost:8080/echo -d 'any text'
+  anywire post localhost:8080/echo -d @file.json -H 'Content-Type: application/json'
+  tar c . | anywire post /echo --via unix:/run/app.sock -d @- -o copy.tar";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 answered, 1 could not call, 2 bad arguments, 6 host not resolved, 7 not connected,
 22 a status of 400 or more with --fail, 23 answer not written, 26 data not read, 28 too late,
-56 the connection broke or the answer is not HTTP.";
+56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
+heads, or interim answers (1xx) and no final one.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_has_its_turn_while_chunks_keep_coming() {
+        let (mut left, mut written) = (1_000_000, 0);
+        let chunks = async || {
+            left -= 1;
+            Ok((left > 0).then(|| Bytes::from_static(b"x")))
+        };
+        let relayed = relay(chunks, |chunk| {
+            written += chunk.len();
+            Ok(())
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let in_time = runtime
+            .expect("a runtime")
+            .block_on(async { tokio::time::timeout(Duration::ZERO, relayed).await });
+        assert!(in_time.is_err() && written < 999_999, "{written} chunks went by first");
+    }
+}

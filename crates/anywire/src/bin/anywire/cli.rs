@@ -1,6 +1,6 @@
 //! The command line: its commands, each with its arguments in a file of its own, and what all of them share.
 
-use anywire::wire;
+use anywire::wire::{self, Wire};
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::call::{Get, Post};
@@ -21,7 +21,7 @@ use crate::swarm::Swarm;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say more on stderr; twice: everything (RUST_LOG chooses in detail)
+    /// Say more on stderr: the heads of a call, else what goes on; again for more (RUST_LOG chooses in detail)
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = 900)]
     pub(crate) verbose: u8,
 }
@@ -40,12 +40,12 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    /// Does it; `verbose` is how often -v was given.
+    pub(crate) fn run(self, verbose: u8) -> Result<(), Failure> {
         match self {
             Self::Serve(serve) => serve.run(),
-            Self::Get(get) => get.run(),
-            Self::Post(post) => post.run(),
+            Self::Get(get) => get.run(verbose > 0),
+            Self::Post(post) => post.run(verbose > 0),
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
             Self::Swarm(swarm) => swarm.run(),
@@ -54,20 +54,30 @@ impl Command {
         }
     }
 
-    /// What is logged unless `-v` or RUST_LOG says otherwise: a service tells of its life, a call says nothing.
-    pub(crate) fn log_level(&self) -> &'static str {
-        match self {
-            Self::Serve(_) => "info",
-            _ => "warn",
+    /// What is logged unless RUST_LOG says otherwise. A service tells of its life. A call says nothing: its first -v
+    /// shows the heads and raises no level.
+    pub(crate) fn log_level(&self, verbose: u8) -> &'static str {
+        match (self, verbose) {
+            (Self::Serve(_), 0) => "info",
+            (_, 0) | (Self::Get(_) | Self::Post(_), 1) => "warn",
+            (_, 1) | (Self::Get(_) | Self::Post(_), 2) => "debug",
+            _ => "trace",
         }
     }
 }
 
 /// The wires that an address may name, from the one place where they are listed.
 fn wires() -> String {
-    let others = wire::wires().filter(|wire| wire.reaches_other_processes());
-    let lines = others.map(|wire| format!("\n  {:<6} {}", wire.scheme(), wire.summary()));
-    format!("Wires:{}", lines.collect::<String>())
+    let (outward, inward): (Vec<_>, Vec<_>) = wire::wires().partition(|wire| wire.reaches_other_processes());
+    let lines = |wires: &[&dyn Wire]| -> String {
+        wires.iter().map(|wire| format!("\n  {:<6}  {}", wire.scheme(), wire.summary())).collect()
+    };
+    format!(
+        "Wires that addresses of this command name:{}\nWires of programs that use the crate, compared by 'anywire \
+         compare':{}",
+        lines(&outward),
+        lines(&inward),
+    )
 }
 
 const EXAMPLES: &str = "\
@@ -75,7 +85,7 @@ Examples:
   anywire compare                         one service over each wire, beside the kernel's limit
   anywire serve                           a demo service on tcp:127.0.0.1:8080
   anywire serve --dir public --listen unix:/run/app.sock
-  anywire get http://127.0.0.1:8080/json
+  anywire get localhost:8080/json
   anywire load http://127.0.0.1:8080/ -c 64 -d 10s
 
 'anywire COMMAND --help' shows the options and examples of a command.";

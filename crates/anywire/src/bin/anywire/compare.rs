@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anywire::load::compare::{Candidate, Comparison, Options, Stage, Step, compare};
+use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Stage, Step, compare};
 use anywire::load::{Stop, report};
 use clap::Args;
 
 use crate::failure::{Code, Failure};
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::{candidates, output, values};
+use crate::{candidates, explain, output, values};
 
 /// Compare the demo service over each wire with the limit of this machine
 ///
-/// Each candidate is loaded in turn, round after round, with the server's and the client's thread on cores of their
+/// Each candidate is loaded in turn, round after round in random order, with the server's and the client's thread on cores of their
 /// own. 'limit' is a raw epoll loop in C style that parses nothing: what the kernel alone costs. Shown are medians:
 /// requests per second, CPU time of a request on either side, system calls of a request, latencies. Takes about
 /// 45 seconds; --quick under 15.
@@ -39,6 +39,9 @@ pub(crate) struct Compare {
     /// Rounds; each measures every candidate once [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
+    /// Seed of the order of the candidates within each round [default: random; the result names it]
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
     /// Write the result as JSON to a file, or to stdout (-) instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,6 +78,7 @@ impl Compare {
             body_bytes: self.body,
             rounds: self.rounds.map_or(default.rounds, usize::from),
             duration: self.duration.unwrap_or(default.duration),
+            seed: self.seed,
             stop: Stop::new(),
             ..default
         }
@@ -120,7 +124,15 @@ fn measure(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<Compa
         done += 1;
     });
     progress.finish();
-    comparison.map_err(|error| Failure::of(Code::Usage, &error))
+    comparison.map_err(|error| match error {
+        CompareError::Load(error) => explain::plan(&error),
+        CompareError::Twice(name) => {
+            Failure::new(Code::Usage, format_args!("comparing {name:?}: it is named twice"))
+                .help("name each candidate once")
+        }
+        CompareError::Loop(error) => Failure::of(Code::Failed, &error),
+        other => Failure::of(Code::Usage, &other),
+    })
 }
 
 const EXAMPLES: &str = "\

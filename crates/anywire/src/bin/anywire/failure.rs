@@ -28,6 +28,8 @@ pub(crate) enum Code {
     Resolve = 6,
     /// No connection could be made.
     Connect = 7,
+    /// Not all of a load's plan was carried out; what was found was printed.
+    Partial = 18,
     /// The answer's status is 400 or more, and `--fail` was given.
     Status = 22,
     /// The result could not be written.
@@ -66,6 +68,11 @@ impl Failure {
             Some((message, help)) => Self::new(code, message).help(help),
             None => Self::new(code, whole),
         }
+    }
+
+    /// Says what would help, unless that has been said.
+    pub(crate) fn or_help(self, help: impl Display) -> Self {
+        if self.help.is_some() { self } else { self.help(help) }
     }
 
     /// Says what would help.

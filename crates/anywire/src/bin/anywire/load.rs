@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anywire::http::Method;
-use anywire::load::{Amount, Monitor, Outcome, Phase, Plan, Run, Stop, report};
+use anywire::load::{Amount, Limits, Monitor, Outcome, Phase, Plan, Run, Stop, report};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
 use clap::Args;
 
+use crate::explain;
 use crate::failure::{Code, Failure};
+use crate::heads::HeadLimits;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -23,7 +25,7 @@ use crate::values::{self, Field};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
-    /// The URL, such as http://localhost:8080/json
+    /// The URL, such as http://localhost:8080/json; http:// may be left out, and with --via the host too
     #[arg(value_name = "URL")]
     url: String,
     /// Connections in all, spread evenly over the loops
@@ -42,7 +44,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     via: Option<Address>,
     /// Event loops that generate the load, each a thread [default: half of the cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
     /// Load before the measured part, which is in no figure
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
@@ -65,6 +67,8 @@ pub(crate) struct Load {
     /// Write the result as a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    heads: HeadLimits,
 }
 
 impl Load {
@@ -76,7 +80,7 @@ impl Load {
         let count = self.loops.unwrap_or((cores / 2).max(1));
         let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
         let total = plan.warm_up + self.duration;
-        let run = anywire::load::start(&loops, plan).map_err(|error| refused(&error))?;
+        let run = anywire::load::start(&loops, plan).map_err(|error| explain::plan(&error))?;
         let outcome = self.watch(run, total)?;
         self.print(&outcome)?;
         signals.check()?;
@@ -99,8 +103,9 @@ impl Load {
             headers: values::headers(&self.headers)?,
             body,
             timeout: self.timeout,
+            limits: Limits { head: self.heads.limits(), ..Limits::default() },
             stop: Stop::new(),
-            ..Plan::new(&self.url)
+            ..Plan::new(values::url(&self.url, self.via.as_ref())?)
         })
     }
 
@@ -125,7 +130,7 @@ impl Load {
             drop(end);
             outcome
         });
-        outcome.map_err(|error| refused(&error))
+        outcome.map_err(|error| explain::plan(&error))
     }
 
     fn print(&self, outcome: &Outcome) -> Result<(), Failure> {
@@ -159,40 +164,29 @@ fn show(progress: &Progress, monitor: &Monitor, begun: Instant, by_requests: boo
     });
 }
 
-/// A run without a single answer has measured nothing.
+/// A run without a single good answer has measured nothing, and one that fell short of its plan something else than was
+/// asked for. The result has been printed, with the same words.
 fn judge(outcome: &Outcome) -> Result<(), Failure> {
-    if outcome.totals.answered > 0 {
-        return Ok(());
+    let url = &outcome.target.url;
+    if let Some(found) = outcome.no_good_answer() {
+        let failure = Failure::from_text(Code::Failed, &format!("loading {url}: {found}"));
+        return Err(
+            failure.or_help(format_args!("see the server's log; 'anywire get -v {url}' shows one answer"))
+        );
     }
-    let found = match outcome.totals.error_samples.first() {
-        Some(sample) => sample.message.clone(),
-        None => "nothing came in the time that was measured; measure for longer".to_owned(),
-    };
-    let message = format!("loading {}: no request was answered: {found}", outcome.target.url);
-    Err(Failure::from_text(Code::Failed, &message))
+    match outcome.shortfall() {
+        Some(found) => Err(Failure::from_text(Code::Partial, &format!("loading {url}: {found}"))
+            .or_help("see the errors in the result and the server's log: it died, or refuses")),
+        None => Ok(()),
+    }
 }
 
 fn data_bytes(data: &str) -> Result<Bytes, Failure> {
     let Some(name) = data.strip_prefix('@') else { return Ok(Bytes::from(data.to_owned())) };
     std::fs::read(name).map(Bytes::from).map_err(|cause| {
         let message = format!("reading the data of {name:?} failed: {cause}");
-        Failure::new(Code::Failed, message).help("name a file that this user can read")
+        Failure::new(Code::Read, message).help("name a file that this user can read")
     })
-}
-
-/// The plan's own mistakes are those of the arguments.
-fn refused(error: &anywire::load::LoadError) -> Failure {
-    use anywire::load::LoadError;
-    let code = match error {
-        LoadError::Url { .. }
-        | LoadError::Scheme { .. }
-        | LoadError::Address { .. }
-        | LoadError::Limit { .. }
-        | LoadError::Request { .. }
-        | LoadError::Method { .. } => Code::Usage,
-        _ => Code::Failed,
-    };
-    Failure::of(code, error)
 }
 
 /// How often the progress is drawn anew: as often as the figures change.
@@ -200,11 +194,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
 Examples:
-  anywire load http://127.0.0.1:8080/ -c 64 -d 10s
-  anywire load http://localhost/ --via unix:/run/app.sock --depth 16
-  anywire load http://127.0.0.1:8080/echo --data @body.json -H 'Content-Type: application/json'
-  anywire load http://127.0.0.1:8080/ --json result.json --html result.html
-  anywire load http://127.0.0.1:8080/ -d 2s --json - | jq .rate.achieved
+  anywire load localhost:8080 -c 64 -d 10s
+  anywire load / --via unix:/run/app.sock --depth 16
+  anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
+  anywire load localhost:8080 --json result.json --html result.html
+  anywire load localhost:8080 -d 2s --json - | jq .rate.achieved
 
-Exit codes: 0 measured, 1 could not run or nothing was answered, 2 bad arguments, 23 result not
-written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+Exit codes: 0 measured as asked; errors may be among the answers, and are counted. 1 could not
+run, or not one answer was good. 2 bad arguments. 18 the run fell short of what was asked: it
+ended before its time or its requests, or connections were given up; the result so far is
+printed. 23 result not written. 26 data not read. 130 and 143 ended by SIGINT and SIGTERM, with
+the result so far.";

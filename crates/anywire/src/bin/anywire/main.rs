@@ -10,8 +10,10 @@ mod compare;
 mod completions;
 mod conditions;
 mod demo;
+mod explain;
 mod failure;
 mod files;
+mod heads;
 mod load;
 mod man;
 mod output;
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
     if let Err(cause) = descriptors::raise_limit() {
         tracing::warn!(%cause, "the limit on open files could not be raised; 'ulimit -n' shows it");
     }
-    match cli.command.run() {
+    match cli.command.run(cli.verbose) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(failure.report()),
     }
@@ -45,11 +47,7 @@ fn main() -> ExitCode {
 
 /// Logs to stderr: stdout carries results only.
 fn start_log(cli: &Cli) {
-    let level = match cli.verbose {
-        0 => cli.command.log_level(),
-        1 => "debug",
-        _ => "trace",
-    };
+    let level = cli.command.log_level(cli.verbose);
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anywire::server::Server;
+use anywire::server::{Limits, Server};
 use anywire::wire::{Address, ListenOptions};
 use clap::Args;
 
 use crate::failure::{Code, Failure};
+use crate::heads::HeadLimits;
 use crate::{demo, files, output, values};
 
 /// Serve a demo service, or the files of a directory
@@ -27,7 +28,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Event loops, each a thread [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
     /// Mode of the socket files, in octal [default: 666 less the umask]
     #[arg(long, value_name = "MODE", value_parser = values::file_mode)]
@@ -35,6 +36,8 @@ pub(crate) struct Serve {
     /// How long requests may take to finish after a signal
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     shutdown_deadline: Duration,
+    #[command(flatten)]
+    heads: HeadLimits,
 }
 
 impl Serve {
@@ -44,9 +47,12 @@ impl Serve {
             Some(dir) => files::router(dir)?,
             None => demo::router(demo::GREETING),
         };
+        let limits = Limits { head: self.heads.limits(), ..Limits::default() };
         let options = ListenOptions { unix_mode: self.unix_mode, ..ListenOptions::default() };
-        let mut server =
-            Server::new(router).listen_options(options).shutdown_deadline(self.shutdown_deadline);
+        let mut server = Server::new(router)
+            .limits(limits)
+            .listen_options(options)
+            .shutdown_deadline(self.shutdown_deadline);
         for address in &self.listen {
             server = server.listen(address.to_string());
         }
@@ -78,6 +84,6 @@ Examples:
 
 Then, in another terminal:
   curl http://127.0.0.1:8080/json
-  anywire get http://localhost/json --via unix:/run/app.sock
+  anywire get /json --via unix:/run/app.sock
 
 Exit codes: 0 ended by a signal, 1 could not serve, 2 bad arguments.";

@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use anywire::http::Headers;
+use anywire::loops::Builder;
 use anywire::wire::{self, Address};
+use clap::builder::RangedU64ValueParser;
 
 use crate::failure::{Code, Failure};
 
 /// An address at which this process and others meet: the only ones of use to a command, which has one end only.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
-    let address: Address = text.parse().map_err(|error: wire::AddressError| error.to_string())?;
+    let address: Address = text.parse().map_err(|error: wire::AddressError| match meant(text) {
+        Some(meant) => format!("it names no wire; write {meant}"),
+        None => error.to_string(),
+    })?;
     if address.reaches_other_processes() {
         return Ok(address);
     }
@@ -19,6 +24,53 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
          wire ({}), or both ends into a program of yours with the anywire crate",
         wires.collect::<Vec<_>>().join(", "),
     ))
+}
+
+/// The address that a text without a wire most likely stands for: what curl, nginx or ss would call one.
+fn meant(text: &str) -> Option<Address> {
+    if wire::wires().any(|wire| text.starts_with(&format!("{}:", wire.scheme()))) {
+        return None;
+    }
+    let (scheme, location) = match text {
+        _ if text.starts_with('@') => ("unix", text.to_owned()),
+        _ if text.contains("://") => {
+            let authority = text.split("://").nth(1)?.split('/').next()?;
+            ("tcp", authority.to_owned())
+        }
+        _ if text.contains('/') || text.ends_with(".sock") => ("unix", text.to_owned()),
+        _ if text.parse::<u16>().is_ok() => ("tcp", format!("127.0.0.1:{text}")),
+        _ if text.starts_with(':') => ("tcp", format!("0.0.0.0{text}")),
+        _ => ("tcp", text.to_owned()),
+    };
+    format!("{scheme}:{location}").parse().or_else(|_| format!("{scheme}:{location}:8080").parse()).ok()
+}
+
+/// A URL as curl takes it: without a scheme it is `http://`. With `--via` a path alone is enough.
+pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> {
+    if let Some(wire) = wire::wires().find(|wire| text.starts_with(&format!("{}:", wire.scheme()))) {
+        let message = format!("calling {text:?}: it is an address on the wire {}, not a URL", wire.scheme());
+        return Err(Failure::new(Code::Usage, message)
+            .help(format_args!("write the URL, and the address beside it: http://localhost/ --via {text}")));
+    }
+    let of_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
+    if text.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(of_scheme)) {
+        return Ok(text.to_owned());
+    }
+    if !text.starts_with('/') {
+        return Ok(format!("http://{text}"));
+    }
+    if via.is_some() {
+        return Ok(format!("http://localhost{text}"));
+    }
+    let message = format!("calling {text:?}: it names no host");
+    Err(Failure::new(Code::Usage, message).help(format_args!(
+        "write localhost:8080{text}, or say where with --via, such as --via unix:/run/app.sock"
+    )))
+}
+
+/// A number of event loops.
+pub(crate) fn loops() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=Builder::COUNT_MAX as u64)
 }
 
 /// A length of time: a number with `us`, `ms`, `s`, `m` or `h`; without a unit it is in seconds.
@@ -114,6 +166,41 @@ mod tests {
             assert_eq!(found.is_ok(), wire.reaches_other_processes(), "{scratch}: {found:?}");
         }
         assert!(address("telepathy:you").is_err_and(|said| said.contains("there is no wire")));
+    }
+
+    #[test]
+    fn an_address_without_a_wire_is_answered_with_the_one_that_is_meant() {
+        for (text, meant) in [
+            ("127.0.0.1:8080", "write tcp:127.0.0.1:8080"),
+            ("[::1]:8080", "write tcp:[::1]:8080"),
+            ("localhost:80", "write tcp:localhost:80"),
+            ("localhost", "write tcp:localhost:8080"),
+            ("8080", "write tcp:127.0.0.1:8080"),
+            (":8080", "write tcp:0.0.0.0:8080"),
+            ("/run/app.sock", "write unix:/run/app.sock"),
+            ("app.sock", "write unix:app.sock"),
+            ("@name", "write unix:@name"),
+            ("http://127.0.0.1:8080/", "write tcp:127.0.0.1:8080"),
+        ] {
+            let said = address(text).unwrap_err();
+            assert!(said.ends_with(meant), "{text}: {said}");
+        }
+        // Where the wire is named, the part that is wrong is.
+        assert!(address("tcp:127.0.0.1:80800").is_err_and(|said| said.contains("80800\" is no port")));
+    }
+
+    #[test]
+    fn a_url_needs_no_scheme_and_beside_a_wire_no_host() {
+        let via: Address = "unix:/run/app.sock".parse().expect("an address");
+        let read = |text, via| url(text, via).expect("a URL");
+        assert_eq!(read("localhost:8080/json", None), "http://localhost:8080/json");
+        assert_eq!(read("example.com", None), "http://example.com");
+        assert_eq!(read("[::1]:80/", None), "http://[::1]:80/");
+        assert_eq!(read("https://h/", None), "https://h/");
+        assert_eq!(read("h/?to=http://other/", Some(&via)), "http://h/?to=http://other/");
+        assert_eq!(read("/json", Some(&via)), "http://localhost/json");
+        assert!(url("/json", None).is_err());
+        assert!(url("unix:/run/app.sock", None).is_err());
     }
 
     #[test]

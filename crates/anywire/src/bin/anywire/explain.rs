@@ -1,0 +1,172 @@
+//! Failed calls and loads in words for the person who typed them. They name the options of this command and who is at
+//! fault, and come with curl's exit codes.
+
+use anywire::client::{Error, Fault, Phase, UrlError};
+use anywire::http::Chain;
+use anywire::http::h1::{self, DecodeError};
+use anywire::load::LoadError;
+use anywire::wire::DialError;
+
+use crate::failure::{Code, Failure};
+
+/// A failed call as two lines and an exit code.
+pub(crate) fn call(url: &str, error: &Error) -> Failure {
+    let calling = |code, found: &str| Failure::new(code, format_args!("calling {url}: {found}"));
+    match error {
+        Error::Connect { source, .. } => dial(source),
+        Error::Url { source, .. } => {
+            calling(Code::Usage, before_advice(&source.to_string())).help(url_help(source))
+        }
+        Error::Tls { .. } => calling(Code::Usage, "the scheme is https, and TLS is not spoken here")
+            .help("use http://, if the server takes it"),
+        Error::ReservedHeader { name } => {
+            calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
+                .help("leave it out of --header, and give the body with --data")
+        }
+        Error::Encode(_) => calling(Code::Usage, before_advice(&error.to_string()))
+            .help("correct the Host field of --header: HOST, or HOST:PORT"),
+        Error::Tunnel => calling(Code::Usage, "CONNECT asks for a tunnel, not for an answer")
+            .help("choose another method with --request"),
+        Error::RequestBody { source, .. } => {
+            let found = source.to_string();
+            calling(Code::Read, &format!("the data could not be sent: {}", before_advice(&found)))
+                .help("see that what --data names can be read to its end")
+        }
+        Error::Timeout { phase, limit, .. } => {
+            let option = if *phase == Phase::Connect { "--connect-timeout" } else { "--timeout" };
+            calling(Code::Timeout, &format!("{phase} lasted over {limit:?}"))
+                .help(format_args!("see what the server does, or raise {option}"))
+        }
+        Error::ClosedByPeer { phase, .. } => {
+            calling(Code::Answer, &format!("the server closed the connection while {phase}"))
+                .help(format_args!("the server is at fault, and its log may say why; {}", repeat(error)))
+        }
+        Error::Io { phase, source, .. } => {
+            calling(Code::Answer, &format!("the connection broke while {phase}: {source}"))
+                .help(format_args!("see the server's log and the network; {}", repeat(error)))
+        }
+        Error::Answer { source, .. } => answer(url, source),
+        Error::Interim { count, .. } => {
+            calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
+                .help("the server is at fault: it must end them with a final answer")
+        }
+        Error::Body(cause) => calling(Code::Answer, before_advice(&cause.to_string()))
+            .help("see the server's log and the network"),
+        other => calling(code(other), before_advice(&other.to_string())).help(match other.fault() {
+            Fault::Caller => "'anywire get --help' shows how a call is written",
+            Fault::Peer => "the server is at fault, and its log may say why",
+            Fault::Limit => "call less at a time",
+            _ => "see the system's limits ('ulimit -a') and the network",
+        }),
+    }
+}
+
+/// Whether the same call may be made again.
+fn repeat(error: &Error) -> &'static str {
+    if error.may_have_been_processed() {
+        "it may have acted on the request, so call again only if that does no harm"
+    } else {
+        "nothing was sent, so call again"
+    }
+}
+
+/// The exit code of an error that no case above names.
+fn code(error: &Error) -> Code {
+    match error.fault() {
+        Fault::Caller => Code::Usage,
+        Fault::Peer => Code::Answer,
+        _ => Code::Failed,
+    }
+}
+
+/// No connection: the wire's words name the address, and what would help.
+fn dial(error: &DialError) -> Failure {
+    let code = match error {
+        _ if error.is_timeout() => Code::Timeout,
+        DialError::Resolve { .. } => Code::Resolve,
+        // This process is at its end, not the way to the server.
+        DialError::Descriptors { .. } => Code::Failed,
+        _ => Code::Connect,
+    };
+    Failure::of(code, error)
+}
+
+/// An answer that is no answer, or one over a limit of this command.
+fn answer(url: &str, error: &DecodeError) -> Failure {
+    let found = error.to_string();
+    let found = before_advice(&found);
+    if error.fault() == h1::Fault::Limit {
+        let option = match error {
+            DecodeError::HeadTooLarge { .. } => Some("--max-head"),
+            DecodeError::TooManyHeaders { .. } => Some("--max-fields"),
+            DecodeError::StartLineTooLong { .. } => Some("--max-start-line"),
+            _ => None,
+        };
+        let failure =
+            Failure::new(Code::Answer, format_args!("calling {url}: the answer is too large: {found}"));
+        return match option {
+            Some(option) => failure.help(format_args!("raise {option}, or let the server send less")),
+            None => failure.help("the server is at fault: nobody needs so much of it"),
+        };
+    }
+    let found = match error {
+        DecodeError::StartLine => "it does not begin with a status line such as HTTP/1.1 200 OK",
+        _ => found,
+    };
+    let help = match error {
+        DecodeError::StartLine => {
+            "see that the port is right: HTTP/1.1 without TLS is expected there, and the server sent something else"
+        }
+        _ if error.is_cut_short() => "the server is at fault: it closed too early, and its log may say why",
+        _ => "the server is at fault: it must send what HTTP/1.1 allows",
+    };
+    Failure::new(
+        Code::Answer,
+        format_args!("calling {url}: the answer breaks the rules of HTTP/1.1: {found}"),
+    )
+    .help(help)
+}
+
+/// A load that cannot run: what the plan asks for came from options, so that these are what to change.
+pub(crate) fn plan(error: &LoadError) -> Failure {
+    let found = Chain(error).to_string();
+    let wrong = Failure::new(Code::Usage, before_advice(&found));
+    match error {
+        LoadError::Limit { what, least, most, .. } => {
+            let option = OPTION_OF.iter().find(|(asked, _)| what.contains(asked)).map(|(_, option)| option);
+            match option {
+                Some(option) => wrong.help(format_args!("give {option} a value from {least} to {most}")),
+                None => wrong.help(format_args!("ask for {least} to {most}")),
+            }
+        }
+        LoadError::Request { .. } => wrong.help("correct the Host field of --header: HOST, or HOST:PORT"),
+        LoadError::Url { .. } | LoadError::Scheme { .. } | LoadError::Address { .. } => {
+            wrong.help("write it as http://HOST[:PORT]/PATH; TLS is not spoken here")
+        }
+        LoadError::Method { .. } => wrong.help("choose another --method"),
+        other => Failure::of(Code::Failed, other),
+    }
+}
+
+/// What a plan may ask too much of, and the option that says how much.
+const OPTION_OF: &[(&str, &str)] = &[
+    ("connections", "--connections"),
+    ("depth", "--depth"),
+    ("ms of timeout", "--timeout (in ms)"),
+    ("ms of warm-up", "--warm-up (in ms)"),
+    ("ms of duration", "--duration (in ms)"),
+    ("bytes of one request", "--data with --header (in bytes)"),
+    ("requests", "--requests"),
+];
+
+fn url_help(error: &UrlError) -> &'static str {
+    match error {
+        UrlError::UserInfo => "leave the user out of it, and send -H 'Authorization: Basic ...' instead",
+        _ => "write it as http://HOST[:PORT]/PATH; a wire is said beside it, as in --via unix:/run/app.sock",
+    }
+}
+
+/// The part of a message that says what was tried and found. The advice behind it is for programmers.
+pub(crate) fn before_advice(text: &str) -> &str {
+    text.split_once("; ").map_or(text, |(found, _)| found)
+}

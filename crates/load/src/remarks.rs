@@ -1,0 +1,110 @@
+//! What a reader must know before the figures: that the run ended early, lost requests, or measured something else than
+//! it was asked to. The table, the page and the command say the same sentences.
+
+use crate::errors::{ErrorKind, ErrorSample};
+use crate::outcome::Outcome;
+use crate::text::{digits, grouped, time};
+
+impl Outcome {
+    /// Why the figures are not what the plan asked for, one sentence each; empty after a run without a fault.
+    ///
+    /// Errors among the answers are not repeated here, unless no answer was good.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        remarks.extend(self.early_end());
+        remarks.extend(self.missing_connections());
+        remarks.extend(self.no_good_answer());
+        remarks.extend(self.lost_in_warm_up());
+        remarks
+    }
+
+    /// What of the plan was not carried out: the time or requests that a run which ended early left, or connections.
+    pub fn shortfall(&self) -> Option<String> {
+        self.early_end().or_else(|| self.missing_connections())
+    }
+
+    /// How far the run came, if it was stopped or given up before its plan was carried out.
+    fn early_end(&self) -> Option<String> {
+        let rate = &self.rate;
+        if rate.interrupted {
+            return Some(format!("interrupted after {} s: what follows is a part", digits(rate.seconds)));
+        }
+        if !rate.given_up {
+            return None;
+        }
+        if rate.seconds == 0.0 {
+            return Some("ended before anything was measured: every connection was given up".to_owned());
+        }
+        let part = match (self.plan.requests, self.plan.duration_seconds) {
+            (Some(requests), _) => {
+                format!("with {} of {} requests sent", grouped(self.totals.sent), grouped(requests))
+            }
+            (None, asked) => {
+                format!("after {} of {} s", digits(rate.seconds), asked.unwrap_or_default())
+            }
+        };
+        Some(format!("ended early, {part}: every connection that had work left was given up"))
+    }
+
+    /// That not one answer was good, with the first reason; not said of a run that was stopped.
+    pub fn no_good_answer(&self) -> Option<String> {
+        let totals = &self.totals;
+        if totals.good() > 0 || self.rate.interrupted {
+            return None;
+        }
+        let found = match totals.error_samples.first().or(totals.warm_up.error_samples.first()) {
+            Some(ErrorSample { message, .. }) => message.clone(),
+            None => match larger(totals.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us) {
+                Some(us) => format!("the oldest request had waited for {} when the time was up", time(us)),
+                None => "nothing was sent in the time that was measured".to_owned(),
+            },
+        };
+        Some(match totals.answered {
+            0 => format!("no request was answered: {found}"),
+            answered => format!("none of the {} answers was good: {found}", grouped(answered)),
+        })
+    }
+
+    fn lost_in_warm_up(&self) -> Option<String> {
+        let warm_up = &self.totals.warm_up;
+        // A connection that the server closed with a word loses what was pipelined behind; that is no fault.
+        if warm_up.errors.total() == 0 && warm_up.unanswered_at_end == 0 {
+            return None;
+        }
+        let errors = match warm_up.error_samples.first() {
+            Some(first) => format!("{} (first {}: {})", warm_up.errors.line(), first.kind, first.message),
+            None => "none".to_owned(),
+        };
+        Some(format!(
+            "warm-up, which is in no figure: {} requests sent, {} answered, {} on their way at the end{}; errors: {errors}",
+            grouped(warm_up.sent),
+            grouped(warm_up.answered),
+            grouped(warm_up.unanswered_at_end),
+            warm_up.oldest_unanswered_us.map_or_else(String::new, |us| format!(" (oldest {})", time(us))),
+        ))
+    }
+
+    /// That fewer connections carried the load than were asked for.
+    fn missing_connections(&self) -> Option<String> {
+        let connections = &self.totals.connections;
+        if self.totals.errors.of(ErrorKind::Descriptors) > 0 {
+            return Some(format!(
+                "only {} of {} connections were open: this process is out of file descriptors; raise its limit \
+                 ('ulimit -n' shows it) or ask for fewer connections",
+                connections.open_at_start, self.plan.connections,
+            ));
+        }
+        if connections.given_up > 0 && !self.rate.given_up {
+            return Some(format!(
+                "{} of {} connections were given up before the end: the others carried the load alone",
+                connections.given_up, self.plan.connections,
+            ));
+        }
+        None
+    }
+}
+
+/// The larger of two figures of which either may be unknown.
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    [one, other].into_iter().flatten().reduce(f64::max)
+}
