@@ -245,6 +245,12 @@ impl Core {
         }
     }
 
+    /// Whether letting go will reset the connection while something that was written has not left.
+    pub(super) fn will_cut_short(&self, id: ConnId) -> bool {
+        let slot = &self.slots[id.index() as usize];
+        (slot.aborts || self.engine.readable(id) > 0) && self.engine.wants_to_transmit()
+    }
+
     pub(super) fn abort_when_let_go(&mut self, id: ConnId) {
         self.slot(id).aborts = true;
     }
@@ -290,9 +296,8 @@ impl Core {
         if read > 0 {
             return Poll::Ready(Ok(read));
         }
-        match self.engine.status(id) {
-            Status::PeerClosed | Status::Ended(End::Closed) => return Poll::Ready(Ok(0)),
-            _ => {}
+        if self.engine.has_peer_closed(id) || self.engine.status(id) == Status::Ended(End::Closed) {
+            return Poll::Ready(Ok(0));
         }
         if let Some(fault) = self.fault(id) {
             self.slot(id).has_told = true;
