@@ -156,12 +156,12 @@ impl Transport for MemoryTransport {
     }
 
     fn abort(&mut self) {
-        for pipe in [&self.incoming, &self.outgoing] {
-            change(pipe, |pipe| {
-                pipe.reset = true;
-                pipe.bytes.clear();
-            });
-        }
+        // What was written is with the peer already, who reads it before it sees the reset.
+        change(&self.outgoing, |pipe| pipe.reset = true);
+        change(&self.incoming, |pipe| {
+            pipe.reset = true;
+            pipe.bytes = VecDeque::new();
+        });
     }
 
     fn local(&self) -> Address {
@@ -184,7 +184,8 @@ impl Drop for MemoryTransport {
             // As on the other wires, what nobody read makes the close a reset; the peer sees no end before it.
             self.abort();
         } else {
-            change(&self.outgoing, |pipe| pipe.ended = true);
+            // Behind an abort there is no orderly end.
+            change(&self.outgoing, |pipe| pipe.ended |= !pipe.reset);
         }
     }
 }
@@ -202,15 +203,16 @@ struct Pipe {
 }
 
 impl Pipe {
+    /// Bytes come first, then the end if there was one, and a reset last.
     fn poll_readable(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        if !self.bytes.is_empty() || self.ended {
+            return Poll::Ready(Ok(()));
+        }
         if self.reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        if self.bytes.is_empty() && !self.ended {
-            keep(&mut self.reader, cx);
-            return Poll::Pending;
-        }
-        Poll::Ready(Ok(()))
+        keep(&mut self.reader, cx);
+        Poll::Pending
     }
 }
 
