@@ -21,7 +21,7 @@ use crate::connection::{Connection, Credentials, Transport};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
-use crate::socket::{SocketAcceptor, tokio_stream};
+use crate::socket::{Fault, SocketAcceptor, tokio_stream};
 use crate::wires::{Arrival, Bound, Dialing, Wire};
 
 /// Unix sockets. One listening socket in all, whose arrivals are handed to the loops in turn: the system has no
@@ -99,7 +99,7 @@ impl Wire for Unix {
                 }
             };
             let stream = within(options.connect_timeout, address, connecting).await?;
-            Ok(Connection::new(Box::new(UnixTransport { stream })))
+            Ok(Connection::new(Box::new(UnixTransport::new(stream))))
         })
     }
 
@@ -205,12 +205,19 @@ struct Accepted(StdStream);
 
 impl Arrival for Accepted {
     fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
-        Ok(Box::new(UnixTransport { stream: UnixStream::from_std(self.0)? }))
+        Ok(Box::new(UnixTransport::new(UnixStream::from_std(self.0)?)))
     }
 }
 
 struct UnixTransport {
     stream: UnixStream,
+    fault: Fault,
+}
+
+impl UnixTransport {
+    fn new(stream: UnixStream) -> Self {
+        Self { stream, fault: Fault::default() }
+    }
 }
 
 impl Transport for UnixTransport {
