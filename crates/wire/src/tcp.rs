@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::Address;
+use crate::claim::Claim;
 use crate::connection::{Connection, Transport};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError, not_here};
@@ -108,6 +109,10 @@ fn split(location: &str) -> Result<(Host<'_>, &str), String> {
 }
 
 /// One socket a loop, all of them on the first of these addresses that this machine has.
+///
+/// With SO_REUSEPORT on both sides, two servers of one user would share the port in silence. So the first socket listens
+/// alone, and lets the others join it when nobody else can. SO_REUSEADDR lets two be bound to one port, until at
+/// `listen` each may find the other one and give up; the claim keeps our own from that.
 fn listen_all(
     found: &[SocketAddr],
     options: &ListenOptions,
@@ -115,7 +120,9 @@ fn listen_all(
 ) -> io::Result<(SocketAddr, Vec<Socket>)> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for &address in found {
-        let first = match listen(address, options, false) {
+        // A port that the system chooses is nobody else's from the start.
+        let _claim = (address.port() != 0).then(|| Claim::of_port(address.port())).transpose()?;
+        let first = match listen(address, options, Sharing::Alone) {
             Ok(first) => first,
             // `localhost` may have an IPv6 address on a machine that has no IPv6.
             Err(cause) if not_here(&cause) => {
@@ -124,28 +131,30 @@ fn listen_all(
             }
             Err(cause) => return Err(cause),
         };
+        first.set_reuse_address(true)?;
+        if loops > 1 {
+            first.set_reuse_port(true)?;
+        }
         let local = first.local_addr()?.as_socket().unwrap_or(address);
-        let others = (1..loops).map(|_| listen(local, options, true));
+        let others = (1..loops).map(|_| listen(local, options, Sharing::Joins));
         return Ok((local, std::iter::once(Ok(first)).chain(others).collect::<io::Result<_>>()?));
     }
     Err(failed)
 }
 
-fn listen(address: SocketAddr, options: &ListenOptions, joins: bool) -> io::Result<Socket> {
+/// Whether a socket is the first of its server or joins that one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    Joins,
+}
+
+fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    socket.set_reuse_address(true)?;
-    if !joins && address.port() != 0 {
-        // The first one binds alone, so that another server on the port is found: with SO_REUSEPORT on both sides
-        // two servers of one user would share it in silence.
-        let probe = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        probe.set_reuse_address(true)?;
-        if address.is_ipv6() {
-            probe.set_only_v6(false)?;
-        }
-        probe.bind(&address.into())?;
-    }
-    socket.set_reuse_port(true)?;
+    // Connections of an earlier server may still be there, unless the port is to be a free one.
+    socket.set_reuse_address(address.port() != 0)?;
+    socket.set_reuse_port(sharing == Sharing::Joins)?;
     if address.is_ipv6() {
         // `[::]` takes IPv4 as well, whatever the system's default is.
         socket.set_only_v6(false)?;
