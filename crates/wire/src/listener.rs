@@ -11,7 +11,7 @@ use anywire_loops::{LoopHandle, Loops, Task, clock};
 use anywire_sys::descriptors;
 
 use crate::address::Address;
-use crate::connection::{Connection, Credentials};
+use crate::connection::{Connection, Credentials, cooperate};
 use crate::error::{ListenError, out_of_descriptors};
 use crate::seats::{Seat, Seats};
 use crate::wires::{Acceptor, Arrival, Bound};
@@ -220,7 +220,7 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
         let mut pause = PAUSE_MIN;
         let mut logged: Option<Instant> = None;
         loop {
-            let failed = match poll_fn(|cx| self.acceptor.poll_accept(cx)).await {
+            let failed = match poll_fn(|cx| cooperate(cx, |cx| self.acceptor.poll_accept(cx))).await {
                 Ok(arrival) => {
                     pause = PAUSE_MIN;
                     self.common.accepted.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use crate::address::Address;
-use crate::connection::{Connection, Transport};
+use crate::connection::{Connection, Transport, cooperate};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
@@ -104,17 +104,19 @@ pub(crate) struct MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        lock(&self.incoming).poll_readable(cx)
+        cooperate(cx, |cx| lock(&self.incoming).poll_readable(cx))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut pipe = lock(&self.incoming);
-        ready!(pipe.poll_readable(cx))?;
-        let read = io::Read::read(&mut pipe.bytes, buffer)?;
-        let writer = pipe.writer.take();
-        drop(pipe);
-        wake(writer);
-        Poll::Ready(Ok(read))
+        cooperate(cx, |cx| {
+            let mut pipe = lock(&self.incoming);
+            ready!(pipe.poll_readable(cx))?;
+            let read = io::Read::read(&mut pipe.bytes, buffer)?;
+            let writer = pipe.writer.take();
+            drop(pipe);
+            wake(writer);
+            Poll::Ready(Ok(read))
+        })
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -126,28 +128,30 @@ impl Transport for MemoryTransport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut pipe = lock(&self.outgoing);
-        if pipe.reset {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        if pipe.ended || pipe.reader_gone {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        let mut room = PIPE_BYTES - pipe.bytes.len();
-        if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
-            keep(&mut pipe.writer, cx);
-            return Poll::Pending;
-        }
-        let before = room;
-        for slice in slices {
-            let part = &slice[..slice.len().min(room)];
-            pipe.bytes.extend(part);
-            room -= part.len();
-        }
-        let reader = pipe.reader.take();
-        drop(pipe);
-        wake(reader);
-        Poll::Ready(Ok(before - room))
+        cooperate(cx, |cx| {
+            let mut pipe = lock(&self.outgoing);
+            if pipe.reset {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if pipe.ended || pipe.reader_gone {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            let mut room = PIPE_BYTES - pipe.bytes.len();
+            if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
+                keep(&mut pipe.writer, cx);
+                return Poll::Pending;
+            }
+            let before = room;
+            for slice in slices {
+                let part = &slice[..slice.len().min(room)];
+                pipe.bytes.extend(part);
+                room -= part.len();
+            }
+            let reader = pipe.reader.take();
+            drop(pipe);
+            wake(reader);
+            Poll::Ready(Ok(before - room))
+        })
     }
 
     fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
