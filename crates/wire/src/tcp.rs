@@ -168,7 +168,7 @@ fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io:
 
 fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
     let found = address.location().to_socket_addrs().map(Iterator::collect);
-    found.map_err(|cause| ListenError::Resolve { address: address.clone(), cause })
+    found.map_err(|cause| ListenError::of_resolving(address, cause))
 }
 
 /// All addresses of the name, IPv6 and IPv4 in turn (RFC 8305 section 4).
@@ -176,11 +176,11 @@ async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, 
     if let Ok(literal) = address.location().parse() {
         return Ok(vec![literal]);
     }
-    let failed = |cause| DialError::Resolve { address: address.clone(), cause };
     let lookup = tokio::time::timeout(after, tokio::net::lookup_host(address.location())).await;
     let in_time =
         lookup.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {after:?}")));
-    Ok(interleave(in_time.flatten().map_err(failed)?.collect()))
+    let found = in_time.flatten().map_err(|cause| DialError::of_resolving(address, cause))?;
+    Ok(interleave(found.collect()))
 }
 
 fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
