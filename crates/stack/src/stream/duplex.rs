@@ -28,6 +28,12 @@ impl Stream {
         Self { shared, id }
     }
 
+    /// From now on it passes for connected, though the peer may not have answered yet: if it is dropped before that, what
+    /// was written leaves as soon as the peer answers.
+    pub fn take_for_open(&mut self) {
+        self.shared.with(|core| core.take_for_open(self.id));
+    }
+
     /// Ready once the handshake is done, or has failed.
     pub fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.shared.with(|core| core.poll_opened(self.id, cx))
