@@ -1,7 +1,7 @@
 //! The right to start listening somewhere: one server at a time has it, in this process or in another one.
 //!
-//! An address cannot be looked at and taken in one step: a stale socket file has to be found and replaced, and the
-//! sockets of a TCP port have to become a group. So those who start at the same moment take turns. A claim is an
+//! A server cannot look at an address and take it in one step. It has to find a stale socket file and replace it, and it
+//! has to make the sockets of a TCP port a group. So servers that start at the same moment take turns. A claim is an
 //! abstract Unix name. The system gives it to one socket at a time, and takes it back when that is closed, however its
 //! process ends: nothing is left behind. Like ports, such names belong to a network namespace; servers of two of them
 //! that share a folder do not see each other's claims.
@@ -35,7 +35,7 @@ impl Claim {
         Self::take(format_args!("unix:{:x}:{:x}", folder.dev(), folder.ino()))
     }
 
-    /// Waits while somebody else has it; `AddrInUse` if that takes longer than starting to listen does.
+    /// Waits while another server has it. The error is `AddrInUse` if that takes much longer than starting to listen.
     fn take(what: fmt::Arguments<'_>) -> io::Result<Self> {
         let name = SockAddr::unix(format!("\0anywire-claim:{what}"))?;
         let socket = match Socket::new(Domain::UNIX, Type::STREAM, None) {
@@ -83,12 +83,13 @@ mod tests {
 
     #[test]
     fn nobody_starts_to_listen_on_a_port_while_another_one_does() {
-        // A host of this machine that no other test uses.
-        let claim = Claim::of_port(20_000).expect("nobody has it");
-        assert!(is_taken("tcp:127.7.7.7:20000"));
-        assert!(!is_taken("tcp:127.7.7.7:20001"), "the claim is to one port");
+        // Two ports of this process, at an address of this machine that no other test uses.
+        let port = 10_000 + (std::process::id() as u16 % 5000) * 2;
+        let claim = Claim::of_port(port).expect("nobody has it");
+        assert!(is_taken(&format!("tcp:127.7.7.7:{port}")));
+        assert!(!is_taken(&format!("tcp:127.7.7.7:{}", port + 1)), "the claim is to one port");
         drop(claim);
-        assert!(!is_taken("tcp:127.7.7.7:20000"));
+        assert!(!is_taken(&format!("tcp:127.7.7.7:{port}")));
     }
 
     #[test]

@@ -151,8 +151,8 @@ impl Connection {
 
     /// Makes the close that follows an abrupt one (TCP: RST). To be dropped next.
     ///
-    /// Wires differ in what the peer sees: over TCP and memory a reset; over a Unix socket a reset only if something
-    /// that the peer sent was not read, and else the end.
+    /// The peer reads what it has received, and then it sees a reset. Over a Unix socket that is so only if something that
+    /// the peer sent was not read. Otherwise the peer sees the end.
     pub fn abort(&mut self) {
         self.transport.abort();
     }

@@ -160,7 +160,7 @@ impl Transport for MemoryTransport {
     }
 
     fn abort(&mut self) {
-        // What was written is with the peer already, who reads it before it sees the reset.
+        // The peer has what was written already, and reads it before it sees the reset.
         change(&self.outgoing, |pipe| pipe.reset = true);
         change(&self.incoming, |pipe| {
             pipe.reset = true;

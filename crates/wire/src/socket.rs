@@ -39,8 +39,8 @@ impl<S: Send, L: Send> Acceptor for SocketAcceptor<S, L> {
     }
 }
 
-/// How a socket has failed. The system says it once, mostly to a write, and to those who read from then on that the peer
-/// has ended well: what was cut short would look whole.
+/// How a socket has failed. The system reports a failure once, mostly to a write. From then on a read finds an orderly
+/// end, so that a message that was cut short would look whole.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Fault(Option<io::ErrorKind>);
 

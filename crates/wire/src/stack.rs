@@ -296,9 +296,9 @@ static MESH: LazyLock<Mesh> = LazyLock::new(|| Mesh::new(mesh::Limits::default()
 /// The one device so far.
 const DEVICE: &str = "switch";
 
-/// How long a loop that ends waits for a peer to take the rest of what was written: long enough for a thread
-/// to be woken, and each answer begins it anew.
-const LAST_WORDS: Duration = Duration::from_millis(20);
+/// How long a loop that ends waits for a peer to take the rest of what was written. Each answer begins it anew, and a
+/// thread on a crowded machine may have to wait that long for its turn.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {

@@ -110,8 +110,8 @@ fn split(location: &str) -> Result<(Host<'_>, &str), String> {
 
 /// One socket a loop, all of them on the first of these addresses that this machine has.
 ///
-/// With SO_REUSEPORT on both sides, two servers of one user would share the port in silence. So the first socket listens
-/// alone, and lets the others join it when nobody else can. SO_REUSEADDR lets two be bound to one port, until at
+/// With SO_REUSEPORT on both sides, two servers of one user would share the port in silence. So the first socket begins
+/// to listen without it. Then no other server can have the port, and the rest of the sockets join with it. SO_REUSEADDR lets two be bound to one port, until at
 /// `listen` each may find the other one and give up; the claim keeps our own from that.
 fn listen_all(
     found: &[SocketAddr],
@@ -120,7 +120,7 @@ fn listen_all(
 ) -> io::Result<(SocketAddr, Vec<Socket>)> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for &address in found {
-        // A port that the system chooses is nobody else's from the start.
+        // A port that the system chooses needs no claim: without SO_REUSEADDR nobody else can bind it.
         let _claim = (address.port() != 0).then(|| Claim::of_port(address.port())).transpose()?;
         let first = match listen(address, options, Sharing::Alone) {
             Ok(first) => first,

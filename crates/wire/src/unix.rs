@@ -139,13 +139,13 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
             _ => Ok(()),
         },
         Err(io::ErrorKind::NotFound) => Ok(()),
-        // Whether somebody answers there cannot be asked, so it is not taken for stale.
+        // It is not stale for sure, since this user may not ask whether somebody answers.
         Err(io::ErrorKind::PermissionDenied) => Err(ListenError::Permission { address: address.clone() }),
         _ => Err(ListenError::InUse { address: address.clone() }),
     }
 }
 
-/// Listens. Nobody can connect before that, so a mode that is wider than asked for is never open to use.
+/// Sets the mode and listens, in this order: nobody can connect to a file whose mode is too wide.
 fn start(socket: &Socket, file: Option<&SocketFile>, options: &ListenOptions) -> io::Result<()> {
     if let (Some(file), Some(mode)) = (file, options.unix_mode) {
         fs::set_permissions(&file.path, fs::Permissions::from_mode(mode))?;

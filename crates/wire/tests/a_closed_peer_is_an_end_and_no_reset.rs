@@ -1,5 +1,5 @@
-//! A peer that has read everything and closes is an end to who reads and an error to who writes, in whatever order the
-//! two are tried; what it said before is there.
+//! A peer reads everything and closes. Then a read finds what the peer said and an orderly end, a write finds an error,
+//! and neither changes what the other one finds.
 
 mod support;
 

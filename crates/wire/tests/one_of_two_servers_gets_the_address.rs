@@ -12,7 +12,7 @@ use std::sync::{Arc, Barrier};
 use anywire_loops::Loops;
 use anywire_wire::{Address, ListenError, ListenOptions, Listener};
 
-/// Addresses that nobody else uses: not even for a moment, as a port that was just free might be.
+/// Addresses that no other test uses. A port that was free a moment ago would not be safe.
 struct Places {
     folder: tempfile::TempDir,
     /// An address of this machine that is this test's.

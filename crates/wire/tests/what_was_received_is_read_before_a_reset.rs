@@ -1,5 +1,5 @@
-//! A peer that answers early and closes, or that breaks off, does not take back what it has said: what was received is
-//! read first, and then the reset is seen.
+//! A peer may answer early and close, or break off. It does not take back what it said: a reader finds that first and the
+//! reset behind it.
 
 mod support;
 
@@ -59,7 +59,7 @@ fn an_early_answer_arrives_though_a_write_has_failed() {
         dialled.readable().await.expect("the answer comes first");
         let (answer, end) = heard(&mut dialled).await;
         assert_eq!((&answer[..], end), (ANSWER, Err(ErrorKind::ConnectionReset)));
-        // However often it is asked: what was cut short is never taken for whole.
+        // Again, so that nobody takes what was cut short for whole.
         assert_eq!(heard(&mut dialled).await.1, Err(ErrorKind::ConnectionReset));
     });
 }

@@ -1,4 +1,4 @@
-//! Who connects while a server only holds its address, writes and closes, is heard once that server accepts.
+//! A peer may connect, write and close before the server accepts. The server hears it all the same.
 
 mod support;
 

@@ -12,8 +12,8 @@ use crate::time::Tick;
 use crate::time_wait::TimeWait;
 
 impl Engine {
-    /// The connection has ended otherwise than by FINs: what waited to be sent is gone. What has arrived stays until it is
-    /// read or the user lets go; only an end of our own making drops that, too.
+    /// The connection has ended otherwise than by FINs: what waited to be sent is gone. What has arrived stays until the
+    /// user reads it or lets go, unless we are the ones who break off.
     pub(super) fn break_off(&mut self, index: u32, end: End) {
         if matches!(end, End::Reset | End::Refused | End::Aborted) {
             self.counters.reset += 1;
@@ -30,7 +30,7 @@ impl Engine {
         self.end(index, end);
     }
 
-    /// Nobody will read what has arrived.
+    /// Frees what has arrived and was not read.
     pub(super) fn drop_unread(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         block.unread = 0;
