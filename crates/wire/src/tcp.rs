@@ -263,7 +263,7 @@ struct TcpTransport {
 }
 
 // One of them lies in memory for each idle connection.
-const _: () = assert!(size_of::<TcpTransport>() <= 64);
+const _: () = assert!(size_of::<TcpTransport>() <= size_of::<TcpStream>() + size_of::<SocketAddr>());
 
 impl TcpTransport {
     fn new(stream: TcpStream, peer: SocketAddr) -> Self {
