@@ -8,13 +8,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::coop;
 
 use crate::address::Address;
 use crate::seats::Seat;
 
 /// What a wire does for a connection. All calls are made on the connection's loop.
 ///
-/// Each direction wakes the task that polled it last.
+/// Each direction wakes the task that polled it last. Reading, writing and waiting take part in the task's budget
+/// ([`tokio::task::coop`]), so that they may be pending though the wire is ready; then the task is polled again soon.
 pub trait Transport {
     /// Ready once a read would give something (bytes, the end, an error), without a buffer to read into.
     ///
@@ -48,6 +50,18 @@ pub trait Transport {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+}
+
+/// Polls as a part of the task's budget in tokio, as kernel sockets do by themselves: a task whose peer always has
+/// something to say or always takes what is said must let others have their turns.
+#[inline]
+pub(crate) fn cooperate<T>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    let budget = ready!(coop::poll_proceed(cx));
+    let polled = poll(cx);
+    if polled.is_ready() {
+        budget.made_progress();
+    }
+    polled
 }
 
 /// The process at the other end of a connection on this machine, as it was when it connected.
@@ -137,8 +151,8 @@ impl Connection {
 
     /// Makes the close that follows an abrupt one (TCP: RST). To be dropped next.
     ///
-    /// Wires differ in what the peer sees: over TCP and memory a reset; over a Unix socket a reset only if something
-    /// that the peer sent was not read, and else the end.
+    /// The peer reads what it has received, and then it sees a reset. Over a Unix socket that is so only if something that
+    /// the peer sent was not read. Otherwise the peer sees the end.
     pub fn abort(&mut self) {
         self.transport.abort();
     }

@@ -2,6 +2,9 @@
 
 use std::io;
 
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
 use crate::address::Address;
 
 /// Why an address cannot be listened on.
@@ -56,6 +59,15 @@ pub enum ListenError {
         /// What was asked for.
         address: Address,
     },
+    /// This process has no descriptor left.
+    #[error(
+        "cannot listen on {address}: this process is out of file descriptors; raise its limit (`ulimit -n`) or close \
+         connections"
+    )]
+    Descriptors {
+        /// What was asked for.
+        address: Address,
+    },
     /// Anything else that the system says.
     #[error("cannot listen on {address}: {cause}")]
     System {
@@ -71,12 +83,25 @@ impl ListenError {
     /// Sorts what the system says to bind or listen.
     pub(crate) fn of(address: &Address, cause: io::Error) -> Self {
         let address = address.clone();
+        if no_descriptor_left(&cause) {
+            return Self::Descriptors { address };
+        }
         match cause.kind() {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
             io::ErrorKind::NotFound => Self::NoFolder { address },
             _ if not_here(&cause) => Self::NotHere { address },
             _ => Self::System { address, cause },
+        }
+    }
+
+    /// What a name's failure to resolve means.
+    pub(crate) fn of_resolving(address: &Address, cause: io::Error) -> Self {
+        let address = address.clone();
+        if resolver_had_no_descriptor(&cause) {
+            Self::Descriptors { address }
+        } else {
+            Self::Resolve { address, cause }
         }
     }
 }
@@ -141,7 +166,8 @@ pub enum DialError {
     },
     /// This process has no descriptor left.
     #[error(
-        "cannot reach {address}: this process is out of file descriptors; raise its limit or close connections"
+        "cannot reach {address}: this process is out of file descriptors; raise its limit (`ulimit -n`) or close \
+         connections"
     )]
     Descriptors {
         /// What was dialled.
@@ -162,7 +188,7 @@ impl DialError {
     /// Sorts what the system says to connect.
     pub(crate) fn of(address: &Address, cause: io::Error) -> Self {
         let address = address.clone();
-        if out_of_descriptors(&cause) {
+        if no_descriptor_left(&cause) {
             return Self::Descriptors { address };
         }
         match cause.kind() {
@@ -175,6 +201,16 @@ impl DialError {
             }
             _ if no_such_family(&cause) => Self::Unreachable { address, cause },
             _ => Self::System { address, cause },
+        }
+    }
+
+    /// What a name's failure to resolve means.
+    pub(crate) fn of_resolving(address: &Address, cause: io::Error) -> Self {
+        let address = address.clone();
+        if resolver_had_no_descriptor(&cause) {
+            Self::Descriptors { address }
+        } else {
+            Self::Resolve { address, cause }
         }
     }
 
@@ -216,12 +252,21 @@ pub(crate) fn not_here(error: &io::Error) -> bool {
 }
 
 fn no_such_family(error: &io::Error) -> bool {
-    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::AFNOSUPPORT)
+    Errno::from_io_error(error) == Some(Errno::AFNOSUPPORT)
+}
+
+/// Whether this process has as many descriptors as it may.
+fn no_descriptor_left(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::MFILE)
+}
+
+/// The resolver opens files and sockets; where it has no descriptor for them it mostly says that there is no such name.
+fn resolver_had_no_descriptor(error: &io::Error) -> bool {
+    no_descriptor_left(error) || matches!(eventfd(0, EventfdFlags::CLOEXEC), Err(Errno::MFILE))
 }
 
 /// Whether an error means that descriptors or kernel memory ran out: it passes, and is no fault of the peer.
 pub(crate) fn out_of_descriptors(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     let code = Errno::from_io_error(error);
     code.is_some_and(|code| matches!(code, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }

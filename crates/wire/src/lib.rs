@@ -12,6 +12,7 @@
 //! where the wires are listed.
 
 mod address;
+mod claim;
 mod connection;
 mod dialer;
 mod error;

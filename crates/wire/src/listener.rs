@@ -11,7 +11,7 @@ use anywire_loops::{LoopHandle, Loops, Task, clock};
 use anywire_sys::descriptors;
 
 use crate::address::Address;
-use crate::connection::{Connection, Credentials};
+use crate::connection::{Connection, Credentials, cooperate};
 use crate::error::{ListenError, out_of_descriptors};
 use crate::seats::{Seat, Seats};
 use crate::wires::{Acceptor, Arrival, Bound};
@@ -220,7 +220,7 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
         let mut pause = PAUSE_MIN;
         let mut logged: Option<Instant> = None;
         loop {
-            let failed = match poll_fn(|cx| self.acceptor.poll_accept(cx)).await {
+            let failed = match poll_fn(|cx| cooperate(cx, |cx| self.acceptor.poll_accept(cx))).await {
                 Ok(arrival) => {
                     pause = PAUSE_MIN;
                     self.common.accepted.fetch_add(1, Ordering::Relaxed);
@@ -281,3 +281,66 @@ fn connections_by_descriptors() -> usize {
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const LOG_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    /// Gives what it was told to, and notes when it is asked.
+    struct Scripted {
+        outcomes: VecDeque<io::Result<()>>,
+        asked: Arc<Mutex<Vec<tokio::time::Instant>>>,
+    }
+
+    impl Acceptor for Scripted {
+        fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
+            self.asked.lock().expect("no panic").push(tokio::time::Instant::now());
+            let Some(outcome) = self.outcomes.pop_front() else { return Poll::Pending };
+            Poll::Ready(outcome.map(|()| Box::new(crate::memory::pair("scripted").0) as Box<dyn Arrival>))
+        }
+    }
+
+    /// The milliseconds between each of these outcomes and the next try.
+    async fn pauses(outcomes: impl IntoIterator<Item = io::Result<()>>) -> (Vec<u128>, u64) {
+        let (asked, outcomes) = (Arc::default(), outcomes.into_iter().collect::<VecDeque<_>>());
+        let count = outcomes.len();
+        let acceptor = Box::new(Scripted { outcomes, asked: Arc::clone(&asked) });
+        let common = Arc::new(Common {
+            address: "memory:scripted".parse().expect("an address"),
+            allowed_peers: None,
+            seats: Seats::new(1),
+            accepted: AtomicU64::new(0),
+            refused_peers: AtomicU64::new(0),
+            descriptor_exhaustions: AtomicU64::new(0),
+        });
+        let accepting = Accepting { acceptor, others: Vec::new(), serve: drop, common: Arc::clone(&common) };
+        // An hour of a clock that moves on by itself: then it waits for what comes next.
+        tokio::time::timeout(Duration::from_secs(3600), accepting.accept()).await.expect_err("it goes on");
+        let asked = asked.lock().expect("no panic");
+        let pauses = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).take(count).collect();
+        (pauses, common.descriptor_exhaustions.load(Ordering::Relaxed))
+    }
+
+    fn no_descriptor() -> io::Result<()> {
+        Err(rustix::io::Errno::MFILE.into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_doubles_up_to_a_second_and_a_success_ends_that() {
+        let failures = || (0..10).map(|_| no_descriptor());
+        let (pauses, exhaustions) = pauses(failures().chain([Ok(())]).chain(failures().take(2))).await;
+        let doubling = [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000];
+        assert_eq!(pauses, [&doubling[..], &[0, 5, 10]].concat());
+        assert_eq!(exhaustions, 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_has_left_costs_no_pause() {
+        let left = || Err(io::ErrorKind::ConnectionAborted.into());
+        let (pauses, exhaustions) = pauses([left(), left(), Ok(()), left()]).await;
+        assert_eq!((pauses, exhaustions), (vec![0; 4], 0));
+    }
+}

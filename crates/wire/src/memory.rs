@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use crate::address::Address;
-use crate::connection::{Connection, Transport};
+use crate::connection::{Connection, Transport, cooperate};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
@@ -104,17 +104,19 @@ pub(crate) struct MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        lock(&self.incoming).poll_readable(cx)
+        cooperate(cx, |cx| lock(&self.incoming).poll_readable(cx))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut pipe = lock(&self.incoming);
-        ready!(pipe.poll_readable(cx))?;
-        let read = io::Read::read(&mut pipe.bytes, buffer)?;
-        let writer = pipe.writer.take();
-        drop(pipe);
-        wake(writer);
-        Poll::Ready(Ok(read))
+        cooperate(cx, |cx| {
+            let mut pipe = lock(&self.incoming);
+            ready!(pipe.poll_readable(cx))?;
+            let read = io::Read::read(&mut pipe.bytes, buffer)?;
+            let writer = pipe.writer.take();
+            drop(pipe);
+            wake(writer);
+            Poll::Ready(Ok(read))
+        })
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -126,28 +128,30 @@ impl Transport for MemoryTransport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut pipe = lock(&self.outgoing);
-        if pipe.reset {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        if pipe.ended || pipe.reader_gone {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        let mut room = PIPE_BYTES - pipe.bytes.len();
-        if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
-            keep(&mut pipe.writer, cx);
-            return Poll::Pending;
-        }
-        let before = room;
-        for slice in slices {
-            let part = &slice[..slice.len().min(room)];
-            pipe.bytes.extend(part);
-            room -= part.len();
-        }
-        let reader = pipe.reader.take();
-        drop(pipe);
-        wake(reader);
-        Poll::Ready(Ok(before - room))
+        cooperate(cx, |cx| {
+            let mut pipe = lock(&self.outgoing);
+            if pipe.reset {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if pipe.ended || pipe.reader_gone {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            let mut room = PIPE_BYTES - pipe.bytes.len();
+            if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
+                keep(&mut pipe.writer, cx);
+                return Poll::Pending;
+            }
+            let before = room;
+            for slice in slices {
+                let part = &slice[..slice.len().min(room)];
+                pipe.bytes.extend(part);
+                room -= part.len();
+            }
+            let reader = pipe.reader.take();
+            drop(pipe);
+            wake(reader);
+            Poll::Ready(Ok(before - room))
+        })
     }
 
     fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -156,12 +160,12 @@ impl Transport for MemoryTransport {
     }
 
     fn abort(&mut self) {
-        for pipe in [&self.incoming, &self.outgoing] {
-            change(pipe, |pipe| {
-                pipe.reset = true;
-                pipe.bytes.clear();
-            });
-        }
+        // The peer has what was written already, and reads it before it sees the reset.
+        change(&self.outgoing, |pipe| pipe.reset = true);
+        change(&self.incoming, |pipe| {
+            pipe.reset = true;
+            pipe.bytes = VecDeque::new();
+        });
     }
 
     fn local(&self) -> Address {
@@ -184,7 +188,8 @@ impl Drop for MemoryTransport {
             // As on the other wires, what nobody read makes the close a reset; the peer sees no end before it.
             self.abort();
         } else {
-            change(&self.outgoing, |pipe| pipe.ended = true);
+            // Behind an abort there is no orderly end.
+            change(&self.outgoing, |pipe| pipe.ended |= !pipe.reset);
         }
     }
 }
@@ -202,15 +207,16 @@ struct Pipe {
 }
 
 impl Pipe {
+    /// Bytes come first, then the end if there was one, and a reset last.
     fn poll_readable(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        if !self.bytes.is_empty() || self.ended {
+            return Poll::Ready(Ok(()));
+        }
         if self.reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        if self.bytes.is_empty() && !self.ended {
-            keep(&mut self.reader, cx);
-            return Poll::Pending;
-        }
-        Poll::Ready(Ok(()))
+        keep(&mut self.reader, cx);
+        Poll::Pending
     }
 }
 

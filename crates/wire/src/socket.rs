@@ -39,7 +39,39 @@ impl<S: Send, L: Send> Acceptor for SocketAcceptor<S, L> {
     }
 }
 
-/// The parts of [`Transport`](crate::Transport) that tokio's stream types share.
+/// How a socket has failed. The system reports a failure once, mostly to a write. From then on a read finds an orderly
+/// end, so that a message that was cut short would look whole.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fault(Option<io::ErrorKind>);
+
+impl Fault {
+    /// What a read has found; an end behind a failure is none.
+    #[inline]
+    pub(crate) fn of_read(&mut self, read: Poll<io::Result<()>>, filled: usize) -> Poll<io::Result<usize>> {
+        match read {
+            Poll::Ready(Ok(())) if filled > 0 => Poll::Ready(Ok(filled)),
+            Poll::Ready(Ok(())) => Poll::Ready(self.0.map_or(Ok(0), |fault| Err(fault.into()))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(self.note(error))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of_write(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        written.map_err(|error| self.note(error))
+    }
+
+    #[cold]
+    fn note(&mut self, error: io::Error) -> io::Error {
+        // A broken pipe is about the own direction; what the peer has said may have ended well before.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            self.0.get_or_insert(error.kind());
+        }
+        error
+    }
+}
+
+/// The parts of [`Transport`](crate::Transport) that tokio's stream types share, with a `stream` and its `fault`.
 ///
 /// Reads go through `AsyncRead`, which takes a short read as "the socket is empty" and so saves the read that would
 /// say so.
@@ -53,13 +85,13 @@ macro_rules! tokio_stream {
         #[inline]
         fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
             let mut buffer = ReadBuf::new(buffer);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
-            Poll::Ready(Ok(buffer.filled().len()))
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            self.fault.of_read(read, buffer.filled().len())
         }
 
         #[inline]
         fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write(cx, bytes)
+            self.fault.of_write(Pin::new(&mut self.stream).poll_write(cx, bytes))
         }
 
         #[inline]
@@ -68,7 +100,7 @@ macro_rules! tokio_stream {
             cx: &mut Context<'_>,
             slices: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+            self.fault.of_write(Pin::new(&mut self.stream).poll_write_vectored(cx, slices))
         }
 
         fn poll_half_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

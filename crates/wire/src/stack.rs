@@ -19,7 +19,7 @@ use anywire_stack::mesh::{self, Entrance, Host, Lead, Mesh, MeshError};
 use anywire_stack::stream::{Listener, Stream};
 
 use crate::address::Address;
-use crate::connection::{Connection, Transport};
+use crate::connection::{Connection, Transport, cooperate};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
@@ -252,17 +252,17 @@ struct StackTransport {
 impl Transport for StackTransport {
     #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_readable(cx).map(Ok)
+        cooperate(cx, |cx| self.stream.poll_readable(cx).map(Ok))
     }
 
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.stream.poll_read_into(cx, buffer)
+        cooperate(cx, |cx| self.stream.poll_read_into(cx, buffer))
     }
 
     #[inline]
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream.poll_write_from(cx, &[IoSlice::new(bytes)])
+        cooperate(cx, |cx| self.stream.poll_write_from(cx, &[IoSlice::new(bytes)]))
     }
 
     #[inline]
@@ -271,7 +271,7 @@ impl Transport for StackTransport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream.poll_write_from(cx, slices)
+        cooperate(cx, |cx| self.stream.poll_write_from(cx, slices))
     }
 
     fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -296,9 +296,9 @@ static MESH: LazyLock<Mesh> = LazyLock::new(|| Mesh::new(mesh::Limits::default()
 /// The one device so far.
 const DEVICE: &str = "switch";
 
-/// How long a loop that ends waits for a peer to take the rest of what was written: long enough for a thread
-/// to be woken, and each answer begins it anew.
-const LAST_WORDS: Duration = Duration::from_millis(20);
+/// How long a loop that ends waits for a peer to take the rest of what was written. Each answer begins it anew, and a
+/// thread on a crowded machine may have to wait that long for its turn.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {

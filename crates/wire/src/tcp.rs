@@ -2,7 +2,9 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener as StdListener, ToSocketAddrs,
+};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -13,11 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::address::Address;
+use crate::claim::Claim;
 use crate::connection::{Connection, Transport};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError, not_here};
 use crate::listener::ListenOptions;
-use crate::socket::{SocketAcceptor, tokio_stream};
+use crate::socket::{Fault, SocketAcceptor, tokio_stream};
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
 
 /// Kernel TCP. One listening socket a loop (SO_REUSEPORT), so that the system spreads connections and no loop waits
@@ -106,6 +109,10 @@ fn split(location: &str) -> Result<(Host<'_>, &str), String> {
 }
 
 /// One socket a loop, all of them on the first of these addresses that this machine has.
+///
+/// With SO_REUSEPORT on both sides, two servers of one user would share the port in silence. So the first socket begins
+/// to listen without it. Then no other server can have the port, and the rest of the sockets join with it. SO_REUSEADDR lets two be bound to one port, until at
+/// `listen` each may find the other one and give up; the claim keeps our own from that.
 fn listen_all(
     found: &[SocketAddr],
     options: &ListenOptions,
@@ -113,7 +120,9 @@ fn listen_all(
 ) -> io::Result<(SocketAddr, Vec<Socket>)> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for &address in found {
-        let first = match listen(address, options, false) {
+        // A port that the system chooses needs no claim: without SO_REUSEADDR nobody else can bind it.
+        let _claim = (address.port() != 0).then(|| Claim::of_port(address.port())).transpose()?;
+        let first = match listen(address, options, Sharing::Alone) {
             Ok(first) => first,
             // `localhost` may have an IPv6 address on a machine that has no IPv6.
             Err(cause) if not_here(&cause) => {
@@ -122,28 +131,30 @@ fn listen_all(
             }
             Err(cause) => return Err(cause),
         };
+        first.set_reuse_address(true)?;
+        if loops > 1 {
+            first.set_reuse_port(true)?;
+        }
         let local = first.local_addr()?.as_socket().unwrap_or(address);
-        let others = (1..loops).map(|_| listen(local, options, true));
+        let others = (1..loops).map(|_| listen(local, options, Sharing::Joins));
         return Ok((local, std::iter::once(Ok(first)).chain(others).collect::<io::Result<_>>()?));
     }
     Err(failed)
 }
 
-fn listen(address: SocketAddr, options: &ListenOptions, joins: bool) -> io::Result<Socket> {
+/// Whether a socket is the first of its server or joins that one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    Joins,
+}
+
+fn listen(address: SocketAddr, options: &ListenOptions, sharing: Sharing) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    socket.set_reuse_address(true)?;
-    if !joins && address.port() != 0 {
-        // The first one binds alone, so that another server on the port is found: with SO_REUSEPORT on both sides
-        // two servers of one user would share it in silence.
-        let probe = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        probe.set_reuse_address(true)?;
-        if address.is_ipv6() {
-            probe.set_only_v6(false)?;
-        }
-        probe.bind(&address.into())?;
-    }
-    socket.set_reuse_port(true)?;
+    // Connections of an earlier server may still be there, unless the port is to be a free one.
+    socket.set_reuse_address(address.port() != 0)?;
+    socket.set_reuse_port(sharing == Sharing::Joins)?;
     if address.is_ipv6() {
         // `[::]` takes IPv4 as well, whatever the system's default is.
         socket.set_only_v6(false)?;
@@ -157,7 +168,7 @@ fn listen(address: SocketAddr, options: &ListenOptions, joins: bool) -> io::Resu
 
 fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
     let found = address.location().to_socket_addrs().map(Iterator::collect);
-    found.map_err(|cause| ListenError::Resolve { address: address.clone(), cause })
+    found.map_err(|cause| ListenError::of_resolving(address, cause))
 }
 
 /// All addresses of the name, IPv6 and IPv4 in turn (RFC 8305 section 4).
@@ -165,11 +176,11 @@ async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, 
     if let Ok(literal) = address.location().parse() {
         return Ok(vec![literal]);
     }
-    let failed = |cause| DialError::Resolve { address: address.clone(), cause };
     let lookup = tokio::time::timeout(after, tokio::net::lookup_host(address.location())).await;
     let in_time =
         lookup.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {after:?}")));
-    Ok(interleave(in_time.flatten().map_err(failed)?.collect()))
+    let found = in_time.flatten().map_err(|cause| DialError::of_resolving(address, cause))?;
+    Ok(interleave(found.collect()))
 }
 
 fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
@@ -224,7 +235,7 @@ async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
         // section 3.5, simultaneous open).
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
-    Ok(TcpTransport { stream, peer: target })
+    Ok(TcpTransport::new(stream, target))
 }
 
 fn join(socket: &StdListener) -> io::Result<TcpListener> {
@@ -233,7 +244,7 @@ fn join(socket: &StdListener) -> io::Result<TcpListener> {
 
 fn accept(listener: &TcpListener, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
     let (stream, peer) = ready!(listener.poll_accept(cx))?;
-    Poll::Ready(Ok(Box::new(TcpTransport { stream, peer })))
+    Poll::Ready(Ok(Box::new(TcpTransport::new(stream, peer))))
 }
 
 /// Each loop has a socket of its own, so what arrives at a loop has joined it already.
@@ -245,8 +256,23 @@ impl Arrival for TcpTransport {
 
 struct TcpTransport {
     stream: TcpStream,
-    /// Kept because the system forgets it once the connection is reset.
-    peer: SocketAddr,
+    /// Kept because the system forgets it once the connection is reset; an IPv4 address is mapped into IPv6, which takes
+    /// fewer bytes than telling the two apart.
+    peer: SocketAddrV6,
+    fault: Fault,
+}
+
+// One of them lies in memory for each idle connection.
+const _: () = assert!(size_of::<TcpTransport>() <= size_of::<TcpStream>() + size_of::<SocketAddr>());
+
+impl TcpTransport {
+    fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+        let peer = match peer {
+            SocketAddr::V6(peer) => peer,
+            SocketAddr::V4(peer) => SocketAddrV6::new(peer.ip().to_ipv6_mapped(), peer.port(), 0, 0),
+        };
+        Self { stream, peer, fault: Fault::default() }
+    }
 }
 
 impl Transport for TcpTransport {
@@ -262,7 +288,7 @@ impl Transport for TcpTransport {
     }
 
     fn peer(&self) -> Address {
-        shown(self.peer)
+        shown(self.peer.into())
     }
 }
 
@@ -328,7 +354,9 @@ mod tests {
         let loops = Loops::start(1).expect("a thread");
         let raced = loops.get(0).spawn(move || async move {
             let address = Address::known(&Tcp, "a.name:80");
-            race(&address, &targets, delay).await.map(|transport| transport.peer)
+            race(&address, &targets, delay)
+                .await
+                .map(|transport| transport.stream.peer_addr().expect("it is connected"))
         });
         raced.wait().expect("no panic")
     }

@@ -17,11 +17,12 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::UnixStream;
 
 use crate::address::Address;
+use crate::claim::Claim;
 use crate::connection::{Connection, Credentials, Transport};
 use crate::dialer::{DialOptions, within};
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
-use crate::socket::{SocketAcceptor, tokio_stream};
+use crate::socket::{Fault, SocketAcceptor, tokio_stream};
 use crate::wires::{Arrival, Bound, Dialing, Wire};
 
 /// Unix sockets. One listening socket in all, whose arrivals are handed to the loops in turn: the system has no
@@ -64,6 +65,8 @@ impl Wire for Unix {
     ) -> Result<Bound, ListenError> {
         let failed = |cause| ListenError::of(address, cause);
         let path = file(address);
+        // Until it listens: who finds a file that nobody answers at takes it for stale.
+        let _claim = path.map(Claim::of_folder).transpose().map_err(failed)?;
         if let Some(path) = path {
             make_room(path, address)?;
         }
@@ -71,16 +74,11 @@ impl Wire for Unix {
         socket.set_nonblocking(true).map_err(failed)?;
         socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
         let file = path.map(SocketFile::of).transpose().map_err(failed)?;
-        if let (Some(file), Some(mode)) = (&file, options.unix_mode) {
-            // Nobody can connect before listen, so a wider mode is never open to use.
-            fs::set_permissions(&file.path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        if let Err(cause) = start(&socket, file.as_ref(), options) {
+            file.iter().for_each(SocketFile::remove);
+            return Err(failed(cause));
         }
-        socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX)).map_err(failed)?;
-        if file.as_ref().is_some_and(|file| !file.is_ours()) {
-            // Another server, starting at the same moment, found nobody answering yet and took the file away.
-            return Err(ListenError::InUse { address: address.clone() });
-        }
-        let guard = file.map(|file| Box::new(file) as Box<dyn Send + Sync>);
+        let guard = file.map(|file| Box::new(Guard(file)) as Box<dyn Send + Sync>);
         let acceptor = SocketAcceptor::new(OwnedFd::from(socket), join, accept);
         Ok(Bound { local: address.clone(), acceptors: vec![Box::new(acceptor)], guard })
     }
@@ -99,7 +97,7 @@ impl Wire for Unix {
                 }
             };
             let stream = within(options.connect_timeout, address, connecting).await?;
-            Ok(Connection::new(Box::new(UnixTransport { stream })))
+            Ok(Connection::new(Box::new(UnixTransport::new(stream))))
         })
     }
 
@@ -130,26 +128,32 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket { address: address.clone() });
     }
-    match knock(path) {
-        Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|cause| ListenError::of(address, cause))
-        }
-        Err(gone) if gone.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(forbidden) if forbidden.kind() == io::ErrorKind::PermissionDenied => {
-            Err(ListenError::Permission { address: address.clone() })
-        }
+    let failed = |cause| ListenError::of(address, cause);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    // A server whose backlog is full, so that it would block, is one that is there.
+    socket.set_nonblocking(true).map_err(failed)?;
+    let knocked = socket.connect(&SockAddr::unix(path).map_err(failed)?);
+    match knocked.map_err(|error| error.kind()) {
+        Err(io::ErrorKind::ConnectionRefused) => match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(()),
+        },
+        Err(io::ErrorKind::NotFound) => Ok(()),
+        // It is not stale for sure, since this user may not ask whether somebody answers.
+        Err(io::ErrorKind::PermissionDenied) => Err(ListenError::Permission { address: address.clone() }),
         _ => Err(ListenError::InUse { address: address.clone() }),
     }
 }
 
-/// Connects, without waiting: a server whose backlog is full, so that it would block, is one that is there.
-fn knock(path: &Path) -> io::Result<()> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    socket.connect(&SockAddr::unix(path)?)
+/// Sets the mode and listens, in this order: nobody can connect to a file whose mode is too wide.
+fn start(socket: &Socket, file: Option<&SocketFile>, options: &ListenOptions) -> io::Result<()> {
+    if let (Some(file), Some(mode)) = (file, options.unix_mode) {
+        fs::set_permissions(&file.path, fs::Permissions::from_mode(mode))?;
+    }
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
 }
 
-/// The file of a socket that listens; unlinked when dropped, if it is still ours.
+/// The file of a socket that listens.
 struct SocketFile {
     path: PathBuf,
     /// Another server may have replaced the file meanwhile.
@@ -164,8 +168,12 @@ impl SocketFile {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
 
-    fn is_ours(&self) -> bool {
-        identity(&self.path).is_ok_and(|found| found == self.identity)
+    /// Unless another one has taken its place. Whoever calls has the claim to the folder.
+    fn remove(&self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // If it cannot be removed the next server finds it stale.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -174,11 +182,14 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
-impl Drop for SocketFile {
+/// Takes the file away with its listener.
+struct Guard(SocketFile);
+
+impl Drop for Guard {
     fn drop(&mut self) {
-        if self.is_ours() {
-            // If it cannot be removed the next server finds it stale.
-            let _ = fs::remove_file(&self.path);
+        // The socket may be closed already, and a successor about to replace the file.
+        if let Ok(_claim) = Claim::of_folder(&self.0.path) {
+            self.0.remove();
         }
     }
 }
@@ -205,12 +216,19 @@ struct Accepted(StdStream);
 
 impl Arrival for Accepted {
     fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
-        Ok(Box::new(UnixTransport { stream: UnixStream::from_std(self.0)? }))
+        Ok(Box::new(UnixTransport::new(UnixStream::from_std(self.0)?)))
     }
 }
 
 struct UnixTransport {
     stream: UnixStream,
+    fault: Fault,
+}
+
+impl UnixTransport {
+    fn new(stream: UnixStream) -> Self {
+        Self { stream, fault: Fault::default() }
+    }
 }
 
 impl Transport for UnixTransport {

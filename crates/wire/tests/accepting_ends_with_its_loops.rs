@@ -5,7 +5,7 @@ mod support;
 
 use std::cell::RefCell;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
 use anywire_wire::{Connection, ListenOptions};
@@ -72,4 +72,31 @@ fn the_file_of_a_successor_stays() {
     let _successor = UnixListener::bind(&path).expect("the name is free");
     drop(listening);
     drop(UnixStream::connect(&path).expect("the successor is still there"));
+}
+
+#[test]
+fn the_file_of_a_successor_that_starts_at_the_same_moment_stays() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let successors = support::loops(1);
+    for round in 0..600 {
+        let path = folder.path().join(format!("app-{round}.sock"));
+        let address = format!("unix:{}", path.display()).parse().expect("an address");
+        let loops = support::loops(1);
+        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        // The socket is closed with its loop; the file is the handle's.
+        loops.shutdown(NEVER).expect("this is no loop");
+        let start = Barrier::new(2);
+        let successor = std::thread::scope(|scope| {
+            let dropping = scope.spawn(|| {
+                start.wait();
+                drop(listening);
+            });
+            start.wait();
+            let successor = support::bind(&successors, &address, &ListenOptions::default());
+            dropping.join().expect("no panic");
+            successor
+        });
+        drop(UnixStream::connect(&path).expect("the file is the successor's"));
+        drop(successor);
+    }
 }

@@ -23,10 +23,8 @@ fn the_accepted_end_has_the_address_that_was_dialled() {
 }
 
 #[test]
-fn over_tcp_the_two_ends_agree() {
-    let address = "tcp:127.0.0.1:0".parse().expect("an address");
-    support::play(
-        &address,
+fn the_two_ends_agree() {
+    support::on_each_wire(
         async |mut accepted: Connection| {
             let told = format!("{} {}", accepted.local(), accepted.peer());
             accepted.write_all(told.as_bytes()).await.expect("the peer reads");
@@ -65,8 +63,10 @@ fn an_end_can_be_asked_after_the_peer_has_gone() {
         },
         async |mut dialled| {
             dialled.write_all(b"!").await.expect("the connection is open");
+            let peer = dialled.peer();
             let _ = support::read_to_end(&mut dialled).await;
-            assert_eq!(dialled.peer().scheme(), dialled.local().scheme());
+            assert_eq!(dialled.peer(), peer, "it keeps its name");
+            assert_eq!(dialled.local().scheme(), peer.scheme());
         },
     );
 }

@@ -55,20 +55,6 @@ fn the_unspecified_ipv6_address_takes_ipv4_peers_and_names_them_as_such() {
 }
 
 #[test]
-fn a_peer_keeps_its_name_after_a_reset() {
-    let address = "tcp:127.0.0.1:0".parse().expect("an address");
-    support::play(
-        &address,
-        |mut connection| async move {
-            let before = connection.peer();
-            support::read_to_end(&mut connection).await.expect_err("the peer resets it");
-            assert_eq!(connection.peer(), before);
-        },
-        |mut connection| async move { connection.abort() },
-    );
-}
-
-#[test]
 fn a_name_is_resolved() {
     let address = "tcp:localhost:0".parse().expect("an address");
     let loops = support::loops(2);

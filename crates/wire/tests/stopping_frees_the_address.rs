@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use anywire_wire::ListenOptions;
 
@@ -44,6 +45,40 @@ fn open_connections_go_on() {
         drop(listening);
         drop(go_on);
         peer.wait().expect("it is served still");
+    }
+}
+
+#[test]
+fn neither_open_connections_nor_those_just_closed_hold_the_address() {
+    for address in support::addresses() {
+        // One, so that each connection comes from the socket that was the first of its server.
+        let loops = support::loops(1);
+        let first = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let address = first.local().clone();
+        let peers = support::loops(1);
+        let (asked, wait) = mpsc::channel();
+        let (go_on, told) = tokio::sync::watch::channel(());
+        let dial = || {
+            let (address, asked, mut told) = (address.clone(), asked.clone(), told.clone());
+            peers.get(0).spawn(move || async move {
+                let mut connection = support::dial(&address).await;
+                support::ask_echo(&mut connection).await;
+                asked.send(()).expect("the test waits");
+                let _ = told.changed().await;
+            })
+        };
+        let mut open = vec![dial()];
+        wait.recv_timeout(support::HANG).expect("it is served");
+        drop(first);
+        let second = support::serve_echo(&loops, &address, &ListenOptions::default());
+        open.push(dial());
+        wait.recv_timeout(support::HANG).expect("it is served by the second one");
+        drop(second);
+        // Closed by the server first, whose system remembers them for a while.
+        assert!(!loops.shutdown(Duration::ZERO).expect("this is no loop").is_clean());
+        drop(support::bind(&support::loops(2), &address, &ListenOptions::default()));
+        drop(go_on);
+        open.into_iter().for_each(|peer| peer.wait().expect("no panic"));
     }
 }
 

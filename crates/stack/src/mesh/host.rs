@@ -119,6 +119,8 @@ impl Host {
             };
             if place.is_attended() {
                 stream.opened().await?;
+            } else {
+                stream.take_for_open();
             }
             return Ok((stream, Lead { place, _from: from }));
         }

@@ -55,6 +55,10 @@ struct Slot {
     /// Its end was told to the writer, for whom it is a broken pipe from then on.
     has_told: bool,
     aborts: bool,
+    /// Its user takes it for connected, though the peer has not answered yet.
+    passes_for_open: bool,
+    /// Its user has let go of it meanwhile: it closes once it is open.
+    closes_when_open: bool,
 }
 
 /// What arrives at a listener.
@@ -129,6 +133,10 @@ impl Core {
             }
             let (local, remote) = self.engine.addresses(id);
             if !device.reaches(local, remote) {
+                if self.slots[index].closes_when_open {
+                    self.finish_opening(id);
+                    continue;
+                }
                 self.slots[index].fault = Some(io::ErrorKind::ConnectionReset);
                 self.counters.departed += 1;
                 self.wake_reader(id);
@@ -180,6 +188,10 @@ impl Core {
                 continue;
             }
             let ended = news.events.has(Events::CLOSED) || news.events.has(Events::OPENED);
+            if ended && self.slots.get(news.id.index() as usize).is_some_and(|slot| slot.closes_when_open) {
+                self.finish_opening(news.id);
+                continue;
+            }
             if ended || news.events.has(Events::READABLE) {
                 self.wake_reader(news.id);
             }
@@ -240,9 +252,28 @@ impl Core {
         let slot = std::mem::take(self.slot(id));
         if slot.aborts || slot.fault.is_some() {
             self.engine.abort(id);
+        } else if slot.passes_for_open && self.engine.status(id) == Status::Opening && !self.is_stopped {
+            // Closing it now would be giving up, and what was written would be lost (RFC 9293 3.10.4).
+            *self.slot(id) = Slot { is_held: true, closes_when_open: true, ..Slot::default() };
         } else {
             self.engine.close(id);
         }
+    }
+
+    /// It is open, or will never be, and its user has let go of it.
+    fn finish_opening(&mut self, id: ConnId) {
+        *self.slot(id) = Slot::default();
+        self.engine.close(id);
+    }
+
+    pub(super) fn take_for_open(&mut self, id: ConnId) {
+        self.slot(id).passes_for_open = true;
+    }
+
+    /// Whether letting go will reset the connection while something that was written has not left.
+    pub(super) fn will_cut_short(&self, id: ConnId) -> bool {
+        let slot = &self.slots[id.index() as usize];
+        (slot.aborts || self.engine.readable(id) > 0) && self.engine.wants_to_transmit()
     }
 
     pub(super) fn abort_when_let_go(&mut self, id: ConnId) {
@@ -290,9 +321,8 @@ impl Core {
         if read > 0 {
             return Poll::Ready(Ok(read));
         }
-        match self.engine.status(id) {
-            Status::PeerClosed | Status::Ended(End::Closed) => return Poll::Ready(Ok(0)),
-            _ => {}
+        if self.engine.has_peer_closed(id) || self.engine.status(id) == Status::Ended(End::Closed) {
+            return Poll::Ready(Ok(0));
         }
         if let Some(fault) = self.fault(id) {
             self.slot(id).has_told = true;

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::net::Shared;
 
-/// A TCP connection. Dropping it closes it: what was written still leaves, unless something that the peer
-/// sent was not read; then the peer sees a reset (RFC 2525 2.17).
+/// A TCP connection. Dropping it closes it: what was written still leaves. If something that the peer sent was
+/// not read, the peer sees a reset (RFC 2525 2.17) behind as much of it as the windows allow at once.
 ///
 /// Errors are those of kernel TCP: `ConnectionRefused`, `ConnectionReset`, `TimedOut`, and `BrokenPipe` for
 /// who writes after the end of the own direction, or once more after another error was told.
@@ -26,6 +26,12 @@ pub struct Stream {
 impl Stream {
     pub(super) const fn new(shared: Rc<Shared>, id: ConnId) -> Self {
         Self { shared, id }
+    }
+
+    /// From now on it passes for connected, though the peer may not have answered yet: if it is dropped before that, what
+    /// was written leaves as soon as the peer answers.
+    pub fn take_for_open(&mut self) {
+        self.shared.with(|core| core.take_for_open(self.id));
     }
 
     /// Ready once the handshake is done, or has failed.
@@ -88,8 +94,8 @@ impl Stream {
         self.shared.with(|core| core.end_writing(self.id))
     }
 
-    /// Makes the close that follows an abrupt one: what was not sent is dropped, and the peer sees a reset.
-    /// To be dropped next.
+    /// Makes the close that follows an abrupt one: what the windows do not allow to leave at once is dropped,
+    /// and the peer sees a reset. To be dropped next.
     pub fn abort(&mut self) {
         self.shared.with(|core| core.abort_when_let_go(self.id));
     }
@@ -107,6 +113,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.shared.send_before_reset(self.id);
         self.shared.with(|core| core.let_go(self.id));
         self.shared.release();
     }

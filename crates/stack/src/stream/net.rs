@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use anywire_tcp::{ConnectError, ConnectOptions, Counters, Engine, Instant, ListenError};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Counters, Engine, Instant, ListenError};
 
 use super::core::{Core, NetCounters};
 use super::driver::Driver;
@@ -160,6 +160,15 @@ impl Shared {
             self.wake_driver();
         }
         result
+    }
+
+    /// Sends what there is room for if this connection is about to be reset: a kernel sends as it is written to, so
+    /// that what was written last goes before the reset, the answer to a request that nobody read on, say.
+    pub(super) fn send_before_reset(&self, id: ConnId) {
+        let mut core = self.core.borrow_mut();
+        if core.will_cut_short(id) {
+            core.send(self.now(), &mut **self.device.borrow_mut(), usize::MAX);
+        }
     }
 
     /// One turn of the driver; whether it has done something, so that there may be more to do at once.

@@ -1,5 +1,6 @@
 //! How a connection ends: by FINs and TIME-WAIT, by a reset, or by giving up; and how its places are given back.
 
+use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports};
 use super::reply::{HOP_LIMIT, Reply};
 use super::transmit::announce;
@@ -11,7 +12,8 @@ use crate::time::Tick;
 use crate::time_wait::TimeWait;
 
 impl Engine {
-    /// The connection has ended otherwise than by FINs: what was queued either way is gone.
+    /// The connection has ended otherwise than by FINs: what waited to be sent is gone. What has arrived stays until the
+    /// user reads it or lets go, unless we are the ones who break off.
     pub(super) fn break_off(&mut self, index: u32, end: End) {
         if matches!(end, End::Reset | End::Refused | End::Aborted) {
             self.counters.reset += 1;
@@ -19,12 +21,24 @@ impl Engine {
         let block = &mut self.blocks[index];
         block.flags.set(Flags::BROKEN);
         block.backoff = end as u8;
-        let unread = std::mem::replace(&mut block.receive_tail, Cell::NONE);
-        if !unread.is_none() && unread.0 >> 30 != 1 {
-            self.pool.free_all(unread);
+        if block.state == State::SynSent {
+            // The time of the SYN stood there.
+            block.unread = 0;
+        } else if end == End::Aborted {
+            self.drop_unread(index);
         }
-        self.blocks[index].unread = 0;
         self.end(index, end);
+    }
+
+    /// Frees what has arrived and was not read.
+    pub(super) fn drop_unread(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        block.unread = 0;
+        let waiting = Unread::of(block);
+        block.receive_tail = Cell::NONE;
+        if let Unread::Kept(tail) = waiting {
+            self.pool.free_all(tail);
+        }
     }
 
     /// The connection has ended: its name is free, and so is its block as soon as nobody holds it.
@@ -78,11 +92,9 @@ impl Engine {
 
     /// Gives the place of a block back, and what waits for its reader.
     pub(super) fn free_block(&mut self, index: u32) {
+        self.drop_unread(index);
         let block = &self.blocks[index];
-        let (unread, local, remote) = (block.receive_tail, block.local, block.remote);
-        if !unread.is_none() && unread.0 >> 30 != 1 {
-            self.pool.free_all(unread);
-        }
+        let (local, remote) = (block.local, block.remote);
         self.local.release_peer(local, remote);
         self.blocks.remove(index);
     }
@@ -90,6 +102,10 @@ impl Engine {
     /// Data has come for a user who reads no more: the peer must learn that it was lost.
     #[cold]
     pub(super) fn reset_for_unread(&mut self, index: u32) {
+        if self.blocks[index].state == State::Closed {
+            // The peer has reset it meanwhile.
+            return self.drop_unread(index);
+        }
         self.reset_peer(index);
         self.break_off(index, End::Aborted);
     }

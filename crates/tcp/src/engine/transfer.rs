@@ -117,7 +117,8 @@ impl Engine {
         fits.then_some(block.send_tail)
     }
 
-    /// Sends back what has arrived: moves the next unread bytes, up to `length`, into the send queue. Gives how many.
+    /// Sends back what has arrived: moves the next unread bytes, up to `length`, into the send queue. Gives how many. What is
+    /// unread of a connection that has ended can go nowhere, and is dropped.
     #[inline]
     pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
@@ -149,6 +150,9 @@ impl Engine {
         let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
         let wanted = length.min(block.unread as usize).min(room);
         if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.unread == 0 {
+            if block.state == State::Closed {
+                self.drop_unread(index);
+            }
             return 0;
         }
         let tail = self.tail_with_room(block, wanted);
@@ -286,6 +290,11 @@ impl Engine {
         let block = &self.blocks[id.0];
         // While it opens, the time of the SYN stands there.
         if block.state == State::SynSent { 0 } else { block.unread as usize }
+    }
+
+    /// Whether the peer has ended its direction by a FIN; a reset that came behind it changes nothing of that.
+    pub fn has_peer_closed(&self, id: ConnId) -> bool {
+        self.blocks[id.0].has(Flags::FIN_RECEIVED)
     }
 
     /// Whether everything that the peer will ever send has been read.

@@ -54,7 +54,10 @@ pub(crate) fn play<A, D>(
             drop(report);
         }));
     });
-    play_on(&listening, dialled);
+    let (address, there) = (listening.local().clone(), loops(1));
+    let playing = there.get(0).spawn(move || async move { dialled(dial(&address).await).await });
+    playing.wait().expect("no panic");
+    // Its loop is there until the other end has ended: what becomes of what it wrote otherwise is a test of its own.
     assert!(ends.recv_timeout(HANG).expect("the accepted end ends"), "the accepted end failed");
 }
 

@@ -1,0 +1,119 @@
+//! However much a peer has to say or to take, and however many connect, the other tasks of the loop have their turns.
+
+mod support;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use anywire_wire::{Connection, ListenOptions};
+
+/// So often nothing on this loop could have happened by chance.
+const MANY: usize = 100_000;
+
+/// Goes on until another task has had a turn, and fails if that never is.
+async fn until_somebody_else_runs(mut step: impl AsyncFnMut()) {
+    let has_run = Rc::new(Cell::new(false));
+    let seen = Rc::clone(&has_run);
+    drop(anywire_loops::spawn(async move { seen.set(true) }));
+    for _ in 0..MANY {
+        if has_run.get() {
+            return;
+        }
+        step().await;
+    }
+    panic!("nobody else had a turn in {MANY} steps");
+}
+
+/// Reads and writes that are ready, mostly, between two ends in one task.
+#[test]
+fn by_reading_and_writing() {
+    for address in support::addresses() {
+        let loops = support::loops(1);
+        let (accepted, mut accepting) = tokio::sync::mpsc::unbounded_channel();
+        let listening = support::bind(&loops, &address, &ListenOptions::default()).serve(move |connection| {
+            // It cannot leave its loop, which is that of the task below.
+            anywire_loops::local(Kept::default).0.set(Some(connection));
+            accepted.send(()).expect("the test waits");
+        });
+        let address = listening.local().clone();
+        let both = loops.get(0).spawn(move || async move {
+            let mut here = support::dial(&address).await;
+            accepting.recv().await.expect("it is served");
+            let mut there = anywire_loops::local(Kept::default).0.take().expect("it was kept");
+            until_somebody_else_runs(async || {
+                here.write_all(b"x").await.expect("an open connection");
+                there.read(&mut [0; 1]).await.expect("an open connection");
+            })
+            .await;
+            here.write_all(b"there is something").await.expect("an open connection");
+            until_somebody_else_runs(async || there.readable().await.expect("an open connection")).await;
+        });
+        both.wait().expect("no panic");
+    }
+}
+
+#[derive(Default)]
+struct Kept(Cell<Option<Connection>>);
+
+#[test]
+fn by_reading_alone_or_writing_alone() {
+    let large = vec![0; 60_000];
+    support::on_a_loop(move || async move {
+        let (mut here, mut there) = Connection::pair();
+        let mut steps = 0;
+        until_somebody_else_runs(async || {
+            here.write_all(b"x").await.expect("an open connection");
+            steps += 1;
+            assert!(steps < 60_000, "the pipe is full, and nobody had a turn");
+        })
+        .await;
+        here.write_all(&large[..60_000 - steps]).await.expect("an open connection");
+        until_somebody_else_runs(async || {
+            assert_eq!(there.read(&mut [0; 1]).await.expect("an open connection"), 1);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn by_connecting() {
+    const PEERS: usize = 400;
+    for address in support::addresses() {
+        let (loops, peers) = (support::loops(1), support::loops(1));
+        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let address = listener.local().clone();
+        let (go_on, mut told) = tokio::sync::watch::channel(());
+        let (dialled, all_dialled) = mpsc::channel();
+        let waiting = peers.get(0).spawn(move || async move {
+            let mut connections = Vec::new();
+            for _ in 0..PEERS {
+                connections.push(support::dial(&address).await);
+            }
+            dialled.send(()).expect("the test waits");
+            let _ = told.changed().await;
+        });
+        all_dialled.recv_timeout(support::HANG).expect("the backlog has room");
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let (seen, seeing) = mpsc::channel();
+        let listening = listener.serve({
+            let accepted = Arc::clone(&accepted);
+            move |connection| {
+                drop(connection);
+                if accepted.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let (accepted, seen) = (Arc::clone(&accepted), seen.clone());
+                    drop(anywire_loops::spawn(async move {
+                        seen.send(accepted.load(Ordering::Relaxed)).expect("the test waits");
+                    }));
+                }
+            }
+        });
+        let before = seeing.recv_timeout(support::HANG).expect("another task runs");
+        assert!(before < PEERS, "all of them were accepted before anybody else had a turn");
+        support::eventually("all are accepted", || accepted.load(Ordering::Relaxed) == PEERS);
+        drop((listening, go_on));
+        waiting.wait().expect("no panic");
+    }
+}

@@ -1,0 +1,39 @@
+//! A peer may connect, write and close before the server accepts. The server hears it all the same.
+
+mod support;
+
+use std::sync::mpsc;
+
+use anywire_wire::ListenOptions;
+
+#[test]
+fn what_was_written_before_the_accept_arrives() {
+    for address in support::addresses() {
+        let (loops, peers) = (support::loops(1), support::loops(1));
+        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let address = listener.local().clone();
+        let writing = peers.get(0).spawn(move || async move {
+            for message in [&b"first"[..], b"second", b""] {
+                let mut connection = support::dial(&address).await;
+                connection.write_all(message).await.expect("the wire has room");
+            }
+            let mut last = support::dial(&address).await;
+            last.write_all(b"last").await.expect("the wire has room");
+            last.half_close().await.expect("an open connection");
+        });
+        writing.wait().expect("no panic");
+        let (heard, hearing) = mpsc::channel();
+        let listening = listener.serve(move |mut connection| {
+            let heard = heard.clone();
+            drop(anywire_loops::spawn(async move {
+                let all = support::read_to_end(&mut connection).await.expect("an orderly end");
+                heard.send(String::from_utf8_lossy(&all).into_owned()).expect("the test waits");
+            }));
+        });
+        let next = || hearing.recv_timeout(support::HANG).expect("each of them is accepted");
+        let mut all: Vec<_> = (0..4).map(|_| next()).collect();
+        all.sort();
+        assert_eq!(all, ["", "first", "last", "second"]);
+        support::eventually("nothing of them is left", || listening.counters().open == 0);
+    }
+}
