@@ -54,9 +54,13 @@ impl ConnectionTask {
             let context = &mut self.context;
             let mut link = Link { connection: &mut self.connection, service: &self.service, context };
             match exchange.turn(cx, &mut link) {
-                Poll::Ready(Ok(Turn::Idle) | Err(Turn::Idle)) => {
-                    self.fresh = false;
-                    self.deadline.set(self.service.limits.idle_deadline);
+                Poll::Ready(
+                    Ok(idle @ (Turn::Idle | Turn::Nothing)) | Err(idle @ (Turn::Idle | Turn::Nothing)),
+                ) => {
+                    if idle == Turn::Idle {
+                        self.fresh = false;
+                        self.deadline.set(self.service.limits.idle_deadline);
+                    }
                     let Some(woken) = ready!(self.wake_up(cx, exchange)) else { return Poll::Ready(()) };
                     exchange = woken;
                 }

@@ -62,6 +62,8 @@ pub(crate) struct Link<'t> {
 pub(crate) enum Turn {
     /// Between two requests with nothing in the buffer: the exchange can go back to the spares.
     Idle,
+    /// As `Idle`, but there was no request: only empty lines have come, which renew no deadline.
+    Nothing,
     /// Done: close.
     Close,
     /// Broken, or cut: reset.
@@ -120,6 +122,7 @@ impl Exchange {
     /// Does all that can be done now.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<Turn, Turn>> {
         self.date = link.service.date();
+        let mut has_request = !matches!(self.stage, Stage::Next);
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, link)?.is_pending() {
                 // Answers that are ready do not wait for the one that is not.
@@ -144,6 +147,7 @@ impl Exchange {
                 }
             };
             if let Some(head) = head {
+                has_request = true;
                 self.begin(head, cx, link);
                 continue;
             }
@@ -152,9 +156,9 @@ impl Exchange {
                 // Every request is answered. Half a head is no request.
                 return Poll::Ready(Ok(Turn::Close));
             }
-            if self.input.is_empty() && self.decoder.is_idle() {
+            if self.input.is_empty() && (self.decoder.is_idle() || self.decoder.forget_blank_lines()) {
                 self.timers.reset();
-                return Poll::Ready(Ok(Turn::Idle));
+                return Poll::Ready(Ok(if has_request { Turn::Idle } else { Turn::Nothing }));
             }
             ready!(self.fill(cx, link.connection)).map_err(|_| wire_error(link.service))?;
         }

@@ -28,6 +28,8 @@ const NOT_TAKEN: &[&str] = &["write", "slow reader"];
 const PHASES: &[Phase] = &[
     Phase { name: "fresh, nothing comes", play: fresh_and_silent, expires: &["head"] },
     Phase { name: "fresh, the head drips", play: fresh_and_dripping, expires: &["head"] },
+    Phase { name: "fresh, empty lines drip", play: fresh_and_blank, expires: &["head"] },
+    Phase { name: "idle, empty lines drip", play: idle_and_blank, expires: &["idle"] },
     Phase { name: "the second head drips", play: second_head_drips, expires: &["head"] },
     Phase { name: "idle", play: idle, expires: &["idle"] },
     Phase { name: "the handler is silent", play: handler_is_silent, expires: &["handler"] },
@@ -71,8 +73,9 @@ fn play(scene: &Scene, phase: &Phase) {
     let hang = Instant::now() + HANG;
     loop {
         let mut expired = timeouts(&served.running.counters());
-        // A peer that was told of the end may take its time to close.
-        expired.retain(|&name| name != "linger" || phase.expires.contains(&name));
+        // After its answer a peer may take its time to close.
+        let is_after = |name| ["idle", "linger"].contains(&name) && !phase.expires.contains(&name);
+        expired.retain(|&name| !is_after(name));
         match expired[..] {
             [] if phase.expires.is_empty() => return,
             [one] if phase.expires.contains(&one) => return,
@@ -136,15 +139,19 @@ const DRIP: Duration = Duration::from_millis(50);
 
 /// Sends single bytes until the server closes. Returns the answer.
 fn drip(peer: &mut Peer<Remote>) -> Vec<u8> {
+    drip_of(peer, DRIP, b"x")
+}
+
+fn drip_of(peer: &mut Peer<Remote>, interval: Duration, drop_of_it: &'static [u8]) -> Vec<u8> {
     std::thread::scope(|threads| {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mut writer = peer.link.clone();
         threads.spawn(move || {
             while stopped
-                .recv_timeout(DRIP)
+                .recv_timeout(interval)
                 .is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                let _ = writer.write_all(b"x");
+                let _ = writer.write_all(drop_of_it);
             }
         });
         let rest = peer.rest();
@@ -190,6 +197,19 @@ fn fresh_and_silent(served: &Served) {
 
 fn fresh_and_dripping(served: &Served) {
     assert_status(&drip(&mut sent(served, "GET /")), "408");
+}
+
+/// Rare enough that not many empty lines arrive together, which would be refused.
+const RARE: Duration = Duration::from_millis(300);
+
+fn fresh_and_blank(served: &Served) {
+    assert_eq!(drip_of(&mut served.connect(), RARE, b"\r\n"), b"");
+}
+
+fn idle_and_blank(served: &Served) {
+    let mut peer = sent(served, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).text(), "ok");
+    assert_eq!(drip_of(&mut peer, RARE, b"\r\n"), b"");
 }
 
 fn second_head_drips(served: &Served) {

@@ -132,7 +132,16 @@ impl RequestDecoder {
     /// Whether the decoder stands between two requests and has seen nothing of the next head: the connection
     /// may be closed, or its idle time counted, without cutting a request.
     pub fn is_idle(&self) -> bool {
-        matches!(&self.state, State::Head { progress, .. } if progress.is_idle())
+        matches!(&self.state, State::Head { progress, blank_lines: 0 } if progress.is_idle())
+    }
+
+    /// Forgets the empty lines that came since the last request. Returns whether there were any and nothing of a head
+    /// behind them: then the decoder is idle again, fit for another connection.
+    pub fn forget_blank_lines(&mut self) -> bool {
+        match &mut self.state {
+            State::Head { progress, blank_lines } if progress.is_idle() => std::mem::take(blank_lines) > 0,
+            _ => false,
+        }
     }
 
     /// How much of the current body is still to be decoded, if its length is known: 0 between two requests, `None`
