@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
 use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Version};
@@ -42,7 +41,8 @@ impl Response {
         Self { head, incoming: Incoming { body, trail }, collect_bytes }
     }
 
-    /// The status. No status is an error of the call.
+    /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
+    /// 9110 section 15).
     pub fn status(&self) -> StatusCode {
         self.head.status()
     }
@@ -115,9 +115,10 @@ impl Response {
         })
     }
 
-    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body.
+    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body; dropping it
+    /// before its end closes the connection, too.
     pub fn into_parts(self) -> (ResponseHead, Body) {
-        (self.head, self.incoming.into_body())
+        (self.head, self.incoming.body)
     }
 
     async fn collect(&mut self) -> Result<Bytes, Error> {
@@ -145,7 +146,7 @@ impl TryFrom<Response> for http::Response<Body> {
     }
 }
 
-/// A body with the connection that it comes from, which is told when nobody wants more of it.
+/// A body, and what is needed to say what went wrong with it.
 #[derive(Debug)]
 struct Incoming {
     body: Body,
@@ -154,25 +155,10 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn into_body(mut self) -> Body {
-        self.trail = None;
-        std::mem::take(&mut self.body)
-    }
-
     fn explain(&self, error: BodyError) -> Error {
         match &self.trail {
             Some(trail) => trail.explain(error),
             None => explain_size(error),
-        }
-    }
-}
-
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        if let Some(trail) = self.trail.take() {
-            // First the reader, then the word, so that the connection finds it gone.
-            self.body = Body::empty();
-            trail.connection.wake_by_ref();
         }
     }
 }
@@ -184,17 +170,15 @@ pub(crate) struct Trail {
     read_timeout: Duration,
     total_timeout: Duration,
     total: AtomicU8,
-    connection: Waker,
 }
 
 impl Trail {
-    pub(crate) fn new(job: &Job, connection: Waker) -> Self {
+    pub(crate) fn new(job: &Job) -> Self {
         Self {
             origin: job.target.origin().to_owned(),
             read_timeout: job.read_timeout,
             total_timeout: job.total_timeout,
             total: AtomicU8::new(STREAMED),
-            connection,
         }
     }
 

@@ -4,9 +4,9 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_client::{Error, Fault, Phase};
+use anywire_client::{Error, Fault, Limits, Phase};
 use anywire_http::h1::DecodeError;
-use support::{AnyWire, OK, Peer, Talk, block_on, client, on_all_wires};
+use support::{AnyWire, OK, Peer, Talk, block_on, client, on_all_wires, on_each_wire};
 
 /// The error of a call to a peer that follows `script` on its first connection, while another call, made before, waits
 /// for its answer on the second. That one and a third are answered.
@@ -94,7 +94,30 @@ fn interim_answers_without_end() {
     on_all_wires(|wire| {
         let error =
             error_beside_good_calls(wire, |talk| talk.say("HTTP/1.1 102 Processing\r\n\r\n".repeat(1000)));
-        assert!(matches!(error, Error::Interim { .. }), "{error:?}");
+        assert!(matches!(error, Error::Interim { count: 17, .. }), "{error:?}");
+        assert!(error.is_protocol() && error.may_have_been_processed());
+        assert_eq!(error.fault(), Fault::Peer);
+    });
+}
+
+#[test]
+fn as_many_interim_answers_as_the_limit_allows() {
+    on_each_wire(|wire| {
+        for limit in [0, 2] {
+            let peer = Peer::start(wire, move |mut talk| {
+                while let Some(request) = talk.request() {
+                    let more = usize::from(request.head.path() == "/more");
+                    talk.say("HTTP/1.1 102 Processing\r\n\r\n".repeat(limit + more));
+                    talk.say(OK);
+                }
+            });
+            let limits = Limits { interim_answers: limit, ..Limits::default() };
+            let (_loops, client) = client(1, |builder| builder.limits(limits));
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            let error = block_on(client.get(peer.url("/more")).via(peer.via()).send()).expect_err("too many");
+            assert!(matches!(&error, Error::Interim { count, .. } if *count == limit + 1), "{error:?}");
+            assert_eq!(client.counters().total().too_many_interim, 1);
+        }
     });
 }
 

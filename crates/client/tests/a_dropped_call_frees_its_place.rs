@@ -96,6 +96,39 @@ fn a_response_that_is_dropped_closes_its_connection() {
 }
 
 #[test]
+fn a_body_that_was_asked_for_and_dropped_frees_its_place() {
+    let long = Duration::from_secs(3600);
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            while let Some(request) = talk.request() {
+                if request.head.path() == "/endless" {
+                    talk.say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n");
+                    talk.wait_for_end();
+                    return;
+                }
+                talk.say(OK);
+            }
+        });
+        let (_loops, client) = client(1, |builder| {
+            builder.limits(narrow(1)).acquire_timeout(long).read_timeout(long).total_timeout(long)
+        });
+        for converted in [false, true] {
+            let call = client.get(peer.url("/endless")).via(peer.via());
+            let answer = block_on(call.send()).expect("an answer");
+            let mut body = match converted {
+                false => answer.into_parts().1,
+                true => http::Response::try_from(answer).expect("convertible").into_body(),
+            };
+            assert_eq!(block_on(body.chunk()).expect("a good body").expect("some of it"), "hi");
+            assert!(poll_once(&mut Box::pin(body.chunk())).is_pending());
+            eventually("the connection waits for more", || client.counters().total().active == 1);
+            drop(body);
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("the place is free");
+        }
+    });
+}
+
+#[test]
 fn a_call_that_is_never_polled_does_nothing() {
     on_each_wire(|wire| {
         let peer = Peer::answering(wire, OK);

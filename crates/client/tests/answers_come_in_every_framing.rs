@@ -56,12 +56,17 @@ fn answers_that_end_the_connection_are_the_last_on_it() {
         let until_close = |answer| twice(wire, &Method::GET, answer, true);
         assert_eq!(until_close("HTTP/1.1 200 OK\r\n\r\nto the end"), ("to the end".into(), 2));
         assert_eq!(until_close("HTTP/1.0 200 OK\r\n\r\nold"), ("old".into(), 2));
-        // These are framed, so it is the client that has to close.
+        // These are framed, or have no body, so it is the client that has to close.
         let framed = |answer| twice(wire, &Method::GET, answer, false);
         assert_eq!(framed("HTTP/1.0 200 OK\r\ncontent-length: 3\r\n\r\nold"), ("old".into(), 2));
         assert_eq!(
             framed("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"),
             ("ok".into(), 2)
+        );
+        // After it the connection speaks another protocol.
+        assert_eq!(
+            framed("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
+            ("".into(), 2)
         );
     });
 }
@@ -80,6 +85,22 @@ fn the_version_and_the_fields_are_the_peers() {
         assert_eq!(all, [b"a", b"b"]);
         let converted = http::Response::try_from(answer).expect("convertible");
         assert_eq!((converted.status().as_u16(), converted.version()), (404, Version::HTTP_10));
+    });
+}
+
+#[test]
+fn folds_and_statuses_of_no_class_are_read() {
+    on_each_wire(|wire| {
+        let answer = "HTTP/1.1 799 Odd\r\nx-long: one\r\n two\r\ncontent-length: 2\r\n\r\nok";
+        let peer = Peer::answering(wire, answer);
+        let (_loops, client) = client(1, |builder| builder);
+        for _ in 0..2 {
+            let answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            assert_eq!(answer.status().as_u16(), 799);
+            assert_eq!(answer.headers().get("x-long"), Some("one two"));
+            assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+        }
+        assert_eq!(peer.accepted(), 1);
     });
 }
 

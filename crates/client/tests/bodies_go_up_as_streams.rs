@@ -171,7 +171,9 @@ fn a_body_that_panics_costs_its_own_call() {
         for _ in 0..3 {
             let call = client.post(peer.url("/")).via(peer.via()).body(Body::stream(Panicking));
             let error = block_on(call.send()).expect_err("no body");
-            assert!(matches!(error, Error::Loop { .. }), "{error:?}");
+            assert!(matches!(error, Error::RequestBody { .. }), "{error:?}");
+            assert_eq!(error.fault(), Fault::Caller);
+            assert!(error.to_string().contains("panicked: this panic is part of the test"), "{error}");
             block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("the place is free");
         }
         assert_eq!(client.counters().total().active, 0);

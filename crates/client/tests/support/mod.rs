@@ -4,6 +4,7 @@
 //! connection and does nothing between steps: nothing is read that the script did not ask for.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+mod gate;
 mod talk;
 mod waiting;
 
@@ -17,6 +18,7 @@ use anywire_wire::{Address, ListenOptions, Listener, ListenerHandle, Wire, wires
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use self::{
+    gate::Gate,
     talk::{Received, Talk},
     waiting::{HANG, block_on, eventually, poll_once},
 };
@@ -60,9 +62,13 @@ pub struct Peer {
 
 impl Peer {
     pub fn start(wire: AnyWire, script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
-        let loops = Loops::start(1).expect("loops start");
+        Self::start_on(&Loops::start(1).expect("loops start"), wire, script)
+    }
+
+    /// As [`start`](Self::start), on loops that others use too.
+    pub fn start_on(loops: &Loops, wire: AnyWire, script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
         let address = wire.scratch().expect("every wire can make an address up");
-        let listener = Listener::bind(&address, &ListenOptions::default(), &loops).expect("a free address");
+        let listener = Listener::bind(&address, &ListenOptions::default(), loops).expect("a free address");
         let (accepted, most_open) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (open, script) = (Arc::<AtomicUsize>::default(), Arc::new(script));
         let (count, most) = (accepted.clone(), most_open.clone());
@@ -76,7 +82,7 @@ impl Peer {
                 open.fetch_sub(1, Ordering::SeqCst);
             });
         });
-        Self { listening, accepted, most_open, _loops: loops }
+        Self { listening, accepted, most_open, _loops: loops.clone() }
     }
 
     /// A peer that answers every request of every connection with the same bytes.
@@ -98,6 +104,11 @@ impl Peer {
 
     pub fn via(&self) -> &Address {
         self.listening.local()
+    }
+
+    /// Lets nobody in any more; the connections go on.
+    pub fn stop_listening(&self) {
+        self.listening.stop();
     }
 
     /// Connections so far.
