@@ -108,3 +108,30 @@ fn a_call_that_waits_too_long_leaves_the_queue() {
         assert_eq!(client.counters().total().waiting, 0);
     });
 }
+
+#[test]
+fn no_origin_beyond_the_limit_has_a_pool_while_all_are_in_use() {
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            while let Some(request) = talk.request() {
+                if request.head.path() == "/never" {
+                    return talk.wait_for_end();
+                }
+                talk.say(OK);
+            }
+        });
+        let (_loops, client) =
+            client(1, |builder| builder.limits(Limits { origins: 1, ..Limits::default() }));
+        let mut busy = client.get("http://one.example/never").via(peer.via()).send();
+        assert!(support::poll_once(&mut busy).is_pending());
+        support::eventually("the first origin is in use", || client.counters().total().active == 1);
+        let call = client.get("http://two.example/").via(peer.via());
+        let error = block_on(call.send()).expect_err("one origin is the limit");
+        assert!(matches!(error, Error::TooManyOrigins { origins: 1, .. }), "{error:?}");
+        assert_eq!(error.fault(), Fault::Limit);
+        assert_eq!(client.counters().total().too_many_origins, 1);
+        drop(busy);
+        support::eventually("the first origin is unused", || client.counters().total().active == 0);
+        block_on(client.get("http://two.example/").via(peer.via()).send()).expect("its place is free");
+    });
+}
