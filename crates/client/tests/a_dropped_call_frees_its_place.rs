@@ -109,21 +109,29 @@ fn a_body_that_was_asked_for_and_dropped_frees_its_place() {
                 talk.say(OK);
             }
         });
-        let (_loops, client) = client(1, |builder| {
+        let (loops, client) = client(1, |builder| {
             builder.limits(narrow(1)).acquire_timeout(long).read_timeout(long).total_timeout(long)
         });
         for converted in [false, true] {
-            let call = client.get(peer.url("/endless")).via(peer.via());
-            let answer = block_on(call.send()).expect("an answer");
-            let mut body = match converted {
-                false => answer.into_parts().1,
-                true => http::Response::try_from(answer).expect("convertible").into_body(),
-            };
-            assert_eq!(block_on(body.chunk()).expect("a good body").expect("some of it"), "hi");
-            assert!(poll_once(&mut Box::pin(body.chunk())).is_pending());
-            eventually("the connection waits for more", || client.counters().total().active == 1);
-            drop(body);
-            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("the place is free");
+            let (client, via) = (client.clone(), peer.via().clone());
+            let (endless, next) = (peer.url("/endless"), peer.url("/"));
+            // On the loop, where the connection has its turn between two steps.
+            let calling = loops.get(0).spawn(move || async move {
+                let answer = client.get(endless).via(&via).send().await.expect("an answer");
+                let mut body = match converted {
+                    false => answer.into_parts().1,
+                    true => http::Response::try_from(answer).expect("convertible").into_body(),
+                };
+                assert_eq!(body.chunk().await.expect("a good body").expect("some of it"), "hi");
+                assert!(poll_once(&mut Box::pin(body.chunk())).is_pending());
+                for _ in 0..10 {
+                    // The connection has heard that more is wanted, and waits for the peer.
+                    tokio::task::yield_now().await;
+                }
+                drop(body);
+                client.get(next).via(&via).send().await.expect("the place is free");
+            });
+            block_on(calling).expect("no panic");
         }
     });
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
@@ -141,10 +141,21 @@ fn each_case_ends_by_its_deadline_on_each_wire() {
     on_all_wires(|wire| {
         // Few loops, so that a slow machine is busy with deadlines and not with threads.
         let (there, here) = (Loops::start(1).expect("loops start"), Loops::start(1).expect("loops start"));
+        let silent = Peer::start_on(&there, wire, |talk| talk.wait_for_end());
+        let client = Client::builder().loops(&here).read_timeout(HANG).build().expect("good options");
+        // A call with half as much time again: what ends after it ends too late.
+        let clock = client.get(silent.url("/")).via(silent.via()).total_timeout(scaled().total * 3 / 2);
+        let mut clock = clock.send();
+        assert!(poll_once(&mut clock).is_pending());
+        let clock = Mutex::new(clock);
         thread::scope(|scope| {
             for case in CASES {
                 let named = thread::Builder::new().name(format!("{} on {}", case.name, wire.scheme()));
-                let play = || case.play(wire, &there, &here);
+                let play = || {
+                    case.play(wire, &there, &here);
+                    let clock = poll_once(&mut *clock.lock().expect("one look at a time"));
+                    assert!(clock.is_pending(), "{}: ended too late", case.name);
+                };
                 named.spawn_scoped(scope, play).expect("the system has threads left");
             }
         });
