@@ -184,18 +184,20 @@ impl Trail {
 
     /// The total deadline passed: whether the body is being collected and so has to end.
     pub(crate) fn expire(&self) -> bool {
-        self.total.swap(EXPIRED, Ordering::AcqRel) == COLLECTED
+        let expired = |state| Some(if state == COLLECTED { OVERDUE } else { PASSED });
+        let before = self.total.fetch_update(Ordering::AcqRel, Ordering::Acquire, expired);
+        before == Ok(COLLECTED)
     }
 
     /// Whether the total deadline has passed and is done with.
     pub(crate) fn is_expired(&self) -> bool {
-        self.total.load(Ordering::Acquire) == EXPIRED
+        matches!(self.total.load(Ordering::Acquire), PASSED | OVERDUE)
     }
 
     /// The body is to be collected from here, within the total deadline.
     fn collect(&self) -> Result<(), Error> {
         match self.total.compare_exchange(STREAMED, COLLECTED, Ordering::AcqRel, Ordering::Acquire) {
-            Err(EXPIRED) => Err(self.timeout()),
+            Err(PASSED | OVERDUE) => Err(self.timeout(Phase::Total)),
             _ => Ok(()),
         }
     }
@@ -214,7 +216,11 @@ impl Trail {
     fn explain(&self, error: BodyError) -> Error {
         let origin = self.origin.clone();
         match error {
-            BodyError::Timeout => self.timeout(),
+            BodyError::Timeout => self.timeout(match self.total.load(Ordering::Acquire) {
+                OVERDUE => Phase::Total,
+                // It may have passed before, while the body was a stream.
+                _ => Phase::Body,
+            }),
             BodyError::Malformed(source) => Error::Answer { origin, source },
             BodyError::Wire(source) => Error::Io { origin, phase: Phase::Body, source, sent: true },
             BodyError::Incomplete => Error::Loop { source: TaskError::Stopped, sent: true },
@@ -226,11 +232,8 @@ impl Trail {
         }
     }
 
-    fn timeout(&self) -> Error {
-        let (phase, limit) = match self.is_expired() {
-            true => (Phase::Total, self.total_timeout),
-            false => (Phase::Body, self.read_timeout),
-        };
+    fn timeout(&self, phase: Phase) -> Error {
+        let limit = if phase == Phase::Total { self.total_timeout } else { self.read_timeout };
         Error::Timeout { origin: self.origin.clone(), phase, limit, sent: true }
     }
 }
@@ -242,10 +245,12 @@ fn explain_size(error: BodyError) -> Error {
     }
 }
 
-/// States of [`Trail::total`]: handed out as a stream, being collected, past the total deadline.
+/// States of [`Trail::total`]: handed out as a stream, being collected, and each of these past the total deadline, which
+/// ended the latter.
 const STREAMED: u8 = 0;
 const COLLECTED: u8 = 1;
-const EXPIRED: u8 = 2;
+const PASSED: u8 = 2;
+const OVERDUE: u8 = 3;
 
 /// Bytes of an answer that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;

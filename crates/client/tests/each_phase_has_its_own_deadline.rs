@@ -258,6 +258,27 @@ fn a_caller_who_makes_its_body_byte_by_byte_renews_no_write_deadline() {
 }
 
 #[test]
+fn the_wake_of_one_deadline_renews_no_other() {
+    let peer = Peer::start(wire("memory"), |mut talk| {
+        if talk.request_head().path() == "/stops" {
+            talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+        }
+        talk.wait_for_end();
+    });
+    let (total, read) = (Duration::from_secs(1), Duration::from_secs(3));
+    let (_loops, client) = client(1, |builder| builder.total_timeout(total).read_timeout(read));
+    let mut answer = block_on(client.get(peer.url("/stops")).via(peer.via()).send()).expect("an answer");
+    assert_eq!(block_on(answer.chunk()).expect("a good body").expect("some of it"), "half");
+    // Begins later on the same loop, and ends before a silence that began anew when the total deadline passed.
+    let clock = client.get(peer.url("/never")).via(peer.via());
+    let mut clock = clock.read_timeout(HANG).total_timeout(read + total / 2).send();
+    assert!(poll_once(&mut clock).is_pending());
+    let error = block_on(answer.chunk()).expect_err("nothing more comes");
+    assert!(matches!(error, Error::Timeout { phase: Phase::Body, .. }), "{error:?}");
+    assert!(poll_once(&mut clock).is_pending(), "the silence began anew");
+}
+
+#[test]
 fn no_deadline_ends_an_answer_whose_caller_takes_its_time() {
     on_all_wires(|wire| {
         const LENGTH: usize = 4 << 20;

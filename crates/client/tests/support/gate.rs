@@ -6,7 +6,7 @@ use anywire_loops::Loops;
 use anywire_wire::{Address, Connection, Dialer, ListenOptions};
 use tokio::sync::mpsc;
 
-use super::{Talk, wire};
+use super::{HANG, Talk, wire};
 
 /// An address in memory, the one wire whose accept queue a test can fill: it has room for one dial.
 pub struct Gate {
@@ -48,7 +48,7 @@ impl Gate {
     pub fn accept(&self) -> Talk {
         let (order, accepted) = std::sync::mpsc::channel();
         self.orders.send(order).expect("the gate is open");
-        accepted.recv().expect("a dial comes")
+        accepted.recv_timeout(HANG).expect("a dial comes")
     }
 
     /// Takes the one place of the queue, so that later dials hang until somebody is accepted.
