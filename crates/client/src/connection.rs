@@ -231,8 +231,8 @@ impl Conn {
         exchange.begin(cx, wire, &core.timer);
     }
 
-    /// Whether nothing came behind an answer, if a call waits to go out next. What came would be taken for the answer
-    /// of that call. Without such a call the connection turns idle, and is looked at as long as it is.
+    /// Whether the connection may take a waiting call: no byte came behind the last answer. Such bytes would be taken
+    /// for the answer of that call. If no call waits, the connection turns idle, and an idle one reads all the time.
     fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
         !self.pool.has_waiters() || self.core.borrow_mut().poll_broken(cx).is_pending()
     }

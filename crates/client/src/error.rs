@@ -264,8 +264,8 @@ impl Error {
         }
     }
 
-    /// Whether the peer sent what is no answer in HTTP: a malformed or cut one, one over a limit on answers, or interim
-    /// answers without end.
+    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, or it sent too many
+    /// interim answers.
     pub fn is_protocol(&self) -> bool {
         matches!(self, Self::Answer { .. } | Self::Interim { .. })
     }

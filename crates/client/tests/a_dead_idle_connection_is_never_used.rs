@@ -161,6 +161,7 @@ fn the_look_comes_before_each_call() {
         let mut talk = gate.accept();
         assert!(talk.request().is_some());
         talk.say(OK);
+        talk.wait_for_end();
     });
     assert_eq!(calling.wait().expect("no panic").expect("a body"), "ok");
     let counters = client.counters().total();

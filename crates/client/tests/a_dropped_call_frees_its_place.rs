@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_client::{Error, Limits};
-use support::{OK, Peer, block_on, client, eventually, on_each_wire, poll_once};
+use support::{Gate, HANG, OK, Peer, block_on, client, eventually, on_each_wire, poll_once};
 
 fn narrow(queue: usize) -> Limits {
     Limits { connections_per_origin: 1, queue_per_origin: queue, ..Limits::default() }
@@ -134,6 +134,28 @@ fn a_body_that_was_asked_for_and_dropped_frees_its_place() {
             block_on(calling).expect("no panic");
         }
     });
+}
+
+#[test]
+fn a_dial_that_outlives_its_call_is_the_next_ones_and_counts_as_fresh() {
+    let gate = Gate::new();
+    gate.fill();
+    let (_loops, client) = client(1, |builder| builder.connect_timeout(HANG));
+    let send = || client.get("http://peer.example/").via(gate.via()).send();
+    let mut call = send();
+    assert!(poll_once(&mut call).is_pending());
+    eventually("the call waits for its dial", || client.counters().total().waiting == 1);
+    drop(call);
+    drop(gate.accept());
+    let mut talk = gate.accept();
+    eventually("the dial ends", || client.counters().total().idle == 1);
+    let mut next = send();
+    assert!(poll_once(&mut next).is_pending());
+    assert!(talk.request().is_some());
+    talk.say(OK);
+    block_on(next).expect("an answer");
+    let counters = client.counters().total();
+    assert_eq!((counters.dialed, counters.reused), (1, 0));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn a_callers_timeout_ends_a_body_of_chunks_of_a_byte() {
         let read_all = async {
             let mut answer = client.get(peer.url("/")).via(peer.via()).send().await.expect("an answer");
             while answer.chunk().await.expect("a good body").is_some() {
-                // As slow as somebody who prints it, so that the next chunk is always there.
+                // Printing takes as long. The next chunk is there each time.
                 thread::sleep(Duration::from_micros(10));
             }
         };

@@ -376,7 +376,7 @@ fn large_body(call: Call<'_>) -> Call<'_> {
     call.body(vec![b'x'; MORE_THAN_A_WIRE_HOLDS])
 }
 
-/// A body that a thread feeds, one piece each `pace`, until nobody wants it; `None` feeds nothing more.
+/// A body that a thread feeds with one piece each `pace`. After `None` it stays open and gets no more.
 fn fed(mut piece: impl FnMut() -> Option<Bytes> + Send + 'static, pace: Duration) -> Body {
     let (mut sender, body) = Body::channel(1);
     let (hold, held) = mpsc::channel::<()>();
@@ -388,7 +388,7 @@ fn fed(mut piece: impl FnMut() -> Option<Bytes> + Send + 'static, pace: Duration
             }
             sleep(pace);
         }
-        // Neither finished nor dropped while anybody waits for it.
+        // Stays open until the client drops the body.
         eventually("the body is dropped", || sender.is_closed());
     });
     drop(held);

@@ -51,7 +51,7 @@ impl Gate {
         accepted.recv_timeout(HANG).expect("a dial comes")
     }
 
-    /// Takes the one place of the queue, so that later dials hang until somebody is accepted.
+    /// Takes the one place of the queue: later dials hang until a connection is accepted.
     pub fn fill(&self) {
         let address = self.address.clone();
         let dial = self.loops.get(0).spawn(move || async move {

@@ -106,7 +106,7 @@ impl Peer {
         self.listening.local()
     }
 
-    /// Lets nobody in any more; the connections go on.
+    /// Stops listening; open connections go on.
     pub fn stop_listening(&self) {
         self.listening.stop();
     }

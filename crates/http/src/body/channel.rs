@@ -18,7 +18,7 @@ use crate::Headers;
 /// tells the reader that the body is [`BodyError::Incomplete`].
 ///
 /// The task that polled the sender last is woken when the reader leaves, even if that poll was ready. So a
-/// sender that waits for something else, such as a peer, learns at once that nobody wants the body.
+/// sender that waits for its own source, such as a peer, learns at once that the reader is gone.
 pub struct Sender {
     shared: Arc<Shared>,
 }

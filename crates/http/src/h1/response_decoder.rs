@@ -255,7 +255,7 @@ impl ResponseDecoder {
         Ok(None)
     }
 
-    /// Takes a head of `taken` bytes out of the input, and turns to what follows it.
+    /// Consumes a head of `taken` bytes, and enters the state of its body.
     #[inline(always)]
     fn take_head<H>(&mut self, input: &mut impl Input, taken: usize, found: &Found<H>) {
         if let Found::Final(_, framing) = found {

@@ -1,7 +1,7 @@
 //! Folded lines in answers (RFC 9112 section 5.2).
 //!
 //! A fold is a line break and white space within a value. In a request it is refused. In an answer a user agent is to
-//! read it as a space. That is done in a copy of the lines, before they are parsed: nobody else sees a fold. The lines
+//! read it as a space. We replace folds in a copy of the lines, before the parser sees them. The lines
 //! that say where a body ends may have none, because another reader may take such a line for two.
 
 use super::DecodeError;
