@@ -82,7 +82,8 @@ impl Upload {
 
     /// Ready if the output has enough for now, or the body is over.
     fn poll_fill(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), BodyError>> {
-        while let Self::Body { body, left } = self {
+        for _ in 0..PIECES_IN_A_ROW_MAX {
+            let Self::Body { body, left } = self else { break };
             if output.len() >= AHEAD_BYTES {
                 break;
             }
@@ -137,3 +138,6 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// Times that one poll fills the output and empties it. On a wire that takes always more the loop's other tasks would
 /// else not run, nor its clock.
 const WRITES_IN_A_ROW_MAX: u32 = 8;
+
+/// Pieces of a body that one write gathers. A poll takes a few times as many, however small they are.
+const PIECES_IN_A_ROW_MAX: u32 = 256;

@@ -395,10 +395,10 @@ fn fed(mut piece: impl FnMut() -> Option<Bytes> + Send + 'static, pace: Duration
     body
 }
 
-/// 60 s of the total deadline are 10 s.
-const FACTOR: u32 = 6;
+/// 60 s of the total deadline are 15 s.
+const FACTOR: u32 = 4;
 
-/// Time between two bytes: a twentieth of the shortest deadline that they renew.
+/// Time between two bytes: a thirtieth of the shortest deadline that they renew.
 const PACE: Duration = Duration::from_millis(50);
 
 /// More bytes than two sockets hold between them.

@@ -114,7 +114,7 @@ fn error_over(wire: Endless, body: fn() -> Body) -> Error {
         // A test that does not wait has failed already.
         let _ = report.send(error);
     }));
-    let outcome = reported.recv_timeout(Duration::from_secs(20));
+    let outcome = reported.recv_timeout(Duration::from_secs(60));
     outcome.expect("the loop goes on, and the deadline ends the call")
 }
 
