@@ -82,17 +82,20 @@ impl Conn {
 
     /// Whether an idle connection can be given a call: no end, no error and no byte is known to have come.
     pub(crate) fn is_alive(&self) -> bool {
-        let core = &mut *self.core.borrow_mut();
         // A connection whose task never ran is just dialled.
         let Some(waker) = self.waker.get() else { return true };
-        // With the task's own waker, so that the readiness it waits for stays its own.
-        core.until > clock::now() && core.poll_broken(&mut Context::from_waker(waker)).is_pending()
+        // With the task's own waker, so that the readiness it waits for stays its own. Its age is not looked at: the
+        // timer of an idle connection ends it when its lifetime does.
+        self.core.borrow_mut().poll_broken(&mut Context::from_waker(waker)).is_pending()
     }
 
     /// Puts a call on an idle connection, and sends what the wire takes at once.
     pub(crate) fn start(&self, pending: Pending) {
         let core = &mut *self.core.borrow_mut();
         let exchange = core.exchange.insert(Exchange::new(pending, &self.pool, core.used));
+        if core.used {
+            self.pool.shared().cells.reused.add(1);
+        }
         let (Some(waker), Some(wire)) = (self.waker.get(), core.wire.as_mut()) else { return };
         if exchange.streams() {
             // A caller's body is polled by the connection's task only, which is what ends if it panics.
@@ -146,14 +149,29 @@ impl Conn {
                     self.evict();
                     return Poll::Ready(());
                 }
-                After::Idling => return Poll::Ready(()),
+                After::Over => return Poll::Ready(()),
+                After::Idled => {
+                    let cells = &self.pool.shared().cells;
+                    let ended_by =
+                        if self.is_young() { &cells.idle_timeouts } else { &cells.lifetimes_ended };
+                    ended_by.add(1);
+                    return Poll::Ready(());
+                }
             };
             match outcome {
                 Outcome::Done { reuse: Some(idle), last } if self.is_young() => {
+                    if !self.is_quiet(cx) {
+                        self.evict();
+                        last.deliver();
+                        return Poll::Ready(());
+                    }
                     self.go_on(idle, cx);
                     last.deliver();
                 }
-                Outcome::Done { last, .. } => {
+                Outcome::Done { reuse, last } => {
+                    if reuse.is_some() {
+                        self.pool.shared().cells.lifetimes_ended.add(1);
+                    }
                     drop(self.end());
                     last.deliver();
                     return Poll::Ready(());
@@ -172,10 +190,13 @@ impl Conn {
     /// Runs the state it is in to its end.
     fn poll_state(&self, cx: &mut Context<'_>) -> Poll<After> {
         let core = &mut *self.core.borrow_mut();
-        let Some(wire) = core.wire.as_mut() else { return Poll::Ready(After::Idling) };
+        let Some(wire) = core.wire.as_mut() else { return Poll::Ready(After::Over) };
         let Some(exchange) = core.exchange.as_mut() else {
-            if self.pool.is_retired() || core.timer.poll_expired(cx).is_ready() {
-                return Poll::Ready(After::Idling);
+            if self.pool.is_retired() {
+                return Poll::Ready(After::Over);
+            }
+            if core.timer.poll_expired(cx).is_ready() {
+                return Poll::Ready(After::Idled);
             }
             return core.poll_broken(cx).map(|()| After::Eviction);
         };
@@ -184,9 +205,11 @@ impl Conn {
             exchange.begin(cx, wire, &core.timer);
         }
         if self.cut.get() {
-            return Poll::Ready(After::Call(exchange.fail(Error::Closed)));
+            let sent = exchange.was_sent();
+            return Poll::Ready(After::Call(exchange.fail(Error::Closed { sent })));
         }
-        exchange.poll(cx, wire, &mut core.decoder, &core.timer).map(After::Call)
+        let cells = &self.pool.shared().cells;
+        exchange.poll(cx, wire, &mut core.decoder, &core.timer, cells).map(After::Call)
     }
 
     /// Takes the oldest waiting call, or turns idle.
@@ -208,6 +231,12 @@ impl Conn {
         exchange.begin(cx, wire, &core.timer);
     }
 
+    /// Whether the connection may take a waiting call: no byte came behind the last answer. Such bytes would be taken
+    /// for the answer of that call. If no call waits, the connection turns idle, and an idle one reads all the time.
+    fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
+        !self.pool.has_waiters() || self.core.borrow_mut().poll_broken(cx).is_pending()
+    }
+
     fn is_young(&self) -> bool {
         clock::now() < self.core.borrow().until
     }
@@ -218,8 +247,10 @@ enum After {
     Call(Outcome),
     /// The peer closed it while it was idle, or broke the peace.
     Eviction,
-    /// Idle for too long, or its client is over.
-    Idling,
+    /// Idle for too long, or too old.
+    Idled,
+    /// Closed already, or its client is over.
+    Over,
 }
 
 impl Core {
@@ -262,13 +293,15 @@ fn jittered(lifetime: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn lifetimes_differ_by_a_tenth_at_most() {
-        for _ in 0..100 {
-            let lifetime = jittered(Duration::from_secs(600));
-            assert!((540..=660).contains(&lifetime.as_secs()), "{lifetime:?}");
-        }
+        let lifetimes: HashSet<_> = (0..100).map(|_| jittered(Duration::from_secs(600))).collect();
+        assert!(lifetimes.iter().all(|lifetime| (540..=660).contains(&lifetime.as_secs())), "{lifetimes:?}");
+        // Of 100 draws from 200 values some 79 differ.
+        assert!(lifetimes.len() > 20, "{} different ones", lifetimes.len());
     }
 }

@@ -4,36 +4,87 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the pools of one loop did so far, and what they hold now.
-///
-/// ```
-/// # fn main() -> Result<(), anywire_client::Error> {
-/// let client = anywire_client::Client::new()?;
-/// assert_eq!(client.counters().total().requests, 0);
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+use crate::Phase;
+
+/// Makes [`Counters`] and the cells behind them from one list.
+macro_rules! counters {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// What the pools of one loop did so far, and what they hold now. Each deadline has a counter of its own.
+        ///
+        /// ```
+        /// # fn main() -> Result<(), anywire_client::Error> {
+        /// let client = anywire_client::Client::new()?;
+        /// assert_eq!(client.counters().total().requests, 0);
+        /// # Ok(()) }
+        /// ```
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[$doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            fn plus(self, other: &Self) -> Self {
+                Self { $($name: self.$name + other.$name,)+ }
+            }
+        }
+
+        /// The cells behind [`Counters`].
+        #[derive(Debug, Default)]
+        pub(crate) struct Cells {
+            $(pub(crate) $name: Cell,)+
+        }
+
+        impl Cells {
+            pub(crate) fn read(&self) -> Counters {
+                Counters { $($name: self.$name.value(),)+ }
+            }
+        }
+    };
+}
+
+counters! {
     /// Calls that reached a pool of this loop, the refused ones included.
-    pub requests: u64,
+    requests,
     /// Connections that were dialled with success.
-    pub dialed: u64,
-    /// Dials that failed.
-    pub dial_failures: u64,
+    dialed,
+    /// Dials that failed, those that were too slow included.
+    dial_failures,
     /// Requests that went out on a connection that had already served one.
-    pub reused: u64,
+    reused,
     /// Requests that were sent again after their reused connection turned out dead.
-    pub resent: u64,
+    resent,
     /// Idle connections that were closed because the peer closed them, or sent what nobody asked for.
-    pub evicted: u64,
+    evicted,
     /// Calls that were refused because the queue was full.
-    pub queue_full: u64,
+    queue_full,
+    /// Calls that were refused because of [`Limits::origins`](crate::Limits::origins).
+    too_many_origins,
+    /// Calls that ended because of [`Limits::interim_answers`](crate::Limits::interim_answers).
+    too_many_interim,
+    /// Calls that ended because of [`Timeouts::acquire`](crate::Timeouts::acquire).
+    acquire_timeouts,
+    /// Calls that ended because of [`Timeouts::connect`](crate::Timeouts::connect).
+    connect_timeouts,
+    /// Calls that ended because of [`Timeouts::write`](crate::Timeouts::write).
+    write_timeouts,
+    /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), before the answer's head was whole.
+    read_timeouts,
+    /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), after the answer's head.
+    body_timeouts,
+    /// Calls that ended because of [`Timeouts::total`](crate::Timeouts::total).
+    total_timeouts,
+    /// Connections that were closed because of [`Timeouts::idle`](crate::Timeouts::idle), or the peer's hint.
+    idle_timeouts,
+    /// Connections that were closed because of [`Timeouts::lifetime`](crate::Timeouts::lifetime).
+    lifetimes_ended,
+    /// Pools that were closed because of [`Timeouts::pool_unused`](crate::Timeouts::pool_unused).
+    pools_unused,
     /// Calls that wait for a connection now.
-    pub waiting: u64,
+    waiting,
     /// Connections with a call on them now.
-    pub active: u64,
+    active,
     /// Connections without a call now.
-    pub idle: u64,
+    idle,
 }
 
 /// The counters of all loops of a client, in the order of its loops.
@@ -46,18 +97,7 @@ pub struct ClientCounters {
 impl ClientCounters {
     /// The sums over all loops.
     pub fn total(&self) -> Counters {
-        self.per_loop.iter().fold(Counters::default(), |sum, part| Counters {
-            requests: sum.requests + part.requests,
-            dialed: sum.dialed + part.dialed,
-            dial_failures: sum.dial_failures + part.dial_failures,
-            reused: sum.reused + part.reused,
-            resent: sum.resent + part.resent,
-            evicted: sum.evicted + part.evicted,
-            queue_full: sum.queue_full + part.queue_full,
-            waiting: sum.waiting + part.waiting,
-            active: sum.active + part.active,
-            idle: sum.idle + part.idle,
-        })
+        self.per_loop.iter().fold(Counters::default(), Counters::plus)
     }
 
     /// The busiest loop's requests divided by the mean: 1.0 is even. 1.0 too while there are none.
@@ -71,35 +111,18 @@ impl ClientCounters {
     }
 }
 
-/// The cells behind [`Counters`].
-#[derive(Debug, Default)]
-pub(crate) struct Cells {
-    pub(crate) requests: Cell,
-    pub(crate) dialed: Cell,
-    pub(crate) dial_failures: Cell,
-    pub(crate) reused: Cell,
-    pub(crate) resent: Cell,
-    pub(crate) evicted: Cell,
-    pub(crate) queue_full: Cell,
-    pub(crate) waiting: Cell,
-    pub(crate) active: Cell,
-    pub(crate) idle: Cell,
-}
-
 impl Cells {
-    pub(crate) fn read(&self) -> Counters {
-        Counters {
-            requests: self.requests.value(),
-            dialed: self.dialed.value(),
-            dial_failures: self.dial_failures.value(),
-            reused: self.reused.value(),
-            resent: self.resent.value(),
-            evicted: self.evicted.value(),
-            queue_full: self.queue_full.value(),
-            waiting: self.waiting.value(),
-            active: self.active.value(),
-            idle: self.idle.value(),
-        }
+    /// Counts a call that ended because a deadline passed.
+    pub(crate) fn count_timeout(&self, phase: Phase) {
+        let cell = match phase {
+            Phase::Acquire => &self.acquire_timeouts,
+            Phase::Connect => &self.connect_timeouts,
+            Phase::Write => &self.write_timeouts,
+            Phase::Read => &self.read_timeouts,
+            Phase::Body => &self.body_timeouts,
+            Phase::Total => &self.total_timeouts,
+        };
+        cell.add(1);
     }
 }
 

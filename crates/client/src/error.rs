@@ -82,9 +82,15 @@ pub enum Error {
     /// The method is `CONNECT`, which asks for a tunnel, not for an answer. Fault of the caller.
     #[error("cannot send CONNECT as a call: it asks for a tunnel; dial the address with anywire-wire")]
     Tunnel,
-    /// The client was closed. Fault of the caller.
-    #[error("cannot call: the client was closed; make a new one, or call before close()")]
-    Closed,
+    /// The client was closed before the call was answered. Fault of the caller.
+    #[error(
+        "the call was not answered: the client was closed; make a new one, or give close() more time; {}",
+        advice_when_lost(*sent)
+    )]
+    Closed {
+        /// Whether any byte of the request had been sent.
+        sent: bool,
+    },
     /// No loop could be started for the client. Fault of the system.
     #[error("cannot start the client's loops")]
     Start(#[from] StartError),
@@ -131,7 +137,8 @@ pub enum Error {
         /// Whether any byte of the request had been sent.
         sent: bool,
     },
-    /// No connection could be made. Fault of the peer or the wire; nothing was sent.
+    /// No connection could be made. Fault of the peer or the wire. Nothing was sent, unless the call was on a reused
+    /// connection before, which turned out dead.
     #[error("cannot connect to {origin}")]
     Connect {
         /// The origin of the URL.
@@ -139,6 +146,8 @@ pub enum Error {
         /// What the wire found.
         #[source]
         source: DialError,
+        /// Whether any byte of the request had been sent, on an earlier connection.
+        sent: bool,
     },
     /// The peer closed the connection before the end of its answer's head. Fault of the peer.
     #[error(
@@ -173,9 +182,11 @@ pub enum Error {
         /// What is wrong with it.
         source: DecodeError,
     },
-    /// The peer sent one interim answer (1xx) after the other, and none that is final. Fault of the peer.
+    /// The peer sent more interim answers (1xx) than [`Limits::interim_answers`](crate::Limits::interim_answers), and
+    /// none that is final. Fault of the peer.
     #[error(
-        "cannot read the answer of {origin}: {count} interim answers came and no final one; mend the peer"
+        "cannot read the answer of {origin}: {count} interim answers came and no final one; mend the peer, or raise \
+         interim_answers"
     )]
     Interim {
         /// The origin of the URL.
@@ -223,7 +234,7 @@ impl Error {
             | Self::Query(_)
             | Self::RequestBody { .. }
             | Self::Tunnel
-            | Self::Closed
+            | Self::Closed { .. }
             | Self::Loop { .. } => Fault::Caller,
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
@@ -254,10 +265,18 @@ impl Error {
         }
     }
 
-    /// Whether any byte of the request was sent.
+    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, or it sent too many
+    /// interim answers.
+    pub fn is_protocol(&self) -> bool {
+        matches!(self, Self::Answer { .. } | Self::Interim { .. })
+    }
+
+    /// Whether any byte of the request was sent, on this connection or on one before it.
     pub fn was_sent(&self) -> bool {
         match self {
             Self::RequestBody { sent, .. }
+            | Self::Closed { sent }
+            | Self::Connect { sent, .. }
             | Self::Loop { sent, .. }
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
 use anywire_http::{Body, Buffer, Headers, Method, ResponseHead, StatusCode, body};
-use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use crate::counters::Cells;
 use crate::gathered::Gathered;
 use crate::job::{Job, Pending, Reply};
 use crate::local::Shared;
@@ -49,10 +49,17 @@ pub(crate) struct Exchange {
     reuse: Option<Duration>,
     idle_timeout: Duration,
     write_timeout: Duration,
+    interim_max: usize,
     timer_holds: Option<WaitsFor>,
     timer_ends: Phase,
-    /// Whether a byte went either way since the timer was set.
-    moved: bool,
+    /// When what the timer holds has lasted too long without progress, and in which phase that is.
+    silence: Option<(Instant, Phase)>,
+    /// Whether the peer took a byte since the timer was set.
+    took: bool,
+    /// Whether a byte came from the peer since the timer was set.
+    gave: bool,
+    /// The timer is to be set again though nothing progressed.
+    rearm: bool,
     reader_is_slow: bool,
     reused: bool,
     /// The request's body comes in pieces, which cannot be sent twice.
@@ -95,7 +102,7 @@ enum WaitsFor {
 impl Exchange {
     /// Encodes a request. `reused`: the connection has carried another one before.
     pub(crate) fn new(pending: Pending, pool: &Pool, reused: bool) -> Self {
-        let Pending { mut job, reply, total_until, acquire_until, resent } = pending;
+        let Pending { mut job, reply, total_until, acquire_until, resent, sent } = pending;
         let shared = pool.shared();
         let config = shared.config();
         let mut output = shared.take_output();
@@ -122,14 +129,18 @@ impl Exchange {
             reuse: None,
             idle_timeout: config.timeouts.idle,
             write_timeout: config.timeouts.write,
+            interim_max: config.limits.interim_answers,
             timer_holds: None,
             timer_ends: Phase::Total,
-            moved: false,
+            silence: None,
+            took: false,
+            gave: false,
+            rearm: false,
             reader_is_slow: false,
             reused,
             streams,
             begun: false,
-            sent: false,
+            sent,
             heard: false,
         }
     }
@@ -145,6 +156,11 @@ impl Exchange {
 
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Whether any byte of the request was sent, on this connection or on one before it.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.sent
     }
 
     /// Gives back what other calls can use.
@@ -171,12 +187,13 @@ impl Exchange {
         wire: &mut Connection,
         decoder: &mut ResponseDecoder,
         timer: &Deadline,
+        cells: &Cells,
     ) -> Poll<Outcome> {
         if self.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Poll::Ready(Outcome::over(Last::Nothing));
         }
         if timer.poll_expired(cx).is_ready()
-            && let Some(error) = self.overdue()
+            && let Some(error) = self.overdue(cells)
         {
             return Poll::Ready(self.fail(error));
         }
@@ -186,10 +203,14 @@ impl Exchange {
         if let Some(error) = self.broken.take() {
             return Poll::Ready(self.fail(error));
         }
-        if let Poll::Ready(outcome) = self.poll_receive(cx, wire, decoder) {
+        if let Poll::Ready(outcome) = self.poll_receive(cx, wire, decoder, cells) {
             return Poll::Ready(outcome);
         }
-        self.arm(timer);
+        while self.arm(timer) {
+            if let Some(error) = self.overdue(cells) {
+                return Poll::Ready(self.fail(error));
+            }
+        }
         Poll::Pending
     }
 
@@ -204,14 +225,14 @@ impl Exchange {
     }
 
     fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
-        let before = self.output.len();
         let mut taken = false;
         if let Poll::Ready(Err(source)) = self.upload.poll_send(cx, wire, &mut self.output, &mut taken) {
             let sent = self.sent | taken;
             self.broken = Some(Error::RequestBody { origin: self.origin(), source, sent });
         }
         self.sent |= taken;
-        self.moved |= taken || self.output.len() != before;
+        // What the caller adds is no progress of the peer's.
+        self.took |= taken;
     }
 
     fn poll_receive(
@@ -219,12 +240,13 @@ impl Exchange {
         cx: &mut Context<'_>,
         wire: &mut Connection,
         decoder: &mut ResponseDecoder,
+        cells: &Cells,
     ) -> Poll<Outcome> {
-        loop {
-            if let Some(outcome) = ready!(self.poll_decode(cx, decoder)) {
+        for _ in 0..READS_IN_A_ROW_MAX {
+            if let Some(outcome) = ready!(self.poll_decode(cx, decoder, cells)) {
                 return Poll::Ready(outcome);
             }
-            if let Some(outcome) = self.hand_out(cx) {
+            if let Some(outcome) = self.hand_out() {
                 return Poll::Ready(outcome);
             }
             if let Answer::Follows { sender, .. } = &mut self.answer {
@@ -246,15 +268,22 @@ impl Exchange {
                 Poll::Ready(Ok(count)) => {
                     input.filled(count);
                     self.heard = true;
-                    self.moved = true;
+                    self.gave = true;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(self.lost(Some(error))),
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Takes what the input holds; an outcome if that was the answer's end.
-    fn poll_decode(&mut self, cx: &mut Context<'_>, decoder: &mut ResponseDecoder) -> Poll<Option<Outcome>> {
+    fn poll_decode(
+        &mut self,
+        cx: &mut Context<'_>,
+        decoder: &mut ResponseDecoder,
+        cells: &Cells,
+    ) -> Poll<Option<Outcome>> {
         loop {
             let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
             // Without input there may still be the end, which needs no room.
@@ -278,7 +307,8 @@ impl Exchange {
             match event {
                 ResponseEvent::Informational(_) => {
                     self.interim += 1;
-                    if self.interim >= INTERIM_MAX {
+                    if self.interim > self.interim_max {
+                        cells.too_many_interim.add(1);
                         let error = Error::Interim { origin: self.origin(), count: self.interim };
                         return Poll::Ready(Some(self.fail(error)));
                     }
@@ -310,7 +340,7 @@ impl Exchange {
     }
 
     /// Gives the caller a head whose body is not all here, with the part that is.
-    fn hand_out(&mut self, cx: &Context<'_>) -> Option<Outcome> {
+    fn hand_out(&mut self) -> Option<Outcome> {
         if !matches!(self.answer, Answer::Here { .. }) {
             return None;
         }
@@ -327,13 +357,12 @@ impl Exchange {
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
-        let trail = Arc::new(Trail::new(&self.job, cx.waker().clone()));
+        let trail = Arc::new(Trail::new(&self.job));
         let response = Response::new(head, body, self.collect_bytes, Some(Arc::clone(&trail)));
         if self.reply.take()?.send(Ok(response)).is_err() {
             return Some(Outcome::over(Last::Nothing));
         }
         self.answer = Answer::Follows { sender, trail };
-        self.moved = true;
         None
     }
 
@@ -407,8 +436,8 @@ impl Exchange {
 
     /// The call, to be sent again.
     pub(crate) fn into_pending(self) -> Option<Pending> {
-        let Self { job, reply, total_until, acquire_until, .. } = self;
-        reply.map(|reply| Pending { job, reply, total_until, acquire_until, resent: true })
+        let Self { job, reply, total_until, acquire_until, sent, .. } = self;
+        reply.map(|reply| Pending { job, reply, total_until, acquire_until, resent: true, sent })
     }
 
     /// For how long the connection may be kept after this answer.
@@ -427,31 +456,44 @@ impl Exchange {
         }
     }
 
-    /// Sets the timer for what the connection waits for now, if that is new or something moved.
-    fn arm(&mut self, timer: &Deadline) {
+    /// Sets the timer for what the connection waits for now, if that is new or progressed. Whether it is overdue already:
+    /// a timer that is set again and again, each time for as long as is left, never runs out.
+    fn arm(&mut self, timer: &Deadline) -> bool {
         let waits_for = self.waits_for();
-        if self.timer_holds == Some(waits_for) && !self.moved {
-            return;
+        let (took, gave) = (std::mem::take(&mut self.took), std::mem::take(&mut self.gave));
+        // A peer that talks and does not read makes no progress in reading, nor the other way round.
+        let progressed = if waits_for == WaitsFor::Taking { took } else { gave };
+        let renewed = progressed || self.timer_holds != Some(waits_for);
+        let rearm = std::mem::take(&mut self.rearm);
+        if !renewed && !rearm {
+            return false;
         }
-        self.timer_holds = Some(waits_for);
-        self.moved = false;
-        let silence = match waits_for {
-            WaitsFor::Taking => Some((self.write_timeout, Phase::Write)),
-            WaitsFor::Head => Some((self.job.read_timeout, Phase::Read)),
-            WaitsFor::Body => Some((self.job.read_timeout, Phase::Body)),
-            WaitsFor::Caller | WaitsFor::Reader => None,
-        };
+        // The true time: the loop's clock stands still while a task blocks the loop, and a deadline would be early.
+        let now = Instant::now();
+        if renewed {
+            self.timer_holds = Some(waits_for);
+            self.silence = match waits_for {
+                WaitsFor::Taking => Some((now + self.write_timeout, Phase::Write)),
+                WaitsFor::Head => Some((now + self.job.read_timeout, Phase::Read)),
+                WaitsFor::Body => Some((now + self.job.read_timeout, Phase::Body)),
+                WaitsFor::Caller | WaitsFor::Reader => None,
+            };
+        }
         let total = match &self.answer {
             Answer::Follows { .. } if waits_for == WaitsFor::Reader => None,
             Answer::Follows { trail, .. } if trail.is_expired() => None,
-            _ => Some((self.total_until.saturating_duration_since(clock::now()), Phase::Total)),
+            _ => Some((self.total_until, Phase::Total)),
         };
-        match silence.into_iter().chain(total).min_by_key(|(after, _)| *after) {
-            Some((after, phase)) => {
+        match self.silence.into_iter().chain(total).min_by_key(|(until, _)| *until) {
+            Some((until, phase)) => {
                 self.timer_ends = phase;
-                timer.set(after);
+                timer.set(until.saturating_duration_since(now));
+                until <= now
             }
-            None => timer.clear(),
+            None => {
+                timer.clear();
+                false
+            }
         }
     }
 
@@ -468,15 +510,16 @@ impl Exchange {
     }
 
     /// The timer ran out: why the call ends, unless it goes on.
-    fn overdue(&mut self) -> Option<Error> {
+    fn overdue(&mut self, cells: &Cells) -> Option<Error> {
         let phase = self.timer_ends;
         if let (Phase::Total, Answer::Follows { trail, .. }) = (phase, &self.answer)
             && !trail.expire()
         {
             // Handed out as a stream, where only silence ends it.
-            self.moved = true;
+            self.rearm = true;
             return None;
         }
+        cells.count_timeout(phase);
         let limit = match phase {
             Phase::Write => self.write_timeout,
             Phase::Total => self.job.total_timeout,
@@ -490,5 +533,6 @@ impl Exchange {
     }
 }
 
-/// Interim answers before the final one. Real peers send one or two (100, 103).
-const INTERIM_MAX: usize = 16;
+/// Reads of one poll: 128 KiB as a rule. On a wire that has always more the loop's other tasks would else not run, nor
+/// its clock.
+const READS_IN_A_ROW_MAX: u32 = 8;

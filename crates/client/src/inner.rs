@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anywire_loops::{LoopHandle, Loops};
+use anywire_loops::{LoopHandle, LoopState, Loops};
 
 use crate::client::Closing;
 use crate::counters::{Cells, ClientCounters};
@@ -93,9 +93,13 @@ impl Inner {
         Ok(self.sites.get_or_init(|| Sites { own: Some(loops.clone()), ..Sites::of(&loops) }))
     }
 
-    /// The loop for a call from outside: the owners of connections in turn.
+    /// The loop for a call from outside: the owners of connections in turn. Loops that have ended are passed over, unless
+    /// all have: then the call fails on the one whose turn it is.
     pub(crate) fn next_site(&self, sites: &Sites) -> usize {
-        self.turn.fetch_add(1, Ordering::Relaxed) % self.owners(sites.list.len())
+        let owners = self.owners(sites.list.len());
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let runs = |&index: &usize| sites.list[index].handle.state() == LoopState::Running;
+        (0..owners).map(|skipped| turn.wrapping_add(skipped) % owners).find(runs).unwrap_or(turn % owners)
     }
 
     /// The loop that serves calls made on loop `index`: itself, or an owner if the cap is below the number of loops.

@@ -54,6 +54,8 @@ pub(crate) struct Pending {
     pub(crate) acquire_until: Instant,
     /// It was on a reused connection that had died, and goes out on a fresh one, once.
     pub(crate) resent: bool,
+    /// Whether any byte of it went out on that connection.
+    pub(crate) sent: bool,
 }
 
 impl Pending {

@@ -32,6 +32,9 @@ pub struct Limits {
     /// Origins that each loop keeps a pool for. Default 512. A new origin takes the place of the one that is unused
     /// for longest; if every one has a call in flight, the call is [`TooManyOrigins`](crate::Error::TooManyOrigins).
     pub origins: usize,
+    /// Interim answers (1xx) before the final one. Default 16: real peers send one or two (100, 103). One more is
+    /// [`Interim`](crate::Error::Interim).
+    pub interim_answers: usize,
     /// Bytes of a body that [`bytes`](crate::Response::bytes), [`text`](crate::Response::text) and
     /// [`json`](crate::Response::json) collect. Default 16 MiB: larger ones want to be streamed.
     pub body_bytes: usize,
@@ -50,6 +53,7 @@ impl Default for Limits {
             queue_per_origin: 256,
             dials_per_origin: 32,
             origins: 512,
+            interim_answers: 16,
             body_bytes: 16 << 20,
             body_ahead_bytes: 64 << 10,
             answer: h1::Limits::default(),

@@ -145,6 +145,11 @@ impl Local {
         local
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Rc<Shared> {
+        &self.shared
+    }
+
     pub(crate) fn index(&self) -> usize {
         self.shared.index
     }
@@ -204,7 +209,10 @@ impl Local {
         }
         let unused =
             self.all_pools().into_iter().filter(|pool| pool.is_unused()).min_by_key(|pool| pool.last_used());
-        let pool = unused.ok_or_else(|| Error::TooManyOrigins { origin: origin.to_owned(), origins })?;
+        let Some(pool) = unused else {
+            self.shared.cells.too_many_origins.add(1);
+            return Err(Error::TooManyOrigins { origin: origin.to_owned(), origins });
+        };
         self.remove(&pool);
         Ok(())
     }

@@ -5,12 +5,15 @@
 //! are held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is
 //! newly dialled goes to the oldest call, whichever dial was started for it.
 
+#[cfg(test)]
+mod busy_wires;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anywire_loops::clock;
+use anywire_loops::{TaskError, clock};
 use anywire_wire::{Address, Connection, DialError};
 use slab::Slab;
 
@@ -97,7 +100,6 @@ impl Pool {
         while let Some(conn) = self.pop_idle() {
             if conn.is_alive() {
                 self.shared.cells.active.add(1);
-                self.shared.cells.reused.add(1);
                 conn.start(pending);
                 return;
             }
@@ -118,7 +120,7 @@ impl Pool {
     /// Takes a call whose reused connection turned out dead. It goes first, and out on a fresh connection only.
     pub(crate) fn resubmit(self: &Rc<Self>, pending: Pending) {
         self.shared.cells.resent.add(1);
-        self.wait(Pending { resent: true, ..pending }, true);
+        self.wait(pending, true);
     }
 
     fn wait(self: &Rc<Self>, pending: Pending, first: bool) {
@@ -145,7 +147,7 @@ impl Pool {
     fn is_full(&self) -> bool {
         let state = self.state.borrow();
         let free = self.shared.connections.saturating_sub(state.connections.len());
-        state.waiters.len() >= free + self.shared.queue
+        state.waiters.len() >= free.saturating_add(self.shared.queue)
     }
 
     /// Drops waiters whose callers are gone, if any caller is gone since the last time.
@@ -193,8 +195,24 @@ impl Pool {
                 state.dialing += 1;
             }
             let dial = Dial { pool: Rc::clone(self) };
-            drop(anywire_loops::spawn(dial.run()));
+            if anywire_loops::spawn(dial.run()).is_finished() {
+                // A loop that ends drops what it is given, so that no dial will ever end.
+                self.fail_waiters(|sent| Error::Loop { source: TaskError::Stopped, sent });
+                return;
+            }
         }
+    }
+
+    /// Ends every wait: how many there were. `why` is told whether any byte of the request was sent.
+    fn fail_waiters(&self, why: impl Fn(bool) -> Error) -> usize {
+        let waiters = std::mem::take(&mut self.state.borrow_mut().waiters);
+        let count = waiters.len();
+        self.shared.cells.waiting.subtract(count as u64);
+        for waiter in waiters {
+            let error = why(waiter.sent);
+            waiter.fail(error);
+        }
+        count
     }
 
     fn dialed(self: &Rc<Self>, dialed: Result<Connection, DialError>) {
@@ -206,7 +224,11 @@ impl Pool {
             Err(source) => {
                 self.shared.cells.dial_failures.add(1);
                 if let Some(waiter) = self.next_waiter(true) {
-                    waiter.fail(Error::Connect { origin: self.origin(), source });
+                    if matches!(source, DialError::Timeout { .. }) {
+                        self.shared.cells.count_timeout(Phase::Connect);
+                    }
+                    let sent = waiter.sent;
+                    waiter.fail(Error::Connect { origin: self.origin(), source, sent });
                 }
             }
         }
@@ -236,6 +258,11 @@ impl Pool {
             None => self.put_idle(&conn),
         }
         drop(anywire_loops::spawn(Conn::drive(conn)));
+    }
+
+    /// Whether a call waits for a connection.
+    pub(crate) fn has_waiters(&self) -> bool {
+        !self.state.borrow().waiters.is_empty()
     }
 
     /// What a connection does next whose call is over: the oldest waiting call, else nothing.
@@ -291,13 +318,8 @@ impl Pool {
     /// Ends every call in the pool: how many there were.
     pub(crate) fn cut(&self) -> usize {
         self.retire();
-        let waiters: Vec<_> = self.state.borrow_mut().waiters.drain(..).collect();
-        self.shared.cells.waiting.subtract(waiters.len() as u64);
         let busy: Vec<_> = self.state.borrow().connections.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let calls = waiters.len() + busy.len();
-        for waiter in waiters {
-            waiter.fail(Error::Closed);
-        }
+        let calls = busy.len() + self.fail_waiters(|sent| Error::Closed { sent });
         for conn in busy {
             conn.cut();
         }
@@ -313,7 +335,11 @@ impl Pool {
         self.dial_for_waiters();
         if self.is_unused() {
             let unused_until = self.last_used.get() + self.shared.config().timeouts.pool_unused;
-            if self.is_retired() || unused_until <= now {
+            if self.is_retired() {
+                return None;
+            }
+            if unused_until <= now {
+                self.shared.cells.pools_unused.add(1);
                 return None;
             }
             next = Some(unused_until);
@@ -343,7 +369,8 @@ impl Pool {
                 true => (Phase::Total, waiter.job.total_timeout),
                 false => (Phase::Acquire, timeouts.acquire),
             };
-            let error = Error::Timeout { origin: self.origin(), phase, limit, sent: false };
+            self.shared.cells.count_timeout(phase);
+            let error = Error::Timeout { origin: self.origin(), phase, limit, sent: waiter.sent };
             overdue.extend(state.waiters.remove(at).map(|waiter| (waiter, error)));
             self.shared.cells.waiting.subtract(1);
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
 use anywire_http::h1::Framing;
@@ -44,7 +43,8 @@ impl Response {
         Self { head, incoming: Incoming { body, trail }, collect_bytes }
     }
 
-    /// The status. No status is an error of the call.
+    /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
+    /// 9110 section 15).
     pub fn status(&self) -> StatusCode {
         self.head.status()
     }
@@ -117,14 +117,15 @@ impl Response {
         })
     }
 
-    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body.
+    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body; dropping it
+    /// before its end closes the connection, too.
     ///
     /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
     /// states the length that this answer stated.
     pub fn into_parts(self) -> (ResponseHead, Body) {
         let Self { head, incoming, .. } = self;
         let withheld = head.stated_length().filter(|_| leaves_out_its_body(&head)).map(Body::withheld);
-        let body = withheld.unwrap_or_else(|| incoming.into_body());
+        let body = withheld.unwrap_or(incoming.body);
         (head, body)
     }
 
@@ -153,7 +154,7 @@ impl TryFrom<Response> for http::Response<Body> {
     }
 }
 
-/// A body with the connection that it comes from, which is told when nobody wants more of it.
+/// A body, and what is needed to say what went wrong with it.
 #[derive(Debug)]
 struct Incoming {
     body: Body,
@@ -162,25 +163,10 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn into_body(mut self) -> Body {
-        self.trail = None;
-        std::mem::take(&mut self.body)
-    }
-
     fn explain(&self, error: BodyError) -> Error {
         match &self.trail {
             Some(trail) => trail.explain(error),
             None => explain_size(error),
-        }
-    }
-}
-
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        if let Some(trail) = self.trail.take() {
-            // First the reader, then the word, so that the connection finds it gone.
-            self.body = Body::empty();
-            trail.connection.wake_by_ref();
         }
     }
 }
@@ -192,34 +178,34 @@ pub(crate) struct Trail {
     read_timeout: Duration,
     total_timeout: Duration,
     total: AtomicU8,
-    connection: Waker,
 }
 
 impl Trail {
-    pub(crate) fn new(job: &Job, connection: Waker) -> Self {
+    pub(crate) fn new(job: &Job) -> Self {
         Self {
             origin: job.target.origin().to_owned(),
             read_timeout: job.read_timeout,
             total_timeout: job.total_timeout,
             total: AtomicU8::new(STREAMED),
-            connection,
         }
     }
 
     /// The total deadline passed: whether the body is being collected and so has to end.
     pub(crate) fn expire(&self) -> bool {
-        self.total.swap(EXPIRED, Ordering::AcqRel) == COLLECTED
+        let expired = |state| Some(if state == COLLECTED { OVERDUE } else { PASSED });
+        let before = self.total.fetch_update(Ordering::AcqRel, Ordering::Acquire, expired);
+        before == Ok(COLLECTED)
     }
 
     /// Whether the total deadline has passed and is done with.
     pub(crate) fn is_expired(&self) -> bool {
-        self.total.load(Ordering::Acquire) == EXPIRED
+        matches!(self.total.load(Ordering::Acquire), PASSED | OVERDUE)
     }
 
     /// The body is to be collected from here, within the total deadline.
     fn collect(&self) -> Result<(), Error> {
         match self.total.compare_exchange(STREAMED, COLLECTED, Ordering::AcqRel, Ordering::Acquire) {
-            Err(EXPIRED) => Err(self.timeout()),
+            Err(PASSED | OVERDUE) => Err(self.timeout(Phase::Total)),
             _ => Ok(()),
         }
     }
@@ -238,7 +224,11 @@ impl Trail {
     fn explain(&self, error: BodyError) -> Error {
         let origin = self.origin.clone();
         match error {
-            BodyError::Timeout => self.timeout(),
+            BodyError::Timeout => self.timeout(match self.total.load(Ordering::Acquire) {
+                OVERDUE => Phase::Total,
+                // It may have passed before, while the body was a stream.
+                _ => Phase::Body,
+            }),
             BodyError::Malformed(source) => Error::Answer { origin, source },
             BodyError::Wire(source) => Error::Io { origin, phase: Phase::Body, source, sent: true },
             BodyError::Incomplete => Error::Loop { source: TaskError::Stopped, sent: true },
@@ -250,11 +240,8 @@ impl Trail {
         }
     }
 
-    fn timeout(&self) -> Error {
-        let (phase, limit) = match self.is_expired() {
-            true => (Phase::Total, self.total_timeout),
-            false => (Phase::Body, self.read_timeout),
-        };
+    fn timeout(&self, phase: Phase) -> Error {
+        let limit = if phase == Phase::Total { self.total_timeout } else { self.read_timeout };
         Error::Timeout { origin: self.origin.clone(), phase, limit, sent: true }
     }
 }
@@ -272,10 +259,12 @@ fn explain_size(error: BodyError) -> Error {
     }
 }
 
-/// States of [`Trail::total`]: handed out as a stream, being collected, past the total deadline.
+/// States of [`Trail::total`]: handed out as a stream, being collected, and each of these past the total deadline, which
+/// ended the latter.
 const STREAMED: u8 = 0;
 const COLLECTED: u8 = 1;
-const EXPIRED: u8 = 2;
+const PASSED: u8 = 2;
+const OVERDUE: u8 = 3;
 
 /// Bytes of an answer that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;

@@ -79,7 +79,7 @@ impl Drop for Sending {
 /// Puts a call into a pool, here or on another loop.
 fn place(inner: &Arc<Inner>, job: Box<Job>) -> Result<Placed, Error> {
     if inner.is_closed() {
-        return Err(Error::Closed);
+        return Err(Error::Closed { sent: false });
     }
     let (reply, answer) = oneshot::channel();
     let local = Local::here(inner);
@@ -112,6 +112,7 @@ fn submit(local: &Local, job: Box<Job>, reply: oneshot::Sender<Reply>) {
         total_until: now + job.total_timeout,
         acquire_until: now + timeouts.acquire,
         resent: false,
+        sent: false,
         job,
         reply,
     });

@@ -1,6 +1,7 @@
 //! The sending half of an exchange: a request's head and body into an output.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, ready};
 
 use anywire_http::Method;
@@ -8,6 +9,7 @@ use anywire_http::body::{Body, BodyError};
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 
 use crate::job::Job;
 
@@ -59,7 +61,7 @@ impl Upload {
         output: &mut Output,
         sent: &mut bool,
     ) -> Poll<Result<(), BodyError>> {
-        loop {
+        for _ in 0..WRITES_IN_A_ROW_MAX {
             // The body first, so that the head and the first piece leave in one write.
             let filled = self.poll_fill(cx, output)?;
             if output.is_empty() {
@@ -74,15 +76,18 @@ impl Upload {
                 return Poll::Ready(Ok(()));
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Ready if the output has enough for now, or the body is over.
     fn poll_fill(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), BodyError>> {
-        while let Self::Body { body, left } = self {
+        for _ in 0..PIECES_IN_A_ROW_MAX {
+            let Self::Body { body, left } = self else { break };
             if output.len() >= AHEAD_BYTES {
                 break;
             }
-            match (ready!(body.poll_chunk(cx))?, left) {
+            match (ready!(poll_chunk(body, cx))?, left) {
                 (Some(chunk), Some(left)) => {
                     *left = left.checked_sub(chunk.len() as u64).ok_or(BodyError::Incomplete)?;
                     output.push_bytes(chunk);
@@ -104,6 +109,16 @@ impl Upload {
     }
 }
 
+/// The next piece of a caller's body. A panic of what makes it is an error of the body.
+fn poll_chunk(body: &mut Body, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+    // After a panic the body is not polled again: the error ends the call.
+    catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)");
+        Poll::Ready(Err(BodyError::failed(format!("it panicked: {text}"))))
+    })
+}
+
 /// Methods whose requests have a body as a rule, so that its absence is said with a length of 0.
 fn expects_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
@@ -119,3 +134,10 @@ pub(crate) fn is_idempotent(method: &Method) -> bool {
 
 /// Bytes of a body that wait to leave before its next piece is asked for: what a socket takes in one write.
 const AHEAD_BYTES: usize = 64 << 10;
+
+/// Times that one poll fills the output and empties it. On a wire that takes always more the loop's other tasks would
+/// else not run, nor its clock.
+const WRITES_IN_A_ROW_MAX: u32 = 8;
+
+/// Pieces of a body that one write gathers. A poll takes a few times as many, however small they are.
+const PIECES_IN_A_ROW_MAX: u32 = 256;

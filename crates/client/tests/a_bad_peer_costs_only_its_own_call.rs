@@ -4,14 +4,14 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_client::{Error, Fault, Phase};
+use anywire_client::{Error, Fault, Limits, Phase};
 use anywire_http::h1::DecodeError;
-use support::{OK, Peer, block_on, client};
+use support::{AnyWire, OK, Peer, Talk, block_on, client, on_all_wires, on_each_wire};
 
 /// The error of a call to a peer that follows `script` on its first connection, while another call, made before, waits
 /// for its answer on the second. That one and a third are answered.
-fn error_beside_good_calls(script: impl Fn(&mut support::Talk) + Send + Sync + 'static) -> Error {
-    let peer = Peer::start(move |mut talk| {
+fn error_beside_good_calls(wire: AnyWire, script: impl Fn(&mut Talk) + Send + Sync + 'static) -> Error {
+    let peer = Peer::start(wire, move |mut talk| {
         while let Some(request) = talk.request() {
             match request.head.path() {
                 "/bad" => return script(&mut talk),
@@ -20,7 +20,7 @@ fn error_beside_good_calls(script: impl Fn(&mut support::Talk) + Send + Sync + '
         }
     });
     let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(300)));
-    let call = async |path: &str| client.get(peer.url(path)).send().await?.bytes().await;
+    let call = async |path: &str| client.get(peer.url(path)).via(peer.via()).send().await?.bytes().await;
     block_on(call("/good")).expect("an answer");
     let error = block_on(call("/bad")).expect_err("a bad answer");
     block_on(call("/good")).expect("an answer");
@@ -29,8 +29,8 @@ fn error_beside_good_calls(script: impl Fn(&mut support::Talk) + Send + Sync + '
     error
 }
 
-fn decode_error(answer: impl AsRef<[u8]> + Send + Sync + 'static) -> DecodeError {
-    let error = error_beside_good_calls(move |talk| {
+fn decode_error(wire: AnyWire, answer: impl AsRef<[u8]> + Send + Sync + 'static) -> DecodeError {
+    let error = error_beside_good_calls(wire, move |talk| {
         talk.say(answer.as_ref());
         talk.half_close();
         talk.wait_for_end();
@@ -43,72 +43,114 @@ fn decode_error(answer: impl AsRef<[u8]> + Send + Sync + 'static) -> DecodeError
 
 #[test]
 fn garbage_and_bad_framing() {
-    assert_eq!(decode_error("SSH-2.0-OpenSSH_9.6\r\n"), DecodeError::StartLine);
-    assert_eq!(decode_error("\x16\x03\x01\x02\x00"), DecodeError::StartLine);
-    let both = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\nok";
-    assert_eq!(decode_error(both), DecodeError::BothLengths);
-    let chunk = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n";
-    assert_eq!(decode_error(chunk), DecodeError::ChunkSize);
+    on_all_wires(|wire| {
+        assert_eq!(decode_error(wire, "SSH-2.0-OpenSSH_9.6\r\n"), DecodeError::StartLine);
+        assert_eq!(decode_error(wire, "\x16\x03\x01\x02\x00"), DecodeError::StartLine);
+        let both = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\nok";
+        assert_eq!(decode_error(wire, both), DecodeError::BothLengths);
+        let chunk = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n";
+        assert_eq!(decode_error(wire, chunk), DecodeError::ChunkSize);
+    });
 }
 
 #[test]
 fn a_head_without_end() {
-    let bomb = format!("HTTP/1.1 200 OK\r\n{}", "x-bomb: boom\r\n".repeat(100_000));
-    assert!(matches!(
-        decode_error(bomb),
-        DecodeError::TooManyHeaders { .. } | DecodeError::HeadTooLarge { .. }
-    ));
+    on_all_wires(|wire| {
+        let bomb = format!("HTTP/1.1 200 OK\r\n{}", "x-bomb: boom\r\n".repeat(100_000));
+        assert!(matches!(
+            decode_error(wire, bomb),
+            DecodeError::TooManyHeaders { .. } | DecodeError::HeadTooLarge { .. }
+        ));
+    });
 }
 
 #[test]
 fn a_head_or_a_body_cut_short() {
-    assert_eq!(decode_error("HTTP/1.1 200 OK\r\ncontent-"), DecodeError::HeadCutShort);
-    assert_eq!(decode_error("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), DecodeError::BodyCutShort);
-    let ten_gigabytes = "HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n1";
-    assert_eq!(decode_error(ten_gigabytes), DecodeError::BodyCutShort);
+    on_all_wires(|wire| {
+        assert_eq!(decode_error(wire, "HTTP/1.1 200 OK\r\ncontent-"), DecodeError::HeadCutShort);
+        assert_eq!(
+            decode_error(wire, "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),
+            DecodeError::BodyCutShort
+        );
+        let ten_gigabytes = "HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n1";
+        assert_eq!(decode_error(wire, ten_gigabytes), DecodeError::BodyCutShort);
+    });
 }
 
 #[test]
 fn a_body_declared_larger_than_what_is_collected() {
-    let error = error_beside_good_calls(|talk| {
-        talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n1");
-        talk.wait_for_end();
+    on_all_wires(|wire| {
+        let error = error_beside_good_calls(wire, |talk| {
+            talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n1");
+            talk.wait_for_end();
+        });
+        assert!(matches!(error, Error::BodyTooLarge { limit_bytes } if limit_bytes == 16 << 20), "{error:?}");
+        assert_eq!(error.fault(), Fault::Limit);
     });
-    assert!(matches!(error, Error::BodyTooLarge { limit_bytes } if limit_bytes == 16 << 20), "{error:?}");
-    assert_eq!(error.fault(), Fault::Limit);
 }
 
 #[test]
 fn interim_answers_without_end() {
-    let error = error_beside_good_calls(|talk| talk.say("HTTP/1.1 102 Processing\r\n\r\n".repeat(1000)));
-    assert!(matches!(error, Error::Interim { .. }), "{error:?}");
+    on_all_wires(|wire| {
+        let error =
+            error_beside_good_calls(wire, |talk| talk.say("HTTP/1.1 102 Processing\r\n\r\n".repeat(1000)));
+        assert!(matches!(error, Error::Interim { count: 17, .. }), "{error:?}");
+        assert!(error.is_protocol() && error.may_have_been_processed());
+        assert_eq!(error.fault(), Fault::Peer);
+    });
+}
+
+#[test]
+fn as_many_interim_answers_as_the_limit_allows() {
+    on_each_wire(|wire| {
+        for limit in [0, 2] {
+            let peer = Peer::start(wire, move |mut talk| {
+                while let Some(request) = talk.request() {
+                    let more = usize::from(request.head.path() == "/more");
+                    talk.say("HTTP/1.1 102 Processing\r\n\r\n".repeat(limit + more));
+                    talk.say(OK);
+                }
+            });
+            let limits = Limits { interim_answers: limit, ..Limits::default() };
+            let (_loops, client) = client(1, |builder| builder.limits(limits));
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            let error = block_on(client.get(peer.url("/more")).via(peer.via()).send()).expect_err("too many");
+            assert!(matches!(&error, Error::Interim { count, .. } if *count == limit + 1), "{error:?}");
+            assert_eq!(client.counters().total().too_many_interim, 1);
+        }
+    });
 }
 
 #[test]
 fn silence_before_and_within_the_answer() {
-    let error = error_beside_good_calls(|talk| talk.wait_for_end());
-    assert!(matches!(error, Error::Timeout { phase: Phase::Read, sent: true, .. }), "{error:?}");
-    assert!(error.is_timeout() && error.may_have_been_processed());
-    let error = error_beside_good_calls(|talk| {
-        talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
-        talk.wait_for_end();
+    on_all_wires(|wire| {
+        let error = error_beside_good_calls(wire, |talk| talk.wait_for_end());
+        assert!(matches!(error, Error::Timeout { phase: Phase::Read, sent: true, .. }), "{error:?}");
+        assert!(error.is_timeout() && error.may_have_been_processed());
+        let error = error_beside_good_calls(wire, |talk| {
+            talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+            talk.wait_for_end();
+        });
+        assert!(matches!(error, Error::Timeout { phase: Phase::Body, .. }), "{error:?}");
     });
-    assert!(matches!(error, Error::Timeout { phase: Phase::Body, .. }), "{error:?}");
 }
 
 #[test]
 fn a_reset_before_the_answer() {
-    let peer = Peer::start(|mut talk| {
-        // Closing with unread bytes resets (RFC 2525 section 2.17): the body is left unread.
-        talk.request_head();
+    on_all_wires(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            // Closing with unread bytes resets (RFC 2525 section 2.17): the body is left unread.
+            talk.request_head();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let body = vec![b'x'; 10_000_000];
+        let error =
+            block_on(client.post(peer.url("/")).via(peer.via()).body(body).send()).expect_err("a reset");
+        assert!(
+            matches!(error, Error::Io { sent: true, .. } | Error::ClosedByPeer { sent: true, .. }),
+            "{error:?}"
+        );
+        assert!(matches!(error.phase(), Some(Phase::Write | Phase::Read)), "{error:?}");
+        assert!(error.may_have_been_processed());
     });
-    let (_loops, client) = client(1, |builder| builder);
-    let body = vec![b'x'; 10_000_000];
-    let error = block_on(client.post(peer.url("/")).body(body).send()).expect_err("a reset");
-    assert!(
-        matches!(error, Error::Io { sent: true, .. } | Error::ClosedByPeer { sent: true, .. }),
-        "{error:?}"
-    );
-    assert!(matches!(error.phase(), Some(Phase::Write | Phase::Read)), "{error:?}");
-    assert!(error.may_have_been_processed());
 }

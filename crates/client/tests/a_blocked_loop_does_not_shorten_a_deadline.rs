@@ -1,14 +1,21 @@
-//! A call's total deadline begins when the call does, however far a task that blocked the loop has left the loop's
+//! A call's deadlines begin when what they wait for does, however far a task that blocked the loop has left the loop's
 //! coarse clock behind.
 
 use std::net::TcpListener;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anywire_client::Client;
+use anywire_client::{Call, Client};
 use anywire_loops::{Deadline, Loops, deadline::TICK};
+
+const LIMIT: Duration = TICK.saturating_mul(5);
 
 #[test]
 fn a_blocked_loop_does_not_shorten_a_deadline() {
+    ends_in_time(|call| call.total_timeout(LIMIT));
+    ends_in_time(|call| call.read_timeout(LIMIT));
+}
+
+fn ends_in_time(limited: impl FnOnce(Call<'_>) -> Call<'_> + Send + 'static) {
     // Takes connections into its queue, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", silent.local_addr().expect("it is bound"));
@@ -19,16 +26,15 @@ fn a_blocked_loop_does_not_shorten_a_deadline() {
         let ticking = Deadline::new();
         ticking.set(TICK);
         std::future::poll_fn(|context| ticking.poll_expired(context)).await;
-        let limit = 5 * TICK;
         let blocked = Instant::now();
-        while blocked.elapsed() < 3 * limit {
+        while blocked.elapsed() < 3 * LIMIT {
             std::hint::spin_loop();
         }
         let start = Instant::now();
-        let error = client.get(url).total_timeout(limit).send().await.expect_err("nobody answers");
+        let error = limited(client.get(url)).send().await.expect_err("nobody answers");
         assert!(error.is_timeout(), "{error}");
         let elapsed = start.elapsed();
-        assert!(elapsed >= limit, "ended after {elapsed:?} of {limit:?}");
+        assert!(elapsed >= LIMIT, "ended after {elapsed:?} of {LIMIT:?}");
     });
     checked.wait().expect("no assertion failed");
 }

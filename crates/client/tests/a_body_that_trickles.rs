@@ -6,11 +6,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anywire_client::{Error, Phase};
-use support::{Peer, block_on, client};
+use support::{AnyWire, Peer, block_on, client, on_all_wires};
 
 /// A body of ten bytes, one each 150 ms: 1.5 s in all.
-fn trickling() -> Peer {
-    Peer::start(|mut talk| {
+fn trickling(wire: AnyWire) -> Peer {
+    Peer::start(wire, |mut talk| {
         talk.request();
         talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n");
         for _ in 0..10 {
@@ -23,44 +23,52 @@ fn trickling() -> Peer {
 
 #[test]
 fn a_stream_may_last_longer_than_both_deadlines() {
-    let peer = trickling();
-    let (_loops, client) = client(1, |builder| {
-        builder.read_timeout(Duration::from_millis(1000)).total_timeout(Duration::from_millis(500))
+    on_all_wires(|wire| {
+        let peer = trickling(wire);
+        let (_loops, client) = client(1, |builder| {
+            builder.read_timeout(Duration::from_millis(1000)).total_timeout(Duration::from_millis(500))
+        });
+        let mut answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        let mut read = 0;
+        while let Some(chunk) = block_on(answer.chunk()).expect("a good body") {
+            read += chunk.len();
+        }
+        assert_eq!(read, 10);
     });
-    let mut answer = block_on(client.get(peer.url("/")).send()).expect("an answer");
-    let mut read = 0;
-    while let Some(chunk) = block_on(answer.chunk()).expect("a good body") {
-        read += chunk.len();
-    }
-    assert_eq!(read, 10);
 }
 
 #[test]
 fn a_collected_body_ends_by_the_total_deadline() {
-    let peer = trickling();
-    let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(1000)));
-    let call = client.get(peer.url("/")).total_timeout(Duration::from_millis(500));
-    let answer = block_on(call.send()).expect("an answer");
-    let error = block_on(answer.bytes()).expect_err("too late");
-    assert!(matches!(error, Error::Timeout { phase: Phase::Total, .. }), "{error:?}");
+    on_all_wires(|wire| {
+        let peer = trickling(wire);
+        let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(1000)));
+        let call = client.get(peer.url("/")).via(peer.via()).total_timeout(Duration::from_millis(500));
+        let answer = block_on(call.send()).expect("an answer");
+        let error = block_on(answer.bytes()).expect_err("too late");
+        assert!(matches!(error, Error::Timeout { phase: Phase::Total, .. }), "{error:?}");
+    });
 }
 
 #[test]
 fn a_collected_body_may_last_longer_than_the_read_timeout() {
-    let peer = trickling();
-    let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(1000)));
-    let answer = block_on(client.get(peer.url("/")).send()).expect("an answer");
-    assert_eq!(block_on(answer.bytes()).expect("a good body").len(), 10);
+    on_all_wires(|wire| {
+        let peer = trickling(wire);
+        let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(1000)));
+        let answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        assert_eq!(block_on(answer.bytes()).expect("a good body").len(), 10);
+    });
 }
 
 #[test]
 fn a_head_that_never_comes_ends_by_the_total_deadline() {
-    let peer = Peer::start(|mut talk| {
-        talk.request();
-        talk.wait_for_end();
+    on_all_wires(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request();
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let call = client.get(peer.url("/")).via(peer.via()).total_timeout(Duration::from_millis(200));
+        let error = block_on(call.send()).expect_err("too late");
+        assert!(matches!(error, Error::Timeout { phase: Phase::Total, sent: true, .. }), "{error:?}");
     });
-    let (_loops, client) = client(1, |builder| builder);
-    let call = client.get(peer.url("/")).total_timeout(Duration::from_millis(200));
-    let error = block_on(call.send()).expect_err("too late");
-    assert!(matches!(error, Error::Timeout { phase: Phase::Total, sent: true, .. }), "{error:?}");
 }

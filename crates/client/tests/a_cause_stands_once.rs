@@ -5,7 +5,7 @@ mod support;
 use std::error::Error;
 
 use anywire_http::{Body, BodyError, Chain};
-use support::{Peer, block_on, client};
+use support::{Peer, block_on, client, wire};
 
 #[track_caller]
 fn assert_each_cause_once(error: &anywire_client::Error) -> String {
@@ -44,7 +44,7 @@ fn of_answers_that_cannot_be_read() {
         ("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", "finding the body's length: "),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n", "reading a chunk: "),
     ] {
-        let peer = Peer::start(move |mut talk| {
+        let peer = Peer::start(wire("tcp"), move |mut talk| {
             talk.request();
             talk.say(answer);
         });
@@ -57,7 +57,7 @@ fn of_answers_that_cannot_be_read() {
 #[test]
 fn of_a_body_that_fails_on_its_way_up() {
     let (_loops, client) = client(1, |builder| builder);
-    let peer = Peer::start(|mut talk| drop(talk.request()));
+    let peer = Peer::start(wire("tcp"), |mut talk| drop(talk.request()));
     let (mut sender, body) = Body::channel(16);
     sender.send("part".into()).expect("room for it");
     sender.abort(BodyError::failed("the disk is gone"));

@@ -3,11 +3,11 @@
 mod support;
 
 use anywire_http::Method;
-use support::{Peer, block_on, client};
+use support::{Peer, block_on, client, wire};
 
 /// The status and the length that the body states after [`into_parts`](anywire_client::Response::into_parts).
 fn stated(method: Method, answer: &'static str) -> (u16, Option<u64>) {
-    let peer = Peer::start(move |mut talk| {
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
         while talk.request().is_some() {
             talk.say(answer);
         }

@@ -5,63 +5,84 @@ mod support;
 use std::sync::mpsc;
 
 use anywire_sys::tcp_info::TcpInfo;
-use support::{OK, Peer, block_on, client};
+use anywire_wire::Connection;
+use support::{OK, Peer, block_on, client, on_each_wire, wire};
 
 #[test]
 fn calls_in_a_row_use_one_connection_and_one_write_each() {
-    let (report, segments) = mpsc::channel();
-    let peer = Peer::start(move |mut talk| {
-        while let Some(request) = talk.request() {
-            talk.say(OK);
-            let info = TcpInfo::of(&talk.stream).expect("a live socket");
-            let _ = report.send((info.data_segments_in, request.body.len()));
+    on_each_wire(|wire| {
+        let (report, segments) = mpsc::channel();
+        let peer = Peer::start(wire, move |mut talk| {
+            while let Some(request) = talk.request() {
+                talk.say(OK);
+                // Only TCP counts segments.
+                let info = async |connection: &mut Connection| connection.as_fd().map(TcpInfo::of);
+                let info = talk.with(info).flatten().and_then(Result::ok);
+                let _ = report.send((info.map(|info| info.data_segments_in), request.body.len()));
+            }
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        for round in 1..=20u64 {
+            let body = vec![b'x'; 1000];
+            let answer =
+                block_on(client.post(peer.url("/")).via(peer.via()).body(body).send()).expect("an answer");
+            assert_eq!(answer.status(), 200);
+            assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+            let (segments_in, body_bytes) = segments.recv().expect("a report");
+            assert_eq!(body_bytes, 1000);
+            assert_eq!(segments_in, (wire.scheme() == "tcp").then_some(round as _));
         }
+        assert_eq!(peer.accepted(), 1);
+        let counters = client.counters().total();
+        assert_eq!((counters.requests, counters.dialed, counters.reused, counters.idle), (20, 1, 19, 1));
     });
-    let (_loops, client) = client(1, |builder| builder);
-    for round in 1..=20u64 {
-        let body = vec![b'x'; 1000];
-        let answer = block_on(client.post(peer.url("/")).body(body).send()).expect("an answer");
-        assert_eq!(answer.status(), 200);
-        assert_eq!(block_on(answer.text()).expect("a body"), "ok");
-        assert_eq!(segments.recv().expect("a report"), (round as _, 1000));
-    }
-    assert_eq!(peer.accepted(), 1);
-    let counters = client.counters().total();
-    assert_eq!((counters.requests, counters.dialed, counters.reused, counters.idle), (20, 1, 19, 1));
 }
 
 #[test]
 fn requests_say_what_the_caller_said() {
+    on_each_wire(|wire| {
+        let (report, requests) = mpsc::channel();
+        let peer = Peer::start(wire, move |mut talk| {
+            while let Some(request) = talk.request() {
+                let _ = report.send(request);
+                talk.say(OK);
+            }
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let call =
+            client.post(peer.url("/a?b=1")).via(peer.via()).header("x-one", "1").expect("a good header");
+        block_on(call.query(&[("c", "2 3")]).json(&[1, 2]).send()).expect("an answer");
+        let request = requests.recv().expect("a request");
+        assert_eq!(request.head.method(), "POST");
+        assert_eq!(request.head.target(), "/a?b=1&c=2+3");
+        assert_eq!(request.head.host(), peer.url("").strip_prefix("http://"));
+        assert_eq!(request.head.headers().get("x-one"), Some("1"));
+        assert_eq!(request.head.headers().get("content-type"), Some("application/json"));
+        assert_eq!(request.body, b"[1,2]");
+
+        block_on(client.get(peer.url("")).via(peer.via()).send()).expect("an answer");
+        let request = requests.recv().expect("a request");
+        assert_eq!(request.head.target(), "/");
+        assert_eq!(request.head.headers().get("content-length"), None);
+
+        block_on(client.post(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        let request = requests.recv().expect("a request");
+        assert_eq!(request.head.headers().get("content-length"), Some("0"));
+    });
+}
+
+#[test]
+fn a_request_of_the_http_crate_goes_by_its_uri() {
     let (report, requests) = mpsc::channel();
-    let peer = Peer::start(move |mut talk| {
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
         while let Some(request) = talk.request() {
             let _ = report.send(request);
             talk.say(OK);
         }
     });
     let (_loops, client) = client(1, |builder| builder);
-    let call = client.post(peer.url("/a?b=1")).header("x-one", "1").expect("a good header");
-    block_on(call.query(&[("c", "2 3")]).json(&[1, 2]).send()).expect("an answer");
-    let request = requests.recv().expect("a request");
-    assert_eq!(request.head.method(), "POST");
-    assert_eq!(request.head.target(), "/a?b=1&c=2+3");
-    assert_eq!(request.head.host(), Some(peer.address().to_string().as_str()));
-    assert_eq!(request.head.headers().get("x-one"), Some("1"));
-    assert_eq!(request.head.headers().get("content-type"), Some("application/json"));
-    assert_eq!(request.body, b"[1,2]");
-
-    block_on(client.get(peer.url("")).send()).expect("an answer");
-    let request = requests.recv().expect("a request");
-    assert_eq!(request.head.target(), "/");
-    assert_eq!(request.head.headers().get("content-length"), None);
-
-    block_on(client.post(peer.url("/")).send()).expect("an answer");
-    let request = requests.recv().expect("a request");
-    assert_eq!(request.head.headers().get("content-length"), Some("0"));
-
-    let request =
-        http::Request::put(peer.url("/z")).header("x-two", "2").body("text").expect("a good request");
-    block_on(client.send(request)).expect("an answer");
+    let request = http::Request::put(peer.url("/z")).header("x-two", "2").body("text");
+    block_on(client.send(request.expect("a good request"))).expect("an answer");
     let request = requests.recv().expect("a request");
     assert_eq!((request.head.method().as_str(), request.head.target()), ("PUT", "/z"));
     assert_eq!(request.head.headers().get("x-two"), Some("2"));

@@ -5,7 +5,7 @@ mod support;
 use std::net::TcpListener;
 
 use anywire_client::{Error, Fault};
-use support::{OK, Peer, block_on, client};
+use support::{OK, Peer, block_on, client, wire};
 
 #[test]
 fn refused() {
@@ -18,7 +18,7 @@ fn refused() {
     assert!(matches!(&error, Error::Connect { source, .. } if source.is_refused()), "{error:?}");
     assert_eq!(error.fault(), Fault::Wire);
     assert_eq!(client.counters().total().dial_failures, 1);
-    let peer = Peer::answering(OK);
+    let peer = Peer::answering(wire("tcp"), OK);
     block_on(client.get(peer.url("/")).send()).expect("other calls go on");
 }
 

@@ -6,96 +6,132 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use anywire_client::{Error, Fault, Limits};
-use support::{OK, Peer, block_on, client};
+use support::{OK, Peer, block_on, client, on_each_wire};
 
 #[test]
 fn no_call_beyond_cap_and_queue_waits() {
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let peer = Peer::start({
-        let gate = gate.clone();
-        move |mut talk| {
-            while talk.request().is_some() {
-                let (open, opened) = &*gate;
-                drop(opened.wait_while(open.lock().expect("no panic"), |open| !*open).expect("no panic"));
-                talk.say(OK);
+    on_each_wire(|wire| {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let peer = Peer::start(wire, {
+            let gate = gate.clone();
+            move |mut talk| {
+                while talk.request().is_some() {
+                    let (open, opened) = &*gate;
+                    drop(opened.wait_while(open.lock().expect("no panic"), |open| !*open).expect("no panic"));
+                    talk.say(OK);
+                }
             }
-        }
-    });
-    for loops in [1, 2, 3] {
-        *gate.0.lock().expect("no panic") = false;
-        let (_loops, client) = client(loops, |builder| {
-            let limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
-            let long = Duration::from_secs(60);
-            builder.limits(limits).acquire_timeout(long).read_timeout(long)
         });
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-        let mut calls = tokio::task::JoinSet::new();
-        for _ in 0..1000 {
-            calls.spawn_on(client.get(peer.url("/")).send(), runtime.handle());
+        for loops in [1, 2, 3] {
+            *gate.0.lock().expect("no panic") = false;
+            let (_loops, client) = client(loops, |builder| {
+                let limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
+                let long = Duration::from_secs(60);
+                builder.limits(limits).acquire_timeout(long).read_timeout(long)
+            });
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+            let mut calls = tokio::task::JoinSet::new();
+            for _ in 0..1000 {
+                calls.spawn_on(client.get(peer.url("/")).via(peer.via()).send(), runtime.handle());
+            }
+            for _ in 0..976 {
+                let error = block_on(calls.join_next())
+                    .expect("calls are left")
+                    .expect("no panic")
+                    .expect_err("refused");
+                assert!(matches!(error, Error::QueueFull { .. }), "{error}");
+                assert_eq!(error.fault(), Fault::Limit);
+                assert!(!error.was_sent() && !error.is_timeout());
+            }
+            let counters = client.counters().total();
+            assert_eq!((counters.requests, counters.queue_full), (1000, 976));
+            *gate.0.lock().expect("no panic") = true;
+            gate.1.notify_all();
+            while let Some(call) = block_on(calls.join_next()) {
+                assert_eq!(call.expect("no panic").expect("an answer").status(), 200);
+            }
+            let counters = client.counters().total();
+            assert_eq!((counters.resent, counters.waiting, counters.active), (0, 0, 0));
+            assert!(counters.dialed <= 8, "{counters:?}");
+            block_on(client.close(Duration::from_secs(5)));
         }
-        for _ in 0..976 {
-            let error =
-                block_on(calls.join_next()).expect("calls are left").expect("no panic").expect_err("refused");
-            assert!(matches!(error, Error::QueueFull { .. }), "{error}");
-            assert_eq!(error.fault(), Fault::Limit);
-            assert!(!error.was_sent() && !error.is_timeout());
-        }
-        let counters = client.counters().total();
-        assert_eq!((counters.requests, counters.queue_full), (1000, 976));
-        *gate.0.lock().expect("no panic") = true;
-        gate.1.notify_all();
-        while let Some(call) = block_on(calls.join_next()) {
-            assert_eq!(call.expect("no panic").expect("an answer").status(), 200);
-        }
-        let counters = client.counters().total();
-        assert_eq!((counters.resent, counters.waiting, counters.active), (0, 0, 0));
-        assert!(counters.dialed <= 8, "{counters:?}");
-        block_on(client.close(Duration::from_secs(5)));
-    }
-    assert!(peer.accepted() <= 3 * 8, "{} connections in three rounds", peer.accepted());
+        assert!(peer.accepted() <= 3 * 8, "{} connections in three rounds", peer.accepted());
+    });
 }
 
 #[test]
 fn with_fewer_connections_than_loops_the_owners_serve_all() {
-    let peer = Peer::answering(OK);
-    let (loops, client) = client(3, |builder| {
-        builder.limits(Limits { connections_per_origin: 1, queue_per_origin: 256, ..Limits::default() })
-    });
-    let tasks: Vec<_> = loops
-        .iter()
-        .map(|one| {
-            let (client, url) = (client.clone(), peer.url("/"));
-            one.spawn(move || async move {
-                for _ in 0..20 {
-                    client.get(&url).send().await.expect("an answer");
-                }
+    on_each_wire(|wire| {
+        let peer = Peer::answering(wire, OK);
+        let (loops, client) = client(3, |builder| {
+            builder.limits(Limits { connections_per_origin: 1, queue_per_origin: 256, ..Limits::default() })
+        });
+        let tasks: Vec<_> = loops
+            .iter()
+            .map(|one| {
+                let (client, url, via) = (client.clone(), peer.url("/"), peer.via().clone());
+                one.spawn(move || async move {
+                    for _ in 0..20 {
+                        client.get(&url).via(&via).send().await.expect("an answer");
+                    }
+                })
             })
-        })
-        .collect();
-    for task in tasks {
-        task.wait().expect("the task ends");
-    }
-    assert_eq!(peer.accepted(), 1);
-    let requests: Vec<_> = client.counters().per_loop.iter().map(|one| one.requests).collect();
-    assert_eq!(requests, [60, 0, 0]);
+            .collect();
+        for task in tasks {
+            task.wait().expect("the task ends");
+        }
+        assert_eq!(peer.accepted(), 1);
+        let requests: Vec<_> = client.counters().per_loop.iter().map(|one| one.requests).collect();
+        assert_eq!(requests, [60, 0, 0]);
+    });
 }
 
 #[test]
 fn a_call_that_waits_too_long_leaves_the_queue() {
-    let peer = Peer::start(|mut talk| {
-        talk.request();
-        talk.wait_for_end();
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request();
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| {
+            let limits = Limits { connections_per_origin: 1, queue_per_origin: 1, ..Limits::default() };
+            builder.limits(limits).acquire_timeout(Duration::from_millis(100))
+        });
+        let mut first = client.get(peer.url("/")).via(peer.via()).send();
+        assert!(support::poll_once(&mut first).is_pending());
+        support::eventually("the first call has the connection", || client.counters().total().active == 1);
+        let error =
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("the connection is busy");
+        assert!(error.is_timeout() && !error.was_sent(), "{error}");
+        assert_eq!(error.phase(), Some(anywire_client::Phase::Acquire));
+        assert_eq!(client.counters().total().waiting, 0);
     });
-    let (_loops, client) = client(1, |builder| {
-        let limits = Limits { connections_per_origin: 1, queue_per_origin: 1, ..Limits::default() };
-        builder.limits(limits).acquire_timeout(Duration::from_millis(100))
+}
+
+#[test]
+fn no_origin_beyond_the_limit_has_a_pool_while_all_are_in_use() {
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            while let Some(request) = talk.request() {
+                if request.head.path() == "/never" {
+                    return talk.wait_for_end();
+                }
+                talk.say(OK);
+            }
+        });
+        let (_loops, client) =
+            client(1, |builder| builder.limits(Limits { origins: 1, ..Limits::default() }));
+        let mut busy = client.get("http://one.example/never").via(peer.via()).send();
+        assert!(support::poll_once(&mut busy).is_pending());
+        support::eventually("the first origin is in use", || client.counters().total().active == 1);
+        let call = client.get("http://two.example/").via(peer.via());
+        let error = block_on(call.send()).expect_err("one origin is the limit");
+        assert!(matches!(error, Error::TooManyOrigins { origins: 1, .. }), "{error:?}");
+        assert_eq!(error.fault(), Fault::Limit);
+        assert_eq!(client.counters().total().too_many_origins, 1);
+        drop(busy);
+        support::eventually("the first origin is unused", || client.counters().total().active == 0);
+        block_on(client.get("http://two.example/").via(peer.via()).send()).expect("its place is free");
     });
-    let mut first = client.get(peer.url("/")).send();
-    assert!(support::poll_once(&mut first).is_pending());
-    support::eventually("the first call has the connection", || client.counters().total().active == 1);
-    let error = block_on(client.get(peer.url("/")).send()).expect_err("the connection is busy");
-    assert!(error.is_timeout() && !error.was_sent(), "{error}");
-    assert_eq!(error.phase(), Some(anywire_client::Phase::Acquire));
-    assert_eq!(client.counters().total().waiting, 0);
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use anywire_client::Error;
 use anywire_wire::{Address, ListenOptions, Listener};
-use support::{OK, Peer, block_on, client};
+use support::{OK, Peer, block_on, client, wire};
 
 #[test]
 fn a_unix_socket_carries_calls() {
@@ -69,9 +69,9 @@ fn the_wire_in_memory_carries_calls_without_a_kernel() {
 
 #[test]
 fn pools_are_told_apart_by_wire() {
-    let (one, two) = (Peer::answering(OK), Peer::answering(OK));
+    let (one, two) = (Peer::answering(wire("tcp"), OK), Peer::answering(wire("tcp"), OK));
     let (_loops, client) = client(1, |builder| builder);
-    let via = format!("tcp:{}", two.address());
+    let via = two.via().to_string();
     block_on(client.get(one.url("/")).send()).expect("an answer");
     block_on(client.get(one.url("/")).via(&via).send()).expect("an answer");
     block_on(client.get(one.url("/")).send()).expect("an answer");

@@ -4,7 +4,7 @@ mod support;
 
 use anywire_client::{Error, Fault, UrlError};
 use anywire_http::Method;
-use support::{OK, Peer, block_on, client};
+use support::{OK, Peer, block_on, client, on_each_wire};
 
 #[test]
 fn header_fields_that_would_break_the_message() {
@@ -40,33 +40,40 @@ fn urls_that_are_none() {
 
 #[test]
 fn a_host_of_the_callers_goes_out_and_connection_close_is_kept() {
-    let peer = Peer::start(|mut talk| {
-        let request = talk.request().expect("a request");
-        assert_eq!(request.head.host(), Some("other.example"));
-        assert_eq!(request.head.headers().get("connection"), Some("close"));
-        talk.say(OK);
-        talk.wait_for_end();
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            let request = talk.request().expect("a request");
+            assert_eq!(request.head.host(), Some("other.example"));
+            assert_eq!(request.head.headers().get("connection"), Some("close"));
+            talk.say(OK);
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        for round in 1..=2 {
+            let call =
+                client.get(peer.url("/")).via(peer.via()).header("host", "other.example").expect("a host");
+            let call = call.header("connection", "close").expect("a good header");
+            block_on(call.send()).expect("an answer");
+            assert_eq!(peer.accepted(), round);
+        }
     });
-    let (_loops, client) = client(1, |builder| builder);
-    for round in 1..=2 {
-        let call = client.get(peer.url("/")).header("host", "other.example").expect("a host");
-        let call = call.header("connection", "close").expect("a good header");
-        block_on(call.send()).expect("an answer");
-        assert_eq!(peer.accepted(), round);
-    }
 }
 
 #[test]
 fn values_that_do_not_serialise_and_answers_that_do_not_parse() {
-    let (_loops, client) = client(1, |builder| builder);
-    let peer = Peer::answering("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>");
-    let unkeyed = std::collections::HashMap::from([((1, 2), 3)]);
-    let error = block_on(client.post(peer.url("/")).json(&unkeyed).send()).expect_err("no JSON");
-    assert!(matches!(error, Error::JsonBody(_)), "{error:?}");
-    let error = block_on(client.get(peer.url("/")).query(&5).send()).expect_err("no pairs");
-    assert!(matches!(error, Error::Query(_)), "{error:?}");
-    let answer = block_on(client.get(peer.url("/")).send()).expect("an answer");
-    let error = block_on(answer.json::<Vec<u8>>()).expect_err("HTML");
-    assert!(error.to_string().contains("<html>"), "{error}");
-    assert_eq!(error.fault(), Fault::Peer);
+    on_each_wire(|wire| {
+        let (_loops, client) = client(1, |builder| builder);
+        let peer = Peer::answering(wire, "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>");
+        let unkeyed = std::collections::HashMap::from([((1, 2), 3)]);
+        let error =
+            block_on(client.post(peer.url("/")).via(peer.via()).json(&unkeyed).send()).expect_err("no JSON");
+        assert!(matches!(error, Error::JsonBody(_)), "{error:?}");
+        let error =
+            block_on(client.get(peer.url("/")).via(peer.via()).query(&5).send()).expect_err("no pairs");
+        assert!(matches!(error, Error::Query(_)), "{error:?}");
+        let answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        let error = block_on(answer.json::<Vec<u8>>()).expect_err("HTML");
+        assert!(error.to_string().contains("<html>"), "{error}");
+        assert_eq!(error.fault(), Fault::Peer);
+    });
 }

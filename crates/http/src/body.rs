@@ -259,7 +259,7 @@ impl Coming {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
-        loop {
+        for _ in 0..EMPTY_IN_A_ROW_MAX {
             let next = match &mut self.source {
                 Source::Stream(stream) => ready!(stream.as_mut().poll_next(cx)).transpose(),
                 Source::Channel(receiver) => ready!(receiver.poll_chunk(cx)),
@@ -283,8 +283,13 @@ impl Coming {
                 }
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
+
+/// Empty items of a stream that one poll skips: a stream of nothing else must not keep its reader's task for ever.
+const EMPTY_IN_A_ROW_MAX: u32 = 32;
 
 impl Default for Body {
     fn default() -> Self {

@@ -133,6 +133,51 @@ fn a_reader_that_goes_away_closes_the_sender() {
 }
 
 #[test]
+fn a_reader_that_goes_away_wakes_a_sender_that_had_room() {
+    let (bell, waker) = bell();
+    let (mut sender, mut body) = Body::channel(10);
+    assert!(is_ready(&mut sender, &waker));
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    assert!(matches!(next(&mut body, &waker), Poll::Ready(Ok(Some(_)))));
+    assert!(next(&mut body, &waker).is_pending());
+    assert!(is_wanted(&mut sender, &waker));
+    bell.rung();
+    drop(body);
+    assert_eq!(bell.rung(), 1);
+    assert_eq!(now(sender.ready()), Err(SendError::Closed));
+}
+
+#[test]
+fn a_sender_that_has_finished_is_not_woken() {
+    let (bell, waker) = bell();
+    let (mut sender, body) = Body::channel(10);
+    assert!(is_ready(&mut sender, &waker));
+    sender.finish();
+    drop(body);
+    assert_eq!(bell.rung(), 0);
+}
+
+#[test]
+fn a_reader_of_a_busy_sender_lets_others_run() {
+    let (bell, waker) = bell();
+    let (mut sender, mut body) = Body::channel(10);
+    let mut in_a_row = 0;
+    for round in 1..=10_000 {
+        sender.send(Bytes::from_static(b"x")).expect("room");
+        match next(&mut body, &waker) {
+            Poll::Ready(_) => in_a_row += 1,
+            Poll::Pending => {
+                assert_eq!(bell.rung(), 1, "a chunk is there, so the reader goes on by itself");
+                assert!(next(&mut body, &waker).is_ready());
+                assert!(round > 1, "the first chunk is given at once");
+                return;
+            }
+        }
+    }
+    panic!("{in_a_row} chunks without a pause");
+}
+
+#[test]
 fn bytes_stop_at_their_limit() {
     assert_eq!(now(Body::from("hello").bytes(5)).expect("fits"), "hello");
     assert!(matches!(now(Body::from("hello").bytes(4)), Err(BodyError::TooLarge { limit_bytes: 4 })));
@@ -165,6 +210,20 @@ fn streams_skip_what_is_empty_and_count_down_their_length() {
     assert_eq!(body.length(), Some(1));
     assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"c"[..]));
     assert!(matches!(now(body.chunk()), Ok(None)));
+}
+
+#[test]
+fn a_stream_of_empty_items_lets_others_run() {
+    struct Nothing;
+    impl Stream for Nothing {
+        type Item = Result<Bytes, BodyError>;
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Ready(Some(Ok(Bytes::new())))
+        }
+    }
+    let (bell, waker) = bell();
+    assert!(next(&mut Body::stream(Nothing), &waker).is_pending());
+    assert_eq!(bell.rung(), 1);
 }
 
 #[test]

@@ -81,8 +81,18 @@ impl Output {
     }
 
     /// Writes everything; `Pending` while the connection does not take it.
+    ///
+    /// If the connection takes all of many writes in a row, one poll is pending and wakes its own task: the loop's
+    /// other tasks run in between.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<io::Result<()>> {
+        let mut writes = 0;
         while !self.is_empty() {
+            if writes == WRITES_IN_A_ROW_MAX {
+                self.compact();
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            writes += 1;
             let polled = if self.shared.is_empty() {
                 connection.poll_write(cx, &self.copied[self.copied_sent..])
             } else {
@@ -203,6 +213,8 @@ impl Output {
 const COPY_MAX_BYTES: usize = 4096;
 /// Memory that an empty output keeps.
 const KEEP_MAX_BYTES: usize = 64 * 1024;
+/// Writes of one poll: 2 MiB over the wire with the smallest room.
+const WRITES_IN_A_ROW_MAX: u32 = 32;
 /// Slices in one vectored write.
 const SLICES_MAX: usize = 32;
 
@@ -211,6 +223,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::address::Address;
+    use crate::connection::Transport;
 
     #[test]
     fn what_has_left_is_forgotten_though_more_always_waits() {
@@ -236,6 +250,48 @@ mod tests {
         }
         assert!(output.copied.len() < 4 * KEEP_MAX_BYTES, "{} bytes", output.copied.len());
         assert!(output.shared.len() < 8 * SLICES_MAX, "{} parts", output.shared.len());
+    }
+
+    #[test]
+    fn a_connection_that_always_takes_more_leaves_others_their_turn() {
+        /// Takes a byte of each write, at once.
+        struct Sip(usize);
+        impl Transport for Sip {
+            fn poll_readable(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Pending
+            }
+            fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+                Poll::Pending
+            }
+            fn poll_write(&mut self, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+                self.0 += 1;
+                assert!(self.0 < 1000, "1000 writes in one poll");
+                Poll::Ready(Ok(1))
+            }
+            fn poll_write_vectored(
+                &mut self,
+                cx: &mut Context<'_>,
+                _: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.poll_write(cx, &[])
+            }
+            fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+            fn abort(&mut self) {}
+            fn local(&self) -> Address {
+                "memory:sip".parse().expect("an address")
+            }
+            fn peer(&self) -> Address {
+                self.local()
+            }
+        }
+        let mut connection = Connection::new(Box::new(Sip(0)));
+        let mut output = Output::new();
+        output.buffer().extend_from_slice(&[0; 2000]);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(output.poll_flush(&mut cx, &mut connection).is_pending());
+        assert!(output.len() < 2000 && !output.is_empty());
     }
 
     /// Takes the output out in writes of the given sizes, without a connection.

@@ -16,6 +16,9 @@ use crate::Headers;
 ///
 /// Wait for [`Sender::ready`], then [`Sender::send`]; end with [`Sender::finish`]. Dropping it before that
 /// tells the reader that the body is [`BodyError::Incomplete`].
+///
+/// The task that polled the sender last is woken when the reader leaves, even if that poll was ready. So a
+/// sender that waits for its own source, such as a peer, learns at once that the reader is gone.
 pub struct Sender {
     shared: Arc<Shared>,
 }
@@ -101,9 +104,12 @@ impl Sender {
         let mut state = self.shared.lock();
         if matches!(state.end, End::Open) {
             state.end = end;
-            let waker = state.reader.take();
+            let reader = state.reader.take();
+            // Nothing is left to tell the sender.
+            let sender = state.sender.take();
             drop(state);
-            wake(waker);
+            wake(reader);
+            drop(sender);
         }
     }
 
@@ -116,11 +122,12 @@ impl Sender {
         if state.reader_gone {
             return Poll::Ready(Err(SendError::Closed));
         }
-        if condition(&state) {
-            return Poll::Ready(Ok(()));
-        }
-        keep_waker(&mut state.sender, cx);
-        Poll::Pending
+        // Kept even if ready: the reader may leave while the sender waits for its own source.
+        let replaced = keep_waker(&mut state.sender, cx);
+        let polled = if condition(&state) { Poll::Ready(Ok(())) } else { Poll::Pending };
+        drop(state);
+        drop(replaced);
+        polled
     }
 }
 
@@ -159,7 +166,14 @@ impl Receiver {
     pub(super) fn poll_chunk(&self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         let mut state = self.shared.lock();
         let first_ask = !std::mem::replace(&mut state.wanted, true);
+        if state.chunks_in_a_row >= CHUNKS_IN_A_ROW_MAX {
+            state.chunks_in_a_row = 0;
+            drop(state);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if let Some(chunk) = state.chunks.pop_front() {
+            state.chunks_in_a_row += 1;
             let was_full = !state.has_room();
             state.queued_bytes -= chunk.len();
             let waker = if first_ask || was_full { state.sender.take() } else { None };
@@ -172,10 +186,12 @@ impl Receiver {
             End::Broken(error) => Poll::Ready(Err(error)),
             End::Open => {
                 state.end = End::Open;
-                keep_waker(&mut state.reader, cx);
+                state.chunks_in_a_row = 0;
+                let replaced = keep_waker(&mut state.reader, cx);
                 let waker = if first_ask { state.sender.take() } else { None };
                 drop(state);
                 wake(waker);
+                drop(replaced);
                 Poll::Pending
             }
         }
@@ -215,6 +231,8 @@ struct State {
     limit_bytes: usize,
     /// The reader has asked at least once.
     wanted: bool,
+    /// Chunks that the reader got since a poll was last pending.
+    chunks_in_a_row: u32,
     reader_gone: bool,
     end: End,
     trailers: Option<Box<Headers>>,
@@ -240,6 +258,7 @@ pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
         queued_bytes: 0,
         limit_bytes: limit_bytes.max(1),
         wanted: false,
+        chunks_in_a_row: 0,
         reader_gone: false,
         end: End::Open,
         trailers: None,
@@ -257,10 +276,15 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// Remembers whom to wake, without cloning a waker that is there already.
-fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) {
+/// Remembers whom to wake, without cloning a waker that is there already. Gives the one that it replaces, which is to
+/// be dropped without the lock.
+fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     match place {
-        Some(waker) if waker.will_wake(cx.waker()) => {}
-        _ => *place = Some(cx.waker().clone()),
+        Some(waker) if waker.will_wake(cx.waker()) => None,
+        _ => place.replace(cx.waker().clone()),
     }
 }
+
+/// Chunks that a reader gets before one poll is pending, though more are there. A sender that is always ahead would
+/// else keep its reader's task from everything beside the body, deadlines among them.
+const CHUNKS_IN_A_ROW_MAX: u32 = 32;

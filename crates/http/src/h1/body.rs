@@ -1,6 +1,6 @@
 //! A body being decoded, whatever its framing.
 
-use super::chunked::Chunked;
+use super::chunked::{Chunked, Folds};
 use super::{DecodeError, Framing, Input, Limits};
 use crate::Headers;
 
@@ -23,11 +23,11 @@ pub(super) enum Part<'b> {
 impl Body {
     /// The body that `framing` declares, or `None` if there is none.
     #[inline]
-    pub(super) fn of(framing: Framing) -> Option<Self> {
+    pub(super) fn of(framing: Framing, folds: Folds) -> Option<Self> {
         match framing {
             Framing::None => None,
             Framing::Length(length) => Some(Self::Length(length)),
-            Framing::Chunked => Some(Self::Chunked(Chunked::new())),
+            Framing::Chunked => Some(Self::Chunked(Chunked::new(folds))),
             Framing::UntilClose => Some(Self::UntilClose),
         }
     }

@@ -1,7 +1,8 @@
 //! The chunked transfer coding (RFC 9112 section 7.1), decoded strictly.
 
 use super::body::{Part, take};
-use super::{DecodeError, Input, Limits, head};
+use super::{DecodeError, Input, Limits, head, unfold};
+use crate::Headers;
 
 /// Where in a chunked body the decoder stands.
 #[derive(Debug)]
@@ -10,6 +11,16 @@ pub(super) struct Chunked {
     /// Bytes of extensions so far: many short ones cost as much as a long one.
     extension_bytes: usize,
     trailers: head::Progress,
+    folds: Folds,
+}
+
+/// What is made of a folded line (RFC 9112 section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Folds {
+    /// In requests.
+    AreRefused,
+    /// In answers.
+    AreSpaces,
 }
 
 #[derive(Debug)]
@@ -22,8 +33,8 @@ enum State {
 }
 
 impl Chunked {
-    pub(super) fn new() -> Self {
-        Self { state: State::Size, extension_bytes: 0, trailers: head::Progress::IDLE }
+    pub(super) fn new(folds: Folds) -> Self {
+        Self { state: State::Size, extension_bytes: 0, trailers: head::Progress::IDLE, folds }
     }
 
     /// Takes the next part out of `input`; `None` means that more bytes are needed.
@@ -111,26 +122,46 @@ impl Chunked {
         let data = input.data();
         let too_large = DecodeError::TrailersTooLarge { limit: limits.trailer_bytes };
         if self.trailers.is_worth_parsing(data) {
-            let mut slots = vec![httparse::EMPTY_HEADER; limits.trailers.min(Limits::FIELDS_MAX)];
-            let trailer_limits = Limits { headers: limits.trailers, ..*limits };
-            match httparse::parse_headers(data, &mut slots) {
-                Ok(httparse::Status::Complete((end, _))) if end > limits.trailer_bytes => {
+            if let Some((end, trailers)) = self.parse_trailers(data, limits)? {
+                if end > limits.trailer_bytes {
                     return Err(too_large);
                 }
-                Ok(httparse::Status::Complete((end, parsed))) => {
-                    let trailers = head::collect_trailers(&data[..end], parsed)?;
-                    input.consume(end);
-                    self.state = State::End;
-                    return Ok(Some(Part::Trailers(trailers)));
-                }
-                Ok(httparse::Status::Partial) => self.trailers.parsed_partial(data),
-                Err(httparse::Error::TooManyHeaders) => {
-                    return Err(DecodeError::TooManyTrailers { limit: limits.trailers });
-                }
-                Err(error) => return Err(head::refusal(error, data, &trailer_limits)),
+                input.consume(end);
+                self.state = State::End;
+                return Ok(Some(Part::Trailers(trailers)));
             }
+            self.trailers.parsed_partial(data);
         }
         if data.len() >= limits.trailer_bytes || no_room { Err(too_large) } else { Ok(None) }
+    }
+
+    /// The trailer section at the start of `data`, and where it ends; `None` if its end is not there yet.
+    fn parse_trailers(&self, data: &[u8], limits: &Limits) -> Result<Option<(usize, Headers)>, DecodeError> {
+        let refusal = match parse_section(data, limits) {
+            Err(refusal) if self.folds == Folds::AreSpaces => refusal,
+            parsed => return parsed,
+        };
+        let Some(unfolded) = unfold::trailers(data)? else { return Err(refusal) };
+        match (parse_section(&unfolded.bytes, limits)?, unfolded.ends_at) {
+            (Some((end, trailers)), Some(taken)) if end == unfolded.bytes.len() => {
+                Ok(Some((taken, trailers)))
+            }
+            // A line that ends otherwise than the others made an end where there is none.
+            (Some(_), _) => Err(DecodeError::LineEnding),
+            (None, _) => Ok(None),
+        }
+    }
+}
+
+fn parse_section(data: &[u8], limits: &Limits) -> Result<Option<(usize, Headers)>, DecodeError> {
+    let mut slots = vec![httparse::EMPTY_HEADER; limits.trailers.min(Limits::FIELDS_MAX)];
+    match httparse::parse_headers(data, &mut slots) {
+        Ok(httparse::Status::Complete((end, parsed))) => {
+            Ok(Some((end, head::collect_trailers(&data[..end], parsed)?)))
+        }
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(httparse::Error::TooManyHeaders) => Err(DecodeError::TooManyTrailers { limit: limits.trailers }),
+        Err(error) => Err(head::refusal(error, data, limits)),
     }
 }
 

@@ -23,7 +23,8 @@ pub enum DecodeError {
     #[error("reading a line: found a bare LF or a bare CR; end each line with CR LF (RFC 9112 2.2)")]
     LineEnding,
     /// A field name is no token, has white space before its colon, or the line is folded (RFC 9112 section
-    /// 5). Fault of the peer.
+    /// 5). Folds of answers are read as spaces, but for those of the first line, of `Content-Length` and of
+    /// `Transfer-Encoding`. Fault of the peer.
     #[error(
         "reading a header: found no `name: value`; use a token as the name, no space before the colon, no folded lines (RFC 9112 5)"
     )]

@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112): decoders, encoder, limits.
 //!
 //! Strict on purpose: what two implementations could read in two ways (both lengths, a bare LF, a folded
-//! line, a second `Content-Length`, a sign in a chunk size) is refused, because such differences are how
+//! line of a request, a second `Content-Length`, a sign in a chunk size) is refused, because such differences are how
 //! requests are smuggled past a proxy. After an error a decoder stays in error: nothing behind it can be
 //! trusted.
 
@@ -15,6 +15,7 @@ mod input;
 mod limits;
 mod request_decoder;
 mod response_decoder;
+mod unfold;
 mod view;
 
 pub mod encode;

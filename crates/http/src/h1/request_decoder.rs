@@ -3,6 +3,7 @@
 use http::{Method, Version};
 
 use super::body::{Body, Part};
+use super::chunked::Folds;
 use super::head::{self, Noticed, Progress, Slots, refuse};
 use super::host::{KnownHost, is_host};
 use super::{DecodeError, Framing, Input, Limits, RequestView, framing};
@@ -257,7 +258,7 @@ impl RequestDecoder {
     /// Goes on to the body, if there is one.
     #[inline(always)]
     fn go_on(&mut self, framing: Framing) {
-        if let Some(body) = Body::of(framing) {
+        if let Some(body) = Body::of(framing, Folds::AreRefused) {
             self.state = State::Body(body);
         }
     }

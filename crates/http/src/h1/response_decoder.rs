@@ -3,7 +3,9 @@
 use http::{Method, StatusCode, Version};
 
 use super::body::{Body, Part};
+use super::chunked::Folds;
 use super::head::{self, Noticed, Progress, Slots};
+use super::unfold::{self, Unfolded};
 use super::{DecodeError, Framing, Input, Limits, ResponseView, framing};
 use crate::message::{ResponseHead, ResponseParts};
 use crate::{Headers, spare};
@@ -198,26 +200,71 @@ impl ResponseDecoder {
         let mut response = httparse::Response::new(&mut []);
         let config = httparse::ParserConfig::default();
         let room = slots.with_room_for(self.limits.headers);
+        // The parser refuses folds. Only a head that it refused is searched for them.
         match config.parse_response_with_uninit_headers(&mut response, data, room) {
             Ok(httparse::Status::Complete(end)) => {
                 *progress = Progress::IDLE;
                 let found = make(&data[..end], &response, &self.limits, self.answers)?;
-                if let Found::Final(_, framing) = &found {
-                    self.answers = Answers::Other;
-                    if let Some(body) = Body::of(*framing) {
-                        self.state = State::Body(body);
-                    }
-                }
-                input.consume(end);
+                self.take_head(input, end, &found);
                 Ok(Some(found))
             }
-            Ok(httparse::Status::Partial) => {
-                progress.parsed_partial(data);
-                progress.check_partial(data, &self.limits, no_room)?;
-                Ok(None)
+            Ok(httparse::Status::Partial) => self.await_head(input),
+            Err(error) => {
+                let refusal = head::refusal(error, data, &self.limits);
+                let Some(unfolded) = unfold::head(data)? else { return Err(refusal) };
+                self.decode_unfolded(input, &unfolded, make)
             }
-            Err(error) => Err(head::refusal(error, data, &self.limits)),
         }
+    }
+
+    /// As [`decode_head`](Self::decode_head), of a head whose folds are spaces now.
+    #[cold]
+    fn decode_unfolded<H>(
+        &mut self,
+        input: &mut impl Input,
+        unfolded: &Unfolded,
+        make: impl FnOnce(&[u8], &httparse::Response<'_, '_>, &Limits, Answers) -> Result<Found<H>, DecodeError>,
+    ) -> Result<Option<Found<H>>, DecodeError> {
+        let mut slots = Slots::new();
+        let mut response = httparse::Response::new(&mut []);
+        let room = slots.with_room_for(self.limits.headers);
+        let config = httparse::ParserConfig::default();
+        let data = &unfolded.bytes[..];
+        match (config.parse_response_with_uninit_headers(&mut response, data, room), unfolded.ends_at) {
+            (Ok(httparse::Status::Complete(end)), Some(taken)) if end == data.len() => {
+                if taken > self.limits.head_bytes {
+                    return Err(DecodeError::HeadTooLarge { limit: self.limits.head_bytes });
+                }
+                self.state = State::START;
+                let found = make(data, &response, &self.limits, self.answers)?;
+                self.take_head(input, taken, &found);
+                Ok(Some(found))
+            }
+            // A line that ends otherwise than the others made an end where there is none.
+            (Ok(httparse::Status::Complete(_)), _) => Err(DecodeError::LineEnding),
+            (Ok(httparse::Status::Partial), _) => self.await_head(input),
+            (Err(error), _) => Err(head::refusal(error, data, &self.limits)),
+        }
+    }
+
+    /// Waits for the rest of a head, if it can still end within its limits.
+    fn await_head<H>(&mut self, input: &impl Input) -> Result<Option<Found<H>>, DecodeError> {
+        let State::Head(progress) = &mut self.state else { return Ok(None) };
+        progress.parsed_partial(input.data());
+        progress.check_partial(input.data(), &self.limits, input.is_full())?;
+        Ok(None)
+    }
+
+    /// Consumes a head of `taken` bytes, and enters the state of its body.
+    #[inline(always)]
+    fn take_head<H>(&mut self, input: &mut impl Input, taken: usize, found: &Found<H>) {
+        if let Found::Final(_, framing) = found {
+            self.answers = Answers::Other;
+            if let Some(body) = Body::of(*framing, Folds::AreSpaces) {
+                self.state = State::Body(body);
+            }
+        }
+        input.consume(taken);
     }
 }
 
@@ -274,8 +321,9 @@ impl Meaning {
         answers: Answers,
     ) -> Result<Self, DecodeError> {
         let code = response.code.unwrap_or_default();
-        // RFC 9110 section 15: three digits, of which the first is 1 to 5.
-        let status = StatusCode::from_u16(code).ok().filter(|_| code < 600).ok_or(DecodeError::StartLine)?;
+        // RFC 9110 section 15: three digits, of which the first is 1 to 5. One of 6 to 9 is a server error: its body is
+        // framed as that of a 5xx.
+        let status = StatusCode::from_u16(code).map_err(|_| DecodeError::StartLine)?;
         let version = head::version(response.version);
         // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
         // one.

@@ -1,0 +1,73 @@
+//! A limit of `usize::MAX` is no limit, and breaks no sum.
+
+mod support;
+
+use std::time::Duration;
+
+use anywire_client::{Limits, Timeouts};
+use anywire_http::h1;
+use support::{OK, Peer, block_on, client, on_each_wire};
+
+#[test]
+fn calls_are_answered_whichever_limit_is_the_largest() {
+    const MAX: usize = usize::MAX;
+    let limits = [
+        Limits { connections_per_origin: MAX, ..Limits::default() },
+        Limits { queue_per_origin: MAX, ..Limits::default() },
+        Limits { dials_per_origin: MAX, ..Limits::default() },
+        Limits { origins: MAX, ..Limits::default() },
+        Limits { interim_answers: MAX, ..Limits::default() },
+        Limits { body_bytes: MAX, ..Limits::default() },
+        Limits { body_ahead_bytes: MAX, ..Limits::default() },
+        Limits { answer: unlimited(), ..Limits::default() },
+        Limits {
+            connections_per_origin: MAX,
+            queue_per_origin: MAX,
+            dials_per_origin: MAX,
+            origins: MAX,
+            interim_answers: MAX,
+            body_bytes: MAX,
+            body_ahead_bytes: MAX,
+            answer: unlimited(),
+        },
+    ];
+    on_each_wire(|wire| {
+        let peer = Peer::answering(wire, OK);
+        for limits in &limits {
+            let (loops, client) = client(2, |builder| builder.limits(limits.clone()).timeouts(endless()));
+            for _ in 0..4 {
+                let call = client.get(peer.url("/")).via(peer.via());
+                let text = block_on(async { call.send().await?.text().await }).expect("an answer");
+                assert_eq!(text, "ok", "{limits:?}");
+            }
+            let panics: u64 = loops.counters().iter().map(|one| one.panics).sum();
+            assert_eq!(panics, 0, "{limits:?}");
+        }
+    });
+}
+
+fn unlimited() -> h1::Limits {
+    h1::Limits {
+        start_line_bytes: usize::MAX,
+        head_bytes: usize::MAX,
+        headers: usize::MAX,
+        trailer_bytes: usize::MAX,
+        trailers: usize::MAX,
+        chunk_extension_bytes: usize::MAX,
+        chunk_extensions_bytes: usize::MAX,
+    }
+}
+
+fn endless() -> Timeouts {
+    let max = Duration::MAX;
+    Timeouts {
+        acquire: max,
+        connect: max,
+        write: max,
+        read: max,
+        total: max,
+        idle: max,
+        lifetime: max,
+        pool_unused: max,
+    }
+}

@@ -1,0 +1,46 @@
+//! Waiting without a runtime.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Far beyond what any test needs: only a hang gets there.
+pub const HANG: Duration = Duration::from_secs(60);
+
+/// Runs a future on this thread, with nothing but `park`. Panics if it hangs.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    let hang = Instant::now() + HANG;
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park_timeout(HANG),
+        }
+        assert!(Instant::now() < hang, "not ready after {HANG:?}");
+    }
+}
+
+/// Polls a future once, with nobody to wake.
+pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Waits for something that nobody announces, such as a counter.
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let hang = Instant::now() + HANG;
+    while !condition() {
+        assert!(Instant::now() < hang, "never happened: {what}");
+        thread::yield_now();
+    }
+}
