@@ -21,9 +21,9 @@ impl Exchange {
         self.timers.wait(self.waits(), now, &service.limits)
     }
 
-    /// Whether the connection waits for the rest of a head and for nothing else.
-    pub(crate) fn waits_for_head_only(&self) -> bool {
-        self.waits() == Waits::HEAD
+    /// Whether the connection waits for the rest of its first head and for nothing else.
+    pub(crate) fn waits_for_first_head(&self) -> bool {
+        !self.begun && self.waits() == Waits::HEAD
     }
 
     fn waits(&self) -> Waits {
