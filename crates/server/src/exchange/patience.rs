@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anywire_http::{BodyError, StatusCode};
+use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
 use super::timers::{Expired, Waits};
@@ -45,10 +46,9 @@ impl Exchange {
     /// error ends the connection.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> Result<bool, Turn> {
         let limits = &service.limits;
-        if self.timers.is_look_due(limits)
-            && let Some(socket) = connection.as_fd()
-            && let Ok(unsent) = anywire_sys::send_queue::unsent_bytes(socket)
-        {
+        if self.timers.is_look_due(limits) {
+            // Wires without a descriptor have no queue behind them: what they took, the peer can read.
+            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
             self.timers.looked(unsent, limits);
         }
         let counters = &service.counters;
