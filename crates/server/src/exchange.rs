@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 
 use self::reply::Reply;
@@ -256,15 +256,15 @@ impl Exchange {
 
     /// Answers a request that cannot be understood; nothing after it can be, either.
     fn refuse(&mut self, error: &DecodeError, service: &Service) {
-        self.last_response((error.status(), error.to_string()).into_response(), service);
+        let response = (error.status(), error.to_string()).into_response();
+        self.last_response(response, Reply::OF_NOTHING, service);
     }
 
     /// An answer after which the connection ends.
-    fn last_response(&mut self, mut response: Response, service: &Service) {
+    fn last_response(&mut self, mut response: Response, reply: Reply, service: &Service) {
         self.closing = true;
         // A deadline may have passed between two turns.
         self.date = service.date();
-        let reply = Reply { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
         self.respond(&mut response, &reply, service);
     }
 

@@ -35,6 +35,7 @@ const PHASES: &[Phase] = &[
     Phase { name: "idle", play: idle, expires: &["idle"] },
     Phase { name: "idle, half an empty line came first", play: idle_after_half_a_line, expires: &[] },
     Phase { name: "the handler is silent", play: handler_is_silent, expires: &["handler"] },
+    Phase { name: "the handler of a HEAD is silent", play: handler_of_head_is_silent, expires: &["handler"] },
     Phase { name: "the handler is silent, requests drip", play: requests_drip, expires: &["handler"] },
     Phase { name: "the handler ignores a body that drips", play: ignored_body_drips, expires: &["handler"] },
     Phase { name: "the body does not come", play: body_does_not_come, expires: &["body"] },
@@ -248,6 +249,12 @@ fn idle_after_half_a_line(served: &Served) {
     sleep(40 * DRIP);
     peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).text(), "ok");
+}
+
+fn handler_of_head_is_silent(served: &Served) {
+    let answer = sent(served, "HEAD /never HTTP/1.1\r\nhost: x\r\n\r\n").rest();
+    assert_status(&answer, "503");
+    assert!(answer.ends_with(b"\r\n\r\n"), "{:?}", String::from_utf8_lossy(&answer));
 }
 
 fn handler_is_silent(served: &Served) {

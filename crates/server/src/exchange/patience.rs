@@ -6,6 +6,7 @@ use anywire_http::{BodyError, StatusCode};
 use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
+use super::reply::Reply;
 use super::timers::{Expired, Waits};
 use super::{Exchange, Stage, Turn};
 use crate::respond::IntoResponse;
@@ -57,10 +58,11 @@ impl Exchange {
             Expired::Head => self.refuse_late_head(service),
             Expired::Handler => {
                 counters.handler_timeouts.increment();
-                self.stage = Stage::Next;
                 self.upload = None;
-                let response = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
-                self.last_response(response.into_response(), service);
+                if let Stage::Handling(_, reply) = std::mem::replace(&mut self.stage, Stage::Next) {
+                    let response = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
+                    self.last_response(response.into_response(), reply, service);
+                }
             }
             Expired::BodySilent => {
                 counters.body_timeouts.increment();
@@ -98,7 +100,7 @@ impl Exchange {
     pub(crate) fn refuse_late_head(&mut self, service: &Service) {
         service.counters.head_timeouts.increment();
         let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.last_response(response.into_response(), service);
+        self.last_response(response.into_response(), Reply::OF_NOTHING, service);
     }
 
     /// Stops waiting for the rest of a body.

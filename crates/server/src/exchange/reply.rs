@@ -20,6 +20,12 @@ pub(super) struct Reply {
     pub(super) head_only: bool,
 }
 
+impl Reply {
+    /// Answers what is no request, or only the beginning of one.
+    pub(super) const OF_NOTHING: Self =
+        Self { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
+}
+
 /// Whether an answer can be sent as it is, as nearly all can: a final status, a body or none, nothing to log.
 #[inline]
 fn is_plain(response: &Response) -> bool {
