@@ -59,7 +59,8 @@ impl Exchange {
             Expired::Handler => {
                 counters.handler_timeouts.increment();
                 self.upload = None;
-                if let Stage::Handling(_, reply) = std::mem::replace(&mut self.stage, Stage::Next) {
+                if let Stage::Handling(answer, reply) = std::mem::replace(&mut self.stage, Stage::Next) {
+                    service.give_up(answer);
                     let response = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
                     self.last_response(response.into_response(), reply, service);
                 }
