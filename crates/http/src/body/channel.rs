@@ -119,7 +119,9 @@ impl Sender {
         if condition(&state) {
             return Poll::Ready(Ok(()));
         }
-        keep_waker(&mut state.sender, cx);
+        let replaced = keep_waker(&mut state.sender, cx);
+        drop(state);
+        drop(replaced);
         Poll::Pending
     }
 }
@@ -172,9 +174,10 @@ impl Receiver {
             End::Broken(error) => Poll::Ready(Err(error)),
             End::Open => {
                 state.end = End::Open;
-                keep_waker(&mut state.reader, cx);
+                let replaced = keep_waker(&mut state.reader, cx);
                 let waker = if first_ask { state.sender.take() } else { None };
                 drop(state);
+                drop(replaced);
                 wake(waker);
                 Poll::Pending
             }
@@ -250,17 +253,19 @@ pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
-/// Wakes after the lock was given back: a waker may run, or drop, whatever it likes.
+/// To be called without the lock: a waker may run, or drop, whatever it likes.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
-/// Remembers whom to wake, without cloning a waker that is there already.
-fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) {
+/// Remembers whom to wake, without cloning a waker that is there already. Returns the waker it replaces, which must be
+/// dropped without the lock: the last waker of a task may drop the task, and the other end with it.
+#[must_use]
+fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     match place {
-        Some(waker) if waker.will_wake(cx.waker()) => {}
-        _ => *place = Some(cx.waker().clone()),
+        Some(waker) if waker.will_wake(cx.waker()) => None,
+        _ => place.replace(cx.waker().clone()),
     }
 }
