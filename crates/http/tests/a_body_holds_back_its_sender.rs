@@ -178,10 +178,12 @@ fn an_error_ends_a_stream() {
 }
 
 /// A task that nobody but its waker keeps, with the other end of the channel in it.
-struct Keeps<T>(#[expect(dead_code, reason = "it is there to be dropped")] T);
+struct Keeps<T>(T);
 
 impl<T: Send + Sync> Wake for Keeps<T> {
-    fn wake(self: Arc<Self>) {}
+    fn wake(self: Arc<Self>) {
+        let Self(_kept) = &*self;
+    }
 }
 
 #[test]
