@@ -3,9 +3,10 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use anywire_http::body::{Body, BodyError, SendError, Sender};
 use anywire_http::{Headers, h1};
@@ -233,4 +234,36 @@ fn an_error_ends_a_stream() {
     assert_eq!(body.framing(), h1::Framing::Chunked);
     assert_eq!(now(body.chunk()).expect_err("reset").fault(), h1::Fault::Wire);
     assert!(matches!(now(body.chunk()), Ok(None)));
+}
+
+/// A task that nobody but its waker keeps, with the other end of the channel in it.
+struct Keeps<T>(T);
+
+impl<T: Send + Sync> Wake for Keeps<T> {
+    fn wake(self: Arc<Self>) {
+        let Self(_kept) = &*self;
+    }
+}
+
+#[test]
+fn a_waker_that_is_replaced_may_hold_the_other_end() {
+    let (done, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut noop = Context::from_waker(Waker::noop());
+        let (sender, mut body) = Body::channel(10);
+        let waker = Waker::from(Arc::new(Keeps(sender)));
+        assert!(body.poll_chunk(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        assert!(body.poll_chunk(&mut noop).is_pending());
+        assert!(matches!(body.poll_chunk(&mut noop), Poll::Ready(Err(BodyError::Incomplete))));
+
+        let (mut sender, body) = Body::channel(10);
+        let waker = Waker::from(Arc::new(Keeps(Mutex::new(body))));
+        assert!(sender.poll_wanted(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        assert!(sender.poll_wanted(&mut noop).is_pending());
+        assert!(sender.is_closed());
+        done.send(()).expect("the test listens");
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("no lock is held while a waker is dropped");
 }

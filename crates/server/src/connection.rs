@@ -71,7 +71,7 @@ impl ConnectionTask {
                 }
                 Poll::Pending => {
                     let first_deadline = exchange.wait(Instant::now(), &self.service);
-                    self.fresh &= exchange.waits_for_head_only();
+                    self.fresh &= exchange.waits_for_first_head();
                     if !self.fresh {
                         // Checked at each turn, not only when the timer fires: a peer that wakes the connection all
                         // the time has the timer, which is late by design, set anew each time. Checked after the turn,

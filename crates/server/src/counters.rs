@@ -14,7 +14,7 @@ pub struct Counters {
     pub requests: u64,
     /// Requests refused by the decoder: bad syntax, too large, smuggling (the peer's fault).
     pub bad_requests: u64,
-    /// Handlers that panicked; each was answered 500.
+    /// Handlers that panicked, and bodies of their answers. Each was answered 500, or broken off if the answer had begun.
     pub panics: u64,
     /// Handlers that failed with a cause, answered 5xx; and responses of handlers that could not be sent, answered 500 or
     /// broken off (the server's fault).

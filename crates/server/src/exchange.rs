@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response, Version};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 
 use self::reply::Reply;
@@ -35,6 +35,8 @@ pub(crate) struct Exchange {
     /// The `Date` line as of this turn. Here, as each answer would have to borrow the service's.
     date: Date,
     stage: Stage,
+    /// A request has begun since the connection was accepted or idle.
+    begun: bool,
     /// Where the body of the current request goes while somebody reads it.
     upload: Option<Upload>,
     /// The offset in the output at which the current answer begins, as long as none of the answer has left.
@@ -95,6 +97,7 @@ impl Exchange {
             output: Output::new(),
             date: [0; _],
             stage: Stage::Next,
+            begun: false,
             upload: None,
             unsent_from: None,
             closing: false,
@@ -122,7 +125,6 @@ impl Exchange {
     /// Does all that can be done now.
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<Turn, Turn>> {
         self.date = link.service.date();
-        let mut has_request = !matches!(self.stage, Stage::Next);
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, link)?.is_pending() {
                 // Answers that are ready do not wait for the one that is not.
@@ -147,7 +149,6 @@ impl Exchange {
                 }
             };
             if let Some(head) = head {
-                has_request = true;
                 self.begin(head, cx, link);
                 continue;
             }
@@ -158,7 +159,8 @@ impl Exchange {
             }
             if self.input.is_empty() && (self.decoder.is_idle() || self.decoder.forget_blank_lines()) {
                 self.timers.reset();
-                return Poll::Ready(Ok(if has_request { Turn::Idle } else { Turn::Nothing }));
+                let begun = std::mem::take(&mut self.begun);
+                return Poll::Ready(Ok(if begun { Turn::Idle } else { Turn::Nothing }));
             }
             ready!(self.fill(cx, link.connection)).map_err(|_| wire_error(link.service))?;
         }
@@ -213,6 +215,7 @@ impl Exchange {
     fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, link: &mut Link<'_>) {
         let service = link.service;
         service.counters.requests.increment();
+        self.begun = true;
         self.timers.begin_request();
         let mut reply = Reply {
             endpoint: None,
@@ -253,15 +256,15 @@ impl Exchange {
 
     /// Answers a request that cannot be understood; nothing after it can be, either.
     fn refuse(&mut self, error: &DecodeError, service: &Service) {
-        self.last_response((error.status(), error.to_string()).into_response(), service);
+        let response = (error.status(), error.to_string()).into_response();
+        self.last_response(response, Reply::OF_NOTHING, service);
     }
 
     /// An answer after which the connection ends.
-    fn last_response(&mut self, mut response: Response, service: &Service) {
+    fn last_response(&mut self, mut response: Response, reply: Reply, service: &Service) {
         self.closing = true;
         // A deadline may have passed between two turns.
         self.date = service.date();
-        let reply = Reply { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
         self.respond(&mut response, &reply, service);
     }
 

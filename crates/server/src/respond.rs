@@ -15,7 +15,8 @@ use crate::extract::{Json, Rejection, status_of};
 ///
 /// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`, [`Json`] is `application/json`,
 /// [`Html`] is `text/html; charset=utf-8`; a status code alone has no body; a pair of status and anything else sets
-/// the status; a triple sets fields in the middle, of which two of one name both stand. `Err` of a `Result` answers like its value.
+/// the status; a triple sets fields in the middle, of which two of one name both stand. `Err` of a
+/// `Result` answers like its value.
 ///
 /// ```
 /// use anywire_http::StatusCode;

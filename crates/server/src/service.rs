@@ -239,14 +239,29 @@ impl Service {
     /// What answers for a handler that panicked; everything else goes on.
     #[cold]
     pub(crate) fn panicked(&self, endpoint: EndpointId, panic: Box<dyn Any + Send>) -> Response {
-        let (method, route) = self.name(Some(endpoint));
+        self.note_panic(Some(endpoint), panic);
+        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+    }
+
+    /// Drops a handler that has not ended.
+    #[cold]
+    pub(crate) fn give_up(&self, answer: Answer) {
+        let endpoint = answer.endpoint();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(answer))) {
+            self.note_panic(Some(endpoint), panic);
+        }
+    }
+
+    /// Counts and logs a panic of a handler, or of the body that it answered with.
+    #[cold]
+    pub(crate) fn note_panic(&self, endpoint: Option<EndpointId>, panic: Box<dyn Any + Send>) {
+        let (method, route) = self.name(endpoint);
         self.counters.panics.increment();
         tracing::error!(method, route, status = 500, panic = panic_text(&*panic), "a handler panicked");
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             // A payload whose destructor panics is given up: the next destructor might panic, too.
             let _ = ManuallyDrop::new(another);
         }
-        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
     }
 
     /// Says why the body of an answer broke off. The fault is the handler's, unless the body was the peer's own or came

@@ -66,6 +66,14 @@ fn staged() -> (Router, Told<&'static str>, Arc<Notify>) {
             stage.told.send("gone").expect("the test listens");
             "knows"
         })
+        .post("/reads-and-asks", async |stage: State<Stage>, mut request: Request| {
+            let mut body = request.take_body().expect("nobody has taken it");
+            stage.told.send("started").expect("the test listens");
+            body.bytes(100).await.expect_err("it is cut short");
+            request.peer_gone().await;
+            stage.told.send("gone").expect("the test listens");
+            "knows"
+        })
         .get("/asks-elsewhere", async |stage: State<Stage>, request: Request| {
             let asking = anywire_loops::spawn(request.peer_gone());
             stage.told.send("started").expect("the test listens");
@@ -118,6 +126,21 @@ fn a_handler_learns_that_its_peer_has_ended() {
             assert_eq!(peer.answer(false).status, 404);
             peer.assert_closed();
         }
+    });
+}
+
+#[test]
+fn a_handler_learns_that_its_peer_has_ended_within_the_body() {
+    support::on_each_wire(|scene| {
+        let (router, tales, _) = staged();
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("POST /reads-and-asks HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nshort");
+        assert_eq!(tales.next(), "started");
+        peer.half_close();
+        assert_eq!(tales.next(), "gone");
+        assert_eq!(peer.answer(false).text(), "knows");
+        peer.assert_closed();
     });
 }
 

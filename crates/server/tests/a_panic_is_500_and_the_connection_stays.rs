@@ -3,10 +3,16 @@
 mod support;
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use anywire_server::{FromRequest, Request, Router};
+use anywire_http::{Body, BodyError};
+use anywire_server::{FromRequest, Limits, Request, Router};
+use bytes::Bytes;
+use futures_core::Stream;
 
 #[test]
 fn a_panic_is_500_and_the_connection_stays() {
@@ -84,4 +90,64 @@ fn whatever_panics_with_whatever_payload() {
     assert_eq!(peer.answer(false).text(), "ok");
     assert_eq!(served.running.counters().panics, 3);
     assert_eq!(clones.load(Ordering::Relaxed), 1);
+}
+
+/// A body of this chunk, which is waited for, and of a panic behind it.
+struct Unlasting(Option<&'static str>, bool);
+
+impl Stream for Unlasting {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(chunk) = self.0.take() {
+            return Poll::Ready(Some(Ok(chunk.into())));
+        }
+        if std::mem::replace(&mut self.1, true) {
+            panic!("on purpose");
+        }
+        // What there is leaves first.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_body_that_panics_looks_broken_off() {
+    let router = Router::new()
+        .get("/at-once", async || Body::stream(Unlasting(None, true)))
+        .get("/later", async || Body::stream(Unlasting(Some("some"), false)));
+    let served = support::serve(router);
+    let mut peer = served.connect();
+    peer.send("GET /at-once HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).status, 500);
+    // No byte of that answer had left, so the connection goes on.
+    peer.send("GET /later HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.head().status, 200);
+    assert_eq!(peer.rest(), b"4\r\nsome\r\n");
+    // Without chunks, an orderly end would make the part look whole.
+    let mut peer = served.connect();
+    peer.send("GET /later HTTP/1.0\r\n\r\n");
+    assert!(!peer.rest_and_end().1);
+    served.await_count("panics", |counters| counters.panics, 3);
+}
+
+/// Panics when it is dropped.
+struct Unwilling;
+
+impl Drop for Unwilling {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_handler_that_panics_when_it_is_given_up_is_answered_for() {
+    let router = Router::new().get("/", async || {
+        let _unwilling = Unwilling;
+        std::future::pending::<()>().await;
+    });
+    let limits = Limits { handler_deadline: Duration::from_millis(100), ..Limits::default() };
+    let served = support::Scene::tcp().serve_with(router, limits);
+    assert_eq!(served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").status, 503);
+    assert_eq!(served.running.counters().panics, 1);
 }

@@ -31,8 +31,11 @@ const PHASES: &[Phase] = &[
     Phase { name: "fresh, empty lines drip", play: fresh_and_blank, expires: &["head"] },
     Phase { name: "idle, empty lines drip", play: idle_and_blank, expires: &["idle"] },
     Phase { name: "the second head drips", play: second_head_drips, expires: &["head"] },
+    Phase { name: "requests come in pieces without a pause", play: requests_in_pieces, expires: &[] },
     Phase { name: "idle", play: idle, expires: &["idle"] },
+    Phase { name: "idle, half an empty line came first", play: idle_after_half_a_line, expires: &[] },
     Phase { name: "the handler is silent", play: handler_is_silent, expires: &["handler"] },
+    Phase { name: "the handler of a HEAD is silent", play: handler_of_head_is_silent, expires: &["handler"] },
     Phase { name: "the handler is silent, requests drip", play: requests_drip, expires: &["handler"] },
     Phase { name: "the handler ignores a body that drips", play: ignored_body_drips, expires: &["handler"] },
     Phase { name: "the body does not come", play: body_does_not_come, expires: &["body"] },
@@ -223,6 +226,35 @@ fn idle(served: &Served) {
     let mut peer = sent(served, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).text(), "ok");
     peer.assert_closed();
+}
+
+/// Whenever the server waits, half a head has come: it is never idle, and never waits for one head for long.
+fn requests_in_pieces(served: &Served) {
+    const REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    let (first, second) = REQUEST.split_at(REQUEST.len() / 2);
+    let mut peer = sent(served, first);
+    for _ in 0..40 {
+        sleep(DRIP);
+        peer.send([second, first].concat());
+        assert_eq!(peer.answer(false).text(), "ok");
+    }
+}
+
+/// A wait between the answer and the idle time leaves no deadline behind.
+fn idle_after_half_a_line(served: &Served) {
+    let mut peer = sent(served, "GET / HTTP/1.1\r\nhost: x\r\n\r\n\r");
+    assert_eq!(peer.answer(false).text(), "ok");
+    peer.send("\n");
+    // Longer than the deadline of a head, and much shorter than that of an idle connection.
+    sleep(40 * DRIP);
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).text(), "ok");
+}
+
+fn handler_of_head_is_silent(served: &Served) {
+    let answer = sent(served, "HEAD /never HTTP/1.1\r\nhost: x\r\n\r\n").rest();
+    assert_status(&answer, "503");
+    assert!(answer.ends_with(b"\r\n\r\n"), "{:?}", String::from_utf8_lossy(&answer));
 }
 
 fn handler_is_silent(served: &Served) {

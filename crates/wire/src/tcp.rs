@@ -111,8 +111,9 @@ fn split(location: &str) -> Result<(Host<'_>, &str), String> {
 /// One socket a loop, all of them on the first of these addresses that this machine has.
 ///
 /// With SO_REUSEPORT on both sides, two servers of one user would share the port in silence. So the first socket begins
-/// to listen without it. Then no other server can have the port, and the rest of the sockets join with it. SO_REUSEADDR lets two be bound to one port, until at
-/// `listen` each may find the other one and give up; the claim keeps our own from that.
+/// to listen without it. Then no other server can have the port, and the rest of the sockets join with it.
+/// SO_REUSEADDR lets two be bound to one port, until at `listen` each may find the other one and give up; the claim keeps
+/// our own from that.
 fn listen_all(
     found: &[SocketAddr],
     options: &ListenOptions,

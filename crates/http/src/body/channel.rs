@@ -190,8 +190,8 @@ impl Receiver {
                 let replaced = keep_waker(&mut state.reader, cx);
                 let waker = if first_ask { state.sender.take() } else { None };
                 drop(state);
-                wake(waker);
                 drop(replaced);
+                wake(waker);
                 Poll::Pending
             }
         }
@@ -269,15 +269,16 @@ pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
-/// Wakes after the lock was given back: a waker may run, or drop, whatever it likes.
+/// To be called without the lock: a waker may run, or drop, whatever it likes.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
-/// Remembers whom to wake, without cloning a waker that is there already. Gives the one that it replaces, which is to
-/// be dropped without the lock.
+/// Remembers whom to wake, without cloning a waker that is there already. Returns the waker it replaces, which must be
+/// dropped without the lock: the last waker of a task may drop the task, and the other end with it.
+#[must_use]
 fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     match place {
         Some(waker) if waker.will_wake(cx.waker()) => None,

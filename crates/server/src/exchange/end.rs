@@ -18,17 +18,19 @@ impl Exchange {
                 Err(error) => Err(error),
             };
             match read {
-                Ok(0) => {
-                    if let Stage::Handling(answer, _) = &self.stage {
-                        self.gone = Some(link.service.peer_gone(answer));
-                    }
-                }
                 Ok(_) => {}
                 Err(_) => {
                     link.service.counters.abandoned.increment();
                     return Poll::Ready(Err(Turn::Close));
                 }
             }
+        }
+        // Seen here, or in the midst of a body.
+        if self.input_ended
+            && self.gone.is_none()
+            && let Stage::Handling(answer, _) = &self.stage
+        {
+            self.gone = Some(link.service.peer_gone(answer));
         }
         Poll::Pending
     }

@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anywire_http::{BodyError, StatusCode};
+use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
+use super::reply::Reply;
 use super::timers::{Expired, Waits};
 use super::{Exchange, Stage, Turn};
 use crate::respond::IntoResponse;
@@ -21,9 +23,9 @@ impl Exchange {
         self.timers.wait(self.waits(), now, &service.limits)
     }
 
-    /// Whether the connection waits for the rest of a head and for nothing else.
-    pub(crate) fn waits_for_head_only(&self) -> bool {
-        self.waits() == Waits::HEAD
+    /// Whether the connection waits for the rest of its first head and for nothing else.
+    pub(crate) fn waits_for_first_head(&self) -> bool {
+        !self.begun && self.waits() == Waits::HEAD
     }
 
     fn waits(&self) -> Waits {
@@ -45,10 +47,9 @@ impl Exchange {
     /// error ends the connection.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> Result<bool, Turn> {
         let limits = &service.limits;
-        if self.timers.is_look_due(limits)
-            && let Some(socket) = connection.as_fd()
-            && let Ok(unsent) = anywire_sys::send_queue::unsent_bytes(socket)
-        {
+        if self.timers.is_look_due(limits) {
+            // Wires without a descriptor have no queue behind them: what they took, the peer can read.
+            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
             self.timers.looked(unsent, limits);
         }
         let counters = &service.counters;
@@ -57,10 +58,12 @@ impl Exchange {
             Expired::Head => self.refuse_late_head(service),
             Expired::Handler => {
                 counters.handler_timeouts.increment();
-                self.stage = Stage::Next;
                 self.upload = None;
-                let response = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
-                self.last_response(response.into_response(), service);
+                if let Stage::Handling(answer, reply) = std::mem::replace(&mut self.stage, Stage::Next) {
+                    service.give_up(answer);
+                    let response = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
+                    self.last_response(response.into_response(), reply, service);
+                }
             }
             Expired::BodySilent => {
                 counters.body_timeouts.increment();
@@ -98,7 +101,7 @@ impl Exchange {
     pub(crate) fn refuse_late_head(&mut self, service: &Service) {
         service.counters.head_timeouts.increment();
         let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.last_response(response.into_response(), service);
+        self.last_response(response.into_response(), Reply::OF_NOTHING, service);
     }
 
     /// Stops waiting for the rest of a body.

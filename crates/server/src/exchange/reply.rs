@@ -1,6 +1,7 @@
 //! Answers on their way out: one head and one body, or a head and a stream.
 
 use std::hint::cold_path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
@@ -18,6 +19,12 @@ pub(super) struct Reply {
     pub(super) version: Version,
     pub(super) keep_alive: bool,
     pub(super) head_only: bool,
+}
+
+impl Reply {
+    /// Answers what is no request, or only the beginning of one.
+    pub(super) const OF_NOTHING: Self =
+        Self { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
 }
 
 /// Whether an answer can be sent as it is, as nearly all can: a final status, a body or none, nothing to log.
@@ -92,7 +99,15 @@ impl Exchange {
             let Stage::Streaming { body, framing, left, reply } = &mut self.stage else {
                 return Poll::Ready(Ok(()));
             };
-            let Poll::Ready(chunk) = body.poll_chunk(cx) else {
+            let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
+                Ok(polled) => polled,
+                Err(panic) => {
+                    link.service.note_panic(reply.endpoint, panic);
+                    self.break_off(link.service);
+                    return Poll::Ready(Ok(()));
+                }
+            };
+            let Poll::Ready(chunk) = polled else {
                 // A body that echoes what it reads needs the request's body to go on.
                 return match self.upload(cx, link)? {
                     Poll::Ready(true) => continue,

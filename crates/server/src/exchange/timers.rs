@@ -146,10 +146,11 @@ impl Timers {
             && (self.since_look >= limits.min_rate_grace || self.write.left(limits.write_deadline).is_zero())
     }
 
-    /// Records the wire's answer: `unsent` of the written bytes are still on their way.
-    pub(super) fn looked(&mut self, unsent: u64, limits: &Limits) {
+    /// Records the wire's answer: so many of the written bytes are still on their way, if it knows.
+    pub(super) fn looked(&mut self, unsent: Option<u64>, limits: &Limits) {
         self.since_look = Duration::ZERO;
-        let taken = self.unsent.replace(unsent).map_or(0, |before| before.saturating_sub(unsent));
+        let before = std::mem::replace(&mut self.unsent, unsent);
+        let taken = before.zip(unsent).map_or(0, |(before, unsent)| before.saturating_sub(unsent));
         self.write.moved(taken, limits.write_deadline, limits);
     }
 
@@ -372,7 +373,7 @@ mod tests {
             scene.after(5, |timers, limits| {
                 assert!(timers.is_look_due(limits));
                 unsent -= taken;
-                timers.looked(unsent, limits);
+                timers.looked(Some(unsent), limits);
             })
         };
         for _ in 0..100 {
@@ -380,6 +381,17 @@ mod tests {
         }
         let silent = (1..100).find_map(|turn| Some((turn * 5, look(&mut scene, 0)?)));
         assert_eq!(silent, Some((30, Expired::WriteSilent)));
+    }
+
+    #[test]
+    fn a_wire_that_knows_nothing_is_asked_no_more_often() {
+        let mut scene = Scene::waiting(WRITE);
+        assert_eq!(scene.after(5, |timers, limits| timers.looked(None, limits)), None);
+        assert_eq!(scene.wait(), Some(scene.limits.min_rate_grace));
+        assert_eq!(
+            scene.expires(5, |timers, limits| timers.looked(None, limits)),
+            Some((25, Expired::WriteSilent))
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::request::Request;
 
 /// The query, decoded by serde: `?page=2&tag=a` into a struct, a map or a vector of pairs.
 ///
-/// A missing query reads as an empty one; as an `Option` it is `None`. A field that is missing or of another type answers 400.
+/// A missing query reads as an empty one; as an `Option` it is `None`. A field that is missing or of another type
+/// answers 400.
 ///
 /// ```
 /// use anywire_server::{Query, Router};
