@@ -240,13 +240,25 @@ impl Service {
     #[cold]
     pub(crate) fn panicked(&self, endpoint: EndpointId, panic: Box<dyn Any + Send>) -> Response {
         let (method, route) = self.name(Some(endpoint));
-        self.counters.panics.increment();
         tracing::error!(method, route, status = 500, panic = panic_text(&*panic), "a handler panicked");
+        self.bury(panic);
+        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+    }
+
+    /// The body of an answer panicked: it breaks off, and everything else goes on.
+    #[cold]
+    pub(crate) fn body_panicked(&self, endpoint: Option<EndpointId>, panic: Box<dyn Any + Send>) {
+        let (method, route) = self.name(endpoint);
+        tracing::error!(method, route, panic = panic_text(&*panic), "the body of an answer panicked");
+        self.bury(panic);
+    }
+
+    fn bury(&self, panic: Box<dyn Any + Send>) {
+        self.counters.panics.increment();
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             // A payload whose destructor panics is given up: the next destructor might panic, too.
             let _ = ManuallyDrop::new(another);
         }
-        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
     }
 
     /// Says why the body of an answer broke off. The fault is the handler's, unless the body was the peer's own or came

@@ -1,6 +1,7 @@
 //! Answers on their way out: one head and one body, or a head and a stream.
 
 use std::hint::cold_path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
@@ -92,7 +93,12 @@ impl Exchange {
             let Stage::Streaming { body, framing, left, reply } = &mut self.stage else {
                 return Poll::Ready(Ok(()));
             };
-            let Poll::Ready(chunk) = body.poll_chunk(cx) else {
+            let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
+            let Ok(polled) = polled.map_err(|panic| link.service.body_panicked(reply.endpoint, panic)) else {
+                self.break_off(link.service);
+                return Poll::Ready(Ok(()));
+            };
+            let Poll::Ready(chunk) = polled else {
                 // A body that echoes what it reads needs the request's body to go on.
                 return match self.upload(cx, link)? {
                     Poll::Ready(true) => continue,
