@@ -155,13 +155,13 @@ impl Exchange {
     }
 
     /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
-    /// answer's head is written, because the head has to say so. `is_whole`: the answer does not stream, so the handler
-    /// reads no more of the body.
+    /// answer's head is written, because the head has to say so. `streams`: the answer's body does, so the handler may
+    /// read on.
     #[cold]
-    pub(super) fn can_keep_upload(&mut self, is_whole: bool, service: &Service) -> bool {
+    pub(super) fn can_keep_upload(&mut self, streams: bool, service: &Service) -> bool {
         let Some(upload) = &mut self.upload else { return true };
         let has_begun = !self.input.is_empty();
-        if !is_whole && !upload.is_abandoned() {
+        if streams && !upload.is_abandoned() {
             // The handler reads on while it answers. A 100 has to stand before the answer.
             if std::mem::take(&mut upload.awaits_continue) && !has_begun {
                 encode::continue_100(self.output.buffer());
