@@ -91,6 +91,7 @@ impl Exchange {
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
                     // There is room, and a reader that has gone meanwhile shows at the next look.
+                    upload.awaits_continue = false;
                     let _ = sender.send(Bytes::copy_from_slice(data));
                     moved = true;
                 }
