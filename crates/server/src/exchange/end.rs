@@ -23,6 +23,7 @@ impl Exchange {
                         self.gone = Some(link.service.peer_gone(answer));
                     }
                 }
+                Ok(read) if self.upload.is_some() => self.timers.received_early(read, &link.service.limits),
                 Ok(_) => {}
                 Err(_) => {
                     link.service.counters.abandoned.increment();

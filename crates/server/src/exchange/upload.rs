@@ -59,6 +59,7 @@ impl Exchange {
             debug_assert_eq!(whole.len() as u64, length);
             return whole.into();
         }
+        self.timers.received_early(self.input.len(), &service.limits);
         let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
         self.upload = Some(Upload {
             sender: Some(sender),
@@ -90,8 +91,8 @@ impl Exchange {
             }
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
-                    // There is room, and a reader that has gone meanwhile shows at the next look.
                     upload.awaits_continue = false;
+                    // There is room, and a reader that has gone meanwhile shows at the next look.
                     let _ = sender.send(Bytes::copy_from_slice(data));
                     moved = true;
                 }
@@ -115,8 +116,7 @@ impl Exchange {
                     }
                     match self.fill(cx, link.connection).map_err(|_| wire_error(link.service))? {
                         Poll::Ready(read) => {
-                            let limits = &link.service.limits;
-                            self.timers.body.moved(read as u64, limits.body_deadline, limits);
+                            self.timers.received(read, &link.service.limits);
                         }
                         Poll::Pending if moved => return Poll::Ready(Ok(true)),
                         Poll::Pending => {
@@ -217,8 +217,7 @@ impl Exchange {
                     ready!(self.flush(cx, link))?;
                     let read =
                         ready!(self.fill(cx, link.connection)).map_err(|_| wire_error(link.service))?;
-                    let limits = &link.service.limits;
-                    self.timers.body.moved(read as u64, limits.body_deadline, limits);
+                    self.timers.received(read, &link.service.limits);
                 }
                 Err(_) => break,
             }
