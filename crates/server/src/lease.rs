@@ -103,7 +103,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Another hold on the same context, which goes nowhere when dropped.
+    /// Another hold on the same context. Whichever hold is dropped last before the next request gives the context back.
     pub(crate) fn share(&self) -> Self {
         let kept = self.kept.as_ref().map(|kept| Kept { id: kept.id, context: Rc::clone(&kept.context) });
         Self { kept, lender: Rc::clone(&self.lender) }

@@ -47,7 +47,8 @@ pub struct Limits {
     /// Least rate of a peer that is waited for, sending a body or taking an answer (1024 bytes a second; 0: none).
     /// Below it the peer is treated as if it were silent. Only time in which the peer is waited for counts.
     pub min_bytes_per_second: u64,
-    /// How long a peer may be waited for, from its first byte on, before its rate counts (5 s).
+    /// How long a peer that sends a body may be waited for, from its first byte on, before its rate counts (5 s). For one
+    /// that takes an answer it is [`Limits::write_deadline`], as its system tells what it took in large steps.
     pub min_rate_grace: Duration,
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
     /// (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.

@@ -221,7 +221,11 @@ impl Service {
     pub(crate) fn vet(&self, endpoint: Option<EndpointId>, response: &mut Response, answers_head: bool) {
         let (method, route) = self.name(endpoint);
         let status = response.status.as_u16();
-        if let Some(cause) = response.cause() {
+        if let Some(cause) = unsendable(response, answers_head) {
+            self.counters.failures.increment();
+            tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
+            *response = (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response();
+        } else if let Some(cause) = response.cause() {
             if status >= 500 {
                 self.counters.failures.increment();
                 tracing::error!(method, route, status, cause, "a handler failed");
@@ -230,10 +234,6 @@ impl Service {
                 tracing::debug!(method, route, status, cause, "a request was refused");
             }
         }
-        let Some(cause) = unsendable(response, answers_head) else { return };
-        self.counters.failures.increment();
-        tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
-        *response = (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response();
     }
 
     /// What answers for a handler that panicked; everything else goes on.

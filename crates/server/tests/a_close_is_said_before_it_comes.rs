@@ -3,7 +3,7 @@
 
 mod support;
 
-use anywire_http::Body;
+use anywire_http::{Body, Response, StatusCode};
 use anywire_server::{Limits, Router};
 
 fn router() -> Router {
@@ -67,6 +67,36 @@ fn a_short_body_that_nobody_reads_keeps_the_connection() {
             assert_eq!(answered(&served, path, &length(5_000)), 3, "{path}");
             // All of it is there with its head.
             assert_eq!(answered(&served, path, &chunks(100)), 3, "{path}");
+        }
+    });
+}
+
+/// The body goes back into an answer that has none: whoever could read it is not asked.
+#[test]
+fn a_body_in_an_answer_that_is_not_sent_stays_unread() {
+    support::on_each_wire(|scene| {
+        let router = Router::new()
+            .get("/", async |body: Body| body)
+            .post("/no-content", async |body: Body| Response::new(StatusCode::NO_CONTENT).body(body));
+        let served = scene.serve(router);
+        for (line, answers_head) in [("HEAD /", true), ("POST /no-content", false)] {
+            for (bytes, closes) in [(5_000, false), (100_000, true)] {
+                let mut peer = served.connect();
+                peer.send(format!("{line} HTTP/1.1\r\nhost: x\r\n{}", length(bytes)));
+                assert_eq!(peer.answer(answers_head).closes(), closes, "{line}, {bytes}");
+                if closes {
+                    peer.assert_closed();
+                } else {
+                    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+                    assert_eq!(peer.answer(false).status, 200, "{line}");
+                }
+            }
+            let mut peer = served.connect();
+            peer.send(format!(
+                "{line} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n"
+            ));
+            let answer = peer.answer(answers_head);
+            assert!(answer.status >= 200 && answer.closes(), "{line}: {answer:?}");
         }
     });
 }

@@ -151,3 +151,42 @@ fn a_handler_that_panics_when_it_is_given_up_is_answered_for() {
     assert_eq!(served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").status, 503);
     assert_eq!(served.running.counters().panics, 1);
 }
+
+/// A body that panics after so many chunks.
+struct Fragile(usize);
+
+impl Stream for Fragile {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0 = self.0.checked_sub(1).expect("a panic on purpose");
+        Poll::Ready(Some(Ok(Bytes::from_static(&[b'x'; 16 * 1024]))))
+    }
+}
+
+#[test]
+fn a_body_that_panics_breaks_off_its_own_answer_alone() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(
+            Router::new()
+                .get("/", async || "ok")
+                .get("/at-once", async || Body::stream(Fragile(0)))
+                .get("/soon", async || Body::stream(Fragile(1)))
+                .get("/late", async || Body::stream(Fragile(10))),
+        );
+        let mut peer = served.connect();
+        for path in ["/at-once", "/soon"] {
+            // None of the answer has left, so there is still room for a better one.
+            peer.send(format!("GET / HTTP/1.1\r\nhost: x\r\n\r\nGET {path} HTTP/1.1\r\nhost: x\r\n\r\n"));
+            assert_eq!(peer.answer(false).text(), "ok");
+            let answer = peer.answer(false);
+            assert_eq!((answer.status, answer.closes()), (500, false), "{path}");
+        }
+        peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\nGET /late HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.answer(false).text(), "ok");
+        assert_eq!(peer.head().status, 200);
+        let rest = peer.rest();
+        assert!(rest.len() > 64 * 1024 && !rest.ends_with(b"0\r\n\r\n"), "{} bytes", rest.len());
+        assert_eq!(served.running.counters().panics, 3);
+    });
+}

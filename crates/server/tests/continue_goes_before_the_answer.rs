@@ -81,3 +81,20 @@ fn a_1_0_client_is_never_told_to_continue() {
     peer.send("abc");
     assert_eq!(peer.answer(false).text(), "abc");
 }
+
+/// A client that has waited long enough sends the body although nobody asked.
+#[test]
+fn a_body_that_has_begun_is_not_asked_for() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router().post("/begins", async |mut body: Body| {
+            body.chunk().await.expect("the peer sends it").map_or(0, |chunk| chunk.len()).to_string()
+        }));
+        let mut peer = served.connect();
+        for _ in 0..2 {
+            peer.send(asking("/begins") + "ab");
+            let answer = peer.answer(false);
+            assert_eq!((answer.status, answer.text(), answer.closes()), (200, "2", false));
+            peer.send("c");
+        }
+    });
+}

@@ -1,4 +1,4 @@
-//! Every phase of a request with all deadlines on, at a tenth of their defaults: nothing comes, one byte comes at a
+//! Every phase of a request with all deadlines on, at a fifth of their defaults: nothing comes, one byte comes at a
 //! time, or nothing is taken. Which deadline fires, what the peer sees, and that no other deadline fired.
 //!
 //! A peer with a pace sleeps between its steps. The assertions say what happened, never when.
@@ -71,7 +71,7 @@ fn each_deadline_fires_for_its_own_phase() {
 fn play(scene: &Scene, phase: &Phase) {
     // Of several scenes on one wire each needs an address of its own.
     let scene = scene.elsewhere();
-    let served = scene.serve_on(1, router(), support::tenfold_faster());
+    let served = scene.serve_on(1, router(), support::fivefold_faster());
     (phase.play)(&served);
     let hang = Instant::now() + HANG;
     loop {
@@ -137,7 +137,7 @@ fn ticking(chunks: usize, interval: Duration) -> Body {
     body
 }
 
-/// Far below a tenth of any deadline's default, so that only a machine that stands still makes it one.
+/// Far below a fifth of any deadline's default, so that only a machine that stands still makes it one.
 const DRIP: Duration = Duration::from_millis(50);
 
 /// Sends single bytes until the server closes. Returns the answer.
@@ -282,7 +282,7 @@ fn body_drips(served: &Served) {
 
 /// Longer than the handler's deadline, and three times as fast as the least rate.
 fn body_comes(served: &Served) {
-    const PIECES: usize = 80;
+    const PIECES: usize = 130;
     let mut peer = served.connect();
     let length = PIECES * 3 * 1024;
     peer.send(format!("POST /collects HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n"));
@@ -340,11 +340,11 @@ fn answer_is_taken(served: &Served) {
     let mut peer = sent(served, "GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
     let head = peer.head();
     assert_eq!(head.header("content-length"), Some("25165824"));
-    for _ in 0..100 {
+    for _ in 0..160 {
         sleep(DRIP);
-        peer.read_exactly(LARGE.len() / 100);
+        peer.read_exactly(LARGE.len() / 160);
     }
-    peer.read_exactly(LARGE.len() % 100);
+    peer.read_exactly(LARGE.len() % 160);
 }
 
 fn half_closed_handler(served: &Served) {

@@ -25,18 +25,27 @@ pub(crate) struct Claim {
 impl Claim {
     /// The one for a TCP port.
     pub(crate) fn of_port(port: u16) -> io::Result<Self> {
-        Self::take(format_args!("tcp:{port}"))
+        Self::take(format_args!("tcp:{port}"), PATIENCE)
     }
 
     /// The one for the folder that a socket file is in, however its path is written.
     pub(crate) fn of_folder(file: &Path) -> io::Result<Self> {
+        Self::of_folder_within(file, PATIENCE)
+    }
+
+    /// The same for a caller that must not block for long, because it may run on a loop.
+    pub(crate) fn of_folder_soon(file: &Path) -> io::Result<Self> {
+        Self::of_folder_within(file, PATIENCE_ON_A_LOOP)
+    }
+
+    fn of_folder_within(file: &Path, patience: Duration) -> io::Result<Self> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).metadata()?;
-        Self::take(format_args!("unix:{:x}:{:x}", folder.dev(), folder.ino()))
+        Self::take(format_args!("unix:{:x}:{:x}", folder.dev(), folder.ino()), patience)
     }
 
     /// Waits while another server has it. The error is `AddrInUse` if that takes much longer than starting to listen.
-    fn take(what: fmt::Arguments<'_>) -> io::Result<Self> {
+    fn take(what: fmt::Arguments<'_>, patience: Duration) -> io::Result<Self> {
         let name = SockAddr::unix(format!("\0anywire-claim:{what}"))?;
         let socket = match Socket::new(Domain::UNIX, Type::STREAM, None) {
             Ok(socket) => socket,
@@ -45,11 +54,11 @@ impl Claim {
             }
             Err(error) => return Err(error),
         };
-        let patience = Instant::now() + PATIENCE;
+        let gives_up = Instant::now() + patience;
         loop {
             match socket.bind(&name) {
                 Ok(()) => return Ok(Self { _socket: Some(socket) }),
-                Err(taken) if taken.kind() == io::ErrorKind::AddrInUse && Instant::now() < patience => {
+                Err(taken) if taken.kind() == io::ErrorKind::AddrInUse && Instant::now() < gives_up => {
                     thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),
@@ -61,6 +70,9 @@ impl Claim {
 /// Starting to listen takes far less than a millisecond; a process that was stopped in the midst of it must not hold
 /// up others for good.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(5) };
+/// A listener that is dropped removes its socket file under the claim. If the claim cannot be had, the file stays, and the
+/// next server finds it stale.
+const PATIENCE_ON_A_LOOP: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

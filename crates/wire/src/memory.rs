@@ -104,13 +104,17 @@ pub(crate) struct MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        cooperate(cx, |cx| lock(&self.incoming).poll_readable(cx))
+        cooperate(cx, |cx| {
+            let mut replaced = None;
+            lock(&self.incoming).poll_readable(cx, &mut replaced)
+        })
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         cooperate(cx, |cx| {
+            let mut replaced = None;
             let mut pipe = lock(&self.incoming);
-            ready!(pipe.poll_readable(cx))?;
+            ready!(pipe.poll_readable(cx, &mut replaced))?;
             let read = io::Read::read(&mut pipe.bytes, buffer)?;
             let writer = pipe.writer.take();
             drop(pipe);
@@ -138,7 +142,9 @@ impl Transport for MemoryTransport {
             }
             let mut room = PIPE_BYTES - pipe.bytes.len();
             if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
-                keep(&mut pipe.writer, cx);
+                let replaced = keep(&mut pipe.writer, cx);
+                drop(pipe);
+                drop(replaced);
                 return Poll::Pending;
             }
             let before = room;
@@ -208,14 +214,15 @@ struct Pipe {
 
 impl Pipe {
     /// Bytes come first, then the end if there was one, and a reset last.
-    fn poll_readable(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    /// Puts a waker that it replaces into `replaced`, to be dropped without the lock.
+    fn poll_readable(&mut self, cx: &Context<'_>, replaced: &mut Option<Waker>) -> Poll<io::Result<()>> {
         if !self.bytes.is_empty() || self.ended {
             return Poll::Ready(Ok(()));
         }
         if self.reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        keep(&mut self.reader, cx);
+        *replaced = keep(&mut self.reader, cx);
         Poll::Pending
     }
 }
@@ -273,7 +280,9 @@ impl Acceptor for MemoryAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         let mut queue = lock(&self.0);
         let Some(arrival) = queue.arrivals.pop_front() else {
-            keep(&mut queue.acceptor, cx);
+            let replaced = keep(&mut queue.acceptor, cx);
+            drop(queue);
+            drop(replaced);
             return Poll::Pending;
         };
         let dialers = std::mem::take(&mut queue.dialers);
@@ -308,10 +317,13 @@ impl Drop for Name {
     }
 }
 
-fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
+/// Remembers whom to wake. Returns the waker that it replaces, which must be dropped without the lock: the last waker of a
+/// task may drop the task, and the other end with it.
+#[must_use]
+fn keep(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     match place {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *place = Some(cx.waker().clone()),
+        Some(waker) if waker.will_wake(cx.waker()) => None,
+        _ => place.replace(cx.waker().clone()),
     }
 }
 
@@ -332,3 +344,31 @@ static LISTENING: LazyLock<Mutex<Listening>> = LazyLock::new(Mutex::default);
 /// Bytes in flight in each direction, as a socket buffer would hold.
 const PIPE_BYTES: usize = 64 * 1024;
 const NAME_MAX_BYTES: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    /// A waker that owns the other end, as the last waker of a task does.
+    struct Owns(#[expect(dead_code, reason = "it is there to be dropped")] Mutex<MemoryTransport>);
+
+    impl Wake for Owns {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_own_the_other_end() {
+        let (mut here, there) = pair("pair");
+        let owner = Arc::new(Owns(Mutex::new(there))).into();
+        assert!(here.poll_read(&mut Context::from_waker(&owner), &mut [0]).is_pending());
+        drop(owner);
+        let end = here.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]);
+        assert!(end.is_pending(), "the end came behind the look");
+        assert!(matches!(
+            here.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]),
+            Poll::Ready(Ok(0))
+        ));
+    }
+}

@@ -188,7 +188,7 @@ struct Guard(SocketFile);
 impl Drop for Guard {
     fn drop(&mut self) {
         // The socket may be closed already, and a successor about to replace the file.
-        if let Ok(_claim) = Claim::of_folder(&self.0.path) {
+        if let Ok(_claim) = Claim::of_folder_soon(&self.0.path) {
             self.0.remove();
         }
     }

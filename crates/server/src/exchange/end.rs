@@ -18,6 +18,7 @@ impl Exchange {
                 Err(error) => Err(error),
             };
             match read {
+                Ok(read) if self.upload.is_some() => self.timers.received_early(read, &link.service.limits),
                 Ok(_) => {}
                 Err(_) => {
                     link.service.counters.abandoned.increment();

@@ -46,7 +46,12 @@ impl Exchange {
         }
         let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
         if self.upload.is_some() {
-            keep_alive &= self.can_keep_upload(response.body.as_full().is_some(), service);
+            // A body that is not sent is not read either, though it may be the request's own.
+            let streams = response.body.as_full().is_none()
+                && !response.body.framing().is_empty()
+                && !reply.head_only
+                && !encode::forbids_body(response.status);
+            keep_alive &= self.can_keep_upload(streams, service);
         }
         let begins_at = self.output.len();
         let parts = encode::ResponseParts {

@@ -58,8 +58,8 @@ pub(super) struct Timers {
     handler: Duration,
     half_closed: Duration,
     linger: Duration,
-    pub(super) body: Pace,
-    pub(super) write: Pace,
+    body: Pace,
+    write: Pace,
     /// Time since the wire was last asked how much of the output the peer has taken.
     since_look: Duration,
     /// The bytes still on their way at that moment.
@@ -106,7 +106,7 @@ impl Timers {
             self.since_look = Duration::ZERO;
         }
         let deadlines = [
-            (waits.write, limits.min_rate_grace.saturating_sub(self.since_look)),
+            (waits.write, look_interval(limits).saturating_sub(self.since_look)),
             (waits.write, self.write.left(limits.write_deadline)),
             (waits.head, limits.head_deadline.saturating_sub(self.head)),
             (waits.handler, limits.handler_deadline.saturating_sub(self.handler)),
@@ -143,7 +143,7 @@ impl Timers {
     /// Whether it is time to ask the wire how much of the output the peer has taken.
     pub(super) fn is_look_due(&self, limits: &Limits) -> bool {
         self.waits.write
-            && (self.since_look >= limits.min_rate_grace || self.write.left(limits.write_deadline).is_zero())
+            && (self.since_look >= look_interval(limits) || self.write.left(limits.write_deadline).is_zero())
     }
 
     /// Records the wire's answer: so many of the written bytes are still on their way, if it knows.
@@ -151,7 +151,7 @@ impl Timers {
         self.since_look = Duration::ZERO;
         let before = std::mem::replace(&mut self.unsent, unsent);
         let taken = before.zip(unsent).map_or(0, |(before, unsent)| before.saturating_sub(unsent));
-        self.write.moved(taken, limits.write_deadline, limits);
+        self.write_moved(taken, limits);
     }
 
     /// A head is complete: its request's time begins.
@@ -178,8 +178,34 @@ impl Timers {
     pub(super) fn wrote(&mut self, bytes: usize, limits: &Limits) {
         if bytes > 0 {
             self.half_closed = Duration::ZERO;
-            self.write.moved(bytes as u64, limits.write_deadline, limits);
+            self.write_moved(bytes as u64, limits);
         }
+    }
+
+    /// The rate of a peer that takes an answer counts no sooner than its silence: what the wire tells comes in steps, as a
+    /// receiver opens its window again only once there is room worth a segment, which on loopback is 64 KiB.
+    fn write_moved(&mut self, bytes: u64, limits: &Limits) {
+        self.write.moved(bytes, limits.write_deadline, limits.write_deadline, limits.min_bytes_per_second);
+    }
+
+    /// Records bytes of a body that came before anybody waited for them, with the head or while the handler was at work.
+    pub(super) fn received_early(&mut self, bytes: usize, limits: &Limits) {
+        let bytes = bytes as u64;
+        match self.body.credit {
+            None => self.body.early = self.body.early.saturating_add(bytes),
+            Some(_) => self.body.earn(
+                bytes,
+                limits.body_deadline,
+                limits.min_rate_grace,
+                limits.min_bytes_per_second,
+            ),
+        }
+    }
+
+    /// Records that the peer sent so many bytes of a body.
+    pub(super) fn received(&mut self, bytes: usize, limits: &Limits) {
+        let (silence_max, grace) = (limits.body_deadline, limits.min_rate_grace);
+        self.body.moved(bytes as u64, silence_max, grace, limits.min_bytes_per_second);
     }
 
     /// Whether a wait has begun since the last reset.
@@ -195,8 +221,10 @@ impl Timers {
 pub(super) struct Pace {
     /// Time waited since the peer last moved a byte.
     silent: Duration,
-    /// Time left before the peer is slower than the least rate; `None` before its first byte.
+    /// Time left before the peer is slower than the least rate; `None` before the first byte that was waited for.
     credit: Option<Duration>,
+    /// Bytes before that one. They count with it, so that a body which stops at once is silent rather than slow.
+    early: u64,
 }
 
 impl Pace {
@@ -206,16 +234,20 @@ impl Pace {
     }
 
     /// Records bytes that the peer moved. Each byte earns time, up to the longest silence.
-    pub(super) fn moved(&mut self, bytes: u64, silence_max: Duration, limits: &Limits) {
+    fn moved(&mut self, bytes: u64, silence_max: Duration, grace: Duration, min_bytes_per_second: u64) {
         if bytes == 0 {
             return;
         }
         self.silent = Duration::ZERO;
-        if let Some(earned_ns) = bytes.saturating_mul(1_000_000_000).checked_div(limits.min_bytes_per_second)
-        {
-            let credit = self.credit.unwrap_or(limits.min_rate_grace);
+        let early = std::mem::take(&mut self.early);
+        self.earn(bytes.saturating_add(early), silence_max, grace, min_bytes_per_second);
+    }
+
+    fn earn(&mut self, bytes: u64, silence_max: Duration, grace: Duration, min_bytes_per_second: u64) {
+        if let Some(earned_ns) = bytes.saturating_mul(1_000_000_000).checked_div(min_bytes_per_second) {
+            let credit = self.credit.unwrap_or(grace);
             let credit = credit.saturating_add(Duration::from_nanos(earned_ns));
-            self.credit = Some(credit.min(silence_max.max(limits.min_rate_grace)));
+            self.credit = Some(credit.min(silence_max.max(grace)));
         }
     }
 
@@ -228,6 +260,12 @@ impl Pace {
     fn is_silent(&self, silence_max: Duration) -> bool {
         self.silent >= silence_max
     }
+}
+
+/// The time between two looks at what the peer has taken: several fit into the deadline, as the first one has nothing to
+/// compare with.
+fn look_interval(limits: &Limits) -> Duration {
+    limits.write_deadline / 6
 }
 
 #[cfg(test)]
@@ -273,8 +311,8 @@ mod tests {
 
     fn nothing(_: &mut Timers, _: &Limits) {}
 
-    fn sends(bytes: u64) -> impl Fn(&mut Timers, &Limits) {
-        move |timers, limits| timers.body.moved(bytes, limits.body_deadline, limits)
+    fn sends(bytes: usize) -> impl Fn(&mut Timers, &Limits) {
+        move |timers, limits| timers.received(bytes, limits)
     }
 
     fn takes(bytes: usize) -> impl Fn(&mut Timers, &Limits) {
@@ -311,7 +349,7 @@ mod tests {
             Scene::waiting(BODY).expires(1, sends(1023)).map(|(_, what)| what),
             Some(Expired::BodySlow)
         );
-        assert_eq!(Scene::waiting(WRITE).expires(1, takes(1)), Some((7, Expired::WriteSlow)));
+        assert_eq!(Scene::waiting(WRITE).expires(1, takes(1)), Some((32, Expired::WriteSlow)));
     }
 
     #[test]
@@ -319,6 +357,21 @@ mod tests {
         assert_eq!(Scene::waiting(BODY).expires(1, sends(1024)), None);
         assert_eq!(Scene::waiting(BODY).expires(9, sends(10 * 1024)), None);
         assert_eq!(Scene::waiting(WRITE).expires(29, takes(64 * 1024)), None);
+    }
+
+    #[test]
+    fn bytes_that_came_early_count_with_the_others() {
+        // 16 KiB every eight seconds: most of the first came with the head.
+        let mut scene = Scene::waiting(BODY);
+        scene.timers.received_early(16_000, &scene.limits);
+        assert_eq!(scene.after(0, sends(384)), None);
+        assert_eq!(scene.after(8, sends(384)), None);
+        // And of the second while the handler was at work.
+        scene.timers.received_early(16_000, &scene.limits);
+        assert_eq!(scene.after(8, sends(384)), None);
+        let mut scene = Scene::waiting(BODY);
+        scene.timers.received_early(1 << 20, &scene.limits);
+        assert_eq!(scene.expires(1, nothing), Some((10, Expired::BodySilent)));
     }
 
     #[test]
@@ -383,6 +436,38 @@ mod tests {
         assert_eq!(silent, Some((30, Expired::WriteSilent)));
     }
 
+    /// A peer that takes 20 KiB a second. Its system says so in steps of so many seconds' worth.
+    fn takes_in_steps(scene: &mut Scene, step: u64, look: u64) -> Option<(u64, Expired)> {
+        let (before, mut taken) = (1 << 40, 0);
+        (1..1000).map(|turn| turn * look).find_map(|at| {
+            let expired = scene.after(look, |timers, limits| {
+                if timers.is_look_due(limits) {
+                    taken = at / step * step * 20 * 1024;
+                    timers.looked(Some(before - taken), limits);
+                }
+            });
+            // As the connection does it: the wire is asked before anything is taken for expired.
+            expired.and(scene.timers.expired(&scene.limits)).map(|expired| (at, expired))
+        })
+    }
+
+    #[test]
+    fn a_peer_whose_system_tells_in_steps_lives() {
+        let mut scene = Scene::waiting(WRITE);
+        // The last bytes for which the system had room.
+        scene.after(1, takes(3000));
+        assert_eq!(takes_in_steps(&mut scene, 13, 1), None);
+    }
+
+    #[test]
+    fn a_deadline_for_writing_below_the_grace_spares_who_takes() {
+        let limits = Limits { write_deadline: Duration::from_secs(3), ..Limits::default() };
+        let mut scene = Scene { limits, ..Scene::waiting(WRITE) };
+        assert_eq!(scene.wait(), Some(Duration::from_millis(500)));
+        assert_eq!(takes_in_steps(&mut scene, 1, 1), None);
+        assert_eq!(scene.expires(1, nothing).map(|(_, what)| what), Some(Expired::WriteSilent));
+    }
+
     #[test]
     fn a_wire_that_knows_nothing_is_asked_no_more_often() {
         let mut scene = Scene::waiting(WRITE);
@@ -397,7 +482,7 @@ mod tests {
     #[test]
     fn the_next_deadline_is_the_first() {
         let mut scene = Scene::waiting(Waits { write: true, half_closed: true, ..HANDLER });
-        assert_eq!(scene.wait(), Some(scene.limits.min_rate_grace), "a look at what the peer has taken");
+        assert_eq!(scene.wait(), Some(Duration::from_secs(5)), "a look at what the peer has taken");
         scene.after(4, nothing);
         assert_eq!(scene.wait(), Some(Duration::from_secs(1)));
         scene.waits.write = false;

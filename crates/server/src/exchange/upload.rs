@@ -59,6 +59,7 @@ impl Exchange {
             debug_assert_eq!(whole.len() as u64, length);
             return whole.into();
         }
+        self.timers.received_early(self.input.len(), &service.limits);
         let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
         self.upload = Some(Upload {
             sender: Some(sender),
@@ -90,6 +91,7 @@ impl Exchange {
             }
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
+                    upload.awaits_continue = false;
                     // There is room, and a reader that has gone meanwhile shows at the next look.
                     let _ = sender.send(Bytes::copy_from_slice(data));
                     moved = true;
@@ -114,8 +116,7 @@ impl Exchange {
                     }
                     match self.fill(cx, link.connection).map_err(|_| wire_error(link.service))? {
                         Poll::Ready(read) => {
-                            let limits = &link.service.limits;
-                            self.timers.body.moved(read as u64, limits.body_deadline, limits);
+                            self.timers.received(read, &link.service.limits);
                         }
                         Poll::Pending if moved => return Poll::Ready(Ok(true)),
                         Poll::Pending => {
@@ -155,13 +156,13 @@ impl Exchange {
     }
 
     /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
-    /// answer's head is written, because the head has to say so. `is_whole`: the answer does not stream, so the handler
-    /// reads no more of the body.
+    /// answer's head is written, because the head has to say so. `streams`: the answer's body does, so the handler may
+    /// read on.
     #[cold]
-    pub(super) fn can_keep_upload(&mut self, is_whole: bool, service: &Service) -> bool {
+    pub(super) fn can_keep_upload(&mut self, streams: bool, service: &Service) -> bool {
         let Some(upload) = &mut self.upload else { return true };
         let has_begun = !self.input.is_empty();
-        if !is_whole && !upload.is_abandoned() {
+        if streams && !upload.is_abandoned() {
             // The handler reads on while it answers. A 100 has to stand before the answer.
             if std::mem::take(&mut upload.awaits_continue) && !has_begun {
                 encode::continue_100(self.output.buffer());
@@ -216,8 +217,7 @@ impl Exchange {
                     ready!(self.flush(cx, link))?;
                     let read =
                         ready!(self.fill(cx, link.connection)).map_err(|_| wire_error(link.service))?;
-                    let limits = &link.service.limits;
-                    self.timers.body.moved(read as u64, limits.body_deadline, limits);
+                    self.timers.received(read, &link.service.limits);
                 }
                 Err(_) => break,
             }

@@ -140,8 +140,8 @@ impl<T> Told<T> {
     }
 }
 
-/// The default limits with everything that is a time ten times shorter, in the same order, and rates to match.
-pub(crate) fn tenfold_faster() -> Limits {
+/// The default limits with everything that is a time five times shorter, in the same order, and rates to match.
+pub(crate) fn fivefold_faster() -> Limits {
     let Limits {
         head,
         body_bytes,
@@ -164,14 +164,14 @@ pub(crate) fn tenfold_faster() -> Limits {
         drain_bytes,
         body_in_flight_bytes,
         connections,
-        head_deadline: head_deadline / 10,
-        idle_deadline: idle_deadline / 10,
-        body_deadline: body_deadline / 10,
-        handler_deadline: handler_deadline / 10,
-        write_deadline: write_deadline / 10,
-        min_bytes_per_second: min_bytes_per_second * 10,
-        min_rate_grace: min_rate_grace / 10,
-        half_close_deadline: half_close_deadline / 10,
-        linger_deadline: linger_deadline / 10,
+        head_deadline: head_deadline / 5,
+        idle_deadline: idle_deadline / 5,
+        body_deadline: body_deadline / 5,
+        handler_deadline: handler_deadline / 5,
+        write_deadline: write_deadline / 5,
+        min_bytes_per_second: min_bytes_per_second * 5,
+        min_rate_grace: min_rate_grace / 5,
+        half_close_deadline: half_close_deadline / 5,
+        linger_deadline: linger_deadline / 5,
     }
 }

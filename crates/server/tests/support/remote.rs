@@ -33,11 +33,11 @@ impl Remote {
 
     pub(crate) fn try_dial(address: &Address) -> Result<Self, DialError> {
         static LOOPS: LazyLock<Loops> =
-            LazyLock::new(|| Loops::start(1).expect("the system has threads left"));
+            LazyLock::new(|| Loops::start(4).expect("the system has threads left"));
         let (orders, ordered) = unbounded_channel();
         let (connected, connection) = mpsc::channel();
         let address = address.clone();
-        drop(LOOPS.get(0).spawn(move || async move {
+        drop(LOOPS.next_in_turn().spawn(move || async move {
             let dialled = Dialer::default().dial(&address).await;
             let connection = match dialled {
                 Ok(connection) => connection,
