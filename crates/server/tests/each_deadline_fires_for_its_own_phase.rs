@@ -72,7 +72,9 @@ fn a_reader_that_takes_single_bytes_is_too_slow() {
             sleep(DRIP);
             let _ = peer.link.read(&mut [0; 1]);
         }
-        assert_eq!(timeouts(&served.running.counters()), ["slow reader"]);
+        // A machine that stands still makes the reader a silent one.
+        let expired = timeouts(&served.running.counters());
+        assert!(matches!(expired[..], [one] if NOT_TAKEN.contains(&one)), "{expired:?}");
     });
 }
 
