@@ -145,6 +145,14 @@ fn a_bad_status_is_a_failure_only_where_it_is_said_so() {
     let strict = anywire(&["get", "--fail", &served.url("/nowhere")]);
     assert_refused(&strict, 22, "404 Not Found");
     assert!(strict.stdout.is_empty());
+    for (answer, code) in [
+        (&b"HTTP/1.1 399 Odd\r\ncontent-length: 0\r\n\r\n"[..], 0),
+        (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", 22),
+    ] {
+        let (url, peer) = answering(answer);
+        assert_eq!(anywire(&["get", "--fail", &url]).status.code(), Some(code));
+        peer.join().expect("the peer did its part");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! SIGTERM lets a service finish its requests; SIGINT ends a load with the result so far.
+//! SIGTERM lets a service finish its requests; SIGINT and SIGTERM end a load with the result so far.
 
 mod common;
 
@@ -36,6 +36,11 @@ fn a_service_finishes_its_requests() {
 
 #[test]
 fn a_load_prints_the_result_so_far() {
+    end_a_load(Signal::INT, 130);
+    end_a_load(Signal::TERM, 143);
+}
+
+fn end_a_load(signal: Signal, code: i32) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
     let mut command = command();
@@ -49,9 +54,9 @@ fn a_load_prints_the_result_so_far() {
     }
     // The third request was answered, and the fourth is here: the first three are counted.
     assert!(peer.read(&mut [0; 4096]).expect("the command sends") > 0);
-    kill_process(pid(&child), Signal::INT).expect("the load runs");
+    kill_process(pid(&child), signal).expect("the load runs");
     let output = child.wait_with_output().expect("the load ends");
-    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(output.status.code(), Some(code));
     assert!(stdout(&output).contains("interrupted"), "{}", stdout(&output));
 }
 

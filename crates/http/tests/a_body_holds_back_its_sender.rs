@@ -85,6 +85,57 @@ fn nothing_is_wanted_before_the_reader_asked() {
 }
 
 #[test]
+fn nothing_more_is_wanted_until_the_reader_has_taken_what_fills_the_channel() {
+    let (bell, waker) = bell();
+    let (mut sender, mut body) = Body::channel(1);
+    assert!(next(&mut body, Waker::noop()).is_pending() && is_wanted(&mut sender, &waker));
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    assert!(!is_wanted(&mut sender, &waker));
+    assert!(next(&mut body, Waker::noop()).is_ready());
+    assert_eq!(bell.rung(), 1);
+    assert!(is_wanted(&mut sender, &waker));
+}
+
+#[test]
+fn the_first_question_is_told_though_it_finds_a_chunk() {
+    let (bell, waker) = bell();
+    let (mut sender, mut body) = Body::channel(10);
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    assert!(!is_wanted(&mut sender, &waker));
+    assert!(next(&mut body, Waker::noop()).is_ready());
+    assert_eq!(bell.rung(), 1);
+    assert!(is_wanted(&mut sender, &waker));
+}
+
+#[test]
+fn a_sender_is_awaited_while_its_reader_waits_and_then_alone() {
+    let (mut sender, mut body) = Body::channel(10);
+    assert!(!sender.is_awaited(), "nobody has asked");
+    assert!(next(&mut body, Waker::noop()).is_pending());
+    assert!(sender.is_awaited());
+    sender.send(Bytes::from_static(b"a")).expect("room");
+    assert!(!sender.is_awaited(), "the reader has something to take");
+    assert!(next(&mut body, Waker::noop()).is_ready());
+    assert!(!sender.is_awaited(), "the reader works on what it has");
+}
+
+#[test]
+fn each_error_says_who_is_at_fault() {
+    let faults = [
+        (BodyError::Incomplete, h1::Fault::Wire),
+        (BodyError::TooLarge { limit_bytes: 1 }, h1::Fault::Limit),
+        (h1::DecodeError::ChunkSize.into(), h1::Fault::Peer),
+        (h1::DecodeError::HeadTooLarge { limit: 1 }.into(), h1::Fault::Limit),
+        (io::Error::from(io::ErrorKind::ConnectionReset).into(), h1::Fault::Wire),
+        (BodyError::Timeout, h1::Fault::Peer),
+        (BodyError::failed("no more"), h1::Fault::Caller),
+    ];
+    for (error, fault) in faults {
+        assert_eq!(error.fault(), fault, "{error}");
+    }
+}
+
+#[test]
 fn what_was_sent_comes_before_the_end_and_the_trailers_after() {
     let (mut sender, mut body) = Body::channel(10);
     let mut trailers = Headers::new();
@@ -187,6 +238,10 @@ fn bytes_stop_at_their_limit() {
         sender.send(Bytes::from_static(b"abc")).expect("room");
     }
     assert!(matches!(now(body.bytes(8)), Err(BodyError::TooLarge { limit_bytes: 8 })));
+    let (mut sender, mut body) = Body::channel(10);
+    sender.send(Bytes::from_static(b"abc")).expect("room");
+    sender.finish();
+    assert!(matches!(now(body.bytes(2)), Err(BodyError::TooLarge { limit_bytes: 2 })), "in its only chunk");
     let (_sender, body) = Body::channel(10);
     assert!(now(body.with_length(9).bytes(8)).expect_err("declared too long").is_too_large());
 }

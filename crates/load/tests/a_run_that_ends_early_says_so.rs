@@ -146,6 +146,7 @@ fn the_server_dies_while_a_time_is_measured() {
     assert_eq!(outcome.totals.unsent, None);
     assert_sums(&outcome);
     assert_says(&outcome, " of 3600 s: every connection that had work left was given up");
+    assert!(outcome.shortfall().is_some_and(|found| found.starts_with("ended early")));
     let heading = outcome.to_string().lines().nth(1).unwrap().to_owned();
     assert!(heading.contains(" of 3600 s after 0 s of warm-up"), "{heading}");
 }
@@ -210,6 +211,7 @@ fn some_connections_are_given_up() {
     let outcome = run(&Loops::start(1).unwrap(), plan).unwrap();
     assert_eq!((outcome.totals.sent, outcome.totals.unsent, outcome.rate.given_up), (100, Some(0), false));
     assert_says(&outcome, "2 of 3 connections were given up before the end");
+    assert!(outcome.shortfall().is_some_and(|found| found.contains("2 of 3 connections")));
 }
 
 #[test]
@@ -217,7 +219,7 @@ fn a_run_without_a_fault_has_no_remarks() {
     let server = TestServer::start("memory:early-none", Manner::Answer);
     let plan = Plan { connections: 4, warm_up: Duration::from_millis(10), ..server.plan(1_000) };
     let outcome = load(3, plan);
-    assert_eq!(outcome.remarks(), Vec::<String>::new());
+    assert_eq!((outcome.remarks(), outcome.shortfall()), (Vec::<String>::new(), None));
     assert_eq!((outcome.totals.unsent, outcome.totals.good()), (Some(0), 1_000));
     assert_sums(&outcome);
 }

@@ -209,6 +209,7 @@ fn the_order_of_each_round_is_drawn_by_a_seed_that_the_result_names() {
     let follows_b = |round: &Vec<String>| round.iter().skip_while(|name| *name != "b").nth(1).cloned();
     let followers: HashSet<_> = rounds.iter().filter_map(follows_b).collect();
     assert!(followers.len() > 1, "{rounds:?}");
+    assert_ne!(orders(Some(4)).0, rounds, "another seed gives another order");
     assert_eq!((comparison.plan.seed, orders(Some(3)).0), (3, rounds));
     assert!(comparison.to_string().contains("by seed 3 "), "{comparison}");
     assert!(report::comparison(&comparison).unwrap().contains("by seed 3 "));

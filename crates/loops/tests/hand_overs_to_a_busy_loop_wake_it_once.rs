@@ -1,6 +1,7 @@
 //! Any number of hand-overs to a loop that is awake costs at most one wake-up; so does a burst to one that sleeps.
 
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use anywire_loops::{Loops, Task};
 
@@ -29,6 +30,28 @@ fn hand_overs_to_a_busy_loop_wake_it_once() {
     assert_eq!(after.hand_overs - before.hand_overs, 1000);
     assert_eq!(after.wake_ups, before.wake_ups, "an awake loop is not woken");
     assert_eq!((after.tasks_live, after.tasks_spawned), (0, 1001));
+}
+
+#[test]
+fn a_loop_that_a_timer_has_woken_is_not_woken_again() {
+    let loops = Loops::start(1).expect("one loop can be had");
+    let one = loops.get(0);
+    let barrier = Arc::new(Barrier::new(2));
+    let blocker = {
+        let barrier = Arc::clone(&barrier);
+        one.spawn(|| async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            barrier.wait();
+            barrier.wait();
+        })
+    };
+    barrier.wait();
+    let before = one.counters().wake_ups;
+    let task = one.spawn(|| async {});
+    assert_eq!(one.counters().wake_ups, before);
+    barrier.wait();
+    blocker.wait().expect("the blocker ends");
+    task.wait().expect("the loop goes on");
 }
 
 #[test]

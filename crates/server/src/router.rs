@@ -457,6 +457,9 @@ mod tests {
         assert_eq!(status(&table, &Method::GET, "/a/7"), Some(StatusCode::METHOD_NOT_ALLOWED));
         assert_eq!(status(&table, &Method::OPTIONS, "/a/7"), Some(StatusCode::NO_CONTENT));
         assert_eq!(status(&table, &Method::GET, "/b"), Some(StatusCode::NOT_FOUND));
+        let table =
+            Router::new().nest("/c/", Router::new().get("/d", nothing)).build().expect("routes are right");
+        assert_eq!(status(&table, &Method::GET, "/c/d"), None);
     }
 
     #[test]
@@ -486,6 +489,7 @@ mod tests {
     #[test]
     fn parameters_stand_where_they_matched() {
         assert_eq!(param_names("/a/{b}/x-{c}.y/{*d}"), ["b".into(), "c".into(), "d".into()] as [Box<str>; 3]);
+        assert_eq!(param_names("/{{a}}/{b}"), ["b".into()] as [Box<str>; 1], "a literal brace is doubled");
         assert_eq!(range_in("/a/seven", &"/a/seven"[3..]), 3..8);
     }
 

@@ -102,6 +102,50 @@ fn a_body_in_an_answer_that_is_not_sent_stays_unread() {
 }
 
 #[test]
+fn as_much_as_the_limit_is_drained_and_no_more() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        let drained = Limits::default().drain_bytes as usize;
+        for path in ["/ignores", "/panics", "/nowhere", "/"] {
+            assert_eq!(answered(&served, path, &length(drained)), 3, "{path}");
+            assert_eq!(answered(&served, path, &length(drained + 1)), 1, "{path}");
+        }
+    });
+}
+
+#[test]
+fn the_limit_holds_for_chunks_that_have_come_with_their_head() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve_with(router(), Limits { drain_bytes: 10, ..Limits::default() });
+        assert_eq!(answered(&served, "/ignores", &chunks(10)), 3);
+        assert_eq!(answered(&served, "/ignores", &chunks(11)), 1);
+    });
+}
+
+#[test]
+fn the_limit_holds_for_a_body_that_is_left_while_the_answer_streams() {
+    support::on_each_wire(|scene| {
+        // It reads none of the request's body, and drops it when its own has ended.
+        let router = Router::new().post("/", async |unread: Body| {
+            let (mut sender, answer) = Body::channel(100);
+            drop(anywire_loops::spawn(async move {
+                sender.send("streamed".into()).expect("there is room");
+                drop(unread);
+                sender.finish();
+            }));
+            answer
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n");
+        assert_eq!(peer.answer(false).text(), "streamed");
+        peer.send(vec![b'x'; 1_000_000]);
+        peer.rest_and_end();
+        assert_eq!(served.running.counters().body_timeouts, 0, "it was the limit that ended it");
+    });
+}
+
+#[test]
 fn chunks_without_an_end_close() {
     support::on_each_wire(|scene| {
         let served = scene.serve(router());

@@ -129,6 +129,58 @@ fn a_handler_learns_that_its_peer_has_ended() {
     });
 }
 
+/// A body that gives one chunk each time its gate opens, twice, and then ends.
+async fn two_chunks(gate: Arc<Notify>) -> Body {
+    let (mut sender, body) = Body::channel(1024);
+    drop(anywire_loops::spawn(async move {
+        for _ in 0..2 {
+            gate.notified().await;
+            sender.send(Bytes::from_static(b"some")).expect("there is room");
+        }
+        sender.finish();
+    }));
+    body.with_length(8)
+}
+
+#[test]
+fn an_end_that_was_seen_while_an_answer_streamed_is_told_to_the_next_handler() {
+    support::on_each_wire(|scene| {
+        let (router, tales, gate) = staged();
+        let router = router.get("/chunks", async |stage: State<Stage>| two_chunks(stage.gate.clone()).await);
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(get("/chunks") + &get("/asks"));
+        peer.half_close();
+        gate.notify_one();
+        assert_eq!(peer.head().header("content-length"), Some("8"));
+        // The server looks for the end of input before it writes a chunk.
+        assert_eq!(peer.read_exactly(4), b"some");
+        gate.notify_one();
+        assert_eq!(peer.read_exactly(4), b"some");
+        assert_eq!([tales.next(), tales.next()], ["started", "gone"]);
+        assert_eq!(peer.answer(false).text(), "knows");
+        peer.assert_closed();
+    });
+}
+
+#[test]
+fn requests_beyond_what_is_read_ahead_are_answered_too() {
+    support::on_each_wire(|scene| {
+        const REQUESTS: usize = 2_000;
+        let (router, tales, gate) = staged();
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(get("/gated"));
+        assert_eq!(tales.next(), "started");
+        peer.send(get("/nowhere").repeat(REQUESTS));
+        // The server reads ahead meanwhile, as far as it does.
+        (0..20).for_each(|_| served.assert_alive());
+        gate.notify_one();
+        assert_eq!(peer.answer(false).text(), "answered");
+        (0..REQUESTS).for_each(|_| assert_eq!(peer.answer(false).status, 404));
+    });
+}
+
 #[test]
 fn a_handler_learns_that_its_peer_has_ended_within_the_body() {
     support::on_each_wire(|scene| {

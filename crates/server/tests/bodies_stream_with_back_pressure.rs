@@ -35,6 +35,23 @@ fn an_echo_of_any_size_comes_back() {
 }
 
 #[test]
+fn trailers_come_behind_the_body() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().post("/", async |mut body: Body| {
+            let read = body.bytes(100).await.expect("a whole body");
+            let sum = body.trailers().and_then(|trailers| trailers.get("sum")).unwrap_or_default();
+            format!("{} {sum}", read.len())
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(
+            "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nsum: 7\r\n\r\n",
+        );
+        assert_eq!(peer.answer(false).text(), "3 7");
+    });
+}
+
+#[test]
 fn a_slow_reader_stops_the_handler() {
     support::on_each_wire(|scene| {
         const CHUNK: usize = 64 * 1024;

@@ -45,6 +45,21 @@ fn an_answer_that_streams_is_not_cut_by_a_continue() {
 }
 
 #[test]
+fn a_body_of_which_a_part_has_come_is_not_asked_for() {
+    support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        let mut peer = served.connect();
+        let head =
+            "POST /reads HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n";
+        peer.send(format!("{head}3"));
+        served.await_count("requests", |counters| counters.requests, 1);
+        peer.send("\r\nabc\r\n0\r\n\r\n");
+        let answer = peer.answer(false);
+        assert_eq!((answer.status, answer.text(), answer.closes()), (200, "abc", false));
+    });
+}
+
+#[test]
 fn a_body_that_comes_unasked_is_not_asked_for() {
     support::on_each_wire(|scene| {
         let served = scene.serve(router());

@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,11 @@ const PHASES: &[Phase] = &[
     Phase { name: "the handler of a HEAD is silent", play: handler_of_head_is_silent, expires: &["handler"] },
     Phase { name: "the handler is silent, requests drip", play: requests_drip, expires: &["handler"] },
     Phase { name: "the handler ignores a body that drips", play: ignored_body_drips, expires: &["handler"] },
+    Phase {
+        name: "the handler reads some and is silent",
+        play: handler_stops_reading,
+        expires: &["handler"],
+    },
     Phase { name: "the body does not come", play: body_does_not_come, expires: &["body"] },
     Phase { name: "the body drips", play: body_drips, expires: &["slow body"] },
     Phase { name: "the body comes at a decent rate", play: body_comes, expires: &[] },
@@ -51,10 +56,32 @@ const PHASES: &[Phase] = &[
     Phase { name: "the answer is taken at a decent rate", play: answer_is_taken, expires: &[] },
     Phase { name: "half-closed, the handler is silent", play: half_closed_handler, expires: &["half-close"] },
     Phase { name: "half-closed, the stream is silent", play: half_closed_stream, expires: &["half-close"] },
+    Phase { name: "half-closed, the stream is not taken", play: half_closed_not_taken, expires: NOT_TAKEN },
     Phase { name: "half-closed, the stream is lively", play: half_closed_lively, expires: &[] },
     Phase { name: "lingering, the peer stays", play: peer_stays, expires: &["linger"] },
     Phase { name: "lingering, the peer drips", play: peer_stays_and_drips, expires: &["linger"] },
 ];
+
+#[test]
+fn a_reader_that_takes_single_bytes_is_too_slow() {
+    support::on_each_wire(|scene| {
+        // With buffers of the kernel between, the server cannot see single bytes being taken.
+        if !scene.is("memory") {
+            return;
+        }
+        let served = scene.serve_on(1, router(), support::tenfold_faster());
+        let mut peer = sent(&served, "GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
+        let hang = Instant::now() + HANG;
+        while !is_over(&served.running.counters()) {
+            assert!(Instant::now() < hang, "{:?}", served.running.counters());
+            sleep(DRIP);
+            let _ = peer.link.read(&mut [0; 1]);
+        }
+        // A machine that stands still makes the reader a silent one.
+        let expired = timeouts(&served.running.counters());
+        assert!(matches!(expired[..], [one] if NOT_TAKEN.contains(&one)), "{expired:?}");
+    });
+}
 
 #[test]
 fn each_deadline_fires_for_its_own_phase() {
@@ -109,6 +136,10 @@ fn router() -> Router {
         .get("/", async || "ok")
         .get("/never", async || std::future::pending::<()>().await)
         .post("/never", async || std::future::pending::<()>().await)
+        .post("/reads-some", async |mut body: Body| {
+            body.chunk().await.expect("some has come");
+            std::future::pending::<()>().await;
+        })
         .post("/ignores", async || "ignored")
         .post("/collects", async |body: Bytes| body.len().to_string())
         .post("/echo", async |body: Body| body)
@@ -270,6 +301,11 @@ fn ignored_body_drips(served: &Served) {
     assert_status(&drip(&mut sent(served, head)), "503");
 }
 
+fn handler_stops_reading(served: &Served) {
+    let head = "POST /reads-some HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nsome";
+    assert_status(&sent(served, head).rest(), "503");
+}
+
 fn body_does_not_come(served: &Served) {
     let head = "POST /collects HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n";
     assert_status(&sent(served, head).rest(), "408");
@@ -350,7 +386,17 @@ fn answer_is_taken(served: &Served) {
 fn half_closed_handler(served: &Served) {
     let mut peer = sent(served, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n");
     peer.half_close();
-    peer.assert_closed();
+    let (rest, ended_in_order) = peer.rest_and_end();
+    assert!(rest.is_empty() && ended_in_order, "{rest:?}");
+}
+
+/// The end of the input is seen before the answer fills the wire.
+fn half_closed_not_taken(served: &Served) {
+    let mut peer = sent(served, "GET /lively-and-large HTTP/1.1\r\nhost: x\r\n\r\n");
+    peer.half_close();
+    assert_eq!(peer.head().status, 200);
+    await_abort(served);
+    drop(peer);
 }
 
 fn half_closed_stream(served: &Served) {
@@ -358,7 +404,10 @@ fn half_closed_stream(served: &Served) {
     peer.half_close();
     assert_eq!(peer.head().status, 200);
     assert_eq!(peer.chunk().map(|chunk| chunk.len()), Some(16 * 1024));
-    peer.assert_closed();
+    let (rest, ended_in_order) = peer.rest_and_end();
+    assert_eq!(rest, b"");
+    // A Unix socket knows no reset.
+    assert_eq!(ended_in_order, served.address.scheme() == "unix");
 }
 
 fn half_closed_lively(served: &Served) {

@@ -3,6 +3,13 @@
 
 mod support;
 
+use std::io::Read;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::task::{Context, Poll};
+
 use anywire_http::{Body, BodyError};
 use anywire_server::Router;
 use bytes::Bytes;
@@ -15,6 +22,8 @@ fn router() -> Router {
         .post("/collects", async |body: Bytes| body.len().to_string())
         .post("/echo", async |body: Body| body)
         .get("/fails", async || Body::stream(Failing(vec![Err(BodyError::failed("on purpose"))])))
+        .get("/too-short", async || Body::stream(Failing(vec![Ok("abc".into())])).with_length(4))
+        .get("/too-long", async || Body::stream(Failing(vec![Ok("abc".into())])).with_length(2))
         .get("/fails-late", async || {
             Body::stream(Failing(vec![Err(BodyError::failed("on purpose")), Ok("begun".into())]))
         })
@@ -26,12 +35,9 @@ struct Failing(Vec<Result<Bytes, BodyError>>);
 impl futures_core::Stream for Failing {
     type Item = Result<Bytes, BodyError>;
 
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         cx.waker().wake_by_ref();
-        std::task::Poll::Ready(self.0.pop())
+        Poll::Ready(self.0.pop())
     }
 }
 
@@ -104,7 +110,7 @@ fn an_answer_that_was_begun_ends_where_it_broke_off() {
 fn a_body_that_fails_before_anything_left_is_500() {
     support::on_each_wire(|scene| {
         let served = scene.serve(router());
-        for path in ["/fails", "/fails-late"] {
+        for path in ["/fails", "/fails-late", "/too-short", "/too-long"] {
             let mut peer = served.connect();
             peer.send(finished_and(&format!(
                 "GET {path} HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -114,6 +120,63 @@ fn a_body_that_fails_before_anything_left_is_500() {
             assert_eq!((failure.status, failure.closes()), (500, false), "{path}");
             assert_eq!(peer.answer(false).text(), "finished", "{path}");
         }
+    });
+}
+
+/// Tells of each poll, and fails once it is told to.
+struct FailsWhenTold {
+    polls: Sender<()>,
+    told: Arc<AtomicBool>,
+}
+
+impl futures_core::Stream for FailsWhenTold {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let _ = self.polls.send(());
+        if self.told.load(Ordering::SeqCst) {
+            return Poll::Ready(Some(Err(BodyError::failed("on purpose"))));
+        }
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_body_that_fails_behind_an_answer_that_is_leaving_is_500() {
+    // More than the memory wire holds, by less than the server produces ahead.
+    const LEN: usize = 64 * 1024 + 30_000;
+    support::on_each_wire(|scene| {
+        if !scene.is("memory") {
+            return;
+        }
+        let (polls, polled) = support::channel();
+        let told = Arc::new(AtomicBool::new(false));
+        let fails = Arc::clone(&told);
+        let router = router().get("/large", async || Bytes::from_static(&[b'x'; LEN])).get(
+            "/fails-when-told",
+            move || {
+                let failing = FailsWhenTold { polls: polls.clone(), told: Arc::clone(&fails) };
+                async { Body::stream(failing) }
+            },
+        );
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET /large HTTP/1.1\r\nhost: x\r\n\r\nGET /fails-when-told HTTP/1.1\r\nhost: x\r\n\r\n");
+        let mut first = Vec::new();
+        for _ in 0..4 {
+            // Each time there is room the body is polled, and then a part of the first answer leaves.
+            let mut part = [0; 2_000];
+            let read = peer.link.read(&mut part).expect("the first answer");
+            first.extend_from_slice(&part[..read]);
+            polled.next();
+        }
+        told.store(true, Ordering::SeqCst);
+        let body = first.windows(4).position(|end| end == b"\r\n\r\n").expect("a head") + 4;
+        let left = LEN - (first.len() - body);
+        first.extend(peer.read_exactly(left));
+        assert!(first[body..].iter().all(|&byte| byte == b'x'), "the first answer is whole");
+        let failure = peer.answer(false);
+        assert!(failure.head.starts_with("HTTP/1.1 500 "), "{failure:?}");
     });
 }
 

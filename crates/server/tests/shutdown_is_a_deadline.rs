@@ -34,7 +34,10 @@ fn requests_finish_and_idle_connections_close() {
     support::on_each_wire(|scene| {
         let gate = Gate::default();
         // One loop: that the idle connection was closed tells then that the other one's has heard of the end.
-        let served = scene.serve_on(1, gated(&gate), Limits::default());
+        // And nothing else wakes an idle connection.
+        let never = Duration::from_secs(3600);
+        let limits = Limits { head_deadline: never, idle_deadline: never, ..Limits::default() };
+        let served = scene.serve_on(1, gated(&gate), limits);
         let mut idle = served.connect();
         idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!(idle.answer(false).text(), "ok");

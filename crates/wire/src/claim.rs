@@ -105,6 +105,20 @@ mod tests {
     }
 
     #[test]
+    fn who_cannot_have_the_claim_leaves_the_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("app.sock");
+        let address: Address = format!("unix:{}", file.display()).parse().expect("an address");
+        let loops = Loops::start(1).expect("a thread");
+        let listener = Listener::bind(&address, &ListenOptions::default(), &loops).expect("nobody is there");
+        let claim = Claim::of_folder(&file).expect("it listens already");
+        drop(listener);
+        assert!(file.exists(), "it may be about to be another one's");
+        drop(claim);
+        assert!(!is_taken(&address.to_string()), "the next one finds it stale");
+    }
+
+    #[test]
     fn nobody_starts_to_listen_in_a_folder_while_another_one_does() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("other")).expect("it is ours");

@@ -338,6 +338,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn whatever_the_system_has_run_out_of_counts() {
+        use rustix::io::Errno;
+
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            assert_eq!(pauses([Err(errno.into())]).await, (vec![5], 1), "{errno}");
+        }
+        assert_eq!(pauses([Err(Errno::PERM.into())]).await, (vec![5], 0));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_peer_that_has_left_costs_no_pause() {
         let left = || Err(io::ErrorKind::ConnectionAborted.into());
         let (pauses, exhaustions) = pauses([left(), left(), Ok(()), left()]).await;

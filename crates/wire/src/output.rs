@@ -124,7 +124,6 @@ impl Output {
                     last.bytes.truncate(last.bytes.len() - cut);
                     if last.bytes.is_empty() {
                         self.shared.pop();
-                        self.shared_sent = self.shared_sent.min(self.shared.len());
                     }
                 }
                 last => {
@@ -313,6 +312,34 @@ mod tests {
         }
         output.recycle();
         out
+    }
+
+    #[test]
+    fn shared_bytes_are_freed_once_they_have_left() {
+        struct Owner(#[expect(dead_code, reason = "it is counted")] std::sync::Arc<()>);
+
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &[b'x'; 5000]
+            }
+        }
+
+        let kept = std::sync::Arc::new(());
+        let mut output = Output::new();
+        for _ in 0..2 {
+            output.push_bytes(Bytes::from_owner(Owner(kept.clone())));
+        }
+        output.advance(5000);
+        assert_eq!(std::sync::Arc::strong_count(&kept), 2, "the first waits no longer");
+    }
+
+    #[test]
+    fn a_burst_leaves_no_large_buffer_behind() {
+        let mut output = Output::new();
+        output.buffer().resize(1 << 20, b'x');
+        output.advance(1 << 20);
+        output.recycle();
+        assert!(output.is_empty() && output.copied.capacity() <= KEEP_MAX_BYTES);
     }
 
     proptest! {

@@ -419,6 +419,37 @@ mod tests {
     }
 
     #[test]
+    fn each_request_begins_anew() {
+        let mut scene = Scene::waiting(Waits { half_closed: true, ..HANDLER });
+        assert_eq!(scene.after(9, nothing), None);
+        // This turn lasts 55 seconds before it begins the next request.
+        scene.now += Duration::from_secs(55);
+        scene.timers.begin_request();
+        scene.wait();
+        assert_eq!(scene.after(9, nothing), None);
+        scene.waits = HANDLER;
+        scene.wait();
+        assert_eq!(scene.expires(1, nothing), Some((51, Expired::Handler)));
+
+        let mut scene = Scene::waiting(BODY);
+        assert_eq!(scene.after(9, sends(1)), None);
+        assert_eq!(scene.after(4, nothing), None);
+        scene.timers.begin_request();
+        scene.wait();
+        assert_eq!(scene.expires(1, nothing), Some((10, Expired::BodySilent)));
+    }
+
+    #[test]
+    fn the_first_look_is_a_grace_after_the_wait_began() {
+        let mut scene = Scene::waiting(WRITE);
+        scene.after(4, takes(4096));
+        scene.waits = HANDLER;
+        scene.wait();
+        scene.waits = WRITE;
+        assert_eq!(scene.wait(), Some(scene.limits.min_rate_grace));
+    }
+
+    #[test]
     fn what_the_peer_takes_from_the_wire_is_progress() {
         let mut scene = Scene::waiting(WRITE);
         let mut unsent = 4_000_000;

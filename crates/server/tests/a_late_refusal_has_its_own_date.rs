@@ -1,0 +1,19 @@
+//! An answer that a deadline gives has the date of its own, not that of the turn before the wait.
+
+mod support;
+
+use std::time::Duration;
+
+use anywire_server::{Limits, Router};
+
+#[test]
+fn a_late_refusal_has_its_own_date() {
+    let limits = Limits { head_deadline: Duration::from_millis(1500), ..Limits::default() };
+    let served = support::Scene::tcp().serve_with(Router::new().get("/", async || "ok"), limits);
+    let mut peer = served.connect();
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\nGET /");
+    let (first, late) = (peer.answer(false), peer.answer(false));
+    assert_eq!((first.status, late.status), (200, 408));
+    assert!(first.header("date").is_some() && late.header("date").is_some());
+    assert_ne!(late.header("date"), first.header("date"), "a second and more lies between");
+}
