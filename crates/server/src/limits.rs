@@ -42,7 +42,9 @@ pub struct Limits {
     /// handler spends waiting for the peer's body does not count. A body that streams after that has no limit in time,
     /// as long as the peer is there and takes it.
     pub handler_deadline: Duration,
-    /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted.
+    /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP a
+    /// peer takes what its system acknowledges, and a system with a large receive buffer acknowledges in large steps: this
+    /// has to be longer than the time that the slowest peer needs for one.
     pub write_deadline: Duration,
     /// Least rate of a peer that is waited for, sending a body or taking an answer (1024 bytes a second; 0: none).
     /// Below it the peer is treated as if it were silent. Only time in which the peer is waited for counts.

@@ -69,7 +69,7 @@ fn a_reader_that_takes_single_bytes_is_too_slow() {
         if !scene.is("memory") {
             return;
         }
-        let served = scene.serve_on(1, router(), support::tenfold_faster());
+        let served = scene.serve_on(1, router(), support::fivefold_faster());
         let mut peer = sent(&served, "GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
         let hang = Instant::now() + HANG;
         while !is_over(&served.running.counters()) {

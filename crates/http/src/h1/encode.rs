@@ -95,6 +95,9 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
             content_length(out, length);
         }
         Framing::None
+    } else if status == StatusCode::RESET_CONTENT {
+        // It has no content either, but has to say so (RFC 9110 section 15.3.6).
+        content_length(out, 0)
     } else {
         match parts.framing {
             Framing::None => {
@@ -454,6 +457,15 @@ mod tests {
             assert_eq!(head, format!("HTTP/1.1 {line}\r\n\r\n"));
             assert_eq!(commitment.framing, Framing::None);
         }
+    }
+
+    #[test]
+    fn a_205_says_that_it_is_empty() {
+        let headers = Headers::new();
+        let (head, commitment) =
+            encoded(&ResponseParts { status: StatusCode::RESET_CONTENT, ..parts(&headers) });
+        assert_eq!(head, "HTTP/1.1 205 Reset Content\r\ncontent-length: 0\r\n\r\n");
+        assert!(commitment.framing.is_empty());
     }
 
     #[test]
