@@ -3,8 +3,11 @@
 //! Several waits run side by side: a handler works while its peer is slow to take earlier answers. Each has its own
 //! stopwatch, so progress in one never renews another.
 
+mod pace;
+
 use std::time::{Duration, Instant};
 
+use self::pace::{Allowance, Pace};
 use crate::limits::Limits;
 
 /// What a connection waits for between two turns.
@@ -182,83 +185,34 @@ impl Timers {
         }
     }
 
-    /// The rate of a peer that takes an answer counts no sooner than its silence: what the wire tells comes in steps, as a
-    /// receiver opens its window again only once there is room worth a segment, which on loopback is 64 KiB.
     fn write_moved(&mut self, bytes: u64, limits: &Limits) {
-        self.write.moved(bytes, limits.write_deadline, limits.write_deadline, limits.min_bytes_per_second);
+        // The rate counts no sooner than silence does, because the wire tells in steps what the peer takes: a receiver
+        // opens its window again only once there is room worth a segment, which on loopback is 64 KiB.
+        self.write.moved(
+            bytes,
+            &Allowance {
+                silence: limits.write_deadline,
+                grace: limits.write_deadline,
+                min_bytes_per_second: limits.min_bytes_per_second,
+            },
+        );
     }
 
     /// Records bytes of a body that came before anybody waited for them, with the head or while the handler was at work.
     pub(super) fn received_early(&mut self, bytes: usize, limits: &Limits) {
-        let bytes = bytes as u64;
-        match self.body.credit {
-            None => self.body.early = self.body.early.saturating_add(bytes),
-            Some(_) => self.body.earn(
-                bytes,
-                limits.body_deadline,
-                limits.min_rate_grace,
-                limits.min_bytes_per_second,
-            ),
-        }
+        self.used = true;
+        self.body.moved_early(bytes as u64, &Allowance::of_body(limits));
     }
 
     /// Records that the peer sent so many bytes of a body.
     pub(super) fn received(&mut self, bytes: usize, limits: &Limits) {
-        let (silence_max, grace) = (limits.body_deadline, limits.min_rate_grace);
-        self.body.moved(bytes as u64, silence_max, grace, limits.min_bytes_per_second);
+        self.body.moved(bytes as u64, &Allowance::of_body(limits));
     }
 
     /// Whether a wait has begun since the last reset.
     #[inline]
     pub(super) fn is_used(&self) -> bool {
         self.used
-    }
-}
-
-/// How fast a peer sends or takes bytes while the connection waits for it. Two limits apply: the longest silence and the
-/// least rate.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    /// Time waited since the peer last moved a byte.
-    silent: Duration,
-    /// Time left before the peer is slower than the least rate; `None` before the first byte that was waited for.
-    credit: Option<Duration>,
-    /// Bytes before that one. They count with it, so that a body which stops at once is silent rather than slow.
-    early: u64,
-}
-
-impl Pace {
-    fn waited(&mut self, passed: Duration) {
-        self.silent = self.silent.saturating_add(passed);
-        self.credit = self.credit.map(|credit| credit.saturating_sub(passed));
-    }
-
-    /// Records bytes that the peer moved. Each byte earns time, up to the longest silence.
-    fn moved(&mut self, bytes: u64, silence_max: Duration, grace: Duration, min_bytes_per_second: u64) {
-        if bytes == 0 {
-            return;
-        }
-        self.silent = Duration::ZERO;
-        let early = std::mem::take(&mut self.early);
-        self.earn(bytes.saturating_add(early), silence_max, grace, min_bytes_per_second);
-    }
-
-    fn earn(&mut self, bytes: u64, silence_max: Duration, grace: Duration, min_bytes_per_second: u64) {
-        if let Some(earned_ns) = bytes.saturating_mul(1_000_000_000).checked_div(min_bytes_per_second) {
-            let credit = self.credit.unwrap_or(grace);
-            let credit = credit.saturating_add(Duration::from_nanos(earned_ns));
-            self.credit = Some(credit.min(silence_max.max(grace)));
-        }
-    }
-
-    /// The time that the peer has left.
-    fn left(&self, silence_max: Duration) -> Duration {
-        let silence_left = silence_max.saturating_sub(self.silent);
-        self.credit.map_or(silence_left, |credit| credit.min(silence_left))
-    }
-
-    fn is_silent(&self, silence_max: Duration) -> bool {
-        self.silent >= silence_max
     }
 }
 
