@@ -73,8 +73,8 @@ impl ConnectionTask {
                     let first_deadline = exchange.wait(Instant::now(), &self.service);
                     self.fresh &= exchange.waits_for_first_head();
                     if !self.fresh {
-                        // Checked at each turn, not only when the timer fires: a peer that wakes the connection all
-                        // the time has the timer, which is late by design, set anew each time. Checked after the turn,
+                        // Checked at each turn, not only when the timer fires: the timer is late by design, and a peer
+                        // that wakes the connection all the time would have it set anew each time. Checked after the turn,
                         // so that bytes which arrived in time count although the loop was blocked.
                         match exchange.expire(&self.connection, &self.service) {
                             Ok(false) => {}

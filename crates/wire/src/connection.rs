@@ -52,8 +52,8 @@ pub trait Transport {
     }
 }
 
-/// Polls as a part of the task's budget in tokio, as kernel sockets do by themselves: a task whose peer always has
-/// something to say or always takes what is said must let others have their turns.
+/// Polls within the task's cooperative budget in tokio, as kernel sockets do by themselves. Without it, a task whose peer is
+/// always ready would never yield.
 #[inline]
 pub(crate) fn cooperate<T>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     let budget = ready!(coop::poll_proceed(cx));

@@ -65,7 +65,7 @@ impl Wire for Unix {
     ) -> Result<Bound, ListenError> {
         let failed = |cause| ListenError::of(address, cause);
         let path = file(address);
-        // Until it listens: who finds a file that nobody answers at takes it for stale.
+        // Held until the socket listens. Before that, another server would take its file for stale.
         let _claim = path.map(Claim::of_folder).transpose().map_err(failed)?;
         if let Some(path) = path {
             make_room(path, address)?;
@@ -194,8 +194,8 @@ impl Drop for Guard {
     }
 }
 
-/// As a stream, of which only the readiness is used: tokio's own listener would register what it accepts with this
-/// loop, where mostly it is another's turn, so that it had to be taken off again.
+/// Registers the listening socket as a stream, because only its readiness is used. Tokio's own listener would register each
+/// accepted socket with this loop, and most of them go to another one.
 fn join(socket: &OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(StdStream::from(socket.try_clone()?))
 }

@@ -59,7 +59,7 @@ fn an_early_answer_arrives_though_a_write_has_failed() {
         dialled.readable().await.expect("the answer comes first");
         let (answer, end) = heard(&mut dialled).await;
         assert_eq!((&answer[..], end), (ANSWER, Err(ErrorKind::ConnectionReset)));
-        // Again, so that nobody takes what was cut short for whole.
+        // A second read says the same: an end would make the part look whole.
         assert_eq!(heard(&mut dialled).await.1, Err(ErrorKind::ConnectionReset));
     });
 }

@@ -162,8 +162,8 @@ impl Shared {
         result
     }
 
-    /// Sends what there is room for if this connection is about to be reset: a kernel sends as it is written to, so
-    /// that what was written last goes before the reset, the answer to a request that nobody read on, say.
+    /// Sends as much as there is room for if this connection is about to be reset. A kernel sends at each write, so there
+    /// the last bytes leave before the reset: for example the early answer to a large upload.
     pub(super) fn send_before_reset(&self, id: ConnId) {
         let mut core = self.core.borrow_mut();
         if core.will_cut_short(id) {
@@ -297,7 +297,7 @@ const START_MICROS: u64 = 1_000_000;
 /// to say, and what was sent must still be in the cache when it is received.
 const SENT_BATCHES_A_TURN: usize = 4;
 
-/// Batches that a turn takes in while nobody wants to see what they bring: ACKs of a long write, mostly.
+/// Batches that a turn receives while no task waits for them: mostly the ACKs of a long write.
 const BATCHES_A_TURN: usize = 16;
 
 /// How long a device without room is left alone if it does not say that it has some again: as long as a
