@@ -13,6 +13,7 @@ use crate::job::Job;
 use crate::limits::bounded;
 use crate::sending::Sending;
 use crate::target::Target;
+use crate::upload::Contained;
 use crate::{Client, Error};
 
 /// A call that is not sent yet.
@@ -68,7 +69,7 @@ impl<'a> Call<'a> {
     /// Sets the body: bytes, text, or a stream. Its length decides how it is framed (RFC 9112 section 6).
     pub fn body(self, body: impl Into<Body>) -> Self {
         self.edit(|job| {
-            job.body = body.into();
+            job.body = Contained::from(body);
             Ok(())
         })
     }
@@ -76,7 +77,7 @@ impl<'a> Call<'a> {
     /// Sets the body to a value as JSON, and `content-type` if it is not set.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
         self.edit(|job| {
-            job.body = serde_json::to_vec(value).map_err(Error::JsonBody)?.into();
+            job.body = Contained::from(serde_json::to_vec(value).map_err(Error::JsonBody)?);
             if !job.headers.contains("content-type") {
                 job.headers.append("content-type", "application/json")?;
             }

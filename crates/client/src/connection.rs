@@ -21,6 +21,7 @@ use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
 use crate::Error;
+use crate::budget::poll_truly;
 use crate::exchange::Exchange;
 use crate::job::Pending;
 use crate::outcome::Outcome;
@@ -86,7 +87,8 @@ impl Conn {
         let Some(waker) = self.waker.get() else { return true };
         // With the task's own waker, so that the readiness it waits for stays its own. Its age is not looked at: the
         // timer of an idle connection ends it when its lifetime does.
-        self.core.borrow_mut().poll_broken(&mut Context::from_waker(waker)).is_pending()
+        let mut core = self.core.borrow_mut();
+        poll_truly(&mut Context::from_waker(waker), |cx| core.poll_broken(cx)).is_pending()
     }
 
     /// Puts a call on an idle connection, and sends what the wire takes at once.
@@ -234,7 +236,11 @@ impl Conn {
     /// Whether the connection may take a waiting call: no byte came behind the last answer. Such bytes would be taken
     /// for the answer of that call. If no call waits, the connection turns idle, and an idle one reads all the time.
     fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
-        !self.pool.has_waiters() || self.core.borrow_mut().poll_broken(cx).is_pending()
+        if !self.pool.has_waiters() {
+            return true;
+        }
+        let mut core = self.core.borrow_mut();
+        poll_truly(cx, |cx| core.poll_broken(cx)).is_pending()
     }
 
     fn is_young(&self) -> bool {

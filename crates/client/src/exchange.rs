@@ -16,6 +16,7 @@ use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use crate::budget::poll_truly;
 use crate::counters::Cells;
 use crate::gathered::Gathered;
 use crate::job::{Job, Pending, Reply};
@@ -172,7 +173,8 @@ impl Exchange {
     /// caller's leaving. `false` if that task has something to do at once.
     pub(crate) fn begin(&mut self, cx: &mut Context<'_>, wire: &mut Connection, timer: &Deadline) -> bool {
         self.begun = true;
-        if self.reply.as_mut().is_some_and(|reply| reply.poll_closed(cx).is_ready()) {
+        // Asked only here: this is what wakes the task when the caller leaves.
+        if self.reply.as_mut().is_some_and(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
             return false;
         }
         self.send(cx, wire);

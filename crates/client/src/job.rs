@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anywire_http::body::Body;
 use anywire_http::{Headers, Method};
 use anywire_wire::Address;
 use tokio::sync::oneshot;
 
 use crate::target::Target;
+use crate::upload::Contained;
 use crate::{Error, Response, Timeouts};
 
 /// What the caller of a call gets in the end.
@@ -19,7 +19,7 @@ pub(crate) struct Job {
     pub(crate) method: Method,
     pub(crate) target: Target,
     pub(crate) headers: Headers,
-    pub(crate) body: Body,
+    pub(crate) body: Contained,
     /// The wire to go by, where it is not the one that the URL means.
     pub(crate) via: Option<Address>,
     pub(crate) read_timeout: Duration,
@@ -34,7 +34,7 @@ impl Job {
             method,
             target,
             headers: Headers::new(),
-            body: Body::empty(),
+            body: Contained::default(),
             via: None,
             read_timeout: timeouts.read,
             total_timeout: timeouts.total,

@@ -29,6 +29,7 @@
 //! retries, but for one: a request that went out on a connection which had died while it was idle is sent once more
 //! on a fresh one, if the peer cannot have seen it or seeing it twice is no harm.
 
+mod budget;
 mod builder;
 mod call;
 mod client;

@@ -118,7 +118,9 @@ impl Pool {
     }
 
     /// Takes a call whose reused connection turned out dead. It goes first, and out on a fresh connection only.
-    pub(crate) fn resubmit(self: &Rc<Self>, pending: Pending) {
+    pub(crate) fn resubmit(self: &Rc<Self>, mut pending: Pending) {
+        // It had its connection in time. From here it asks for another one.
+        pending.acquire_until = Instant::now() + self.shared.config().timeouts.acquire;
         self.shared.cells.resent.add(1);
         self.wait(pending, true);
     }

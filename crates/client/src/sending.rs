@@ -70,7 +70,9 @@ impl Future for Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        if let State::Waiting { hold, .. } = &self.state {
+        if let State::Waiting { hold, placed } = std::mem::replace(&mut self.state, State::Done) {
+            // First the receiver: whoever sees the count looks for it once.
+            drop(placed);
             hold.inner().count_abandoned();
         }
     }
@@ -98,7 +100,10 @@ fn place(inner: &Arc<Inner>, job: Box<Job>) -> Result<Placed, Error> {
     site.used.store(true, Ordering::Release);
     let shared = Arc::clone(inner);
     let hand_over = site.handle.spawn(move || {
-        submit(&Local::on_this_loop(&shared, index), job, reply);
+        // A caller who left meanwhile is not to cost a connection.
+        if !reply.is_closed() {
+            submit(&Local::on_this_loop(&shared, index), job, reply);
+        }
         ready(())
     });
     Ok(Placed { answer, hand_over: Some(hand_over) })

@@ -1,6 +1,8 @@
 //! The sending half of an exchange: a request's head and body into an output.
 
 use std::io;
+use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, ready};
 
@@ -13,6 +15,43 @@ use bytes::Bytes;
 
 use crate::job::Job;
 
+/// A body of the caller's. A panic of its destructor ends there, since it is dropped by tasks that serve other calls, too.
+#[derive(Debug, Default)]
+pub(crate) struct Contained(Body);
+
+impl<B: Into<Body>> From<B> for Contained {
+    fn from(body: B) -> Self {
+        Self(body.into())
+    }
+}
+
+impl Deref for Contained {
+    type Target = Body;
+
+    fn deref(&self) -> &Body {
+        &self.0
+    }
+}
+
+impl DerefMut for Contained {
+    fn deref_mut(&mut self) -> &mut Body {
+        &mut self.0
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        if self.0.as_full().is_some() {
+            return;
+        }
+        let body = mem::take(&mut self.0);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
+            // Its destructor may panic as well.
+            mem::forget(payload);
+        }
+    }
+}
+
 /// What is still to be sent of a request.
 #[derive(Debug)]
 pub(crate) enum Upload {
@@ -21,7 +60,7 @@ pub(crate) enum Upload {
     /// A body that comes in pieces, and how many bytes of it are to come if that was declared.
     Body {
         /// The body.
-        body: Body,
+        body: Contained,
         /// Bytes to come of a declared length; none: chunked.
         left: Option<u64>,
     },
@@ -45,7 +84,7 @@ impl Upload {
             }
             return Ok(Self::Done);
         }
-        Ok(Self::Body { left: framing.length(), body: std::mem::take(&mut job.body) })
+        Ok(Self::Body { left: framing.length(), body: mem::take(&mut job.body) })
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -168,3 +168,28 @@ fn a_call_that_is_never_polled_does_nothing() {
         assert_eq!(client.counters().total().requests, 1);
     });
 }
+
+#[test]
+fn a_call_that_is_dropped_before_its_loop_hears_of_it_costs_no_connection() {
+    on_each_wire(|wire| {
+        let peer = Peer::answering(wire, OK);
+        let (loops, client) = client(1, |builder| builder);
+        let send = || client.get(peer.url("/")).via(peer.via()).send();
+        block_on(send()).expect("an answer");
+        let (block, blocked) = mpsc::channel::<()>();
+        let (report, blocks) = mpsc::channel();
+        let blocking = loops.get(0).spawn(move || async move {
+            report.send(()).expect("the test waits");
+            // Blocks the loop on purpose.
+            blocked.recv().expect("the test goes on");
+        });
+        blocks.recv().expect("the loop blocks");
+        let mut call = send();
+        assert!(poll_once(&mut call).is_pending());
+        drop(call);
+        block.send(()).expect("the loop waits");
+        blocking.wait().expect("no panic");
+        block_on(send()).expect("an answer");
+        assert_eq!((peer.accepted(), client.counters().total().dialed), (1, 1));
+    });
+}

@@ -220,3 +220,62 @@ fn a_streaming_body_is_not_sent_again() {
         assert_eq!(requests.iter().collect::<Vec<_>>(), [0, 4]);
     });
 }
+
+#[test]
+fn a_call_that_is_sent_again_has_its_acquire_deadline_anew() {
+    let gate = Gate::new();
+    let (_loops, client) = client(1, |builder| {
+        let limits = Limits { connections_per_origin: 3, dials_per_origin: 1, ..Limits::default() };
+        builder
+            .limits(limits)
+            .acquire_timeout(Duration::from_secs(3))
+            .connect_timeout(HANG)
+            .read_timeout(HANG)
+    });
+    let send = || client.get("http://peer.example/").via(gate.via()).send();
+    let three = || {
+        [(); 3].map(|()| {
+            let mut call = send();
+            assert!(poll_once(&mut call).is_pending());
+            call
+        })
+    };
+    let first = three();
+    let mut talks = [(); 3].map(|()| gate.accept());
+    for talk in &mut talks {
+        assert!(talk.request().is_some());
+    }
+    for talk in &talks {
+        talk.say(OK);
+    }
+    for call in first {
+        block_on(call).expect("an answer");
+    }
+    let second = three();
+    for talk in &mut talks {
+        assert!(talk.request().is_some());
+    }
+    // A call that comes with them waits for too long. So would they by now, if they were waiting.
+    let error = block_on(send()).expect_err("no connection comes free");
+    assert_eq!(error.phase(), Some(Phase::Acquire));
+    gate.fill();
+    drop(talks);
+    eventually("all are to be sent again", || client.counters().total().resent == 3);
+    // A look at all deadlines comes after that.
+    let other = client.get("http://other.example/").via(gate.via()).total_timeout(Duration::from_millis(10));
+    assert!(block_on(other.send()).expect_err("no connection is made").is_timeout());
+    drop(gate.accept());
+    std::thread::spawn(move || {
+        loop {
+            let mut talk = gate.accept();
+            std::thread::spawn(move || {
+                while talk.request().is_some() {
+                    talk.say(OK);
+                }
+            });
+        }
+    });
+    for call in second {
+        block_on(call).expect("an answer");
+    }
+}

@@ -98,7 +98,7 @@ fn error_over(wire: Endless, body: fn() -> Body) -> Error {
         let target = Target::parse("http://endless/").expect("a good URL");
         let mut job = Job::new(Method::POST, target, &client.inner().config().timeouts);
         job.total_timeout = Duration::from_millis(200);
-        job.body = body();
+        job.body = body().into();
         let (reply, answer) = oneshot::channel();
         let now = clock::now();
         let (total_until, acquire_until) = (now + job.total_timeout, now + job.total_timeout);
