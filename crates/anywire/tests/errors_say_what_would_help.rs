@@ -106,12 +106,42 @@ fn help_is_for_the_person_at_the_terminal() {
     option(&["get", &url, "--max-fields", "1"], "--max-fields");
     option(&["get", &url, "--max-head", "50"], "--max-head");
     option(&["get", &url, "--max-start-line", "5"], "--max-start-line");
+    option(&["load", &url, "-n", "5", "--warm-up", "0", "--max-fields", "1"], "--max-fields");
     option(&["load", &url, "-c", "0"], "--connections");
     option(&["load", &url, "--depth", "0"], "--depth");
     option(&["load", &url, "-n", "0"], "--requests");
     option(&["load", &url, "--timeout", "100h"], "--timeout");
     option(&["load", &url, "--warm-up", "100h"], "--warm-up");
     option(&["load", &url, "-d", "100h"], "--duration");
+}
+
+#[test]
+fn what_help_tells_to_write_can_be_written() {
+    let served = Served::demo();
+    let address = format!("{}/json", served.address(0));
+    let said = stderr(&anywire(&["get", &address]));
+    assert!(said.contains(&format!("help: write it as {}", served.url("/json"))), "{said}");
+
+    let said = stderr(&anywire(&["get", "http://h/", "--via", "foo:bar"]));
+    assert!(said.contains("tcp, unix") && !said.contains("memory"), "{said}");
+
+    let said = stderr(&anywire(&["compare", "--body", "99999999999"]));
+    assert!(said.starts_with("error: ") && said.contains("16777216"), "{said}");
+}
+
+#[test]
+fn a_password_is_not_repeated() {
+    for args in [
+        ["get", "http://me:secret@h/"],
+        ["get", "https://me:secret@h/"],
+        ["load", "http://me:secret@h/"],
+        ["load", "https://me:secret@h/"],
+    ] {
+        let output = anywire(&args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(!said.contains("secret"), "{args:?}: {said}");
+    }
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The bounds of a client: how much of each thing, and how long each phase may take.
 //!
 //! Every value is a builder value of one client; there are no process-wide settings. Reaching a limit is a typed
-//! [`Error`](crate::Error), never a hang. Durations are kept by the loops' coarse clock: a deadline is never early
-//! and at most about 200 ms late.
+//! [`Error`](crate::Error), never a hang. Durations are kept by the loops' coarse deadlines.
 
 use std::time::Duration;
 
@@ -68,7 +67,8 @@ impl Limits {
     }
 }
 
-/// How long each phase of a call, and each state of a connection, may last.
+/// How long each phase of a call, and each state of a connection, may last. A deadline is never early, and up to 300 ms
+/// late.
 ///
 /// ```
 /// use std::time::Duration;

@@ -72,11 +72,11 @@ impl Target {
     }
 
     fn parse_general(text: &str) -> Result<Self, Error> {
-        let refused = |source| Error::Url { url: text.to_owned(), source };
+        let refused = |source| Error::Url { url: without_user(text), source };
         let url = Url::parse(text).map_err(|source| refused(UrlError::Syntax(source)))?;
         match url.scheme() {
             "http" => {}
-            "https" => return Err(Error::Tls { url: text.to_owned() }),
+            "https" => return Err(Error::Tls { url: without_user(text) }),
             _ => return Err(refused(UrlError::Scheme)),
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -105,6 +105,16 @@ pub(crate) fn split_origin(origin: &str) -> (&str, u16, &str) {
         _ => (authority, HTTP_PORT),
     };
     (host.trim_start_matches('[').trim_end_matches(']'), port, authority)
+}
+
+/// A URL as an error shows it: a password does not belong in a log.
+fn without_user(url: &str) -> String {
+    let begin = url.find("://").map_or(0, |at| at + "://".len());
+    let length = url[begin..].find(['/', '\\', '?', '#']).unwrap_or(url.len() - begin);
+    match url[begin..begin + length].rfind('@') {
+        Some(at) => format!("{}...{}", &url[..begin], &url[begin + at..]),
+        None => url.to_owned(),
+    }
 }
 
 /// What is wrong with a URL.
@@ -231,6 +241,20 @@ mod tests {
         assert_eq!(source("ftp://h/"), UrlError::Scheme);
         assert_eq!(source("http://user:secret@h/"), UrlError::UserInfo);
         assert!(matches!(Target::parse("https://h/"), Err(Error::Tls { .. })));
+    }
+
+    #[test]
+    fn no_error_shows_a_password() {
+        for url in [
+            "http://user:se@cret@h/@",
+            "https://user:se@cret@h/@",
+            "ftp://user:se@cret@h/@",
+            "http://user:se@cret@h:x/@",
+        ] {
+            let said = Target::parse(url).expect_err(url).to_string();
+            assert!(!said.contains("user") && !said.contains("cret"), "{said}");
+            assert!(said.contains("://...@h") && said.contains("/@"), "{said}");
+        }
     }
 
     proptest! {

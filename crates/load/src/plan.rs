@@ -162,10 +162,15 @@ struct Target {
 
 impl Target {
     fn parse(text: &str) -> Result<Self, LoadError> {
-        let wrong = |reason: String| LoadError::Url { url: text.to_owned(), reason };
+        // What stands before an `@` may be a password, and errors are printed.
+        let shown = || match text.rsplit_once('@') {
+            Some((_, rest)) => format!("...@{rest}"),
+            None => text.to_owned(),
+        };
+        let wrong = |reason: String| LoadError::Url { url: shown(), reason };
         let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
         if url.scheme() != "http" {
-            return Err(LoadError::Scheme { url: text.to_owned(), scheme: url.scheme().to_owned() });
+            return Err(LoadError::Scheme { url: shown(), scheme: url.scheme().to_owned() });
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong("it holds a user name, which HTTP does not send".to_owned()));

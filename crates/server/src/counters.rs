@@ -19,8 +19,8 @@ pub struct Counters {
     /// Handlers that failed with a cause, answered 5xx; and responses of handlers that could not be sent, answered 500 or
     /// broken off (the server's fault).
     pub failures: u64,
-    /// Requests that an extractor refused, and bodies that broke off on their way to a handler (the peer's fault, or a
-    /// limit).
+    /// Requests that an extractor refused, and bodies that broke off on their way to a handler, or through it from
+    /// another peer, such as an upstream (a peer's fault, or a limit).
     pub refused: u64,
     /// Handlers dropped at [`Limits::handler_deadline`](crate::Limits::handler_deadline); each was answered 503.
     pub handler_timeouts: u64,

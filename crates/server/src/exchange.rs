@@ -24,7 +24,7 @@ use self::upload::Upload;
 use crate::lease::{Gone, Kept};
 use crate::limits::Limits;
 use crate::request::Request;
-use crate::respond::IntoResponse;
+use crate::respond::{IntoResponse, told_to_peer};
 use crate::service::{Answer, Date, Routed, Service};
 
 /// The working state of a connection between its first byte of a request and its last byte of an answer.
@@ -256,7 +256,9 @@ impl Exchange {
 
     /// Answers a request that cannot be understood; nothing after it can be, either.
     fn refuse(&mut self, error: &DecodeError, service: &Service) {
-        let response = (error.status(), error.to_string()).into_response();
+        let (status, cause) = (error.status(), error.to_string());
+        tracing::debug!(status = status.as_u16(), cause, "a request cannot be read");
+        let response = (status, told_to_peer(cause)).into_response();
         self.last_response(response, Reply::OF_NOTHING, service);
     }
 

@@ -124,10 +124,18 @@ impl<E: StdError + 'static> From<E> for Error {
         };
         let message = match status.is_server_error() {
             true => Cow::Borrowed(FAILED),
-            false => Chain(&cause).to_string().into(),
+            false => told_to_peer(Chain(&cause).to_string()).into(),
         };
         Self::new(status, message).caused_by(cause)
     }
+}
+
+/// What the peer reads of the text of an error. It cannot raise a limit of this server; who can reads the log.
+pub(crate) fn told_to_peer(mut text: String) -> String {
+    if let Some(end) = text.find(", or raise ") {
+        text.truncate(end);
+    }
+    text
 }
 
 impl IntoResponse for Error {

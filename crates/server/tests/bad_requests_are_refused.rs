@@ -20,6 +20,7 @@ fn refused(served: &support::Served, request: impl AsRef<[u8]>, status: u16) {
     let answer = peer.answer(false);
     assert_eq!(answer.status, status, "{:?}: {}", String::from_utf8_lossy(request.as_ref()), answer.text());
     assert_eq!(answer.header("connection"), Some("close"));
+    assert!(!answer.text().contains("raise"), "a peer raises no limit of ours: {}", answer.text());
     peer.assert_closed();
     served.assert_alive();
 }

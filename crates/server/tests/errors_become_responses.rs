@@ -56,6 +56,8 @@ fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     ] {
         assert_eq!(Error::from(error).status().as_u16(), status);
     }
+    let large = Error::from(BodyError::TooLarge { limit_bytes: 1 });
+    assert_eq!(large.message(), "reading a body: it is larger than 1 bytes; send less");
     let argument = Rejection::Body(BodyError::failed("a layer of ours gave up"));
     assert_eq!(argument.status(), StatusCode::INTERNAL_SERVER_ERROR);
 }

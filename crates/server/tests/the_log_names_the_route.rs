@@ -136,7 +136,8 @@ fn a_body_that_fails_under_way() {
     let served = support::serve(Router::new().get("/torn", torn));
     let mut peer = served.connect();
     peer.send("GET /torn HTTP/1.1\r\nhost: x\r\n\r\n");
-    assert_eq!(peer.answer(false).status, 500);
+    let answer = peer.answer(false);
+    assert_eq!((answer.status, answer.text()), (500, "the server failed to answer this request"));
     let (level, text) = only_line("/torn");
     assert_eq!(level, Level::ERROR);
     assert!(text.contains("cause=reading a body: its maker failed: the tape is torn"), "{text}");
@@ -175,6 +176,20 @@ fn a_request_body_that_breaks_off_is_no_error_of_ours() {
 
     let counters = served.running.counters();
     assert_eq!((counters.refused, counters.failures), (3, 0));
+}
+
+#[test]
+fn a_request_that_cannot_be_read() {
+    log::keep();
+    let served = support::serve(Router::new());
+    let answer = served.ask(&format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "q".repeat(10_000)));
+    assert_eq!(answer.status, 414);
+    // The peer is not told what only the owner of the server can do.
+    assert!(answer.text().ends_with("use a shorter target"), "{}", answer.text());
+    log::wait_for("raise Limits::start_line_bytes");
+    let lines = log::with("raise Limits::start_line_bytes");
+    assert_eq!(lines[0].level, Level::DEBUG);
+    assert!(lines[0].text.contains("status=414"), "{}", lines[0].text);
 }
 
 #[test]

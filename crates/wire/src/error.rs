@@ -53,7 +53,7 @@ pub enum ListenError {
     },
     /// The host of the address is not one of this machine's, or it is IPv6 and the machine has none.
     #[error(
-        "cannot listen on {address}: this machine does not have that host; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
+        "cannot listen on {address}: this machine does not have that address; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
     )]
     NotHere {
         /// What was asked for.

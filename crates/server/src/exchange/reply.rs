@@ -8,6 +8,7 @@ use anywire_http::h1::{Framing, encode};
 use anywire_http::{BodyError, Response, StatusCode, Version};
 
 use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn};
+use crate::respond::{FAILED, IntoResponse};
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 
@@ -174,7 +175,10 @@ impl Exchange {
             return;
         };
         self.output.truncate(begins_at);
-        let status = self.upload_fault().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        self.respond(&mut status.into(), &reply, service);
+        let mut response = match self.upload_fault() {
+            Some(status) => status.into(),
+            None => (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response(),
+        };
+        self.respond(&mut response, &reply, service);
     }
 }

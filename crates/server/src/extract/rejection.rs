@@ -4,7 +4,7 @@ use anywire_http::body::BodyError;
 use anywire_http::h1::Fault;
 use anywire_http::{Chain, Response, StatusCode};
 
-use crate::respond::IntoResponse;
+use crate::respond::{IntoResponse, told_to_peer};
 
 /// Why one of the extractors of this crate refused; each variant says who is at fault by its status.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ impl IntoResponse for Rejection {
         let response = match status.is_server_error() {
             true => (status, "this route is not set up right; its owner finds the reason in the log")
                 .into_response(),
-            false => (status, Chain(&self).to_string()).into_response(),
+            false => (status, told_to_peer(Chain(&self).to_string())).into_response(),
         };
         response.caused_by(&self)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
     /// Length of the body of each answer, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 13)]
+    #[arg(long, value_name = "BYTES", default_value_t = 13, value_parser = values::up_to(0, BODY_MAX))]
     body: usize,
     /// How long each candidate is measured in each round [default: 1.5s]
     #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
@@ -134,6 +134,9 @@ fn measure(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<Compa
         other => Failure::of(Code::Usage, &other),
     })
 }
+
+/// 16 MiB: both ends hold a body of that length, the server's end for each connection.
+const BODY_MAX: u64 = 16 << 20;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,6 +11,11 @@ use crate::failure::{Code, Failure};
 
 /// A failed call as two lines and an exit code.
 pub(crate) fn call(url: &str, error: &Error) -> Failure {
+    let url = match error {
+        // Without the password that may be in what was typed.
+        Error::Url { url, .. } | Error::Tls { url } => url,
+        _ => url,
+    };
     let calling = |code, found: &str| Failure::new(code, format_args!("calling {url}: {found}"));
     match error {
         Error::Connect { source, .. } => dial(source),
@@ -140,8 +145,11 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
             }
         }
         LoadError::Request { .. } => wrong.help("correct the Host field of --header: HOST, or HOST:PORT"),
+        LoadError::Scheme { scheme, .. } if scheme == "https" => {
+            wrong.help("TLS is not spoken here; use http://, if the server takes it")
+        }
         LoadError::Url { .. } | LoadError::Scheme { .. } | LoadError::Address { .. } => {
-            wrong.help("write it as http://HOST[:PORT]/PATH; TLS is not spoken here")
+            wrong.help("write it as http://HOST[:PORT]/PATH")
         }
         LoadError::Method { .. } => wrong.help("choose another --method"),
         other => Failure::of(Code::Failed, other),

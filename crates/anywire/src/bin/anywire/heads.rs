@@ -2,20 +2,21 @@
 
 use anywire::http::h1;
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
+
+use crate::values;
 
 /// Limits on the heads that are received: of requests in `serve`, of answers in `get`, `post` and `load`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits on heads")]
 pub(crate) struct HeadLimits {
     /// Longest head that is accepted, start line and fields together
-    #[arg(long, value_name = "BYTES", default_value_t = h1::Limits::default().head_bytes, value_parser = up_to(BYTES_MAX))]
+    #[arg(long, value_name = "BYTES", default_value_t = h1::Limits::default().head_bytes, value_parser = values::up_to(1, BYTES_MAX))]
     max_head: usize,
     /// Most header fields that are accepted
-    #[arg(long, value_name = "N", default_value_t = h1::Limits::default().headers, value_parser = up_to(FIELDS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = h1::Limits::default().headers, value_parser = values::up_to(1, FIELDS_MAX))]
     max_fields: usize,
     /// Longest request line or status line that is accepted
-    #[arg(long, value_name = "BYTES", default_value_t = h1::Limits::default().start_line_bytes, value_parser = up_to(BYTES_MAX))]
+    #[arg(long, value_name = "BYTES", default_value_t = h1::Limits::default().start_line_bytes, value_parser = values::up_to(1, BYTES_MAX))]
     max_start_line: usize,
 }
 
@@ -29,10 +30,6 @@ impl HeadLimits {
             ..h1::Limits::default()
         }
     }
-}
-
-fn up_to(most: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=most)
 }
 
 /// 16 MiB: a head is held in memory, once for each connection that is busy with one.

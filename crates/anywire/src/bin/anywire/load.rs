@@ -170,6 +170,11 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let url = &outcome.target.url;
     if let Some(found) = outcome.no_good_answer() {
         let failure = Failure::from_text(Code::Failed, &format!("loading {url}: {found}"));
+        if found.contains("over a limit of this run") {
+            return Err(failure.help(
+                "raise --max-head, --max-fields or --max-start-line, whichever it is, or let the server send less",
+            ));
+        }
         return Err(
             failure.or_help(format_args!("see the server's log; 'anywire get -v {url}' shows one answer"))
         );

@@ -4,25 +4,28 @@ use std::time::Duration;
 
 use anywire::http::Headers;
 use anywire::loops::Builder;
-use anywire::wire::{self, Address};
+use anywire::wire::{self, Address, AddressError};
 use clap::builder::RangedU64ValueParser;
 
 use crate::failure::{Code, Failure};
 
 /// An address at which this process and others meet: the only ones of use to a command, which has one end only.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
-    let address: Address = text.parse().map_err(|error: wire::AddressError| match meant(text) {
-        Some(meant) => format!("it names no wire; write {meant}"),
-        None => error.to_string(),
+    let wires = wire::wires().filter(|wire| wire.reaches_other_processes()).map(wire::Wire::scheme);
+    let wires = wires.collect::<Vec<_>>().join(", ");
+    let address: Address = text.parse().map_err(|error| match (meant(text), error) {
+        (Some(meant), _) => format!("it names no wire; write {meant}"),
+        (None, AddressError::UnknownWire { wire, .. }) => {
+            format!("there is no wire {wire:?}; take one of {wires}")
+        }
+        (None, error) => error.to_string(),
     })?;
     if address.reaches_other_processes() {
         return Ok(address);
     }
-    let wires = wire::wires().filter(|wire| wire.reaches_other_processes()).map(wire::Wire::scheme);
     Err(format!(
         "{address} leads nowhere but within one process, and its other end would have to be in this one; take another \
-         wire ({}), or both ends into a program of yours with the anywire crate",
-        wires.collect::<Vec<_>>().join(", "),
+         wire ({wires}), or both ends into a program of yours with the anywire crate"
     ))
 }
 
@@ -49,8 +52,14 @@ fn meant(text: &str) -> Option<Address> {
 pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> {
     if let Some(wire) = wire::wires().find(|wire| text.starts_with(&format!("{}:", wire.scheme()))) {
         let message = format!("calling {text:?}: it is an address on the wire {}, not a URL", wire.scheme());
-        return Err(Failure::new(Code::Usage, message)
-            .help(format_args!("write the URL, and the address beside it: http://localhost/ --via {text}")));
+        let failure = Failure::new(Code::Usage, message);
+        return Err(match text.strip_prefix("tcp:") {
+            // What stands behind the port is the URL's.
+            Some(rest) => failure.help(format_args!("write it as http://{}", rest.trim_start_matches('/'))),
+            None => failure.help(format_args!(
+                "write the URL, and the address beside it: http://localhost/ --via {text}"
+            )),
+        });
     }
     let of_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
     if text.split_once("://").is_some_and(|(scheme, _)| scheme.chars().all(of_scheme)) {
@@ -66,6 +75,11 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
     Err(Failure::new(Code::Usage, message).help(format_args!(
         "write localhost:8080{text}, or say where with --via, such as --via unix:/run/app.sock"
     )))
+}
+
+/// A number within its bounds.
+pub(crate) fn up_to(least: u64, most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..=most)
 }
 
 /// A number of event loops.

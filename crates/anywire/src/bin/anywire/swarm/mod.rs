@@ -63,5 +63,5 @@ Examples:
 
 'anywire swarm tasks --help' shows the options of the executor alone.
 
-Exit codes: 0 measured, 1 could not run (memory), or a payload was corrupt, 2 bad arguments, 23 result
-not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
+Exit codes: 0 measured, 1 could not run (memory), or a payload was corrupt, 2 bad arguments,
+23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";
