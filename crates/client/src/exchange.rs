@@ -302,6 +302,10 @@ impl Exchange {
                 Ok(Some(event)) => event,
                 Ok(None) => return Poll::Ready(None),
                 Err(source) => {
+                    // What came before the fault is the caller's, however the bytes were cut on their way.
+                    if let Some(outcome) = self.hand_out() {
+                        return Poll::Ready(Some(outcome));
+                    }
                     let error = Error::Answer { origin: self.origin(), source };
                     return Poll::Ready(Some(self.fail(error)));
                 }

@@ -54,6 +54,21 @@ fn garbage_and_bad_framing() {
 }
 
 #[test]
+fn what_came_before_a_fault_is_handed_out() {
+    on_all_wires(|wire| {
+        let bad = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n";
+        let peer = Peer::answering(wire, bad);
+        let (_loops, client) = client(1, |builder| builder);
+        block_on(async {
+            let mut answer = client.get(peer.url("/")).via(peer.via()).send().await.expect("a head");
+            assert_eq!(answer.chunk().await.expect("good bytes").as_deref(), Some(&b"hello"[..]));
+            let error = answer.chunk().await.expect_err("the fault");
+            assert!(matches!(error, Error::Answer { source: DecodeError::ChunkSize, .. }), "{error:?}");
+        });
+    });
+}
+
+#[test]
 fn a_head_without_end() {
     on_all_wires(|wire| {
         let bomb = format!("HTTP/1.1 200 OK\r\n{}", "x-bomb: boom\r\n".repeat(100_000));

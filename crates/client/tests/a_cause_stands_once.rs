@@ -48,8 +48,8 @@ fn of_answers_that_cannot_be_read() {
             talk.request();
             talk.say(answer);
         });
-        let error = block_on(client.get(peer.url("/")).send()).expect_err("no answer");
-        let chain = assert_each_cause_once(&error);
+        let error = block_on(async { client.get(peer.url("/")).send().await?.bytes().await });
+        let chain = assert_each_cause_once(&error.expect_err("no answer"));
         assert!(chain.contains(part), "{chain}");
     }
 }
