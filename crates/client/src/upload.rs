@@ -1,7 +1,7 @@
 //! The sending half of an exchange: a request's head and body into an output.
 
 use std::io;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, ready};
@@ -47,7 +47,7 @@ impl Drop for Contained {
         let body = mem::take(&mut self.0);
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
             // Its destructor may panic as well.
-            mem::forget(payload);
+            let _ = ManuallyDrop::new(payload);
         }
     }
 }
