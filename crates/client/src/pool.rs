@@ -165,9 +165,12 @@ impl Pool {
         };
         // Outside the borrow: what is dropped may hold a caller's body.
         let before = waiters.len();
-        let wanted: VecDeque<_> = waiters.into_iter().filter(Pending::is_wanted).collect();
+        let mut wanted: VecDeque<_> = waiters.into_iter().filter(Pending::is_wanted).collect();
         self.shared.cells.waiting.subtract((before - wanted.len()) as u64);
-        self.state.borrow_mut().waiters = wanted;
+        let mut state = self.state.borrow_mut();
+        // A destructor may have made a call meanwhile.
+        wanted.append(&mut state.waiters);
+        state.waiters = wanted;
     }
 
     /// The oldest call that is still wanted and may go out on this kind of connection.
