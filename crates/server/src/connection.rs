@@ -69,32 +69,43 @@ impl ConnectionTask {
                     self.connection.abort();
                     return Poll::Ready(());
                 }
-                Poll::Pending => {
-                    let first_deadline = exchange.wait(Instant::now(), &self.service);
-                    self.fresh &= exchange.waits_for_first_head();
-                    if !self.fresh {
-                        // Checked at each turn, not only when the timer fires: the timer is late by design, and a peer
-                        // that wakes the connection all the time would have it set anew each time. Checked after the turn,
-                        // so that bytes which arrived in time count although the loop was blocked.
-                        match exchange.expire(&self.connection, &self.service) {
-                            Ok(false) => {}
-                            Ok(true) => continue,
-                            Err(Turn::Abort) => {
-                                self.connection.abort();
-                                return Poll::Ready(());
-                            }
-                            Err(_) => return Poll::Ready(()),
-                        }
-                        match first_deadline {
-                            Some(after) => self.deadline.set(after),
-                            None => self.deadline.clear(),
-                        }
+                Poll::Pending => match self.wait(&mut exchange) {
+                    Ok(false) => {
+                        self.exchange = Some(exchange);
+                        return Poll::Pending;
                     }
-                    self.exchange = Some(exchange);
-                    return Poll::Pending;
-                }
+                    Ok(true) => {}
+                    Err(Turn::Abort) => {
+                        self.connection.abort();
+                        return Poll::Ready(());
+                    }
+                    Err(_) => return Poll::Ready(()),
+                },
             }
         }
+    }
+
+    /// Sets the timer for what the exchange waits for. `Ok(true)`: something has lasted too long, and the exchange takes
+    /// another turn to say so.
+    // Out of line: most requests are answered without waiting, and `run` is shorter without it.
+    #[inline(never)]
+    fn wait(&mut self, exchange: &mut Exchange) -> Result<bool, Turn> {
+        let first_deadline = exchange.wait(Instant::now(), &self.service);
+        self.fresh &= exchange.waits_for_first_head();
+        if self.fresh {
+            return Ok(false);
+        }
+        // Checked at each turn, not only when the timer fires: the timer is late by design, and a peer that wakes the
+        // connection all the time would have it set anew each time. Checked after the turn, so that bytes which arrived
+        // in time count although the loop was blocked.
+        if exchange.expire(&self.connection, &self.service)? {
+            return Ok(true);
+        }
+        match first_deadline {
+            Some(after) => self.deadline.set(after),
+            None => self.deadline.clear(),
+        }
+        Ok(false)
     }
 
     /// Gives an exchange with the first bytes of the next request, or none if the connection is over. While there are
@@ -118,6 +129,7 @@ impl ConnectionTask {
     }
 
     /// Handles the timer of an idle connection and of one whose first head is late. `Ready`: the connection is over.
+    #[cold]
     fn expire(&mut self) -> Poll<()> {
         match &mut self.exchange {
             Some(exchange) if self.fresh => {

@@ -271,18 +271,28 @@ impl Exchange {
     }
 
     /// Writes as much of the output as the wire takes. Ready once all of it has left.
+    #[inline]
     fn flush(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
         let waiting = self.output.len();
         if waiting == 0 {
             return Poll::Ready(Ok(()));
         }
-        let flushed = self.output.poll_flush(cx, link.connection);
-        let written = waiting - self.output.len();
-        self.unsent_from = self.unsent_from.and_then(|begins_at| begins_at.checked_sub(written));
-        if flushed.is_pending() || self.timers.is_used() {
-            self.timers.wrote(written, &link.service.limits);
+        match self.output.poll_flush(cx, link.connection) {
+            Poll::Ready(Ok(())) if !self.timers.is_used() && self.unsent_from.is_none() => {
+                Poll::Ready(Ok(()))
+            }
+            flushed => {
+                self.wrote(waiting - self.output.len(), link.service);
+                flushed.map_err(|_| wire_error(link.service))
+            }
         }
-        flushed.map_err(|_| wire_error(link.service))
+    }
+
+    /// Records that a part of the output has left.
+    #[inline(never)]
+    fn wrote(&mut self, bytes: usize, service: &Service) {
+        self.unsent_from = self.unsent_from.and_then(|begins_at| begins_at.checked_sub(bytes));
+        self.timers.wrote(bytes, &service.limits);
     }
 }
 

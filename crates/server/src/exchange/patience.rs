@@ -14,6 +14,7 @@ use crate::service::Service;
 
 impl Exchange {
     /// Counts the time that has passed since the last turn.
+    #[inline(never)]
     pub(crate) fn time_passes(&mut self, now: Instant) {
         self.timers.count(now);
     }
