@@ -1,5 +1,6 @@
 //! One candidate in one round: its server is started, loaded, sampled, and stopped.
 
+use anywire_http::Chain;
 use anywire_loops::Loops;
 use anywire_sys::cpu::CpuTime;
 use anywire_sys::syscalls::SyscallCounter;
@@ -32,7 +33,7 @@ pub(crate) fn measure(
     let running = match candidate.start(&bench.settings) {
         Ok(running) => running,
         Err(error) => {
-            message(row, format!("round {round}: starting failed: {}", chain(error.as_ref())));
+            message(row, format!("round {round}: starting failed: {}", Chain(error.as_ref())));
             return Ok(None);
         }
     };
@@ -106,7 +107,7 @@ fn syscalls(bench: &Bench<'_>, running: &dyn Running, row: &mut Row) -> Result<O
     let counter = match SyscallCounter::for_thread(running.server_thread()) {
         Ok(counter) => counter,
         Err(error) => {
-            row.note(format!("syscalls_per_request is unknown: {}", chain(&error)));
+            row.note(format!("syscalls_per_request is unknown: {}", Chain(&error)));
             return Ok(None);
         }
     };
@@ -166,21 +167,6 @@ fn message(row: &mut Row, message: String) {
     if row.error_messages.len() < MESSAGES_MAX && !row.error_messages.contains(&message) {
         row.error_messages.push(message);
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // Some errors repeat their cause in their own text.
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 /// Messages kept for one row.
