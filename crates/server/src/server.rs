@@ -10,7 +10,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_loops::{self as loops, Loops, Task};
-use anywire_wire::{Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle};
+use anywire_wire::{
+    Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle, ToAddress,
+};
 
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
@@ -33,7 +35,7 @@ use crate::service::{Ending, Service};
 /// ```
 pub struct Server {
     router: Router,
-    addresses: Vec<String>,
+    addresses: Vec<Result<Address, AddressError>>,
     listen: ListenOptions,
     limits: Limits,
     loops: LoopChoice,
@@ -84,10 +86,11 @@ impl Server {
         }
     }
 
-    /// Listens here, too: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`.
+    /// Listens here, too: an [`Address`] or its text, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`. [`start`](Self::start)
+    /// reports what is wrong with it.
     #[must_use]
-    pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.addresses.push(address.into());
+    pub fn listen(mut self, address: impl ToAddress) -> Self {
+        self.addresses.push(address.to_address());
         self
     }
 
@@ -133,9 +136,7 @@ impl Server {
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<Running, ServerError> {
         let table = Arc::new(self.router.build()?);
-        let parsed: Result<Vec<Address>, AddressError> =
-            self.addresses.iter().map(|text| text.parse()).collect();
-        let addresses = parsed?;
+        let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(ServerError::NoAddress);
         }

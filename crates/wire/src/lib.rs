@@ -26,7 +26,7 @@ mod tcp;
 mod unix;
 mod wires;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, ToAddress};
 pub use connection::{Connection, Credentials, Transport};
 pub use dialer::{DialOptions, Dialer};
 pub use error::{DialError, ListenError};

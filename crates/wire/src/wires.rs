@@ -26,6 +26,11 @@ pub trait Wire: Sync {
     #[expect(clippy::missing_errors_doc, reason = "the sentence above says it")]
     fn normalise(&self, location: &str) -> Result<String, String>;
 
+    /// Host (an IPv6 address without brackets) and port of a location, on wires that have them.
+    fn host_and_port<'a>(&self, _location: &'a str) -> Option<(&'a str, u16)> {
+        None
+    }
+
     /// Starts to listen, for a server of so many loops.
     #[expect(clippy::missing_errors_doc, reason = "the error type says it")]
     fn bind(
