@@ -21,6 +21,7 @@ mod memory;
 mod output;
 mod seats;
 mod socket;
+#[cfg(feature = "stack")]
 mod stack;
 mod tcp;
 mod unix;

@@ -93,5 +93,10 @@ pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
 /// The wire of plain URLs.
 pub(crate) const DEFAULT: &dyn Wire = WIRES[0];
 
-const WIRES: &[&dyn Wire] =
-    &[&crate::tcp::Tcp, &crate::unix::Unix, &crate::memory::Memory, &crate::stack::Stack];
+const WIRES: &[&dyn Wire] = &[
+    &crate::tcp::Tcp,
+    &crate::unix::Unix,
+    &crate::memory::Memory,
+    #[cfg(feature = "stack")]
+    &crate::stack::Stack,
+];
