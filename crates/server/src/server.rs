@@ -13,7 +13,6 @@ use anywire_loops::{self as loops, Loops, Task};
 use anywire_wire::{
     Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle, ToAddress,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
@@ -283,13 +282,13 @@ impl Running {
         let (registered, registration) = mpsc::channel();
         let signals = Signals(sender.clone());
         let task = self.loops.get(0).spawn(move || async move {
-            let mut ends = match EndSignals::register() {
-                Ok(ends) => ends,
+            let mut received = match loops::Signals::register() {
+                Ok(signals) => signals,
                 Err(cause) => return drop(registered.send(Err(cause))),
             };
             drop(registered.send(Ok(())));
             loop {
-                ends.next().await;
+                received.recv().await;
                 // The receiver is gone only if the server has ended already.
                 if signals.0.send(Event::Signal).is_err() {
                     return;
@@ -408,25 +407,6 @@ impl Blueprint {
         let services: Rc<RefCell<HashMap<u64, Rc<Service>>>> = loops::local(RefCell::default);
         services.borrow_mut().remove(&self.id);
         cut
-    }
-}
-
-/// SIGTERM and SIGINT, as they come.
-struct EndSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl EndSignals {
-    fn register() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 
