@@ -25,6 +25,7 @@ use crate::lease::Lease;
 pub struct Request {
     head: RequestHead,
     content: Content,
+    has_body: bool,
     params: Params,
     context: Lease,
 }
@@ -40,7 +41,8 @@ pub(crate) enum Content {
 
 impl Request {
     pub(crate) fn new(head: RequestHead, content: Content, params: Params, context: Lease) -> Self {
-        Self { head, content, params, context }
+        let has_body = matches!(&content, Content::Body(body) if !body.is_empty());
+        Self { head, content, has_body, params, context }
     }
 
     /// The method.
@@ -81,7 +83,7 @@ impl Request {
     /// Whether the head announced a body, be it taken since or not. A length of 0 is none; chunks are one, although they
     /// may turn out to be empty.
     pub fn has_body(&self) -> bool {
-        !self.head.framing().is_empty()
+        self.has_body
     }
 
     /// The body, once: `None` if it was taken before.
@@ -151,7 +153,7 @@ impl Request {
     pub(crate) fn take(&mut self) -> Self {
         let (head, params) = (self.head.clone(), self.params.clone());
         let content = std::mem::replace(&mut self.content, Content::Taken);
-        Self { head, content, params, context: self.context.share() }
+        Self { head, content, has_body: self.has_body, params, context: self.context.share() }
     }
 }
 
