@@ -25,7 +25,7 @@ pub use self::error::RouteError;
 /// `CONNECT` asks for a tunnel, which this server does not make, and answers 501.
 ///
 /// [`Server::start`](crate::Server::start) reports the mistakes of a router: two handlers for one path and method,
-/// paths that clash, a state that is missing, two states of one type, a handler that reads the body twice. Each error
+/// paths that clash, a state that is missing, two states of one type. Each error
 /// names the route, or the lines of code.
 ///
 /// ```
@@ -63,9 +63,6 @@ impl Given {
 
     /// Whether the handler can be called with what the router has.
     fn check(&self, name: &RouteName, states: &StateFactories) -> Result<(), RouteError> {
-        if let Some((first, second)) = self.needs.body_twice() {
-            return Err(RouteError::BodyTwice { route: name.to_string(), place: self.place, first, second });
-        }
         match self.needs.missing(states) {
             Some(type_name) => Err(RouteError::State { route: name.to_string(), type_name }),
             None => Ok(()),

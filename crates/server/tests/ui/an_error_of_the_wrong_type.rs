@@ -1,0 +1,13 @@
+use anywire_server::Router;
+
+struct NotFound;
+
+async fn handler() -> Result<String, NotFound> {
+    Err(NotFound)
+}
+
+fn main() {
+    let _ = Router::new().get("/", handler);
+}
+
+//~ error[E0277]: `NotFound` cannot become a response
