@@ -58,7 +58,10 @@ where
     Args: Arguments<Via> + 'static,
     F::Output: IntoResponse,
 {
-    // Not an `async fn`, which would move the request within its future before it begins.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would move the request within its future before it begins"
+    )]
     fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
         async move {
             match Args::extract(request).await {

@@ -11,3 +11,4 @@ fn main() {
 }
 
 //~ error[E0277]: `Order` cannot become a response
+//~ a handler gives a `Order`, be it as its result or as its error

@@ -11,3 +11,4 @@ fn main() {
 }
 
 //~ error[E0277]: `NotFound` cannot become a response
+//~ for a type of your own, implement `IntoResponse`; as an error that `?` makes of any other, take `anywire_server::Error`
