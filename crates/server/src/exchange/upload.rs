@@ -8,7 +8,6 @@ use anywire_http::{Body, BodyError, StatusCode};
 use bytes::Bytes;
 
 use super::{Exchange, Link, Stage, Turn, wire_error};
-use crate::request::Content;
 use crate::service::Service;
 
 /// A request body on its way to whoever reads it.
@@ -38,10 +37,10 @@ impl Upload {
 impl Exchange {
     /// What a request has of a body.
     #[inline]
-    pub(super) fn content_of(&mut self, info: HeadInfo, service: &Service) -> Content {
+    pub(super) fn content_of(&mut self, info: HeadInfo, service: &Service) -> Option<Body> {
         match info.framing {
-            Framing::None => Content::Nothing,
-            _ => Content::Body(self.body_of(info, service)),
+            Framing::None => None,
+            _ => Some(self.body_of(info, service)),
         }
     }
 
