@@ -232,11 +232,7 @@ fn body(data: &str) -> Result<Body, Failure> {
 /// itself then says.
 fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> Option<Vec<u8>> {
     let url = Url::parse(url).ok()?;
-    let framing = match body.framing() {
-        // The client does the same: no length for a method without a body (RFC 9110 section 8.6).
-        Framing::Length(0) if !matches!(*method, Method::POST | Method::PUT | Method::PATCH) => Framing::None,
-        framing => framing,
-    };
+    let framing = Framing::of_request(method, body);
     let mut head = Vec::new();
     encode::request_head(&mut head, method, url.path_and_query(), url.authority(), headers, framing).ok()?;
     Some(head)
