@@ -6,8 +6,8 @@ use std::rc::Rc;
 use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
+use crate::context::RequestContext;
 use crate::extract::{Rejection, States};
-use crate::lease::Lease;
 
 /// One request: the head, the body (read only when asked for), what the route's `{name}`s matched, and the peer.
 ///
@@ -26,7 +26,7 @@ pub struct Request {
     head: RequestHead,
     content: Content,
     params: Params,
-    context: Lease,
+    context: RequestContext,
 }
 
 /// What is left of a request's body.
@@ -39,7 +39,7 @@ pub(crate) enum Content {
 }
 
 impl Request {
-    pub(crate) fn new(head: RequestHead, content: Content, params: Params, context: Lease) -> Self {
+    pub(crate) fn new(head: RequestHead, content: Content, params: Params, context: RequestContext) -> Self {
         Self { head, content, params, context }
     }
 
@@ -102,12 +102,12 @@ impl Request {
 
     /// The address at the other end, as its wire says it.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.origin.peer
     }
 
     /// Process, user and group at the other end, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.credentials
+        self.context.origin.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
@@ -163,15 +163,6 @@ impl Content {
             Self::Taken => None,
         }
     }
-}
-
-/// What all requests of one connection share; made when the first one asks for it.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) peer: Address,
-    pub(crate) credentials: Option<Credentials>,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
 }
 
 /// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a
