@@ -25,35 +25,44 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A service of its own ends at a signal: `Server::new(router).listen("tcp:0.0.0.0:8080").run()?`. A client on its
-//! own is `Client::new()?`, and its calls may be awaited on any runtime.
+//! A standalone service ends at a signal: `Server::new(router).listen("tcp:0.0.0.0:8080").run()?`. A standalone
+//! client is `Client::new()?`; its calls may be awaited on any runtime.
 //!
-//! | module | holds |
-//! | --- | --- |
-//! | [`server`] | router, handlers, extractors, limits, shutdown |
-//! | [`client`] | calls, pools of connections, deadlines |
-//! | [`http`] | messages, headers, bodies, and the HTTP/1.1 engine as bytes in, bytes out |
-//! | [`wire`] | addresses, listeners, dialers, connections: how bytes travel |
-//! | [`loops`] | event loops, one a core: placement, loop-local storage, deadlines |
-//! | [`stack`], [`tcp`] | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out |
-//! | [`load`] | the load generator, the compare harness, reports |
+//! | module | feature | holds |
+//! | --- | --- | --- |
+//! | `server` | `server` (default) | router, handlers, extractors, limits, shutdown |
+//! | `client` | `client` (default) | calls, connection pools, deadlines |
+//! | [`http`] | | messages, headers, bodies, and the HTTP/1.1 engine as bytes in, bytes out |
+//! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
+//! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
+//! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
+//! | `load` | `load` | the load generator, the compare harness, reports |
+//!
+//! A feature only adds; `full` enables all of them.
 
+#[cfg(feature = "client")]
 pub use anywire_client as client;
 pub use anywire_http as http;
+#[cfg(feature = "load")]
 pub use anywire_load as load;
 pub use anywire_loops as loops;
+#[cfg(feature = "server")]
 pub use anywire_server as server;
+#[cfg(feature = "stack")]
 pub use anywire_stack as stack;
+#[cfg(feature = "stack")]
 pub use anywire_tcp as tcp;
 pub use anywire_wire as wire;
 
+#[cfg(feature = "client")]
 pub use anywire_client::Client;
 pub use anywire_http::{Body, Headers, Method, Response, StatusCode};
 pub use anywire_loops::Loops;
+#[cfg(feature = "server")]
 pub use anywire_server::{Error, Html, IntoResponse, Json, Path, Query, Request, Router, Server, State};
 pub use anywire_wire::Address;
 
 /// The code in the README compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../README.md")]
 pub struct Readme;

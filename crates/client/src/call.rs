@@ -6,7 +6,7 @@ use anywire_http::Method;
 use anywire_http::body::Body;
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
-use anywire_wire::Address;
+use anywire_wire::ToAddress;
 use serde::Serialize;
 
 use crate::job::Job;
@@ -85,11 +85,11 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The wire to go by, as text or as an [`Address`]: `unix:/run/app.sock`, `tcp:10.0.0.1:80`, `memory:app`. The
+    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`, `tcp:10.0.0.1:80`, `memory:app`. The
     /// URL still gives the `host` field and the path.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|job| {
-            job.via = Some(address.to_address()?);
+            job.via = Some(address.to_address().map_err(|source| Error::Via { source })?);
             Ok(())
         })
     }
@@ -142,45 +142,6 @@ impl<'a> Call<'a> {
     fn edit(mut self, change: impl FnOnce(&mut Job) -> Result<(), Error>) -> Self {
         self.draft = self.draft.and_then(|mut job| change(&mut job).map(|()| job));
         self
-    }
-}
-
-/// What [`via`](Call::via) takes: an [`Address`], which costs nothing to read, or its text.
-pub trait ToAddress {
-    /// The address.
-    ///
-    /// # Errors
-    /// [`Via`](Error::Via), with the part of the text that is wrong.
-    fn to_address(self) -> Result<Address, Error>;
-}
-
-impl ToAddress for Address {
-    fn to_address(self) -> Result<Address, Error> {
-        Ok(self)
-    }
-}
-
-impl ToAddress for &Address {
-    fn to_address(self) -> Result<Address, Error> {
-        Ok(self.clone())
-    }
-}
-
-impl ToAddress for &str {
-    fn to_address(self) -> Result<Address, Error> {
-        self.parse().map_err(|source| Error::Via { text: self.to_owned(), source })
-    }
-}
-
-impl ToAddress for &String {
-    fn to_address(self) -> Result<Address, Error> {
-        self.as_str().to_address()
-    }
-}
-
-impl ToAddress for String {
-    fn to_address(self) -> Result<Address, Error> {
-        self.as_str().to_address()
     }
 }
 

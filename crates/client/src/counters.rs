@@ -1,8 +1,6 @@
-//! What a client counts, per loop: plain cells with one writer each, readable from any thread.
-//!
-//! A cell is written by its loop only, with a load and a store, so that counting costs no locked instruction.
+//! What a client counts, per loop.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use anywire_loops::Counter;
 
 use crate::Phase;
 
@@ -31,7 +29,7 @@ macro_rules! counters {
         /// The cells behind [`Counters`].
         #[derive(Debug, Default)]
         pub(crate) struct Cells {
-            $(pub(crate) $name: Cell,)+
+            $(pub(crate) $name: Counter,)+
         }
 
         impl Cells {
@@ -123,25 +121,6 @@ impl Cells {
             Phase::Total => &self.total_timeouts,
         };
         cell.add(1);
-    }
-}
-
-/// A number that one thread writes and every thread may read.
-#[derive(Debug, Default)]
-pub(crate) struct Cell(AtomicU64);
-
-impl Cell {
-    pub(crate) fn add(&self, more: u64) {
-        self.0.store(self.value() + more, Ordering::Relaxed);
-    }
-
-    pub(crate) fn subtract(&self, less: u64) {
-        debug_assert!(self.value() >= less, "a gauge below zero");
-        self.0.store(self.value() - less, Ordering::Relaxed);
-    }
-
-    pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -36,10 +36,8 @@ pub enum Error {
         url: String,
     },
     /// The address given to [`via`](crate::Call::via) is none. Fault of the caller.
-    #[error("cannot call by way of {text:?}")]
+    #[error("cannot call by way of {:?}", source.text())]
     Via {
-        /// The address as it was given.
-        text: String,
         /// The part that is wrong.
         source: AddressError,
     },

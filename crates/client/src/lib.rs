@@ -50,7 +50,7 @@ mod target;
 mod upload;
 
 pub use builder::ClientBuilder;
-pub use call::{Call, ToAddress};
+pub use call::Call;
 pub use client::{Client, Closing};
 pub use counters::{ClientCounters, Counters};
 pub use error::{Error, Fault, Phase};

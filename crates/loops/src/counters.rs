@@ -67,34 +67,64 @@ pub enum LoopState {
     Died,
 }
 
-/// The counters that only the loop itself writes, so that counting is a plain load and store.
+/// The counters that only the loop itself writes.
 #[derive(Default)]
 pub(crate) struct Counts {
-    pub(crate) tasks_live: Count,
-    pub(crate) tasks_spawned: Count,
-    pub(crate) panics: Count,
-    pub(crate) hand_overs: Count,
+    pub(crate) tasks_live: Counter,
+    pub(crate) tasks_spawned: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) hand_overs: Counter,
 }
 
-/// A number with one writer and any readers.
-#[derive(Default)]
-pub(crate) struct Count(AtomicU64);
+/// A number with one writer and any number of readers, which need not be on the same thread.
+///
+/// Counting is a relaxed load and a store, not an atomic read-modify-write. So two threads must never write the same
+/// counter: one of two counts would be lost.
+///
+/// ```
+/// let requests = anywire_loops::Counter::default();
+/// requests.increment();
+/// requests.add(2);
+/// assert_eq!(requests.value(), 3);
+/// ```
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
 
-impl Count {
-    /// Only for the one writer: two at once would lose a count.
+impl Counter {
+    /// Adds one. Only for the one writer, like all that change the number.
     #[inline]
-    pub(crate) fn add(&self, more: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    pub fn increment(&self) {
+        self.add(1);
     }
 
-    /// Only for the one writer.
+    /// Takes one off.
     #[inline]
-    pub(crate) fn subtract(&self, less: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_sub(less), Relaxed);
+    pub fn decrement(&self) {
+        self.subtract(1);
     }
 
+    /// Adds `more`; wraps around at 2^64.
     #[inline]
-    pub(crate) fn value(&self) -> u64 {
+    pub fn add(&self, more: u64) {
+        self.set(self.value().wrapping_add(more));
+    }
+
+    /// Takes `less` off, which must not be more than there is.
+    #[inline]
+    pub fn subtract(&self, less: u64) {
+        debug_assert!(self.value() >= less, "a counter went below zero");
+        self.set(self.value().wrapping_sub(less));
+    }
+
+    /// Sets the number.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// The number, as its writer left it a moment ago. For any thread.
+    #[inline]
+    pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

@@ -11,6 +11,9 @@
 //! | run something beside the present task, on its loop | [`spawn`] |
 //! | keep one value a loop: a pool, a cache | [`local`] |
 //! | give up on a silent peer without a timer a connection | [`deadline::Deadline`] |
+//! | wait for a future on a thread that is no loop | [`block_on`] |
+//! | end the process in order at SIGINT and SIGTERM | [`Signals`] |
+//! | count on one thread, read on others | [`Counter`] |
 //! | know the time without asking the system | [`clock`] |
 //!
 //! Everything of tokio works on a loop too: its sockets, timers, channels.
@@ -26,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod block_on;
 pub mod clock;
 mod contained;
 mod context;
@@ -38,6 +42,7 @@ mod limits;
 mod loops;
 mod shared;
 mod shutdown;
+mod signals;
 mod task;
 mod thread;
 
@@ -47,11 +52,13 @@ mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
+pub use block_on::block_on;
 pub use context::{current, local, spawn, stopping};
-pub use counters::{LoopCounters, LoopState};
+pub use counters::{Counter, LoopCounters, LoopState};
 pub use deadline::Deadline;
 pub use handle::{LoopHandle, LoopId};
 pub use limits::Limits;
 pub use loops::{Builder, Loops, Pinning, StartError};
 pub use shutdown::{Shutdown, ShutdownError};
+pub use signals::{Signal, Signals};
 pub use task::{LocalTask, Task, TaskError};

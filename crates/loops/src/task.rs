@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::fmt;
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker, ready};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::task::{AbortHandle, JoinHandle, coop};
 
+use crate::block_on::block_on;
 use crate::contained::{Contained, Relay, wake};
 
 /// A task on some loop, awaited from anywhere: a future of its outcome.
@@ -39,20 +39,9 @@ impl<T> Task<T> {
     /// # Panics
     ///
     /// If called on a loop, which would stand still; there, await the task.
+    #[track_caller]
     pub fn wait(self) -> Result<T, TaskError> {
-        assert!(
-            crate::current().is_none(),
-            "cannot wait for a task on a loop: it would block all others; await it instead"
-        );
-        let mut task = pin!(self);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match task.as_mut().poll(&mut context) {
-                Poll::Ready(outcome) => return outcome,
-                Poll::Pending => thread::park(),
-            }
-        }
+        block_on(self)
     }
 }
 
@@ -278,13 +267,4 @@ enum Stage {
     Running(AbortHandle),
     Aborted,
     Over,
-}
-
-/// Ends the sleep of a thread that waits for a task.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
 }

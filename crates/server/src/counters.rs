@@ -1,6 +1,6 @@
 //! What a server counts: one writer a loop, so that counting is a load and a store, not an atomic read-modify-write.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use anywire_loops::Counter;
 
 /// What has happened on a server so far, summed over its loops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,13 +57,13 @@ macro_rules! live {
         /// The counters of one loop as they are written.
         #[derive(Debug, Default)]
         pub(crate) struct Live {
-            $(pub(crate) $field: Cell,)*
+            $(pub(crate) $field: Counter,)*
         }
 
         impl Live {
             /// Adds what this loop has counted to a sum.
             pub(crate) fn add_to(&self, sum: &mut Counters) {
-                $(sum.$field += self.$field.get();)*
+                $(sum.$field += self.$field.value();)*
             }
         }
     };
@@ -73,24 +73,4 @@ live! {
     connections_open connections requests bad_requests panics failures refused handler_timeouts abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
     wire_errors
-}
-
-/// A number with one writer and any number of readers.
-#[derive(Debug, Default)]
-pub(crate) struct Cell(AtomicU64);
-
-impl Cell {
-    /// Adds one; only the loop that owns the cell may call this.
-    pub(crate) fn increment(&self) {
-        self.0.store(self.get().wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// Takes one off; only the loop that owns the cell may call this.
-    pub(crate) fn decrement(&self) {
-        self.0.store(self.get().wrapping_sub(1), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }

@@ -10,8 +10,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_loops::{self as loops, Loops, Task};
-use anywire_wire::{Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use anywire_wire::{
+    Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle, ToAddress,
+};
 
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
@@ -34,7 +35,7 @@ use crate::service::{Ending, Service};
 /// ```
 pub struct Server {
     router: Router,
-    addresses: Vec<String>,
+    addresses: Vec<Result<Address, AddressError>>,
     listen: ListenOptions,
     limits: Limits,
     loops: LoopChoice,
@@ -85,10 +86,11 @@ impl Server {
         }
     }
 
-    /// Listens here, too: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`.
+    /// Listens here, too: an [`Address`] or its text, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`. [`start`](Self::start)
+    /// reports what is wrong with it.
     #[must_use]
-    pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.addresses.push(address.into());
+    pub fn listen(mut self, address: impl ToAddress) -> Self {
+        self.addresses.push(address.to_address());
         self
     }
 
@@ -134,9 +136,7 @@ impl Server {
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<Running, ServerError> {
         let table = Arc::new(self.router.build()?);
-        let parsed: Result<Vec<Address>, AddressError> =
-            self.addresses.iter().map(|text| text.parse()).collect();
-        let addresses = parsed?;
+        let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(ServerError::NoAddress);
         }
@@ -282,13 +282,13 @@ impl Running {
         let (registered, registration) = mpsc::channel();
         let signals = Signals(sender.clone());
         let task = self.loops.get(0).spawn(move || async move {
-            let mut ends = match EndSignals::register() {
-                Ok(ends) => ends,
+            let mut received = match loops::Signals::register() {
+                Ok(signals) => signals,
                 Err(cause) => return drop(registered.send(Err(cause))),
             };
             drop(registered.send(Ok(())));
             loop {
-                ends.next().await;
+                received.recv().await;
                 // The receiver is gone only if the server has ended already.
                 if signals.0.send(Event::Signal).is_err() {
                     return;
@@ -407,25 +407,6 @@ impl Blueprint {
         let services: Rc<RefCell<HashMap<u64, Rc<Service>>>> = loops::local(RefCell::default);
         services.borrow_mut().remove(&self.id);
         cut
-    }
-}
-
-/// SIGTERM and SIGINT, as they come.
-struct EndSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl EndSignals {
-    fn register() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Addresses: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -54,6 +55,24 @@ pub enum AddressError {
     },
 }
 
+impl AddressError {
+    /// What was parsed.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::NoWire { text } | Self::UnknownWire { text, .. } | Self::Location { text, .. } => text,
+        }
+    }
+}
+
+/// What functions accept as an address: an [`Address`], its text, or a [`SocketAddr`], which stands for kernel TCP.
+pub trait ToAddress {
+    /// The address.
+    ///
+    /// # Errors
+    /// [`AddressError`] names the part of the text that is wrong.
+    fn to_address(self) -> Result<Address, AddressError>;
+}
+
 impl Address {
     /// The wire's name: `tcp`, `unix`, `memory`.
     pub fn scheme(&self) -> &'static str {
@@ -63,6 +82,23 @@ impl Address {
     /// What stands behind the colon.
     pub fn location(&self) -> &str {
         &self.location
+    }
+
+    /// The IP address in its location (tcp, stack); `None` for host names and for wires without one.
+    ///
+    /// ```
+    /// # use anywire_wire::Address;
+    /// assert_eq!("tcp:[::1]:80".parse::<Address>()?.ip(), Some("::1".parse().unwrap()));
+    /// assert_eq!("unix:/run/app.sock".parse::<Address>()?.ip(), None);
+    /// # Ok::<(), anywire_wire::AddressError>(())
+    /// ```
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.wire.host_and_port(&self.location)?.0.parse().ok()
+    }
+
+    /// The port in its location (tcp, stack).
+    pub fn port(&self) -> Option<u16> {
+        self.wire.host_and_port(&self.location).map(|(_, port)| port)
     }
 
     /// Whether another process can reach what listens there.
@@ -113,6 +149,42 @@ impl FromStr for Address {
             return Err(AddressError::UnknownWire { text: text.to_owned(), wire: scheme.to_owned() });
         };
         Self::new(wire, location)
+    }
+}
+
+impl ToAddress for Address {
+    fn to_address(self) -> Result<Address, AddressError> {
+        Ok(self)
+    }
+}
+
+impl ToAddress for &Address {
+    fn to_address(self) -> Result<Address, AddressError> {
+        Ok(self.clone())
+    }
+}
+
+impl ToAddress for &str {
+    fn to_address(self) -> Result<Address, AddressError> {
+        self.parse()
+    }
+}
+
+impl ToAddress for &String {
+    fn to_address(self) -> Result<Address, AddressError> {
+        self.parse()
+    }
+}
+
+impl ToAddress for String {
+    fn to_address(self) -> Result<Address, AddressError> {
+        self.parse()
+    }
+}
+
+impl ToAddress for SocketAddr {
+    fn to_address(self) -> Result<Address, AddressError> {
+        Ok(Address::known(DEFAULT, self.to_string()))
     }
 }
 
@@ -198,6 +270,33 @@ mod tests {
         assert_eq!(Address::from_host("::1", 80).expect("an address").to_string(), "tcp:[::1]:80");
     }
 
+    #[test]
+    fn ip_and_port_are_told_where_there_are_some() {
+        let told = |text: &str| {
+            let address: Address = text.parse().expect(text);
+            (address.ip().map(|ip| ip.to_string()), address.port())
+        };
+        assert_eq!(told("tcp:127.0.0.1:80"), (Some("127.0.0.1".to_owned()), Some(80)));
+        assert_eq!(told("tcp:[fd00::1]:80"), (Some("fd00::1".to_owned()), Some(80)));
+        assert_eq!(told("tcp:example.com:80"), (None, Some(80)));
+        assert_eq!(told("stack:switch/10.0.0.2:80"), (Some("10.0.0.2".to_owned()), Some(80)));
+        assert_eq!(told("unix:/run/10.0.0.2:80"), (None, None));
+        assert_eq!(told("memory:127.0.0.1:80"), (None, None));
+    }
+
+    #[test]
+    fn text_addresses_and_socket_addresses_name_one() {
+        let address: Address = "tcp:127.0.0.1:80".parse().expect("an address");
+        let socket = SocketAddr::from(([127, 0, 0, 1], 80));
+        assert_eq!(socket.to_address().as_ref(), Ok(&address));
+        assert_eq!("tcp:127.0.0.1:80".to_address().as_ref(), Ok(&address));
+        assert_eq!((&address).to_address().as_ref(), Ok(&address));
+        assert_eq!(
+            "tcp:127.0.0.1".to_address().map_err(|error| error.text().to_owned()),
+            Err("tcp:127.0.0.1".to_owned())
+        );
+    }
+
     proptest! {
         #[test]
         fn any_text_is_an_address_or_an_error(text in "\\PC{0,120}") {
@@ -205,8 +304,8 @@ mod tests {
         }
 
         #[test]
-        fn any_ip_address_and_port_is_one(ip: std::net::IpAddr, port: u16) {
-            let expected = std::net::SocketAddr::new(ip, port).to_string();
+        fn any_ip_address_and_port_is_one(ip: IpAddr, port: u16) {
+            let expected = SocketAddr::new(ip, port).to_string();
             let address = Address::from_host(&ip.to_string(), port).expect("an address");
             prop_assert_eq!(address.location(), &expected);
             prop_assert_eq!(format!("tcp:{expected}").parse(), Ok(address));

@@ -21,12 +21,13 @@ mod memory;
 mod output;
 mod seats;
 mod socket;
+#[cfg(feature = "stack")]
 mod stack;
 mod tcp;
 mod unix;
 mod wires;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, ToAddress};
 pub use connection::{Connection, Credentials, Transport};
 pub use dialer::{DialOptions, Dialer};
 pub use error::{DialError, ListenError};

@@ -64,6 +64,10 @@ impl Wire for Stack {
         Ok(location_of(address))
     }
 
+    fn host_and_port<'a>(&self, location: &'a str) -> Option<(&'a str, u16)> {
+        crate::tcp::host_and_port(location.split_once('/')?.1)
+    }
+
     fn bind(
         &'static self,
         address: &Address,

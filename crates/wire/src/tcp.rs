@@ -51,6 +51,10 @@ impl Wire for Tcp {
         })
     }
 
+    fn host_and_port<'a>(&self, location: &'a str) -> Option<(&'a str, u16)> {
+        host_and_port(location)
+    }
+
     fn bind(
         &'static self,
         address: &Address,
@@ -106,6 +110,12 @@ fn split(location: &str) -> Result<(Host<'_>, &str), String> {
         return Err(format!("{host:?} is no host name (an IPv6 address stands in brackets)"));
     }
     Ok((Host::Other(host), port))
+}
+
+/// Host and port of a location that was checked; an IPv6 address without its brackets.
+pub(crate) fn host_and_port(location: &str) -> Option<(&str, u16)> {
+    let (host, port) = location.rsplit_once(':')?;
+    Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
 /// One socket a loop, all of them on the first of these addresses that this machine has.

@@ -26,6 +26,11 @@ pub trait Wire: Sync {
     #[expect(clippy::missing_errors_doc, reason = "the sentence above says it")]
     fn normalise(&self, location: &str) -> Result<String, String>;
 
+    /// Host (an IPv6 address without brackets) and port of a location, on wires that have them.
+    fn host_and_port<'a>(&self, _location: &'a str) -> Option<(&'a str, u16)> {
+        None
+    }
+
     /// Starts to listen, for a server of so many loops.
     #[expect(clippy::missing_errors_doc, reason = "the error type says it")]
     fn bind(
@@ -88,5 +93,10 @@ pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
 /// The wire of plain URLs.
 pub(crate) const DEFAULT: &dyn Wire = WIRES[0];
 
-const WIRES: &[&dyn Wire] =
-    &[&crate::tcp::Tcp, &crate::unix::Unix, &crate::memory::Memory, &crate::stack::Stack];
+const WIRES: &[&dyn Wire] = &[
+    &crate::tcp::Tcp,
+    &crate::unix::Unix,
+    &crate::memory::Memory,
+    #[cfg(feature = "stack")]
+    &crate::stack::Stack,
+];

@@ -45,7 +45,15 @@ impl Places {
     }
 }
 
-const KINDS: [&str; 6] = ["tcp", "stale file", "no file", "name", "memory", "stack"];
+const KINDS: &[&str] = &[
+    "tcp",
+    "stale file",
+    "no file",
+    "name",
+    "memory",
+    #[cfg(feature = "stack")]
+    "stack",
+];
 
 /// As of a server that was killed.
 fn leave_a_stale_file(path: &Path) {

@@ -1,7 +1,6 @@
 //! Where a run is, seen from any thread: the loops publish their counts every 0.1 s, which costs the load nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 
@@ -25,10 +24,10 @@ impl Monitor {
         let sum = |field: fn(&Live) -> u64| self.live.iter().map(|live| field(live)).sum();
         Progress {
             phase: *self.phases.borrow(),
-            answered: sum(|live| live.answered.load(Ordering::Relaxed)),
-            answered_in_warm_up: sum(|live| live.answered_in_warm_up.load(Ordering::Relaxed)),
-            errors: sum(|live| live.errors.load(Ordering::Relaxed)),
-            connections_open: sum(|live| live.open.load(Ordering::Relaxed)),
+            answered: sum(|live| live.answered.value()),
+            answered_in_warm_up: sum(|live| live.answered_in_warm_up.value()),
+            errors: sum(|live| live.errors.value()),
+            connections_open: sum(|live| live.open.value()),
         }
     }
 }

@@ -1,12 +1,11 @@
 //! The run as its caller holds it, and the controller that leads all loops through the phases together.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker, ready};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use anywire_loops::{Loops, Task};
+use anywire_loops::{Loops, Task, block_on};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::engine::generator::{self, News, Phase, Share, Yield};
@@ -305,27 +304,6 @@ fn portion(whole: u64, part: usize, parts: usize) -> u64 {
 
 fn refuse_on_loop() -> Result<(), LoadError> {
     if anywire_loops::current().is_some() { Err(LoadError::OnLoop) } else { Ok(()) }
-}
-
-/// Polls a future on this thread, which sleeps in between; no runtime is needed, since all work is on the loops.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 /// A run that is ended by its requests has no time of its own; tokio's timer takes at most about two years.

@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use anywire_loops::Counter;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
@@ -169,21 +169,21 @@ impl Tally {
     /// Writes the counts where another thread reads them.
     pub(crate) fn publish(&self, live: &Live) {
         let counts = self.counts.borrow();
-        live.answered.store(counts.measured.answered, Ordering::Relaxed);
-        live.answered_in_warm_up.store(counts.warm_up.answered, Ordering::Relaxed);
+        live.answered.set(counts.measured.answered);
+        live.answered_in_warm_up.set(counts.warm_up.answered);
         let errors = counts.warm_up.errors.total() + counts.measured.errors.total();
-        live.errors.store(errors, Ordering::Relaxed);
-        live.open.store(self.open.get(), Ordering::Relaxed);
+        live.errors.set(errors);
+        live.open.set(self.open.get());
     }
 }
 
 /// The counts of one loop as another thread sees them, a moment old.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    pub(crate) answered: AtomicU64,
-    pub(crate) answered_in_warm_up: AtomicU64,
-    pub(crate) errors: AtomicU64,
-    pub(crate) open: AtomicU64,
+    pub(crate) answered: Counter,
+    pub(crate) answered_in_warm_up: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) open: Counter,
 }
 
 /// Requests that left together; most often one entry is a whole window.

@@ -65,7 +65,7 @@ impl Scene {
 
     /// On so many loops: what one does says nothing of when another does it.
     pub(crate) fn serve_on(&self, loops: usize, router: Router, limits: Limits) -> Served {
-        let server = Server::new(router).limits(limits).loops(loops).listen(self.address.to_string());
+        let server = Server::new(router).limits(limits).loops(loops).listen(&self.address);
         let running = server.start().expect("a free address and right routes");
         let address = running.addresses().next().expect("one address").clone();
         Served { running, address }

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anywire::load::Stop;
-use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use anywire::loops::{Signal, Signals as Received};
+use tokio::runtime::Builder;
 
 use crate::failure::{Code, Failure};
 
@@ -24,17 +24,18 @@ impl Signals {
             Failure::new(Code::Failed, message).help("a higher limit on open files may help")
         };
         let runtime = Builder::new_current_thread().enable_io().build().map_err(unwatched)?;
-        let watch = Watch::start(&runtime).map_err(unwatched)?;
+        let mut received = {
+            let _context = runtime.enter();
+            Received::register().map_err(unwatched)?
+        };
         let signals = Self::default();
         let first = Arc::clone(&signals.first);
         std::thread::spawn(move || {
             runtime.block_on(async move {
-                let mut watch = watch;
-                let code = watch.next().await;
-                *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
+                let signal = received.recv().await;
+                *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(code(signal));
                 stop.stop();
-                let code = watch.next().await;
-                std::process::exit(code as i32);
+                std::process::exit(code(received.recv().await) as i32);
             });
         });
         Ok(signals)
@@ -49,22 +50,9 @@ impl Signals {
     }
 }
 
-struct Watch {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Watch {
-    fn start(runtime: &Runtime) -> io::Result<Self> {
-        let _context = runtime.enter();
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// The exit code of the next signal.
-    async fn next(&mut self) -> Code {
-        tokio::select! {
-            _ = self.interrupt.recv() => Code::Interrupted,
-            _ = self.terminate.recv() => Code::Terminated,
-        }
+fn code(signal: Signal) -> Code {
+    match signal {
+        Signal::Interrupt => Code::Interrupted,
+        Signal::Terminate => Code::Terminated,
     }
 }

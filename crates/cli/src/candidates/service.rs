@@ -42,7 +42,7 @@ impl Candidate for Service {
         let pinning = settings.core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
         let loops = Loops::builder().count(1).pinning(pinning).name("service").start()?;
         let server = Server::new(demo::router(greeting(settings.body_bytes)));
-        let running = server.listen(address.to_string()).on(&loops).start()?;
+        let running = server.listen(&address).on(&loops).start()?;
         let local = running.addresses().next().cloned().ok_or("the server listens nowhere")?;
         Ok(Box::new(RunningService { serving: loops.get(0), local, running: Some(running), loops }))
     }

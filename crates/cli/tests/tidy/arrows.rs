@@ -32,6 +32,7 @@ const HOUSE: &[Room] = &[
         below: &["sys", "tcp", "stack", "loops", "wire", "http", "server", "client", "load"],
         for_tests: &[],
     },
+    Room { name: "cli", below: &["sys", "tcp", "stack", "anywire"], for_tests: &[] },
 ];
 
 #[test]

@@ -54,7 +54,7 @@ impl Serve {
             .listen_options(options)
             .shutdown_deadline(self.shutdown_deadline);
         for address in &self.listen {
-            server = server.listen(address.to_string());
+            server = server.listen(address);
         }
         if let Some(loops) = self.loops {
             server = server.loops(loops);

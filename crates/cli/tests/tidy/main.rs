@@ -15,6 +15,7 @@
 //! | `lints` | every crate obeys the lints of the workspace |
 //! | `examples` | the README lists every example, and every example runs |
 //! | `links` | a relative link in a document leads somewhere |
+//! | `packages` | the library brings few packages, none of them only for the command |
 //! | `map` | the map of the house names every source file |
 
 mod arrows;
@@ -25,6 +26,7 @@ mod length;
 mod links;
 mod lints;
 mod map;
+mod packages;
 mod rust_text;
 mod sans_io;
 mod tree;
