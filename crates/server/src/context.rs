@@ -127,13 +127,6 @@ pub(crate) struct RequestContext {
 }
 
 impl RequestContext {
-    /// Another reference to the same context. The one that is dropped last before the next request returns the context.
-    pub(crate) fn share(&self) -> Self {
-        let held =
-            self.held.as_ref().map(|held| FreeContext { id: held.id, context: Rc::clone(&held.context) });
-        Self { held, contexts: Rc::clone(&self.contexts) }
-    }
-
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Gone> {
         self.contexts.gone(self.held().id)

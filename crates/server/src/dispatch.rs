@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Method, RequestHead, Response};
+use anywire_http::{Body, Method, RequestHead, Response};
 
 use crate::context::{Context, ContextId, Contexts, FreeContext, Gone, Origin};
 use crate::counters::Live;
 use crate::extract::States;
 use crate::handler::{Slot, Slots};
-use crate::request::{Content, Params, Request};
+use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Table};
 
 /// The routes of a server as one loop runs them.
@@ -64,7 +64,7 @@ impl Dispatch {
     pub(crate) fn start(
         self: &Rc<Self>,
         head: RequestHead,
-        content: Content,
+        body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
         cx: &mut TaskContext<'_>,
@@ -87,7 +87,7 @@ impl Dispatch {
         let is_head = *head.method() == Method::HEAD;
         let free = context.take().unwrap_or_else(|| self.new_context(origin()));
         let id = free.id();
-        let request = Request::new(head, content, params, self.contexts.give(free));
+        let request = Request::new(head, body, params, self.contexts.give(free));
         match slot.as_mut().start(request, cx) {
             Ok(Poll::Ready(mut response)) => {
                 self.slots[endpoint.index()].put(slot);

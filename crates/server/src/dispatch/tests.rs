@@ -21,7 +21,7 @@ struct Gates(Arc<[Notify; 4]>);
 #[derive(Clone, Default)]
 struct Dropped(Arc<Mutex<Vec<usize>>>);
 
-struct NotesDrop(usize, State<Dropped>);
+struct NotesDrop(usize, Rc<Dropped>);
 
 impl Drop for NotesDrop {
     fn drop(&mut self) {
@@ -30,7 +30,11 @@ impl Drop for NotesDrop {
     }
 }
 
-async fn wait(Path(number): Path<usize>, gates: State<Gates>, dropped: State<Dropped>) -> String {
+async fn wait(
+    Path(number): Path<usize>,
+    State(gates): State<Gates>,
+    State(dropped): State<Dropped>,
+) -> String {
     let _noted = NotesDrop(number, dropped);
     gates.0[number].notified().await;
     assert_ne!(number, 2, "the handler of 2 panics");
@@ -99,7 +103,7 @@ impl Session {
         let waker = Waker::from(Arc::clone(&woken));
         let origin = || Origin { peer: "memory:test".parse().expect("an address"), credentials: None };
         let mut cx = TaskContext::from_waker(&waker);
-        match self.dispatch.start(head, Content::Nothing, &mut self.spare, origin, &mut cx) {
+        match self.dispatch.start(head, None, &mut self.spare, origin, &mut cx) {
             Started::Answered(response, _) => self.answered.push((id, response.status)),
             Started::Running(run) => {
                 self.streams.insert(id, Stream { run, woken, left });

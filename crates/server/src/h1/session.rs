@@ -222,9 +222,9 @@ impl Session {
             keep_alive: head.keep_alive(),
             is_head: head.method() == Method::HEAD,
         };
-        let content = self.content_of(&head, service);
+        let body = self.body_of(&head, service);
         let connection = &*env.connection;
-        match service.dispatch.start(head, content, env.context, || Origin::of(connection), cx) {
+        match service.dispatch.start(head, body, env.context, || Origin::of(connection), cx) {
             Started::Answered(mut response, endpoint) => {
                 request.endpoint = endpoint;
                 self.respond(&mut response, &request, service);

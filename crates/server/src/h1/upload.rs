@@ -9,7 +9,6 @@ use anywire_http::{Body, BodyError, RequestHead, StatusCode};
 use bytes::Bytes;
 
 use super::session::{Env, Session, Stage, Step};
-use crate::request::Content;
 use crate::service::Service;
 
 /// A request body on its way to whoever reads it.
@@ -37,18 +36,18 @@ impl Upload {
 }
 
 impl Session {
-    /// What a request has of a body.
+    /// The body of a request, if it has one.
     #[inline]
-    pub(super) fn content_of(&mut self, head: &RequestHead, service: &Service) -> Content {
+    pub(super) fn body_of(&mut self, head: &RequestHead, service: &Service) -> Option<Body> {
         match head.framing() {
-            Framing::None => Content::Nothing,
-            framing => Content::Body(self.body_of(head, framing, service)),
+            Framing::None => None,
+            framing => Some(self.body_framed(head, framing, service)),
         }
     }
 
     /// A body: whole if it is in the buffer already, else a stream that reads when it is read.
     #[inline(never)]
-    fn body_of(&mut self, head: &RequestHead, framing: Framing, service: &Service) -> Body {
+    fn body_framed(&mut self, head: &RequestHead, framing: Framing, service: &Service) -> Body {
         if let Framing::Length(length) = framing
             && length <= self.input.len() as u64
         {
