@@ -18,11 +18,12 @@ fn each_mistake_has_its_text() {
 
 /// What is not as the case expects it, if anything.
 fn fault_of(case: &Path) -> Option<String> {
-    let source = std::fs::read_to_string(case).expect("readable");
+    // The compiler shortens paths, unless another crate has a type of the same name.
+    let shortened = |text: &str| text.replace("anywire_server::", "");
+    let source = shortened(&std::fs::read_to_string(case).expect("readable"));
     let expected: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("//~ ")).collect();
     let output = compile(case).output().expect("the compiler of this toolchain starts");
-    // The compiler shortens paths, unless another crate has a type of the same name.
-    let printed = String::from_utf8_lossy(&output.stderr).replace("anywire_server::", "");
+    let printed = shortened(&String::from_utf8_lossy(&output.stderr));
     let fault = match expected.iter().find(|text| !printed.contains(**text)) {
         Some(missing) => format!("does not print {missing:?}"),
         None if output.status.success() != expected.is_empty() => "does not fail as expected".to_owned(),

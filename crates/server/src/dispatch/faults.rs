@@ -5,8 +5,8 @@ use std::hint::cold_path;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use anywire_http::h1::{Fault, encode};
-use anywire_http::{BodyError, Chain, Response, StatusCode};
+use anywire_http::h1::encode;
+use anywire_http::{BodyError, Chain, Fault, Response, StatusCode};
 
 use super::Dispatch;
 use crate::handler::Slot;

@@ -36,7 +36,7 @@ impl Session {
         if self.upload.is_some() {
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
-                && !response.body.framing().is_empty()
+                && !response.body.is_empty()
                 && !request.is_head
                 && !encode::forbids_body(response.status);
             keep_alive &= self.can_keep_upload(streams, service);
@@ -45,7 +45,7 @@ impl Session {
         let parts = encode::ResponseParts {
             status: response.status,
             headers: &response.headers,
-            framing: response.body.framing(),
+            framing: Framing::of_response(&response.body),
             stated_length: response.body.stated_length(),
             version: request.version,
             keep_alive,

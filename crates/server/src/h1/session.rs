@@ -9,7 +9,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent};
+use anywire_http::h1::{DecodeError, Framing, HeadInfo, RequestDecoder, RequestEvent};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 
@@ -88,10 +88,8 @@ impl Session {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             // A head of the limit's size fits.
-            input: Buffer::with_limit(
-                limits.head.head_bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
-            ),
-            decoder: RequestDecoder::new(limits.head),
+            input: Buffer::with_limit(limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES)),
+            decoder: RequestDecoder::new(limits.head.into()),
             output: Output::new(),
             date: [0; _],
             stage: Stage::Next,
@@ -145,7 +143,7 @@ impl Session {
                 return Continue(());
             }
             let head = match self.decoder.decode(&mut self.input) {
-                Ok(Some(RequestEvent::Head(head))) => Some(head),
+                Ok(Some(RequestEvent::Head(head, info))) => Some((head, info)),
                 // Bodies are taken while their request is current, so none is left here.
                 Ok(Some(_)) => continue,
                 Ok(None) => None,
@@ -155,8 +153,8 @@ impl Session {
                     continue;
                 }
             };
-            if let Some(head) = head {
-                self.begin(head, cx, env);
+            if let Some((head, info)) = head {
+                self.begin(head, info, cx, env);
                 continue;
             }
             if self.flush(cx, env)?.is_pending() {
@@ -212,17 +210,17 @@ impl Session {
     /// Starts on a request whose head is complete.
     // Out of line: its registers would displace those of the other states in `turn`.
     #[inline(never)]
-    fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, env: &mut Env<'_>) {
+    fn begin(&mut self, head: RequestHead, info: HeadInfo, cx: &mut Context<'_>, env: &mut Env<'_>) {
         let service = env.service;
         self.begun = true;
         self.timers.begin_request();
         let mut request = RequestFacts {
             endpoint: None,
             version: head.version(),
-            keep_alive: head.keep_alive(),
+            keep_alive: info.keep_alive,
             is_head: head.method() == Method::HEAD,
         };
-        let body = self.body_of(&head, service);
+        let body = self.body_of(info, service);
         let connection = &*env.connection;
         match service.dispatch.start(head, body, env.context, || Origin::of(connection), cx) {
             Started::Answered(mut response, endpoint) => {
