@@ -6,8 +6,8 @@ use std::rc::Rc;
 use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
+use crate::context::RequestContext;
 use crate::extract::States;
-use crate::lease::Lease;
 
 /// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
 ///
@@ -33,11 +33,16 @@ pub struct Request {
 pub struct Parts {
     head: RequestHead,
     params: Params,
-    context: Lease,
+    context: RequestContext,
 }
 
 impl Request {
-    pub(crate) fn new(head: RequestHead, body: Option<Body>, params: Params, context: Lease) -> Self {
+    pub(crate) fn new(
+        head: RequestHead,
+        body: Option<Body>,
+        params: Params,
+        context: RequestContext,
+    ) -> Self {
         Self { parts: Parts { head, params, context }, body }
     }
 
@@ -125,12 +130,12 @@ impl Parts {
 
     /// The address at the other end, as its wire says it.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.origin.peer
     }
 
     /// Process, user and group at the other end, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.credentials
+        self.context.origin.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
@@ -164,15 +169,6 @@ impl Parts {
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.body_limit_bytes
     }
-}
-
-/// What all requests of one connection share; made when the first one asks for it.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) peer: Address,
-    pub(crate) credentials: Option<Credentials>,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
 }
 
 /// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a
