@@ -20,10 +20,7 @@ pub(crate) fn print_line(line: impl Display) -> Result<(), Failure> {
 }
 
 /// Prints a result as a table and writes it as JSON to `json`; with `-` it prints the JSON alone.
-pub(crate) fn table_or_json(
-    result: &(impl Display + Serialize),
-    json: Option<&Path>,
-) -> Result<(), Failure> {
+pub(crate) fn table_or_json(result: &(impl Display + Serialize), json: Option<&Path>) -> Result<(), Failure> {
     if json != Some(Path::new("-")) {
         print(result.to_string().as_bytes())?;
     }

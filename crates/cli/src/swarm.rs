@@ -116,10 +116,16 @@ impl Options {
         let (stop, monitor) = (Stop::new(), Monitor::default());
         let signals = Signals::stop(stop.clone())?;
         let progress = Progress::start(u64::from(plan.connections));
-        progress.say(&format!("running {} connections on core {}", grouped(plan.connections.into()), plan.core));
+        progress.say(&format!(
+            "running {} connections on core {}",
+            grouped(plan.connections.into()),
+            plan.core
+        ));
         let mut watch = Watch::new(&plan, &progress);
-        let outcome =
-            progress::during(|| watch.show(&monitor.progress()), || anywire_swarm_load::run(&plan, &stop, &monitor));
+        let outcome = progress::during(
+            || watch.show(&monitor.progress()),
+            || anywire_swarm_load::run(&plan, &stop, &monitor),
+        );
         progress.finish();
         let outcome = match outcome {
             Err(Error::Stopped) => return signals.check(),
@@ -225,7 +231,11 @@ static MODES: [(&str, &str, Mode); 4] = [
 ];
 
 static ORDERS: [(&str, &str, Order); 2] = [
-    ("random", "In an order that is unrelated to their places in memory, the same in each round", Order::Random),
+    (
+        "random",
+        "In an order that is unrelated to their places in memory, the same in each round",
+        Order::Random,
+    ),
     ("sequential", "As they lie in memory, so that the processor foresees the next one", Order::Sequential),
 ];
 

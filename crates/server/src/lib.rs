@@ -17,11 +17,12 @@
 //! Everything has a limit ([`Limits`]), a counter ([`Counters`]) and an answer that says what was wrong.
 
 mod connection;
+mod context;
 mod counters;
-mod exchange;
+mod dispatch;
 mod extract;
+mod h1;
 mod handler;
-mod lease;
 mod limits;
 mod request;
 mod respond;
@@ -30,10 +31,17 @@ mod server;
 mod service;
 
 pub use counters::Counters;
-pub use extract::{FromRequest, Json, Needs, OptionalFromRequest, Path, Query, Rejection, State};
+pub use extract::{
+    FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
+    Rejection, State,
+};
+#[doc(hidden)]
+pub use extract::{ViaParts, ViaRequest};
 pub use handler::Handler;
+#[doc(hidden)]
+pub use handler::{Arguments, Function};
 pub use limits::Limits;
-pub use request::Request;
+pub use request::{Parts, Request};
 pub use respond::{Error, Html, IntoResponse};
 pub use router::{RouteError, Router};
 pub use server::{Running, Server, ServerError, Shutdown};

@@ -1,17 +1,17 @@
 //! A request as a handler sees it: head, body, path parameters, and the connection it came on.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 
 use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
-use crate::extract::{Rejection, States};
-use crate::lease::Lease;
+use crate::context::RequestContext;
+use crate::extract::States;
 
-/// One request: the head, the body (read only when asked for), what the route's `{name}`s matched, and the peer.
+/// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
 ///
-/// Extractors read it; a handler that wants all of it takes it whole, as its only argument.
+/// Extractors read it; a handler that wants all of it takes it as its last argument.
 ///
 /// ```
 /// use anywire_server::{Request, Router};
@@ -23,26 +23,65 @@ use crate::lease::Lease;
 /// ```
 #[derive(Debug)]
 pub struct Request {
-    head: RequestHead,
-    content: Content,
-    params: Params,
-    context: Lease,
+    parts: Parts,
+    /// `None` with most requests: unlike an empty body this is nothing to move and nothing to drop.
+    body: Option<Body>,
 }
 
-/// What is left of a request's body.
+/// A request without its body: the head, what the route's `{name}`s matched, and the peer.
 #[derive(Debug)]
-pub(crate) enum Content {
-    /// None came, as with most requests: unlike an empty body this is nothing to move and nothing to drop.
-    Nothing,
-    Body(Body),
-    Taken,
+pub struct Parts {
+    head: RequestHead,
+    params: Params,
+    context: RequestContext,
 }
 
 impl Request {
-    pub(crate) fn new(head: RequestHead, content: Content, params: Params, context: Lease) -> Self {
-        Self { head, content, params, context }
+    pub(crate) fn new(
+        head: RequestHead,
+        body: Option<Body>,
+        params: Params,
+        context: RequestContext,
+    ) -> Self {
+        Self { parts: Parts { head, params, context }, body }
     }
 
+    /// Whether the head announced a body. A length of 0 is none; chunks are one, although they may turn out to be empty.
+    pub fn has_body(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| !body.is_empty())
+    }
+
+    /// The body; empty if there is none.
+    pub fn into_body(self) -> Body {
+        self.body.unwrap_or_default()
+    }
+
+    /// The parts and the body.
+    pub fn into_parts(self) -> (Parts, Body) {
+        (self.parts, self.body.unwrap_or_default())
+    }
+
+    /// Puts a request together again, such as with another body.
+    pub fn from_parts(parts: Parts, body: Body) -> Self {
+        Self { parts, body: Some(body) }
+    }
+}
+
+impl Deref for Request {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.parts
+    }
+}
+
+impl Parts {
     /// The method.
     pub fn method(&self) -> &Method {
         self.head.method()
@@ -78,17 +117,6 @@ impl Request {
         &self.head
     }
 
-    /// Whether the head announced a body, be it taken since or not. A length of 0 is none; chunks are one, although they
-    /// may turn out to be empty.
-    pub fn has_body(&self) -> bool {
-        !self.head.framing().is_empty()
-    }
-
-    /// The body, once: `None` if it was taken before.
-    pub fn take_body(&mut self) -> Option<Body> {
-        self.content.take()
-    }
-
     /// What `{name}` of the route matched, still percent-encoded.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params().find_map(|(key, value)| (key == name).then_some(value))
@@ -102,12 +130,12 @@ impl Request {
 
     /// The address at the other end, as its wire says it.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.origin.peer
     }
 
     /// Process, user and group at the other end, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.credentials
+        self.context.origin.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
@@ -141,37 +169,6 @@ impl Request {
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.body_limit_bytes
     }
-
-    /// The body for an extractor that consumes it.
-    pub(crate) fn body_for(&mut self, extractor: &'static str) -> Result<Body, Rejection> {
-        self.content.take().ok_or(Rejection::BodyTaken { extractor })
-    }
-
-    /// The whole request for a handler; the body goes with it.
-    pub(crate) fn take(&mut self) -> Self {
-        let (head, params) = (self.head.clone(), self.params.clone());
-        let content = std::mem::replace(&mut self.content, Content::Taken);
-        Self { head, content, params, context: self.context.share() }
-    }
-}
-
-impl Content {
-    fn take(&mut self) -> Option<Body> {
-        match std::mem::replace(self, Self::Taken) {
-            Self::Nothing => Some(Body::empty()),
-            Self::Body(body) => Some(body),
-            Self::Taken => None,
-        }
-    }
-}
-
-/// What all requests of one connection share; made when the first one asks for it.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) peer: Address,
-    pub(crate) credentials: Option<Credentials>,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
 }
 
 /// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a

@@ -192,8 +192,7 @@ impl<'r> Drive<'r> {
         loop {
             self.reopen()?;
             self.round();
-            if completed() - first >= u64::from(self.plan.connections)
-                && start.elapsed() >= self.plan.warm_up
+            if completed() - first >= u64::from(self.plan.connections) && start.elapsed() >= self.plan.warm_up
             {
                 return Ok(());
             }

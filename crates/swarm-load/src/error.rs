@@ -12,7 +12,9 @@ use anywire_tcp::ConnectError;
 #[non_exhaustive]
 pub enum Error {
     /// The plan: a payload that does not make one segment.
-    #[error("a payload of {bytes} bytes cannot be: it must make one segment; choose from {min} to {max} bytes")]
+    #[error(
+        "a payload of {bytes} bytes cannot be: it must make one segment; choose from {min} to {max} bytes"
+    )]
     Payload {
         /// What the plan says.
         bytes: usize,
@@ -67,7 +69,9 @@ pub enum Error {
     #[error("opening a connection failed; please report it")]
     Connect(#[source] ConnectError),
     /// Not all connections came about in time.
-    #[error("opening connections: {opened} of {all} are open, and no more come; use less loss, or fewer connections")]
+    #[error(
+        "opening connections: {opened} of {all} are open, and no more come; use less loss, or fewer connections"
+    )]
     Unopened {
         /// Open at both ends.
         opened: u64,

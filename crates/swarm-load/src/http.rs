@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::time::SystemTime;
 
 use anywire_http::h1::encode::{ResponseParts, request_head, response_head};
-use anywire_http::h1::{Framing, RequestDecoder, RequestEvent, ResponseDecoder, ResponseEvent};
-use anywire_http::{DateLine, HeadLimits, Headers, Method, StaticHeader, StatusCode, Version};
+use anywire_http::h1::{Framing, Limits, RequestDecoder, RequestEvent, ResponseDecoder, ResponseEvent};
+use anywire_http::{DateLine, Headers, Method, StaticHeader, StatusCode, Version};
 use anywire_stack::swarm::{Conn, now as round};
 
 use crate::book::book;
@@ -105,8 +105,7 @@ impl Desk {
                 numbers(head.target().as_bytes()).filter(|_| is_ours)
             });
             match numbers {
-                // Nobody asks before the answer has come, so nothing may stand behind a message.
-                Ok(Some(RequestEvent::Head(Some(numbers), _))) if input.is_empty() => Taken::Whole(numbers),
+                Ok(Some(RequestEvent::Head(Some(numbers), _))) => whole(numbers, input),
                 Ok(None) => Taken::Part,
                 Ok(Some(_)) | Err(_) => Taken::Wrong,
             }
@@ -122,12 +121,15 @@ impl Desk {
                     head.status() == StatusCode::OK && head.framing() == Framing::Length(length as u64)
                 });
                 match event {
-                    Ok(Some(ResponseEvent::Head(true, _))) if input.len() < length => return Taken::Part,
-                    Ok(Some(ResponseEvent::Head(true, _))) => {}
+                    Ok(Some(ResponseEvent::Head(true, _))) => {
+                        if input.len() < length {
+                            return Taken::Part;
+                        }
+                    }
                     Ok(Some(ResponseEvent::Data(bytes))) => {
                         note(bytes.len() == length && pattern::is_whole(bytes, tag, number));
                     }
-                    Ok(Some(ResponseEvent::End)) if input.is_empty() => return Taken::Whole(()),
+                    Ok(Some(ResponseEvent::End)) => return whole((), input),
                     Ok(None) => return Taken::Part,
                     Ok(Some(_)) | Err(_) => return Taken::Wrong,
                 }
@@ -165,6 +167,11 @@ fn take<D, T>(
         Taken::Wrong => *decoder = new(),
     }
     taken
+}
+
+/// Nobody asks before the answer has come, so nothing may stand behind a message.
+const fn whole<T: Copy>(message: T, rest: &[u8]) -> Taken<T> {
+    if rest.is_empty() { Taken::Whole(message) } else { Taken::Wrong }
 }
 
 /// Shows what has arrived to `take`, which takes all of it.
@@ -211,11 +218,11 @@ fn answer(conn: &mut Conn, tag: u32, number: u32) -> bool {
 }
 
 fn request_decoder() -> RequestDecoder {
-    RequestDecoder::new(HeadLimits::default())
+    RequestDecoder::new(Limits::default())
 }
 
 fn answer_decoder() -> ResponseDecoder {
-    ResponseDecoder::new(HeadLimits::default())
+    ResponseDecoder::new(Limits::default())
 }
 
 /// The text of a target, at a place from which it is checked word by word: byte by byte takes 130 instructions more.

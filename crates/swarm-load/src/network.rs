@@ -33,8 +33,7 @@ pub(crate) fn join(plan: &Plan) -> Result<[End; 2], Error> {
     let mut client_device = port(CLIENT, 1)?;
     if let Some(path) = &plan.capture {
         let limits = capture::Limits { file_bytes: CAPTURE_BYTES, ..capture::Limits::default() };
-        let file =
-            File::create(path).map_err(|cause| Error::Capture { path: path.clone(), cause })?;
+        let file = File::create(path).map_err(|cause| Error::Capture { path: path.clone(), cause })?;
         client_device = Box::new(Capture::new(client_device, file, limits).starting_at(SystemTime::now()));
     }
     let tuples = if plan.mode == Mode::Short { SHORT_TUPLES } else { plan.connections };

@@ -266,7 +266,10 @@ impl Outcome {
         let per_second = |rate: f64| grouped(rate.round() as u64);
         let unit = if self.plan.mode == Mode::Push { "messages" } else { "echoes" };
         let mut rows = vec![
-            ("rate", format!("{} {unit}/s, {:.1} ns each", per_second(self.echoes_per_second), self.ns_per_echo)),
+            (
+                "rate",
+                format!("{} {unit}/s, {:.1} ns each", per_second(self.echoes_per_second), self.ns_per_echo),
+            ),
             (
                 "frames",
                 format!(
@@ -298,8 +301,10 @@ impl Outcome {
         let gap = known(self.longest_gap_ratio, |gap| format!("{gap:.2}"));
         let mut fairness = format!("longest gap {gap} rounds, {} starved", grouped(self.starved));
         if let (Some(jain), Some(of)) = (self.jain, self.completions) {
-            fairness =
-                format!("Jain {jain:.6}, completions {} to {} (mean {:.1}), {fairness}", of.min, of.max, of.mean);
+            fairness = format!(
+                "Jain {jain:.6}, completions {} to {} (mean {:.1}), {fairness}",
+                of.min, of.max, of.mean
+            );
         }
         rows.push(("fairness", fairness));
         rows.push(("verified", format!("{} payloads, {} corrupt", grouped(echoes), grouped(self.corrupt))));
@@ -369,10 +374,10 @@ impl Memory {
         [client_task_bytes, server_task_bytes]: [usize; 2],
     ) -> Self {
         let now = Self::resident();
-        let [resident_bytes, huge_page_bytes] =
-            [0, 1].map(|index| now[index].saturating_sub(before[index]));
+        let [resident_bytes, huge_page_bytes] = [0, 1].map(|index| now[index].saturating_sub(before[index]));
         let parts = ends.each_mut().map(|end| (end.engine().memory(), end.bytes()));
-        let sum = |part: fn(&(anywire_tcp::Memory, usize)) -> usize| parts.iter().map(part).sum::<usize>() as u64;
+        let sum =
+            |part: fn(&(anywire_tcp::Memory, usize)) -> usize| parts.iter().map(part).sum::<usize>() as u64;
         let computed_bytes = sum(|(engine, tasks)| engine.total() + tasks);
         Self {
             resident_bytes,

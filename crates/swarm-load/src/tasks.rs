@@ -125,7 +125,12 @@ pub fn run(
     progress: &mut (dyn FnMut(usize, u64) + Send),
 ) -> Result<Outcome, Error> {
     let most = plan.measures.iter().map(|measure| measure.bytes(plan.count)).max().unwrap_or(0);
-    check_memory(format!("{} tasks", grouped(plan.count)), plan.count, most.div_ceil(plan.count), SPARE_BYTES)?;
+    check_memory(
+        format!("{} tasks", grouped(plan.count)),
+        plan.count,
+        most.div_ceil(plan.count),
+        SPARE_BYTES,
+    )?;
     let mut measures = Vec::new();
     for (index, measure) in plan.measures.iter().enumerate() {
         let mut goes_on = |switches: u64| {
@@ -212,8 +217,7 @@ impl Measure {
                 let numbers = (0..count).map(|number| number as u32);
                 let mut executor = Executor::start(count, limits, numbers, |number| walks(next(number)))?;
                 executor.tasks.run(count as usize);
-                (0..tokens)
-                    .for_each(|token| executor.tasks.wake(turns.at(token * count / tokens) as u32));
+                (0..tokens).for_each(|token| executor.tasks.wake(turns.at(token * count / tokens) as u32));
                 executor.measure(self, plan, goes_on)
             }
             Self::Sleep { time } => {
