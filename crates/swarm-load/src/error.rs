@@ -40,7 +40,7 @@ pub enum Error {
     /// The plan does not fit into memory. A process that runs out of memory is ended without a word, so this is checked
     /// before anything is started.
     #[error(
-        "running {}: they need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
+        "running {} need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
         what, *needed as f64 / 1e9, *available as f64 / 1e9
     )]
     Memory {

@@ -126,7 +126,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let most = plan.measures.iter().map(|measure| measure.bytes(plan.count)).max().unwrap_or(0);
     check_memory(
-        format!("{} tasks", grouped(plan.count)),
+        format!("{} tasks: they", grouped(plan.count)),
         plan.count,
         most.div_ceil(plan.count),
         SPARE_BYTES,
