@@ -234,7 +234,7 @@ impl Exchange {
         };
         let endpoint = answer.endpoint();
         reply.endpoint = Some(endpoint);
-        match &mut answer.start(Request::new(head, content, params, context), cx) {
+        match &mut answer.start(Request::new(head, content, endpoint, params, context), cx) {
             Ok(Poll::Ready(response)) => {
                 *link.context = service.ended(answer);
                 self.respond(response, &reply, service);

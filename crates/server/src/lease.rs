@@ -136,13 +136,13 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::StateFactories;
+    use crate::extract::States;
 
     fn context() -> Context {
         Context {
             peer: "memory:test".parse().expect("an address"),
             credentials: None,
-            states: Rc::new(StateFactories::default().instantiate()),
+            states: Rc::new(States::new(&[], std::iter::empty())),
             body_limit_bytes: 0,
         }
     }

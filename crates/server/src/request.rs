@@ -8,6 +8,7 @@ use anywire_wire::{Address, Credentials};
 
 use crate::extract::States;
 use crate::lease::Lease;
+use crate::router::EndpointId;
 
 /// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
 ///
@@ -33,12 +34,19 @@ pub struct Request {
 pub struct Parts {
     head: RequestHead,
     params: Params,
+    endpoint: EndpointId,
     context: Lease,
 }
 
 impl Request {
-    pub(crate) fn new(head: RequestHead, body: Option<Body>, params: Params, context: Lease) -> Self {
-        Self { parts: Parts { head, params, context }, body }
+    pub(crate) fn new(
+        head: RequestHead,
+        body: Option<Body>,
+        endpoint: EndpointId,
+        params: Params,
+        context: Lease,
+    ) -> Self {
+        Self { parts: Parts { head, params, endpoint, context }, body }
     }
 
     /// Whether the head announced a body. A length of 0 is none; chunks are one, although they may turn out to be empty.
@@ -157,8 +165,8 @@ impl Parts {
         async move { gone.told().await }
     }
 
-    pub(crate) fn states(&self) -> &States {
-        &self.context.states
+    pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
+        self.context.states.find(self.endpoint)
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
