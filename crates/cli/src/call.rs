@@ -238,11 +238,7 @@ fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> O
         None => url.host_str()?.to_owned(),
     };
     let target = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-    let framing = match body.framing() {
-        // The client does the same: no length for a method without a body (RFC 9110 section 8.6).
-        Framing::Length(0) if !matches!(*method, Method::POST | Method::PUT | Method::PATCH) => Framing::None,
-        framing => framing,
-    };
+    let framing = Framing::of_request(method, body);
     let mut head = Vec::new();
     encode::request_head(&mut head, method, &target, &host, headers, framing).ok()?;
     Some(head)

@@ -3,7 +3,7 @@
 
 use anywire::client::{Error, Fault, Phase, UrlError};
 use anywire::http::Chain;
-use anywire::http::h1::{self, DecodeError};
+use anywire::http::h1::DecodeError;
 use anywire::load::LoadError;
 use anywire::wire::DialError;
 
@@ -100,7 +100,7 @@ fn dial(error: &DialError) -> Failure {
 fn answer(url: &str, error: &DecodeError) -> Failure {
     let found = error.to_string();
     let found = before_advice(&found);
-    if error.fault() == h1::Fault::Limit {
+    if error.fault() == anywire::http::Fault::Limit {
         let option = match error {
             DecodeError::HeadTooLarge { .. } => Some("--max-head"),
             DecodeError::TooManyHeaders { .. } => Some("--max-fields"),

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use anywire_http::InvalidHeader;
 use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
-use anywire_http::{InvalidHeader, h1};
 use anywire_loops::{StartError, TaskError};
 use anywire_wire::{AddressError, DialError};
 
@@ -238,7 +238,7 @@ impl Error {
             Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
-            Self::Answer { source, .. } if source.fault() == h1::Fault::Limit => Fault::Limit,
+            Self::Answer { source, .. } if source.fault() == anywire_http::Fault::Limit => Fault::Limit,
             Self::Timeout { .. }
             | Self::Interim { .. }
             | Self::ClosedByPeer { .. }

@@ -184,8 +184,8 @@ fn a_request_that_cannot_be_read() {
     assert_eq!(answer.status, 414);
     // The peer is not told what only the owner of the server can do.
     assert!(answer.text().ends_with("use a shorter target"), "{}", answer.text());
-    log::wait_for("raise Limits::start_line_bytes");
-    let lines = log::with("raise Limits::start_line_bytes");
+    log::wait_for("raise HeadLimits::target_bytes");
+    let lines = log::with("raise HeadLimits::target_bytes");
     assert_eq!(lines[0].level, Level::DEBUG);
     assert!(lines[0].text.contains("status=414"), "{}", lines[0].text);
 }

@@ -1,8 +1,7 @@
 //! Why an extractor refused a request, and what the peer is told.
 
 use anywire_http::body::BodyError;
-use anywire_http::h1::Fault;
-use anywire_http::{Chain, Response, StatusCode};
+use anywire_http::{Chain, Fault, Response, StatusCode};
 
 use crate::respond::{IntoResponse, told_to_peer};
 
