@@ -49,6 +49,7 @@ pub mod date;
 pub mod h1;
 pub mod headers;
 pub mod message;
+pub mod url;
 
 mod fault;
 mod limits;
@@ -64,3 +65,4 @@ pub use headers::{Headers, InvalidHeader, StaticHeader};
 pub use http::{Method, StatusCode, Version};
 pub use limits::HeadLimits;
 pub use message::{InvalidTarget, Request, RequestHead, Response, ResponseHead};
+pub use url::Url;

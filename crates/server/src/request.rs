@@ -6,8 +6,7 @@ use std::rc::Rc;
 use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
-use crate::extract::States;
-use crate::lease::Lease;
+use crate::context::RequestContext;
 use crate::router::EndpointId;
 
 /// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
@@ -35,7 +34,7 @@ pub struct Parts {
     head: RequestHead,
     params: Params,
     endpoint: EndpointId,
-    context: Lease,
+    context: RequestContext,
 }
 
 impl Request {
@@ -44,7 +43,7 @@ impl Request {
         body: Option<Body>,
         endpoint: EndpointId,
         params: Params,
-        context: Lease,
+        context: RequestContext,
     ) -> Self {
         Self { parts: Parts { head, params, endpoint, context }, body }
     }
@@ -133,12 +132,12 @@ impl Parts {
 
     /// The address at the other end, as its wire says it.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.origin.peer
     }
 
     /// Process, user and group at the other end, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.credentials
+        self.context.origin.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
@@ -172,15 +171,6 @@ impl Parts {
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.body_limit_bytes
     }
-}
-
-/// What all requests of one connection share; made when the first one asks for it.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) peer: Address,
-    pub(crate) credentials: Option<Credentials>,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
 }
 
 /// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a

@@ -95,7 +95,8 @@ impl<'r> Parameters<'r> {
         let mut values = self.0.into_iter().map(|(_, value)| value);
         match (values.next(), values.next()) {
             (Some(only), None) => Ok(only),
-            _ => Err(Wrong::parameters(found, 1)),
+            (None, _) => Err(Wrong::Route("the route has no parameter".to_owned())),
+            (Some(_), Some(_)) => Err(Wrong::parameters(found, 1)),
         }
     }
 }
