@@ -273,10 +273,10 @@ impl Exchange {
     /// Writes as much of the output as the wire takes. Ready once all of it has left.
     #[inline]
     fn flush(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
-        let waiting = self.output.len();
-        if waiting == 0 {
+        if self.output.is_empty() {
             return Poll::Ready(Ok(()));
         }
+        let waiting = self.output.len();
         match self.output.poll_flush(cx, link.connection) {
             Poll::Ready(Ok(())) if !self.timers.is_used() && self.unsent_from.is_none() => {
                 Poll::Ready(Ok(()))

@@ -106,7 +106,7 @@ fn error_over(wire: Endless, body: fn() -> Body) -> Error {
             Pending { job: Box::new(job), reply, total_until, acquire_until, resent: false, sent: false };
         pool.state.borrow_mut().waiters.push_back(pending);
         pool.shared.cells.waiting.add(1);
-        pool.adopt(Connection::new(Box::new(wire)));
+        pool.adopt(Connection::new(wire));
         let error = match answer.await.expect("a reply") {
             Ok(response) => response.bytes().await.expect_err("a body without end"),
             Err(error) => error,
