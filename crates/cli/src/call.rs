@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use anywire::client::{Client, Limits, Response, Timeouts};
 use anywire::http::h1::{Framing, encode};
-use anywire::http::{Body, Headers, Method};
+use anywire::http::{Body, Headers, Method, Url};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
 use clap::Args;
-use url::Url;
 
 use crate::blocks::Blocks;
 use crate::explain;
@@ -233,18 +232,9 @@ fn body(data: &str) -> Result<Body, Failure> {
 /// itself then says.
 fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> Option<Vec<u8>> {
     let url = Url::parse(url).ok()?;
-    let host = match url.port() {
-        Some(port) => format!("{}:{port}", url.host_str()?),
-        None => url.host_str()?.to_owned(),
-    };
-    let target = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-    let framing = match body.framing() {
-        // The client does the same: no length for a method without a body (RFC 9110 section 8.6).
-        Framing::Length(0) if !matches!(*method, Method::POST | Method::PUT | Method::PATCH) => Framing::None,
-        framing => framing,
-    };
+    let framing = Framing::of_request(method, body);
     let mut head = Vec::new();
-    encode::request_head(&mut head, method, &target, &host, headers, framing).ok()?;
+    encode::request_head(&mut head, method, url.path_and_query(), url.authority(), headers, framing).ok()?;
     Some(head)
 }
 

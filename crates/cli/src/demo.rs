@@ -27,9 +27,9 @@ struct Message {
 }
 
 /// The body back while it comes, with its type and its length, if it has one.
-async fn echo(mut request: Request) -> Response {
-    let body = request.take_body().unwrap_or_else(Body::empty);
-    let content_type = request.headers().get("content-type").unwrap_or("application/octet-stream");
+async fn echo(request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let content_type = parts.headers().get("content-type").unwrap_or("application/octet-stream");
     Response::new(StatusCode::OK).header("content-type", content_type).body(body)
 }
 

@@ -3,7 +3,7 @@
 
 use anywire::client::{Error, Fault, Phase, UrlError};
 use anywire::http::Chain;
-use anywire::http::h1::{self, DecodeError};
+use anywire::http::h1::DecodeError;
 use anywire::load::LoadError;
 use anywire::wire::DialError;
 
@@ -23,7 +23,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Usage, before_advice(&source.to_string())).help(url_help(source))
         }
         Error::Tls { .. } => calling(Code::Usage, "the scheme is https, and TLS is not spoken here")
-            .help("use http://, if the server takes it"),
+            .help(url_help(&UrlError::Tls)),
         Error::ReservedHeader { name } => {
             calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
                 .help("leave it out of --header, and give the body with --data")
@@ -100,7 +100,7 @@ fn dial(error: &DialError) -> Failure {
 fn answer(url: &str, error: &DecodeError) -> Failure {
     let found = error.to_string();
     let found = before_advice(&found);
-    if error.fault() == h1::Fault::Limit {
+    if error.fault() == anywire::http::Fault::Limit {
         let option = match error {
             DecodeError::HeadTooLarge { .. } => Some("--max-head"),
             DecodeError::TooManyHeaders { .. } => Some("--max-fields"),
@@ -145,12 +145,8 @@ pub(crate) fn plan(error: &LoadError) -> Failure {
             }
         }
         LoadError::Request { .. } => wrong.help("correct the Host field of --header: HOST, or HOST:PORT"),
-        LoadError::Scheme { scheme, .. } if scheme == "https" => {
-            wrong.help("TLS is not spoken here; use http://, if the server takes it")
-        }
-        LoadError::Url { .. } | LoadError::Scheme { .. } | LoadError::Address { .. } => {
-            wrong.help("write it as http://HOST[:PORT]/PATH")
-        }
+        LoadError::Url { source, .. } => wrong.help(url_help(source)),
+        LoadError::Address { .. } => wrong.help(WRITE_URL),
         LoadError::Method { .. } => wrong.help("choose another --method"),
         other => Failure::of(Code::Failed, other),
     }
@@ -169,10 +165,14 @@ const OPTION_OF: &[(&str, &str)] = &[
 
 fn url_help(error: &UrlError) -> &'static str {
     match error {
+        UrlError::Tls => "use http://, if the server takes it",
         UrlError::UserInfo => "leave the user out of it, and send -H 'Authorization: Basic ...' instead",
-        _ => "write it as http://HOST[:PORT]/PATH; a wire is said beside it, as in --via unix:/run/app.sock",
+        _ => WRITE_URL,
     }
 }
+
+const WRITE_URL: &str =
+    "write it as http://HOST[:PORT]/PATH; a wire is named beside it, as in --via unix:/run/app.sock";
 
 /// The part of a message that says what was tried and found. The advice behind it is for programmers.
 pub(crate) fn before_advice(text: &str) -> &str {

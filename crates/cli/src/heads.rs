@@ -1,6 +1,6 @@
 //! The limits on heads as options: how long a start line, how many fields and how many bytes in all are accepted.
 
-use anywire::http::h1;
+use anywire::http;
 use clap::Args;
 
 use crate::values;
@@ -10,24 +10,24 @@ use crate::values;
 #[command(next_help_heading = "Limits on heads")]
 pub(crate) struct HeadLimits {
     /// Longest head that is accepted, start line and fields together
-    #[arg(long, value_name = "BYTES", default_value_t = h1::Limits::default().head_bytes, value_parser = values::up_to(1, BYTES_MAX))]
+    #[arg(long, value_name = "BYTES", default_value_t = http::HeadLimits::default().bytes, value_parser = values::up_to(1, BYTES_MAX))]
     max_head: usize,
     /// Most header fields that are accepted
-    #[arg(long, value_name = "N", default_value_t = h1::Limits::default().headers, value_parser = values::up_to(1, FIELDS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = http::HeadLimits::default().fields, value_parser = values::up_to(1, FIELDS_MAX))]
     max_fields: usize,
     /// Longest request line or status line that is accepted
-    #[arg(long, value_name = "BYTES", default_value_t = h1::Limits::default().start_line_bytes, value_parser = values::up_to(1, BYTES_MAX))]
+    #[arg(long, value_name = "BYTES", default_value_t = http::HeadLimits::default().target_bytes, value_parser = values::up_to(1, BYTES_MAX))]
     max_start_line: usize,
 }
 
 impl HeadLimits {
     /// The limits of a decoder; what has no option keeps its default.
-    pub(crate) fn limits(&self) -> h1::Limits {
-        h1::Limits {
-            head_bytes: self.max_head,
-            headers: self.max_fields,
-            start_line_bytes: self.max_start_line,
-            ..h1::Limits::default()
+    pub(crate) fn limits(&self) -> http::HeadLimits {
+        http::HeadLimits {
+            bytes: self.max_head,
+            fields: self.max_fields,
+            target_bytes: self.max_start_line,
+            ..http::HeadLimits::default()
         }
     }
 }

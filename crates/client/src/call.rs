@@ -6,13 +6,13 @@ use anywire_http::Method;
 use anywire_http::body::Body;
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
+use anywire_http::url::Url;
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
 use crate::job::Job;
 use crate::limits::bounded;
 use crate::sending::Sending;
-use crate::target::Target;
 use crate::upload::Contained;
 use crate::{Client, Error};
 
@@ -38,7 +38,9 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     pub(crate) fn new(client: &'a Client, method: Method, url: &str) -> Self {
         let timeouts = &client.inner().config().timeouts;
-        let draft = Target::parse(url).map(|target| Box::new(Job::new(method, target, timeouts)));
+        let draft = Url::parse(url)
+            .map(|target| Box::new(Job::new(method, target, timeouts)))
+            .map_err(|source| Error::of_url(url, source));
         Self { client, draft }
     }
 

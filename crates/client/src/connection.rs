@@ -57,7 +57,7 @@ impl Conn {
         let core = Core {
             wire: Some(wire),
             exchange: None,
-            decoder: ResponseDecoder::new(config.limits.answer),
+            decoder: ResponseDecoder::new(config.limits.answer.into()),
             timer: Deadline::new(),
             used: false,
             until: clock::now() + jittered(config.timeouts.lifetime),

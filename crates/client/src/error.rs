@@ -3,14 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use anywire_http::InvalidHeader;
 use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
-use anywire_http::{InvalidHeader, h1};
+use anywire_http::url::{UrlError, redact};
 use anywire_loops::{StartError, TaskError};
 use anywire_wire::{AddressError, DialError};
-
-use crate::target::UrlError;
 
 /// A failed call.
 ///
@@ -217,6 +216,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// What is wrong with the URL of a call.
+    pub(crate) fn of_url(url: &str, source: UrlError) -> Self {
+        let url = redact(url);
+        match source {
+            UrlError::Tls => Self::Tls { url },
+            source => Self::Url { url, source },
+        }
+    }
+
     /// Who can mend it.
     pub fn fault(&self) -> Fault {
         match self {
@@ -238,7 +246,7 @@ impl Error {
             Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
-            Self::Answer { source, .. } if source.fault() == h1::Fault::Limit => Fault::Limit,
+            Self::Answer { source, .. } if source.fault() == anywire_http::Fault::Limit => Fault::Limit,
             Self::Timeout { .. }
             | Self::Interim { .. }
             | Self::ClosedByPeer { .. }

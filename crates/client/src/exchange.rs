@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use anywire_http::h1::encode::forbids_body;
 use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
 use anywire_http::{Body, Buffer, Headers, Method, ResponseHead, StatusCode, body};
 use anywire_loops::deadline::Deadline;
@@ -45,6 +46,8 @@ pub(crate) struct Exchange {
     ahead_bytes: usize,
     collect_bytes: usize,
     answer: Answer,
+    /// The length of the answer's body, if its head says so.
+    length: Option<u64>,
     interim: usize,
     /// For how long the connection may wait for its next call; none if it may not be used again.
     reuse: Option<Duration>,
@@ -122,10 +125,11 @@ impl Exchange {
             upload,
             broken,
             input: None,
-            input_bytes: config.limits.answer.head_bytes.saturating_mul(2),
+            input_bytes: config.limits.answer.bytes.saturating_mul(2),
             ahead_bytes: config.limits.body_ahead_bytes,
             collect_bytes: config.limits.body_bytes,
             answer: Answer::Awaited,
+            length: None,
             interim: 0,
             reuse: None,
             idle_timeout: config.timeouts.idle,
@@ -319,11 +323,11 @@ impl Exchange {
                         return Poll::Ready(Some(self.fail(error)));
                     }
                 }
-                ResponseEvent::Head(head) => {
-                    self.reuse = self.may_reuse(&head);
-                    let complete = head.framing() == Framing::None;
+                ResponseEvent::Head(head, info) => {
+                    self.reuse = self.may_reuse(&head, info.keep_alive);
+                    self.length = info.framing.length();
                     self.answer = Answer::Here { head, body: Gathered::default(), trailers: None };
-                    if complete {
+                    if info.framing == Framing::None {
                         return Poll::Ready(Some(self.finish()));
                     }
                 }
@@ -355,7 +359,7 @@ impl Exchange {
             return None;
         };
         let (mut sender, mut body) = Body::channel(self.ahead_bytes);
-        if let Some(length) = head.framing().length() {
+        if let Some(length) = self.length {
             body = body.with_length(length);
         }
         // Neither can fail: the channel is new and its reader is here.
@@ -378,10 +382,10 @@ impl Exchange {
         // Bytes behind the answer, or an answer that came before the request was sent whole: not in step any more.
         let in_step = !rest && self.upload.is_done() && self.output.is_empty();
         let last = match (self.reply.take(), std::mem::replace(&mut self.answer, Answer::Over)) {
-            (Some(reply), Answer::Here { head, body, trailers: None }) => Last::Reply(
-                reply,
-                Ok(Response::new(head, body.into_bytes().into(), self.collect_bytes, None)),
-            ),
+            (Some(reply), Answer::Here { head, body, trailers: None }) => {
+                let body = body_of(&head, body.into_bytes());
+                Last::Reply(reply, Ok(Response::new(head, body, self.collect_bytes, None)))
+            }
             (Some(reply), Answer::Here { head, body, trailers: Some(trailers) }) => {
                 let (mut sender, rest) = Body::channel(self.ahead_bytes);
                 let _ = sender.send(body.into_bytes());
@@ -447,9 +451,9 @@ impl Exchange {
     }
 
     /// For how long the connection may be kept after this answer.
-    fn may_reuse(&self, head: &ResponseHead) -> Option<Duration> {
+    fn may_reuse(&self, head: &ResponseHead, keep_alive: bool) -> Option<Duration> {
         let upgraded = head.status() == StatusCode::SWITCHING_PROTOCOLS;
-        if !head.keep_alive() || upgraded || self.job.last_on_connection {
+        if !keep_alive || upgraded || self.job.last_on_connection {
             return None;
         }
         match head.headers().get("keep-alive").and_then(peer_idle_timeout) {
@@ -537,6 +541,19 @@ impl Exchange {
     fn origin(&self) -> String {
         self.job.target.origin().to_owned()
     }
+}
+
+/// The body of an answer that is here whole. An empty one under a head that states a length is
+/// [withheld](Body::withheld): the answer is one to HEAD, or a 304.
+fn body_of(head: &ResponseHead, bytes: Bytes) -> Body {
+    if !bytes.is_empty() {
+        return bytes.into();
+    }
+    let withheld = head.stated_length().filter(|&length| match head.status() {
+        StatusCode::NOT_MODIFIED => true,
+        status => length > 0 && !forbids_body(status),
+    });
+    withheld.map_or_else(Body::empty, Body::withheld)
 }
 
 /// Reads of one poll: 128 KiB as a rule. On a wire that has always more the loop's other tasks would else not run, nor

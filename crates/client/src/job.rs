@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use anywire_http::{Headers, Method};
+use anywire_http::{Headers, Method, Url};
 use anywire_wire::Address;
 use tokio::sync::oneshot;
 
-use crate::target::Target;
 use crate::upload::Contained;
 use crate::{Error, Response, Timeouts};
 
@@ -17,7 +16,7 @@ pub(crate) type Reply = Result<Response, Error>;
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) method: Method,
-    pub(crate) target: Target,
+    pub(crate) target: Url,
     pub(crate) headers: Headers,
     pub(crate) body: Contained,
     /// The wire to go by, where it is not the one that the URL means.
@@ -29,7 +28,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(method: Method, target: Target, timeouts: &Timeouts) -> Self {
+    pub(crate) fn new(method: Method, target: Url, timeouts: &Timeouts) -> Self {
         Self {
             method,
             target,

@@ -46,9 +46,9 @@ mod outcome;
 mod pool;
 mod response;
 mod sending;
-mod target;
 mod upload;
 
+pub use anywire_http::url::UrlError;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use client::{Client, Closing};
@@ -57,4 +57,3 @@ pub use error::{Error, Fault, Phase};
 pub use limits::{Limits, Timeouts};
 pub use response::Response;
 pub use sending::Sending;
-pub use target::UrlError;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anywire_http::h1;
+use anywire_http::HeadLimits;
 
 /// How much of each thing a client may hold.
 ///
@@ -40,9 +40,8 @@ pub struct Limits {
     /// Bytes of one streamed answer that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
     /// caller and loop overlap while a slow reader still stops the peer.
     pub body_ahead_bytes: usize,
-    /// Bounds on the head, the trailers and the chunk framing of an answer. Default: those of
-    /// [`h1::Limits`].
-    pub answer: h1::Limits,
+    /// Bounds on the head and the trailers of an answer. Default: those of [`HeadLimits`].
+    pub answer: HeadLimits,
 }
 
 impl Default for Limits {
@@ -55,7 +54,7 @@ impl Default for Limits {
             interim_answers: 16,
             body_bytes: 16 << 20,
             body_ahead_bytes: 64 << 10,
-            answer: h1::Limits::default(),
+            answer: HeadLimits::default(),
         }
     }
 }

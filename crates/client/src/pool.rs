@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use anywire_http::Url;
 use anywire_loops::{TaskError, clock};
 use anywire_wire::{Address, Connection, DialError};
 use slab::Slab;
@@ -20,7 +21,6 @@ use slab::Slab;
 use crate::connection::Conn;
 use crate::job::{Job, Pending};
 use crate::local::{Shared, address_of};
-use crate::target::split_origin;
 use crate::{Error, Phase};
 
 /// The connections of one loop to one origin by one wire address.
@@ -48,14 +48,14 @@ struct State {
 
 impl Pool {
     pub(crate) fn new(origin: &str, via: Option<Address>, shared: &Rc<Shared>) -> Result<Self, Error> {
-        let (name, port, host) = split_origin(origin);
+        let url = Url::parse(origin).map_err(|source| Error::of_url(origin, source))?;
         let address = match &via {
             Some(address) => address.clone(),
-            None => address_of(origin, name, port)?,
+            None => address_of(origin, url.host(), url.port())?,
         };
         Ok(Self {
             origin: origin.into(),
-            host: host.into(),
+            host: url.authority().into(),
             via,
             address,
             shared: Rc::clone(shared),

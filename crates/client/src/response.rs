@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use anywire_http::h1::Framing;
-use anywire_http::h1::encode::forbids_body;
 use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Version};
 use anywire_loops::TaskError;
 use bytes::Bytes;
@@ -124,9 +122,7 @@ impl Response {
     /// states the length that this answer stated.
     pub fn into_parts(self) -> (ResponseHead, Body) {
         let Self { head, incoming, .. } = self;
-        let withheld = head.stated_length().filter(|_| leaves_out_its_body(&head)).map(Body::withheld);
-        let body = withheld.unwrap_or(incoming.body);
-        (head, body)
+        (head, incoming.body)
     }
 
     async fn collect(&mut self) -> Result<Bytes, Error> {
@@ -244,12 +240,6 @@ impl Trail {
         let limit = if phase == Phase::Total { self.total_timeout } else { self.read_timeout };
         Error::Timeout { origin: self.origin.clone(), phase, limit, sent: true }
     }
-}
-
-/// Whether the body is missing by the request's method or by its status, so that a length says what it would be.
-fn leaves_out_its_body(head: &ResponseHead) -> bool {
-    let status = head.status();
-    head.framing() == Framing::None && (status == StatusCode::NOT_MODIFIED || !forbids_body(status))
 }
 
 fn explain_size(error: BodyError) -> Error {

@@ -71,11 +71,7 @@ pub(crate) enum Upload {
 impl Upload {
     /// Puts the head and, if it is there already, the whole body of a request into `output`, which is empty.
     pub(crate) fn start(job: &mut Job, host: &str, output: &mut Output) -> Result<Self, EncodeError> {
-        let framing = match job.body.framing() {
-            // RFC 9110 section 8.6: no length where nobody expects a body.
-            Framing::Length(0) if !expects_body(&job.method) => Framing::None,
-            framing => framing,
-        };
+        let framing = Framing::of_request(&job.method, &job.body);
         let target = job.target.path_and_query();
         encode::request_head(output.buffer(), &job.method, target, host, &job.headers, framing)?;
         if let Some(bytes) = job.body.as_full() {
@@ -156,11 +152,6 @@ fn poll_chunk(body: &mut Body, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)");
         Poll::Ready(Err(BodyError::failed(format!("it panicked: {text}"))))
     })
-}
-
-/// Methods whose requests have a body as a rule, so that its absence is said with a length of 0.
-fn expects_body(method: &Method) -> bool {
-    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).

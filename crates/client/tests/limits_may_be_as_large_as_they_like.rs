@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use anywire_client::{Limits, Timeouts};
-use anywire_http::h1;
+use anywire_http::HeadLimits;
 use support::{OK, Peer, block_on, client, on_each_wire};
 
 #[test]
@@ -46,15 +46,13 @@ fn calls_are_answered_whichever_limit_is_the_largest() {
     });
 }
 
-fn unlimited() -> h1::Limits {
-    h1::Limits {
-        start_line_bytes: usize::MAX,
-        head_bytes: usize::MAX,
-        headers: usize::MAX,
+fn unlimited() -> HeadLimits {
+    HeadLimits {
+        bytes: usize::MAX,
+        target_bytes: usize::MAX,
+        fields: usize::MAX,
         trailer_bytes: usize::MAX,
-        trailers: usize::MAX,
-        chunk_extension_bytes: usize::MAX,
-        chunk_extensions_bytes: usize::MAX,
+        trailer_fields: usize::MAX,
     }
 }
 

@@ -16,7 +16,6 @@ use futures_core::Stream;
 
 use self::channel::Receiver;
 use crate::Headers;
-use crate::h1::Framing;
 
 pub use self::channel::{SendError, Sender};
 pub use self::error::BodyError;
@@ -128,16 +127,6 @@ impl Body {
         }
     }
 
-    /// The framing that fits: the length if it is known, else chunks; none for a body that is
-    /// [withheld](Body::withheld).
-    #[inline]
-    pub fn framing(&self) -> Framing {
-        match &self.kind {
-            Kind::Full(bytes) => Framing::Length(bytes.len() as u64),
-            Kind::Coming(coming) => coming.framing(),
-        }
-    }
-
     /// Whether it is known that no bytes are to come.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -245,13 +234,6 @@ impl Coming {
 
     fn stated_length(&self) -> Option<u64> {
         self.declared.filter(|_| matches!(self.source, Source::Withheld))
-    }
-
-    fn framing(&self) -> Framing {
-        match self.source {
-            Source::Withheld => Framing::None,
-            _ => self.length().map_or(Framing::Chunked, Framing::Length),
-        }
     }
 
     fn length(&self) -> Option<u64> {

@@ -34,7 +34,7 @@ impl Buffer {
 
     /// Like [`Buffer::new`], but grows up to `limit_bytes` (at least 16 KiB).
     ///
-    /// The limit must be larger than `Limits::head_bytes` of the decoder that it feeds, or a head may never
+    /// The limit must be larger than `HeadLimits::bytes` of the decoder that it feeds, or a head may never
     /// fit; the decoder then refuses the head as too large.
     pub fn with_limit(limit_bytes: usize) -> Self {
         let bytes = SPARE

@@ -19,7 +19,7 @@
 //! input.filled(request.len());
 //!
 //! let mut decoder = h1::RequestDecoder::new(h1::Limits::default());
-//! let Some(h1::RequestEvent::Head(head)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
+//! let Some(h1::RequestEvent::Head(head, info)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
 //! assert_eq!(head.path(), "/hello");
 //!
 //! let mut output = Vec::new();
@@ -31,7 +31,7 @@
 //!         framing: h1::Framing::Length(2),
 //!         stated_length: None,
 //!         version: head.version(),
-//!         keep_alive: head.keep_alive(),
+//!         keep_alive: info.keep_alive,
 //!         answers_head: false,
 //!         date: None,
 //!     },
@@ -49,7 +49,10 @@ pub mod date;
 pub mod h1;
 pub mod headers;
 pub mod message;
+pub mod url;
 
+mod fault;
+mod limits;
 mod spare;
 
 pub use body::{Body, BodyError};
@@ -57,6 +60,9 @@ pub use buffer::Buffer;
 pub use chain::Chain;
 pub use convert::ConvertError;
 pub use date::DateLine;
+pub use fault::Fault;
 pub use headers::{Headers, InvalidHeader, StaticHeader};
 pub use http::{Method, StatusCode, Version};
+pub use limits::HeadLimits;
 pub use message::{InvalidTarget, Request, RequestHead, Response, ResponseHead};
+pub use url::Url;

@@ -96,7 +96,7 @@ mod tests {
         let mut input = Buffer::new();
         input.fill_from(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
         match RequestDecoder::new(Limits::default()).decode(&mut input) {
-            Ok(Some(RequestEvent::Head(head))) => head.headers().wire_bytes().as_ptr(),
+            Ok(Some(RequestEvent::Head(head, _))) => head.headers().wire_bytes().as_ptr(),
             other => panic!("no head: {other:?}"),
         }
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use anywire_http::body::{Body, BodyError, SendError, Sender};
-use anywire_http::{Headers, h1};
+use anywire_http::{Fault, Headers, h1};
 use bytes::Bytes;
 use futures_core::Stream;
 
@@ -122,13 +122,13 @@ fn a_sender_is_awaited_while_its_reader_waits_and_then_alone() {
 #[test]
 fn each_error_says_who_is_at_fault() {
     let faults = [
-        (BodyError::Incomplete, h1::Fault::Wire),
-        (BodyError::TooLarge { limit_bytes: 1 }, h1::Fault::Limit),
-        (h1::DecodeError::ChunkSize.into(), h1::Fault::Peer),
-        (h1::DecodeError::HeadTooLarge { limit: 1 }.into(), h1::Fault::Limit),
-        (io::Error::from(io::ErrorKind::ConnectionReset).into(), h1::Fault::Wire),
-        (BodyError::Timeout, h1::Fault::Peer),
-        (BodyError::failed("no more"), h1::Fault::Caller),
+        (BodyError::Incomplete, Fault::Wire),
+        (BodyError::TooLarge { limit_bytes: 1 }, Fault::Limit),
+        (h1::DecodeError::ChunkSize.into(), Fault::Peer),
+        (h1::DecodeError::HeadTooLarge { limit: 1 }.into(), Fault::Limit),
+        (io::Error::from(io::ErrorKind::ConnectionReset).into(), Fault::Wire),
+        (BodyError::Timeout, Fault::Peer),
+        (BodyError::failed("no more"), Fault::Caller),
     ];
     for (error, fault) in faults {
         assert_eq!(error.fault(), fault, "{error}");
@@ -261,7 +261,7 @@ impl Stream for Items {
 fn streams_skip_what_is_empty_and_count_down_their_length() {
     let items = vec![Ok(Bytes::from_static(b"c")), Ok(Bytes::new()), Ok(Bytes::from_static(b"ab"))];
     let mut body = Body::stream(Items(items)).with_length(3);
-    assert_eq!((body.length(), body.framing()), (Some(3), h1::Framing::Length(3)));
+    assert_eq!((body.length(), h1::Framing::of_response(&body)), (Some(3), h1::Framing::Length(3)));
     assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"ab"[..]));
     assert_eq!(body.length(), Some(1));
     assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"c"[..]));
@@ -286,8 +286,8 @@ fn a_stream_of_empty_items_lets_others_run() {
 fn an_error_ends_a_stream() {
     let reset = io::Error::from(io::ErrorKind::ConnectionReset);
     let mut body = Body::stream(Items(vec![Ok(Bytes::from_static(b"never")), Err(reset.into())]));
-    assert_eq!(body.framing(), h1::Framing::Chunked);
-    assert_eq!(now(body.chunk()).expect_err("reset").fault(), h1::Fault::Wire);
+    assert_eq!(h1::Framing::of_response(&body), h1::Framing::Chunked);
+    assert_eq!(now(body.chunk()).expect_err("reset").fault(), Fault::Wire);
     assert!(matches!(now(body.chunk()), Ok(None)));
 }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use anywire_http::HeadLimits;
 use anywire_http::Method;
 use anywire_http::h1::Limits;
 use proptest::prelude::*;
@@ -69,13 +70,9 @@ fn limits() -> impl Strategy<Value = Limits> {
     prop_oneof![
         Just(Limits::default()),
         Just(Limits {
-            head_bytes: 60,
-            start_line_bytes: 24,
-            headers: 3,
+            head: HeadLimits { bytes: 60, target_bytes: 24, fields: 3, trailer_bytes: 10, trailer_fields: 1 },
             chunk_extension_bytes: 3,
             chunk_extensions_bytes: 5,
-            trailer_bytes: 10,
-            trailers: 1,
         }),
     ]
 }

@@ -2,7 +2,7 @@
 //! body ends. And a status that is no known class is a status.
 
 use anywire_http::h1::{DecodeError, Limits, RequestDecoder, ResponseDecoder, ResponseEvent};
-use anywire_http::{Buffer, Headers};
+use anywire_http::{Buffer, HeadLimits, Headers};
 
 /// What an answer says that comes in pieces of `piece` bytes: status, fields, body and trailers.
 fn decoded(answer: &[u8], piece: usize) -> Result<(u16, Headers, Vec<u8>, Option<Headers>), DecodeError> {
@@ -14,7 +14,7 @@ fn decoded(answer: &[u8], piece: usize) -> Result<(u16, Headers, Vec<u8>, Option
         while let Some(event) = decoder.decode(&mut input)? {
             match event {
                 ResponseEvent::Informational(_) => panic!("no interim answer was sent"),
-                ResponseEvent::Head(head) => {
+                ResponseEvent::Head(head, _) => {
                     status = head.status().as_u16();
                     fields = head.into_headers();
                 }
@@ -60,7 +60,7 @@ fn a_head_that_is_looked_at_in_place_has_no_folds_either() {
     let fields = decoder.decode_with(&mut input, |head| {
         head.fields().map(|(name, value)| (name.to_owned(), value.to_vec())).collect::<Vec<_>>()
     });
-    let Ok(Some(ResponseEvent::Head(fields))) = fields else { panic!("{fields:?}") };
+    let Ok(Some(ResponseEvent::Head(fields, _))) = fields else { panic!("{fields:?}") };
     assert_eq!(fields, [("X".to_owned(), b"a b".to_vec()), ("Y".to_owned(), b"c".to_vec())]);
     assert_eq!(input, b"rest");
 }
@@ -114,7 +114,7 @@ fn a_fold_makes_nothing_else_right() {
 
 #[test]
 fn folded_heads_have_the_limits_of_others() {
-    let limits = Limits { head_bytes: 100, ..Limits::default() };
+    let limits: Limits = HeadLimits { bytes: 100, ..HeadLimits::default() }.into();
     let folds = format!("HTTP/1.1 200 OK\r\nX: y{}\r\n\r\n", "\r\n z".repeat(20));
     let mut decoder = ResponseDecoder::new(limits);
     let error = decoder.decode(&mut folds.as_bytes()).expect_err("too large");

@@ -4,7 +4,8 @@ mod support;
 
 use anywire_http::Method;
 use anywire_http::h1::DecodeError::{self, *};
-use anywire_http::h1::{Fault, Limits};
+use anywire_http::h1::Limits;
+use anywire_http::{Fault, HeadLimits};
 use support::{requests, requests_in_place, responses};
 
 #[track_caller]
@@ -34,7 +35,7 @@ fn chunked(body: &str) -> Vec<u8> {
 
 #[test]
 fn start_line() {
-    let limits = Limits { start_line_bytes: 100, ..Limits::default() };
+    let limits = HeadLimits { target_bytes: 100, ..HeadLimits::default() }.into();
     let around = "GET  HTTP/1.1".len();
     accepted(&get(100 - around, ""), limits);
     refused(&get(101 - around, ""), limits, StartLineTooLong { limit: 100 });
@@ -44,7 +45,7 @@ fn start_line() {
 
 #[test]
 fn head() {
-    let limits = Limits { head_bytes: 1000, ..Limits::default() };
+    let limits = HeadLimits { bytes: 1000, ..HeadLimits::default() }.into();
     let rest = get(1, "X: \r\n").len();
     accepted(&get(1, &format!("X: {}\r\n", "y".repeat(1000 - rest))), limits);
     refused(&get(1, &format!("X: {}\r\n", "y".repeat(1001 - rest))), limits, HeadTooLarge { limit: 1000 });
@@ -54,12 +55,12 @@ fn head() {
 
 #[test]
 fn headers() {
-    let limits = Limits { headers: 10, ..Limits::default() };
+    let limits = HeadLimits { fields: 10, ..HeadLimits::default() }.into();
     accepted(&get(1, &"a: b\r\n".repeat(9)), limits);
     refused(&get(1, &"a: b\r\n".repeat(10)), limits, TooManyHeaders { limit: 10 });
     accepted(&get(1, &"a: b\r\n".repeat(99)), Limits::default());
     refused(&get(1, &"a: b\r\n".repeat(100)), Limits::default(), TooManyHeaders { limit: 100 });
-    accepted(&get(1, &"a: b\r\n".repeat(199)), Limits { headers: 200, ..Limits::default() });
+    accepted(&get(1, &"a: b\r\n".repeat(199)), HeadLimits { fields: 200, ..HeadLimits::default() }.into());
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn chunk_extensions() {
 
 #[test]
 fn trailers() {
-    let limits = Limits { trailer_bytes: 50, trailers: 3, ..Limits::default() };
+    let limits = HeadLimits { trailer_bytes: 50, trailer_fields: 3, ..HeadLimits::default() }.into();
     accepted(&chunked("0\r\na: b\r\na: b\r\na: b\r\n\r\n"), limits);
     refused(&chunked("0\r\na: b\r\na: b\r\na: b\r\na: b\r\n\r\n"), limits, TooManyTrailers { limit: 3 });
     accepted(&chunked(&format!("0\r\na: {}\r\n\r\n", "b".repeat(43))), limits);
@@ -83,19 +84,19 @@ fn trailers() {
 
 #[test]
 fn a_head_that_no_buffer_can_hold_ends_in_an_error() {
-    let limits = Limits {
-        head_bytes: usize::MAX,
-        start_line_bytes: usize::MAX,
-        headers: usize::MAX,
-        ..Limits::default()
+    let limits = HeadLimits {
+        bytes: usize::MAX,
+        target_bytes: usize::MAX,
+        fields: usize::MAX,
+        ..HeadLimits::default()
     };
-    let error = requests([&get(1, &format!("X: {}\r\n", "y".repeat(100_000)))[..]], limits).1;
+    let error = requests([&get(1, &format!("X: {}\r\n", "y".repeat(100_000)))[..]], limits.into()).1;
     assert!(matches!(error, Some(HeadTooLarge { .. })), "{error:?}");
 }
 
 #[test]
 fn responses_have_the_same_limits() {
-    let limits = Limits { head_bytes: 100, headers: 2, ..Limits::default() };
+    let limits = HeadLimits { bytes: 100, fields: 2, ..HeadLimits::default() }.into();
     let error = |bytes: &str| responses([bytes.as_bytes()], &Method::GET, limits).1;
     assert_eq!(error("HTTP/1.1 200 OK\r\na: b\r\na: b\r\na: b\r\n\r\n"), Some(TooManyHeaders { limit: 2 }));
     assert_eq!(error(&format!("HTTP/1.1 200 {}", "x".repeat(100))), Some(HeadTooLarge { limit: 100 }));

@@ -73,7 +73,7 @@ fn responses_end_by_status_method_and_fields() {
         get(
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"
         ),
-        "100 Continue HTTP/1.1 None true; 200 OK HTTP/1.1 Chunked true; data a; end"
+        "100 Continue HTTP/1.1 interim; 200 OK HTTP/1.1 Chunked true; data a; end"
     );
 }
 
@@ -85,11 +85,11 @@ fn an_answer_to_head_is_for_one_response_and_survives_interim_ones() {
     input.fill_from(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n");
     assert!(matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Informational(_)))));
     assert!(
-        matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Head(head))) if head.framing() == Framing::None)
+        matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Head(_, info))) if info.framing == Framing::None)
     );
     input.fill_from(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n");
     assert!(
-        matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Head(head))) if head.framing() == Framing::Length(1))
+        matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Head(_, info))) if info.framing == Framing::Length(1))
     );
 }
 
@@ -99,7 +99,7 @@ fn switching_protocols_is_final() {
     let mut input = Buffer::new();
     input.fill_from(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n\x01\x02");
     assert!(
-        matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Head(head))) if head.framing() == Framing::None)
+        matches!(decoder.decode(&mut input), Ok(Some(ResponseEvent::Head(_, info))) if info.framing == Framing::None)
     );
     assert_eq!(input.data(), b"\x01\x02");
 }
@@ -131,7 +131,7 @@ fn a_decoder_is_idle_between_messages_only() {
     assert!(matches!(decoder.decode(&mut input), Ok(None)));
     assert!(!decoder.is_idle());
     input.fill_from(b"Host: a\r\nContent-Length: 1\r\n\r\n");
-    assert!(matches!(decoder.decode(&mut input), Ok(Some(RequestEvent::Head(_)))));
+    assert!(matches!(decoder.decode(&mut input), Ok(Some(RequestEvent::Head(..)))));
     assert!(!decoder.is_idle());
     input.fill_from(b"x");
     assert!(matches!(decoder.decode(&mut input), Ok(Some(RequestEvent::Data(b"x")))));
@@ -157,7 +157,7 @@ fn a_client_that_waits_for_continue_is_known() {
         let mut input = Buffer::new();
         input.fill_from(bytes.as_bytes());
         match RequestDecoder::new(Limits::default()).decode(&mut input) {
-            Ok(Some(RequestEvent::Head(head))) => head.expects_continue(),
+            Ok(Some(RequestEvent::Head(_, info))) => info.expects_continue,
             other => panic!("no head: {other:?}"),
         }
     };

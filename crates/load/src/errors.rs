@@ -4,6 +4,7 @@ use std::error::Error;
 use std::{fmt, io};
 
 use anywire_http::h1::encode::EncodeError;
+use anywire_http::url::UrlError;
 use anywire_loops::TaskError;
 use anywire_wire::{Address, AddressError, DialError};
 use serde::{Deserialize, Serialize};
@@ -15,21 +16,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The URL has no meaning (the caller's fault).
-    #[error("reading the URL {url:?} failed: {reason}; write it as http://HOST[:PORT]/PATH")]
+    /// The URL is not one that can be loaded (the caller's fault).
+    #[error("cannot load {url:?}")]
     Url {
-        /// The text that was given.
+        /// The text that was given, without a password.
         url: String,
         /// What is wrong with it.
-        reason: String,
-    },
-    /// The URL asks for a scheme that no wire here carries (the caller's fault).
-    #[error("loading {url:?} is not possible: the scheme {scheme:?} is not spoken here; use http://")]
-    Scheme {
-        /// The text that was given.
-        url: String,
-        /// Its scheme.
-        scheme: String,
+        #[source]
+        source: UrlError,
     },
     /// The URL's host and port make no address (the caller's fault).
     #[error("the URL {url:?} names no address that can be dialled")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire_http::h1;
+use anywire_http::HeadLimits;
 
 /// What a run allows itself and its peer, each with its default and the reason for it.
 ///
@@ -19,8 +19,8 @@ pub struct Limits {
     /// A preencoded window, in bytes (256 KiB, what a socket buffer takes at once); a deeper window leaves in several
     /// writes.
     pub window_bytes: usize,
-    /// Size and number of everything in an answer's head and framing.
-    pub head: h1::Limits,
+    /// Size and number of everything in an answer's head and trailers.
+    pub head: HeadLimits,
     /// Connections that one loop dials at the same time (128: a listener's backlog of 1024 must not overflow, since
     /// a dropped SYN costs a second).
     pub dials_at_once: usize,
@@ -44,7 +44,7 @@ impl Default for Limits {
             depth: 4096,
             request_bytes: 16 * 1024 * 1024,
             window_bytes: 256 * 1024,
-            head: h1::Limits::default(),
+            head: HeadLimits::default(),
             dials_at_once: 128,
             failures_in_a_row: 8,
             backoff: Duration::from_millis(5),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anywire_http::h1::{self, Framing};
+use anywire_http::url::{Url, redact};
 use anywire_http::{Headers, Method, StatusCode};
 use anywire_wire::Address;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use url::Url;
 
 use crate::errors::LoadError;
 use crate::limits::Limits;
@@ -95,17 +95,18 @@ impl Plan {
         if self.method == Method::CONNECT {
             return Err(LoadError::Method { method: self.method.to_string() });
         }
-        let target = Target::parse(&self.url)?;
+        let url =
+            Url::parse(&self.url).map_err(|source| LoadError::Url { url: redact(&self.url), source })?;
         let mut headers = self.headers.clone();
         let host = match headers.get("host") {
             Some(host) => host.to_owned(),
-            None => target.authority.clone(),
+            None => url.authority().to_owned(),
         };
         headers.remove("host");
         let mut request = Vec::new();
         let framing =
             if self.body.is_empty() { Framing::None } else { Framing::Length(self.body.len() as u64) };
-        h1::encode::request_head(&mut request, &self.method, &target.target, &host, &headers, framing)
+        h1::encode::request_head(&mut request, &self.method, url.path_and_query(), &host, &headers, framing)
             .map_err(|source| LoadError::Request { source })?;
         request.extend_from_slice(&self.body);
         within("bytes of one request", request.len() as u64, 1, limits.request_bytes as u64)?;
@@ -113,7 +114,8 @@ impl Plan {
         let window = Bytes::from(request.repeat(copies));
         let address = match &self.via {
             Some(address) => address.clone(),
-            None => target.address(&self.url)?,
+            None => Address::from_host(url.host(), url.port())
+                .map_err(|source| LoadError::Address { url: url.to_string(), source })?,
         };
         Ok(Prepared { address, window, request_bytes: request.len() })
     }
@@ -149,51 +151,6 @@ pub(crate) struct Prepared {
     pub(crate) request_bytes: usize,
 }
 
-/// The parts of a URL that a request needs.
-#[derive(Debug)]
-struct Target {
-    host: String,
-    port: u16,
-    /// Host and, unless it is the scheme's own, port.
-    authority: String,
-    /// Path and query.
-    target: String,
-}
-
-impl Target {
-    fn parse(text: &str) -> Result<Self, LoadError> {
-        // What stands before an `@` may be a password, and errors are printed.
-        let shown = || match text.rsplit_once('@') {
-            Some((_, rest)) => format!("...@{rest}"),
-            None => text.to_owned(),
-        };
-        let wrong = |reason: String| LoadError::Url { url: shown(), reason };
-        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
-        if url.scheme() != "http" {
-            return Err(LoadError::Scheme { url: shown(), scheme: url.scheme().to_owned() });
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("it holds a user name, which HTTP does not send".to_owned()));
-        }
-        let host = url.host_str().ok_or_else(|| wrong("it has no host".to_owned()))?.to_owned();
-        let port = url.port_or_known_default().ok_or_else(|| wrong("it has no port".to_owned()))?;
-        let authority = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.clone(),
-        };
-        let target = match url.query() {
-            Some(query) => format!("{}?{query}", url.path()),
-            None => url.path().to_owned(),
-        };
-        Ok(Self { host, port, authority, target })
-    }
-
-    fn address(&self, url: &str) -> Result<Address, LoadError> {
-        Address::from_host(&self.host, self.port)
-            .map_err(|source| LoadError::Address { url: url.to_owned(), source })
-    }
-}
-
 fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), LoadError> {
     if (least..=most).contains(&asked) {
         return Ok(());
@@ -203,6 +160,8 @@ fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), L
 
 #[cfg(test)]
 mod tests {
+    use anywire_http::Chain;
+
     use super::*;
 
     #[test]
@@ -242,10 +201,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_plan_is_said() {
-        let refused = |plan: Plan| plan.prepare().unwrap_err().to_string();
+        let refused = |plan: Plan| Chain(&plan.prepare().unwrap_err()).to_string();
         assert!(refused(Plan::new("nonsense")).contains("nonsense"));
-        assert!(refused(Plan::new("https://h/")).contains("\"https\""));
-        assert!(refused(Plan::new("http://me:secret@h/")).contains("user name"));
+        assert!(refused(Plan::new("https://h/")).contains("no TLS"));
+        assert!(refused(Plan::new("http://me:secret@h/")).contains("user-info"));
         assert!(refused(Plan { connections: 0, ..Plan::new("http://h/") }).contains("0 connections"));
         assert!(refused(Plan { depth: 5000, ..Plan::new("http://h/") }).contains("1 to 4096"));
         assert!(

@@ -14,7 +14,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use anywire_http::h1::{DecodeError, Framing, RequestDecoder, RequestEvent};
+use anywire_http::h1::{DecodeError, Framing, HeadInfo, RequestDecoder, RequestEvent};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 
@@ -90,10 +90,8 @@ impl Exchange {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             // A head of the limit's size fits.
-            input: Buffer::with_limit(
-                limits.head.head_bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
-            ),
-            decoder: RequestDecoder::new(limits.head),
+            input: Buffer::with_limit(limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES)),
+            decoder: RequestDecoder::new(limits.head.into()),
             output: Output::new(),
             date: [0; _],
             stage: Stage::Next,
@@ -138,7 +136,7 @@ impl Exchange {
                 ready!(self.flush(cx, link))?;
             }
             let head = match self.decoder.decode(&mut self.input) {
-                Ok(Some(RequestEvent::Head(head))) => Some(head),
+                Ok(Some(RequestEvent::Head(head, info))) => Some((head, info)),
                 // Bodies are taken while their request is current, so none is left here.
                 Ok(Some(_)) => continue,
                 Ok(None) => None,
@@ -148,8 +146,8 @@ impl Exchange {
                     continue;
                 }
             };
-            if let Some(head) = head {
-                self.begin(head, cx, link);
+            if let Some((head, info)) = head {
+                self.begin(head, info, cx, link);
                 continue;
             }
             ready!(self.flush(cx, link))?;
@@ -212,7 +210,7 @@ impl Exchange {
     /// Starts on a request whose head is complete.
     // Apart from `turn`, whose other states would take its registers.
     #[inline(never)]
-    fn begin(&mut self, head: RequestHead, cx: &mut Context<'_>, link: &mut Link<'_>) {
+    fn begin(&mut self, head: RequestHead, info: HeadInfo, cx: &mut Context<'_>, link: &mut Link<'_>) {
         let service = link.service;
         service.counters.requests.increment();
         self.begun = true;
@@ -220,10 +218,10 @@ impl Exchange {
         let mut reply = Reply {
             endpoint: None,
             version: head.version(),
-            keep_alive: head.keep_alive(),
+            keep_alive: info.keep_alive,
             head_only: head.method() == Method::HEAD,
         };
-        let content = self.content_of(&head, service);
+        let content = self.content_of(info, service);
         let (mut answer, params, context) = match service.route(&head, link) {
             Routed::Handler(answer, params, context) => (answer, params, context),
             Routed::Response(mut response) => {

@@ -1,4 +1,7 @@
 //! Handlers: plain `async fn`s whose arguments are taken out of the request and whose result becomes the response.
+//!
+//! One impl covers all handlers, and each of its bounds is a trait of its own. So the compiler reports the bound that
+//! fails, on the argument or result that fails it, instead of "`Handler` is not implemented".
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -10,15 +13,18 @@ use std::thread;
 use anywire_http::Response;
 use pin_project_lite::pin_project;
 
-use crate::extract::{FromRequest, Needs};
+use crate::extract::{FromRequest, FromRequestParts, Needs};
 use crate::request::Request;
 use crate::respond::IntoResponse;
 
 /// An `async` function of up to eight extractors that answers requests.
 ///
-/// The future need not be `Send`: it runs on the connection's loop, beside the connection, from start to end. Every
-/// argument implements [`FromRequest`]; they are taken from left to right, and the first one that fails answers for
-/// all. The result implements [`IntoResponse`].
+/// The future need not be `Send`: it runs on the connection's loop, beside the connection, from start to end. The last
+/// argument implements [`FromRequest`] and may take the body, the others implement [`FromRequestParts`]. They are
+/// extracted from left to right, and the first one that fails answers instead of the handler. The result implements
+/// [`IntoResponse`].
+///
+/// A closure may capture values that are `Clone + Send + Sync`; it is cloned for each request that runs beside others.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -27,58 +33,129 @@ use crate::respond::IntoResponse;
 ///     format!("Hello, {name}!")
 /// }
 ///
-/// let router = Router::new().get("/hello/{name}", hello).get("/", async || "Hello, World!");
+/// let greeting = String::from("Hello, World!");
+/// let router = Router::new().get("/hello/{name}", hello).get("/", async move || greeting.clone());
 /// # drop(router);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not an `async` function of at most eight arguments",
+    note = "a handler is an `async fn`, or a closure `async |..| ..`; if it is not `async`, make it so",
+    note = "it takes at most eight arguments; take more of them as one extractor of your own",
+    note = "a closure states the types of its arguments: `async |Path(id): Path<u64>| ..`"
+)]
 pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// Answers one request.
     fn call(self, request: Request) -> impl Future<Output = Response> + 'static;
 
-    /// Names what the arguments need from the server, so that a lack is an error at start.
+    /// Names what the arguments need from the router, so that a lack is an error at start.
     fn needs(needs: &mut Needs);
 }
 
-macro_rules! handlers {
-    ($(($($arg:ident),*))*) => {$(
+impl<F, Args, Via> Handler<(Via, Args)> for F
+where
+    F: Function<Args> + Clone + Send + Sync + 'static,
+    Args: Arguments<Via> + 'static,
+    F::Output: IntoResponse,
+{
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would move the request within its future before it begins"
+    )]
+    fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
+        async move {
+            match Args::extract(request).await {
+                Ok(args) => self.run(args).await.into_response(),
+                Err(rejected) => rejected,
+            }
+        }
+    }
+
+    fn needs(needs: &mut Needs) {
+        Args::needs(needs);
+    }
+}
+
+/// An `async` function of these arguments, whatever they are.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not an `async` function of at most eight arguments"
+)]
+pub trait Function<Args> {
+    /// What it gives.
+    type Output;
+
+    /// Calls it.
+    fn run(&self, args: Args) -> impl Future<Output = Self::Output>;
+}
+
+/// The arguments of a handler: all but the last one come from the head, the last one comes by way of `Via`.
+pub trait Arguments<Via>: Sized {
+    /// Takes all of them out of the request, or answers for the one that fails.
+    fn extract(request: Request) -> impl Future<Output = Result<Self, Response>>;
+
+    /// Names what they need from the router.
+    fn needs(needs: &mut Needs);
+}
+
+impl Arguments<()> for () {
+    async fn extract(_: Request) -> Result<Self, Response> {
+        Ok(())
+    }
+
+    fn needs(_: &mut Needs) {}
+}
+
+impl<F: AsyncFn() -> R, R> Function<()> for F {
+    type Output = R;
+
+    fn run(&self, (): ()) -> impl Future<Output = R> {
+        self()
+    }
+}
+
+macro_rules! arguments {
+    ($(($($head:ident)* | $last:ident))*) => {$(
         #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
-        impl<F, Fut, R, $($arg),*> Handler<($($arg,)*)> for F
-        where
-            F: Fn($($arg),*) -> Fut + Clone + Send + Sync + 'static,
-            Fut: Future<Output = R> + 'static,
-            R: IntoResponse + 'static,
-            $($arg: FromRequest + 'static,)*
-        {
-            // Not an `async fn`, which would move the request within its future before it begins.
-            fn call(self, mut request: Request) -> impl Future<Output = Response> + 'static {
-                async move {
-                    #[allow(unused_variables, reason = "a handler without arguments looks at no request; it has one, though")]
-                    let request = &mut request;
-                    $(let $arg = match $arg::from_request(request).await {
-                        Ok(value) => value,
-                        Err(rejection) => return rejection.into_response(),
-                    };)*
-                    self($($arg),*).await.into_response()
+        impl<Via, $($head: FromRequestParts,)* $last: FromRequest<Via>> Arguments<Via> for ($($head,)* $last,) {
+            #[allow(unused_mut, reason = "a single argument takes the request as it is")]
+            async fn extract(mut request: Request) -> Result<Self, Response> {
+                $(let $head = match $head::from_request_parts(&mut request).await {
+                    Ok(value) => value,
+                    Err(rejection) => return Err(rejection.into_response()),
+                };)*
+                match $last::from_request(request).await {
+                    Ok($last) => Ok(($($head,)* $last,)),
+                    Err(rejection) => Err(rejection.into_response()),
                 }
             }
 
-            #[allow(unused_variables, reason = "a handler without arguments needs nothing")]
             fn needs(needs: &mut Needs) {
-                $($arg::needs(needs);)*
+                $($head::needs(needs);)*
+                $last::needs(needs);
+            }
+        }
+
+        #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
+        impl<F: AsyncFn($($head,)* $last) -> R, R, $($head,)* $last> Function<($($head,)* $last,)> for F {
+            type Output = R;
+
+            fn run(&self, ($($head,)* $last,): ($($head,)* $last,)) -> impl Future<Output = R> {
+                self($($head,)* $last)
             }
         }
     )*};
 }
 
-handlers! {
-    ()
-    (A)
-    (A, B)
-    (A, B, C)
-    (A, B, C, D)
-    (A, B, C, D, E)
-    (A, B, C, D, E, G)
-    (A, B, C, D, E, G, H)
-    (A, B, C, D, E, G, H, I)
+arguments! {
+    (| A)
+    (A | B)
+    (A B | C)
+    (A B C | D)
+    (A B C D | E)
+    (A B C D E | G)
+    (A B C D E G | H)
+    (A B C D E G H | I)
 }
 
 /// A handler whose arguments' types are forgotten, as the router keeps it.

@@ -103,12 +103,6 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Another hold on the same context. Whichever hold is dropped last before the next request gives the context back.
-    pub(crate) fn share(&self) -> Self {
-        let kept = self.kept.as_ref().map(|kept| Kept { id: kept.id, context: Rc::clone(&kept.context) });
-        Self { kept, lender: Rc::clone(&self.lender) }
-    }
-
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Gone> {
         self.lender.gone(self.kept().id)

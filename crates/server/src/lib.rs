@@ -30,10 +30,17 @@ mod server;
 mod service;
 
 pub use counters::Counters;
-pub use extract::{FromRequest, Json, Needs, OptionalFromRequest, Path, Query, Rejection, State};
+pub use extract::{
+    FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
+    Rejection, State,
+};
+#[doc(hidden)]
+pub use extract::{ViaParts, ViaRequest};
 pub use handler::Handler;
+#[doc(hidden)]
+pub use handler::{Arguments, Function};
 pub use limits::Limits;
-pub use request::Request;
+pub use request::{Parts, Request};
 pub use respond::{Error, Html, IntoResponse};
 pub use router::{RouteError, Router};
 pub use server::{Running, Server, ServerError, Shutdown};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire_http::h1;
+use anywire_http::HeadLimits;
 
 /// What a server allows, each with a default that suits a service on the open network.
 ///
@@ -18,8 +18,8 @@ use anywire_http::h1;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Size and number of everything in a message's head, chunk framing and trailers (16 KiB, 100 fields).
-    pub head: h1::Limits,
+    /// Size of a request's head and trailers, and the number of their fields (16 KiB, 100 fields).
+    pub head: HeadLimits,
     /// Largest body that an extractor collects into memory, in bytes (4 MiB). A streamed body has no limit here: it
     /// is never held.
     pub body_bytes: usize,
@@ -62,7 +62,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            head: h1::Limits::default(),
+            head: HeadLimits::default(),
             body_bytes: 4 * 1024 * 1024,
             drain_bytes: 64 * 1024,
             body_in_flight_bytes: 64 * 1024,

@@ -1,17 +1,17 @@
 //! A request as a handler sees it: head, body, path parameters, and the connection it came on.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 
 use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
-use crate::extract::{Rejection, States};
+use crate::extract::States;
 use crate::lease::Lease;
 
-/// One request: the head, the body (read only when asked for), what the route's `{name}`s matched, and the peer.
+/// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
 ///
-/// Extractors read it; a handler that wants all of it takes it whole, as its only argument.
+/// Extractors read it; a handler that wants all of it takes it as its last argument.
 ///
 /// ```
 /// use anywire_server::{Request, Router};
@@ -23,26 +23,60 @@ use crate::lease::Lease;
 /// ```
 #[derive(Debug)]
 pub struct Request {
+    parts: Parts,
+    /// `None` with most requests: unlike an empty body this is nothing to move and nothing to drop.
+    body: Option<Body>,
+}
+
+/// A request without its body: the head, what the route's `{name}`s matched, and the peer.
+#[derive(Debug)]
+pub struct Parts {
     head: RequestHead,
-    content: Content,
     params: Params,
     context: Lease,
 }
 
-/// What is left of a request's body.
-#[derive(Debug)]
-pub(crate) enum Content {
-    /// None came, as with most requests: unlike an empty body this is nothing to move and nothing to drop.
-    Nothing,
-    Body(Body),
-    Taken,
-}
-
 impl Request {
-    pub(crate) fn new(head: RequestHead, content: Content, params: Params, context: Lease) -> Self {
-        Self { head, content, params, context }
+    pub(crate) fn new(head: RequestHead, body: Option<Body>, params: Params, context: Lease) -> Self {
+        Self { parts: Parts { head, params, context }, body }
     }
 
+    /// Whether the head announced a body. A length of 0 is none; chunks are one, although they may turn out to be empty.
+    pub fn has_body(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| !body.is_empty())
+    }
+
+    /// The body; empty if there is none.
+    pub fn into_body(self) -> Body {
+        self.body.unwrap_or_default()
+    }
+
+    /// The parts and the body.
+    pub fn into_parts(self) -> (Parts, Body) {
+        (self.parts, self.body.unwrap_or_default())
+    }
+
+    /// Puts a request together again, such as with another body.
+    pub fn from_parts(parts: Parts, body: Body) -> Self {
+        Self { parts, body: Some(body) }
+    }
+}
+
+impl Deref for Request {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.parts
+    }
+}
+
+impl Parts {
     /// The method.
     pub fn method(&self) -> &Method {
         self.head.method()
@@ -76,17 +110,6 @@ impl Request {
     /// The head.
     pub fn head(&self) -> &RequestHead {
         &self.head
-    }
-
-    /// Whether the head announced a body, be it taken since or not. A length of 0 is none; chunks are one, although they
-    /// may turn out to be empty.
-    pub fn has_body(&self) -> bool {
-        !self.head.framing().is_empty()
-    }
-
-    /// The body, once: `None` if it was taken before.
-    pub fn take_body(&mut self) -> Option<Body> {
-        self.content.take()
     }
 
     /// What `{name}` of the route matched, still percent-encoded.
@@ -140,28 +163,6 @@ impl Request {
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.body_limit_bytes
-    }
-
-    /// The body for an extractor that consumes it.
-    pub(crate) fn body_for(&mut self, extractor: &'static str) -> Result<Body, Rejection> {
-        self.content.take().ok_or(Rejection::BodyTaken { extractor })
-    }
-
-    /// The whole request for a handler; the body goes with it.
-    pub(crate) fn take(&mut self) -> Self {
-        let (head, params) = (self.head.clone(), self.params.clone());
-        let content = std::mem::replace(&mut self.content, Content::Taken);
-        Self { head, content, params, context: self.context.share() }
-    }
-}
-
-impl Content {
-    fn take(&mut self) -> Option<Body> {
-        match std::mem::replace(self, Self::Taken) {
-            Self::Nothing => Some(Body::empty()),
-            Self::Body(body) => Some(body),
-            Self::Taken => None,
-        }
     }
 }
 

@@ -26,6 +26,12 @@ use crate::extract::{Json, Rejection, status_of};
 /// assert_eq!(response.status, StatusCode::CREATED);
 /// assert_eq!(response.headers.get("location"), Some("/orders/7"));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot become a response",
+    label = "a handler gives a `{Self}`, be it as its result or as its error",
+    note = "return text, bytes, a `StatusCode`, `Json(..)`, a `Response`, a pair of status and one of them, or a `Result` of two of them",
+    note = "for a type of your own, implement `IntoResponse`; as an error that `?` makes of any other, take `anywire_server::Error`"
+)]
 pub trait IntoResponse {
     /// Makes the response.
     fn into_response(self) -> Response;

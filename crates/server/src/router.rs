@@ -25,7 +25,7 @@ pub use self::error::RouteError;
 /// `CONNECT` asks for a tunnel, which this server does not make, and answers 501.
 ///
 /// [`Server::start`](crate::Server::start) reports the mistakes of a router: two handlers for one path and method,
-/// paths that clash, a state that is missing, two states of one type, a handler that reads the body twice. Each error
+/// paths that clash, a state that is missing, two states of one type. Each error
 /// names the route, or the lines of code.
 ///
 /// ```
@@ -36,6 +36,7 @@ pub use self::error::RouteError;
 /// # drop(router);
 /// ```
 #[derive(Default)]
+#[must_use = "a router serves nothing unless a server gets it"]
 pub struct Router {
     routes: Vec<Route>,
     fallbacks: Vec<Given>,
@@ -63,9 +64,6 @@ impl Given {
 
     /// Whether the handler can be called with what the router has.
     fn check(&self, name: &RouteName, states: &StateFactories) -> Result<(), RouteError> {
-        if let Some((first, second)) = self.needs.body_twice() {
-            return Err(RouteError::BodyTwice { route: name.to_string(), place: self.place, first, second });
-        }
         match self.needs.missing(states) {
             Some(type_name) => Err(RouteError::State { route: name.to_string(), type_name }),
             None => Ok(()),
@@ -73,28 +71,56 @@ impl Given {
     }
 }
 
-macro_rules! methods {
-    ($($name:ident $method:ident)*) => {$(
-        #[doc = concat!("Answers `", stringify!($method), "` on this path.")]
-        #[must_use]
-        #[track_caller]
-        pub fn $name<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
-            self.route(Method::$method, path, handler)
-        }
-    )*};
-}
-
 impl Router {
     /// A router without routes: everything is 404.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    methods! { get GET post POST put PUT delete DELETE patch PATCH head HEAD options OPTIONS }
+    // Written out and not by a macro, which the compiler would show in each mistake of a handler.
+    /// Answers `GET` on this path.
+    #[track_caller]
+    pub fn get<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::GET, path, handler)
+    }
+
+    /// Answers `POST` on this path.
+    #[track_caller]
+    pub fn post<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::POST, path, handler)
+    }
+
+    /// Answers `PUT` on this path.
+    #[track_caller]
+    pub fn put<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::PUT, path, handler)
+    }
+
+    /// Answers `DELETE` on this path.
+    #[track_caller]
+    pub fn delete<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::DELETE, path, handler)
+    }
+
+    /// Answers `PATCH` on this path.
+    #[track_caller]
+    pub fn patch<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::PATCH, path, handler)
+    }
+
+    /// Answers `HEAD` on this path.
+    #[track_caller]
+    pub fn head<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::HEAD, path, handler)
+    }
+
+    /// Answers `OPTIONS` on this path.
+    #[track_caller]
+    pub fn options<H: Handler<Args>, Args: 'static>(self, path: &str, handler: H) -> Self {
+        self.route(Method::OPTIONS, path, handler)
+    }
 
     /// Answers this method, which may be an extension method, on this path.
-    #[must_use]
     #[track_caller]
     pub fn route<H: Handler<Args>, Args: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
         self.add(path.to_owned(), method, Given::new(handler, Location::caller()));
@@ -102,7 +128,6 @@ impl Router {
     }
 
     /// Answers what no route has, instead of 404.
-    #[must_use]
     #[track_caller]
     pub fn fallback<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
         self.fallbacks.push(Given::new(handler, Location::caller()));
@@ -111,7 +136,6 @@ impl Router {
 
     /// Gives a value to the handlers that take a [`State`](crate::State) of its type. Each loop holds a clone. A second
     /// value of the same type, here or in a nested router, is an error at start.
-    #[must_use]
     #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.give(value, Location::caller());
@@ -120,7 +144,6 @@ impl Router {
 
     /// Puts all routes of another router behind a prefix. Its `/` becomes the prefix itself; its states join, its
     /// fallback is dropped.
-    #[must_use]
     pub fn nest(mut self, prefix: &str, inner: Self) -> Self {
         let prefix = prefix.trim_end_matches('/');
         for route in inner.routes {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{self, Poll, Waker};
 use std::thread;
 
-use anywire_http::h1::{Fault, encode};
+use anywire_http::h1::encode;
 use anywire_http::{BodyError, Chain, DateLine, RequestHead, Response, StatusCode};
 use anywire_loops::clock;
 use anywire_wire::Connection;
@@ -270,7 +270,7 @@ impl Service {
     pub(crate) fn body_failed(&self, endpoint: Option<EndpointId>, error: &BodyError) {
         let (method, route) = self.name(endpoint);
         let cause = Chain(error).to_string();
-        if error.fault() == Fault::Caller {
+        if error.fault() == anywire_http::Fault::Caller {
             self.counters.failures.increment();
             tracing::error!(method, route, cause, "a handler's body failed");
         } else {

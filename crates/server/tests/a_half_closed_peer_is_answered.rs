@@ -66,11 +66,11 @@ fn staged() -> (Router, Told<&'static str>, Arc<Notify>) {
             stage.told.send("gone").expect("the test listens");
             "knows"
         })
-        .post("/reads-and-asks", async |stage: State<Stage>, mut request: Request| {
-            let mut body = request.take_body().expect("nobody has taken it");
+        .post("/reads-and-asks", async |stage: State<Stage>, request: Request| {
+            let (parts, mut body) = request.into_parts();
             stage.told.send("started").expect("the test listens");
             body.bytes(100).await.expect_err("it is cut short");
-            request.peer_gone().await;
+            parts.peer_gone().await;
             stage.told.send("gone").expect("the test listens");
             "knows"
         })

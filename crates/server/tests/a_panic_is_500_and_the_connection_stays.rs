@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_http::{Body, BodyError};
-use anywire_server::{FromRequest, Limits, Request, Router};
+use anywire_server::{FromRequestParts, Limits, Parts, Router};
 use bytes::Bytes;
 use futures_core::Stream;
 
@@ -50,10 +50,10 @@ impl Drop for Bomb {
 /// An argument that panics.
 struct Unlucky;
 
-impl FromRequest for Unlucky {
+impl FromRequestParts for Unlucky {
     type Rejection = Infallible;
 
-    async fn from_request(_: &mut Request) -> Result<Self, Infallible> {
+    async fn from_request_parts(_: &mut Parts) -> Result<Self, Infallible> {
         panic!("on purpose")
     }
 }

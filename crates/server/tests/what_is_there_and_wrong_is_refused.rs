@@ -3,7 +3,9 @@
 mod support;
 
 use anywire_http::{Body, StatusCode};
-use anywire_server::{Error, FromRequest, Json, OptionalFromRequest, Path, Query, Request, Router};
+use anywire_server::{
+    Error, FromRequestParts, Json, OptionalFromRequestParts, Parts, Path, Query, Rejection, Request, Router,
+};
 use bytes::Bytes;
 
 #[derive(serde::Deserialize)]
@@ -14,18 +16,18 @@ struct Paging {
 /// The number in the field `x-number`.
 struct Number(u32);
 
-impl FromRequest for Number {
+impl FromRequestParts for Number {
     type Rejection = Error;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Error> {
-        let field = request.headers().get("x-number").and_then(|text| text.parse().ok());
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Error> {
+        let field = parts.headers().get("x-number").and_then(|text| text.parse().ok());
         field.map(Self).ok_or_else(|| Error::new(StatusCode::BAD_REQUEST, "x-number is a number"))
     }
 }
 
-impl OptionalFromRequest for Number {
-    fn is_absent(request: &Request) -> bool {
-        !request.headers().contains("x-number")
+impl OptionalFromRequestParts for Number {
+    fn is_absent(parts: &Parts) -> bool {
+        !parts.headers().contains("x-number")
     }
 }
 
@@ -41,6 +43,14 @@ fn served() -> support::Served {
             .get("/parts", part)
             .get("/parts/{id}", part)
             .get("/header", async |number: Option<Number>| shown(number.map(|Number(it)| it)))
+            .get("/result", async |page: Result<Query<Paging>, Rejection>| match page {
+                Ok(Query(paging)) => paging.page.to_string(),
+                Err(refused) => format!("first page, as {}", refused.status()),
+            })
+            .post("/json-result", async |json: Result<Json<u32>, Rejection>| match json {
+                Ok(Json(number)) => number.to_string(),
+                Err(refused) => format!("no number, as {}", refused.status()),
+            })
             .post("/json", async |json: Option<Json<u32>>| shown(json.map(|Json(number)| number)))
             .post("/text", async |text: Option<String>| text.unwrap_or("none".into()))
             .post("/bytes", async |bytes: Option<Bytes>| shown(bytes.map(|bytes| bytes.len() as u32)))
@@ -92,6 +102,16 @@ fn in_the_body() {
     assert_eq!(post("/json", "content-length: 1\r\n\r\n7").0, 415);
     assert_eq!(post("/text", "content-length: 2\r\n\r\nhi"), (200, "hi".into()));
     assert_eq!(served.ask("POST /bytes HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi").text(), "2");
+}
+
+#[test]
+fn a_handler_that_takes_a_result_answers_for_what_is_wrong() {
+    let served = served();
+    assert_eq!(served.ask("GET /result?page=2 HTTP/1.1\r\nhost: x\r\n\r\n").text(), "2");
+    let answer = served.ask("GET /result?page=two HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!((answer.status, answer.text()), (200, "first page, as 400 Bad Request"));
+    let answer = served.ask("POST /json-result HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n7");
+    assert_eq!((answer.status, answer.text()), (200, "no number, as 415 Unsupported Media Type"));
 }
 
 #[test]

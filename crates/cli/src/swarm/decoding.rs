@@ -85,7 +85,7 @@ impl Decoding<RequestDecoder> {
     pub(super) fn take_request(&mut self, bytes: &[u8], part: &mut Option<Box<Self>>) -> Taken<(u32, u32)> {
         self.take(bytes, part, request_decoder, |decoder, input, _| {
             match decoder.decode_with(input, asked_for) {
-                Ok(Some(RequestEvent::Head(Some(numbers)))) => Taken::Whole(numbers),
+                Ok(Some(RequestEvent::Head(Some(numbers), _))) => Taken::Whole(numbers),
                 Ok(None) => Taken::Part,
                 Ok(Some(_)) | Err(_) => Taken::Wrong,
             }
@@ -114,7 +114,7 @@ impl Decoding<ResponseDecoder> {
         self.take(bytes, part, answer_decoder, |decoder, input, compared| {
             loop {
                 match decoder.decode_with(input, is_ours) {
-                    Ok(Some(ResponseEvent::Head(true))) => *compared = 0,
+                    Ok(Some(ResponseEvent::Head(true, _))) => *compared = 0,
                     Ok(Some(ResponseEvent::Data(bytes))) => {
                         let is_right = if bytes.len() == length {
                             pattern::is_whole(bytes, tag, number)

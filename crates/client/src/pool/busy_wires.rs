@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, Method};
+use anywire_http::{Body, BodyError, Method, Url};
 use anywire_loops::Loops;
 use anywire_wire::Transport;
 use bytes::Bytes;
@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::local::Local;
-use crate::target::Target;
 use crate::{Client, Limits};
 
 /// Takes whatever is written. Once it has anything to read, it always has more.
@@ -95,7 +94,7 @@ fn error_over(wire: Endless, body: fn() -> Body) -> Error {
     drop(loops.get(0).spawn(move || async move {
         let local = Local::here(client.inner()).expect("a loop of the client");
         let pool = Rc::new(Pool::new("http://endless", None, local.shared()).expect("a good origin"));
-        let target = Target::parse("http://endless/").expect("a good URL");
+        let target = Url::parse("http://endless/").expect("a good URL");
         let mut job = Job::new(Method::POST, target, &client.inner().config().timeouts);
         job.total_timeout = Duration::from_millis(200);
         job.body = body().into();

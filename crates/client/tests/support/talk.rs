@@ -61,12 +61,12 @@ impl Talk {
 
     /// The next request with its body; none when the client closes.
     pub fn request(&mut self) -> Option<Received> {
-        let head = match self.event()? {
-            Event::Head(head) => *head,
+        let (head, framing) = match self.event()? {
+            Event::Head(head, framing) => (*head, framing),
             _ => panic!("a request starts with its head"),
         };
         let mut received = Received { body: Vec::new(), trailers: None, head };
-        if received.head.framing() == Framing::None {
+        if framing == Framing::None {
             return Some(received);
         }
         loop {
@@ -74,7 +74,7 @@ impl Talk {
                 Event::Data(data) => received.body.extend(data),
                 Event::Trailers(trailers) => received.trailers = Some(trailers),
                 Event::End => return Some(received),
-                Event::Head(_) => panic!("a body ends before the next head"),
+                Event::Head(..) => panic!("a body ends before the next head"),
             }
         }
     }
@@ -82,7 +82,7 @@ impl Talk {
     /// The head of the next request; its body is not read.
     pub fn request_head(&mut self) -> RequestHead {
         match self.event() {
-            Some(Event::Head(head)) => *head,
+            Some(Event::Head(head, _)) => *head,
             _ => panic!("a request was expected"),
         }
     }
@@ -136,7 +136,9 @@ impl Talk {
     fn event(&mut self) -> Option<Event> {
         loop {
             match self.decoder.decode(&mut self.input).expect("the client sends good requests") {
-                Some(RequestEvent::Head(head)) => return Some(Event::Head(Box::new(head))),
+                Some(RequestEvent::Head(head, info)) => {
+                    return Some(Event::Head(Box::new(head), info.framing));
+                }
                 Some(RequestEvent::Data(data)) => return Some(Event::Data(data.to_vec())),
                 Some(RequestEvent::Trailers(trailers)) => return Some(Event::Trailers(trailers)),
                 Some(RequestEvent::End) => return Some(Event::End),
@@ -150,7 +152,7 @@ impl Talk {
 }
 
 enum Event {
-    Head(Box<RequestHead>),
+    Head(Box<RequestHead>, Framing),
     Data(Vec<u8>),
     Trailers(Headers),
     End,

@@ -1,6 +1,7 @@
 //! Why a body broke off.
 
-use crate::h1::{DecodeError, Fault};
+use crate::Fault;
+use crate::h1::DecodeError;
 
 /// A body that cannot be read to its end.
 #[derive(Debug, thiserror::Error)]

@@ -120,10 +120,10 @@ impl Chunked {
     ) -> Result<Option<Part<'b>>, DecodeError> {
         let no_room = input.is_full();
         let data = input.data();
-        let too_large = DecodeError::TrailersTooLarge { limit: limits.trailer_bytes };
+        let too_large = DecodeError::TrailersTooLarge { limit: limits.head.trailer_bytes };
         if self.trailers.is_worth_parsing(data) {
             if let Some((end, trailers)) = self.parse_trailers(data, limits)? {
-                if end > limits.trailer_bytes {
+                if end > limits.head.trailer_bytes {
                     return Err(too_large);
                 }
                 input.consume(end);
@@ -132,7 +132,7 @@ impl Chunked {
             }
             self.trailers.parsed_partial(data);
         }
-        if data.len() >= limits.trailer_bytes || no_room { Err(too_large) } else { Ok(None) }
+        if data.len() >= limits.head.trailer_bytes || no_room { Err(too_large) } else { Ok(None) }
     }
 
     /// The trailer section at the start of `data`, and where it ends; `None` if its end is not there yet.
@@ -154,13 +154,15 @@ impl Chunked {
 }
 
 fn parse_section(data: &[u8], limits: &Limits) -> Result<Option<(usize, Headers)>, DecodeError> {
-    let mut slots = vec![httparse::EMPTY_HEADER; limits.trailers.min(Limits::FIELDS_MAX)];
+    let mut slots = vec![httparse::EMPTY_HEADER; limits.head.trailer_fields.min(Limits::FIELDS_MAX)];
     match httparse::parse_headers(data, &mut slots) {
         Ok(httparse::Status::Complete((end, parsed))) => {
             Ok(Some((end, head::collect_trailers(&data[..end], parsed)?)))
         }
         Ok(httparse::Status::Partial) => Ok(None),
-        Err(httparse::Error::TooManyHeaders) => Err(DecodeError::TooManyTrailers { limit: limits.trailers }),
+        Err(httparse::Error::TooManyHeaders) => {
+            Err(DecodeError::TooManyTrailers { limit: limits.head.trailer_fields })
+        }
         Err(error) => Err(head::refusal(error, data, limits)),
     }
 }

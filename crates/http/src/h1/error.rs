@@ -2,6 +2,8 @@
 
 use http::StatusCode;
 
+use crate::Fault;
+
 /// A message that cannot be decoded. Nothing that follows it on the connection can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -32,24 +34,24 @@ pub enum DecodeError {
     /// A field value holds a control character (RFC 9110 section 5.5). Fault of the peer.
     #[error("reading a header: found a control character in its value; encode or remove it (RFC 9110 5.5)")]
     HeaderValue,
-    /// The start line is longer than [`super::Limits::start_line_bytes`]. Fault: limit.
+    /// The start line is longer than [`crate::HeadLimits::target_bytes`]. Fault: limit.
     #[error(
-        "reading the start line: found more than {limit} bytes; use a shorter target, or raise Limits::start_line_bytes"
+        "reading the start line: found more than {limit} bytes; use a shorter target, or raise HeadLimits::target_bytes"
     )]
     StartLineTooLong {
         /// The limit that was reached.
         limit: usize,
     },
-    /// The head is larger than [`super::Limits::head_bytes`]. Fault: limit.
+    /// The head is larger than [`crate::HeadLimits::bytes`]. Fault: limit.
     #[error(
-        "reading the head: found more than {limit} bytes; send fewer or shorter headers, or raise Limits::head_bytes"
+        "reading the head: found more than {limit} bytes; send fewer or shorter headers, or raise HeadLimits::bytes"
     )]
     HeadTooLarge {
         /// The limit that was reached.
         limit: usize,
     },
-    /// There are more fields than [`super::Limits::headers`]. Fault: limit.
-    #[error("reading the head: found more than {limit} headers; send fewer, or raise Limits::headers")]
+    /// There are more fields than [`crate::HeadLimits::fields`]. Fault: limit.
+    #[error("reading the head: found more than {limit} headers; send fewer, or raise HeadLimits::fields")]
     TooManyHeaders {
         /// The limit that was reached.
         limit: usize,
@@ -110,16 +112,16 @@ pub enum DecodeError {
         /// The limit that was reached.
         limit: usize,
     },
-    /// The trailer section is larger than [`super::Limits::trailer_bytes`]. Fault: limit.
+    /// The trailer section is larger than [`crate::HeadLimits::trailer_bytes`]. Fault: limit.
     #[error(
-        "reading the trailers: found more than {limit} bytes; send fewer, or raise Limits::trailer_bytes"
+        "reading the trailers: found more than {limit} bytes; send fewer, or raise HeadLimits::trailer_bytes"
     )]
     TrailersTooLarge {
         /// The limit that was reached.
         limit: usize,
     },
-    /// There are more trailer fields than [`super::Limits::trailers`]. Fault: limit.
-    #[error("reading the trailers: found more than {limit}; send fewer, or raise Limits::trailers")]
+    /// There are more trailer fields than [`crate::HeadLimits::trailer_fields`]. Fault: limit.
+    #[error("reading the trailers: found more than {limit}; send fewer, or raise HeadLimits::trailer_fields")]
     TooManyTrailers {
         /// The limit that was reached.
         limit: usize,
@@ -172,19 +174,6 @@ impl DecodeError {
     pub fn is_cut_short(&self) -> bool {
         matches!(self, Self::HeadCutShort | Self::BodyCutShort)
     }
-}
-
-/// Who is at fault for an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The other end sent what the RFCs do not allow.
-    Peer,
-    /// Our own program asked for what cannot be done.
-    Caller,
-    /// A limit was reached that a configuration may raise.
-    Limit,
-    /// The connection broke.
-    Wire,
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Where a body ends (RFC 9112 section 6.3), and whether the connection stays open after it (section 9.3).
 
-use http::Version;
+use http::{Method, Version};
 
 use super::DecodeError;
 use super::head::{Noticed, refuse};
+use crate::Body;
 use crate::headers::{Kind, Kinds, list_token};
 
 /// How the end of a body is found.
@@ -20,7 +21,47 @@ pub enum Framing {
     UntilClose,
 }
 
+/// What a head says about its connection, and not about its message. A decoder gives it beside each head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadInfo {
+    /// How the end of the body is found (RFC 9112 section 6.3).
+    pub framing: Framing,
+    /// Whether the connection stays open after this message, as far as its sender says (RFC 9112 section 9.3).
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110 section 10.1.1). Never in a
+    /// response.
+    pub expects_continue: bool,
+}
+
 impl Framing {
+    /// The framing of a response with this body: its length if that is known, else chunks. None for a body that is
+    /// [withheld](Body::withheld).
+    #[inline]
+    pub fn of_response(body: &Body) -> Self {
+        match (body.length(), body.stated_length()) {
+            (_, Some(_)) => Self::None,
+            (Some(length), None) => Self::Length(length),
+            (None, None) => Self::Chunked,
+        }
+    }
+
+    /// The framing of a request with this body. An empty body has a length of 0 if the method suggests a body, and else
+    /// none (RFC 9110 section 8.6).
+    ///
+    /// ```
+    /// use anywire_http::h1::Framing;
+    /// use anywire_http::{Body, Method};
+    ///
+    /// assert_eq!(Framing::of_request(&Method::POST, &Body::empty()), Framing::Length(0));
+    /// assert_eq!(Framing::of_request(&Method::GET, &Body::empty()), Framing::None);
+    /// ```
+    pub fn of_request(method: &Method, body: &Body) -> Self {
+        match Self::of_response(body) {
+            Self::Length(0) if ![Method::POST, Method::PUT, Method::PATCH].contains(method) => Self::None,
+            framing => framing,
+        }
+    }
+
     /// Whether no byte of a body follows.
     pub fn is_empty(self) -> bool {
         matches!(self, Self::None | Self::Length(0))
@@ -86,6 +127,15 @@ fn says_keep_alive(noticed: &Noticed<'_>, version: Version) -> bool {
     !says("close") && (version == Version::HTTP_11 || says("keep-alive"))
 }
 
+/// Whether a request's sender waits before it sends the body (RFC 9110 section 10.1.1).
+#[inline(always)]
+pub(super) fn expects_continue(noticed: &Noticed<'_>, version: Version, framing: Framing) -> bool {
+    noticed.present.contains(Kind::Expect)
+        && version == Version::HTTP_11
+        && !framing.is_empty()
+        && list_token(noticed.values_of(Kind::Expect), "100-continue")
+}
+
 /// Plain digits only: no sign, no space, no list (RFC 9110 section 8.6).
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -112,6 +162,13 @@ mod tests {
         for wrong in [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"1,1", b"0x1", b"18446744073709551616", b"1e3"] {
             assert_eq!(decimal(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn only_methods_that_suggest_a_body_declare_an_empty_one() {
+        assert_eq!(Framing::of_request(&Method::DELETE, &Body::empty()), Framing::None);
+        assert_eq!(Framing::of_request(&Method::PUT, &Body::empty()), Framing::Length(0));
+        assert_eq!(Framing::of_request(&Method::GET, &"a".into()), Framing::Length(1));
     }
 
     #[test]

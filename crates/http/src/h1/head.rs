@@ -63,7 +63,7 @@ impl Progress {
         limits: &Limits,
         no_room: bool,
     ) -> Result<(), DecodeError> {
-        let line_limit = limits.start_line_bytes;
+        let line_limit = limits.head.target_bytes;
         let line_bytes_max = line_limit.saturating_add(2);
         if self.line_seen != LINE_ENDED {
             let line = &data[..data.len().min(line_bytes_max)];
@@ -73,8 +73,8 @@ impl Progress {
             }
             self.line_seen = if ended { LINE_ENDED } else { line.len() };
         }
-        if data.len() >= limits.head_bytes || no_room {
-            return Err(DecodeError::HeadTooLarge { limit: limits.head_bytes.min(data.len()) });
+        if data.len() >= limits.head.bytes || no_room {
+            return Err(DecodeError::HeadTooLarge { limit: limits.head.bytes.min(data.len()) });
         }
         Ok(())
     }
@@ -130,11 +130,11 @@ pub(super) fn field_lines<'b>(
     }
     let lines = &head[..head.len() - 2];
     let first = parsed.first().map_or(lines.len(), |first| offset_in(head, first.name.as_bytes()));
-    if first.saturating_sub(2) > limits.start_line_bytes {
-        return refuse(DecodeError::StartLineTooLong { limit: limits.start_line_bytes });
+    if first.saturating_sub(2) > limits.head.target_bytes {
+        return refuse(DecodeError::StartLineTooLong { limit: limits.head.target_bytes });
     }
-    if head.len() > limits.head_bytes {
-        return refuse(DecodeError::HeadTooLarge { limit: limits.head_bytes });
+    if head.len() > limits.head.bytes {
+        return refuse(DecodeError::HeadTooLarge { limit: limits.head.bytes });
     }
     if !ends_line(lines, first) {
         return refuse(DecodeError::LineEnding);
@@ -261,7 +261,7 @@ pub(super) fn refusal(error: httparse::Error, data: &[u8], limits: &Limits) -> D
         httparse::Error::HeaderName => DecodeError::HeaderName,
         httparse::Error::HeaderValue => DecodeError::HeaderValue,
         httparse::Error::NewLine => DecodeError::LineEnding,
-        httparse::Error::TooManyHeaders => DecodeError::TooManyHeaders { limit: limits.headers },
+        httparse::Error::TooManyHeaders => DecodeError::TooManyHeaders { limit: limits.head.fields },
         httparse::Error::Version if names_other_version(data) => DecodeError::Version,
         _ => DecodeError::StartLine,
     }
@@ -303,6 +303,7 @@ const SECTION_BYTES_MAX: usize = 1 << 30;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HeadLimits;
 
     #[test]
     fn a_trickled_head_is_parsed_a_few_times_only() {
@@ -321,7 +322,7 @@ mod tests {
     #[test]
     fn a_trickled_start_line_is_searched_once() {
         let mut progress = Progress::IDLE;
-        let limits = Limits { start_line_bytes: 12, ..Limits::default() };
+        let limits = Limits::from(HeadLimits { target_bytes: 12, ..HeadLimits::default() });
         assert_eq!(progress.check_partial(b"xxxx", &limits, false), Ok(()));
         // An end where none was found shows whether anybody looks there again.
         assert_eq!(progress.check_partial(b"x\nxxx", &limits, false), Ok(()));

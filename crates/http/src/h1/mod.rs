@@ -20,8 +20,8 @@ mod view;
 
 pub mod encode;
 
-pub use error::{DecodeError, Fault};
-pub use framing::Framing;
+pub use error::DecodeError;
+pub use framing::{Framing, HeadInfo};
 pub use input::Input;
 pub use limits::Limits;
 pub use request_decoder::{RequestDecoder, RequestEvent};

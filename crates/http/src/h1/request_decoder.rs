@@ -6,7 +6,7 @@ use super::body::{Body, Part};
 use super::chunked::Folds;
 use super::head::{self, Noticed, Progress, Slots, refuse};
 use super::host::{KnownHost, is_host};
-use super::{DecodeError, Framing, Input, Limits, RequestView, framing};
+use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing};
 use crate::headers::Kind;
 use crate::message::{RequestHead, RequestParts};
 use crate::{Headers, spare};
@@ -22,13 +22,13 @@ pub struct RequestDecoder {
     known_host: KnownHost,
 }
 
-/// What was found next. Head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the
+/// What was found next: the head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the
 /// end.
 #[derive(Debug)]
 pub enum RequestEvent<'b, H = RequestHead> {
-    /// A head, or what [`RequestDecoder::decode_with`] was told to make of it. If [`RequestHead::framing`] is
-    /// [`Framing::None`], the request is complete and no `End` follows.
-    Head(H),
+    /// A head, or what [`RequestDecoder::decode_with`] was told to make of it. If its framing is [`Framing::None`], the
+    /// request is complete and no `End` follows.
+    Head(H, HeadInfo),
     /// Bytes of the body, already taken out of the input; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
@@ -73,7 +73,7 @@ impl RequestDecoder {
     /// let mut input = &b"GET /a HTTP/1.1\r\nHost: b\r\n\r\n"[..];
     /// let mut decoder = RequestDecoder::new(Limits::default());
     /// let event = decoder.decode_with(&mut input, |head| head.target() == "/a")?;
-    /// assert!(matches!(event, Some(RequestEvent::Head(true))));
+    /// assert!(matches!(event, Some(RequestEvent::Head(true, _))));
     /// # Ok::<(), anywire_http::h1::DecodeError>(())
     /// ```
     ///
@@ -93,12 +93,16 @@ impl RequestDecoder {
     fn decode_by<'b, T, H>(
         &mut self,
         input: &'b mut impl Input,
-        make: impl FnOnce(&mut Self, &[u8], &httparse::Request<'_, '_>) -> Result<Option<T>, DecodeError>,
+        make: impl FnOnce(
+            &mut Self,
+            &[u8],
+            &httparse::Request<'_, '_>,
+        ) -> Result<Option<(T, HeadInfo)>, DecodeError>,
         finish: impl FnOnce(T) -> H,
     ) -> Result<Option<RequestEvent<'b, H>>, DecodeError> {
         match &mut self.state {
             State::Head { .. } => match self.decode_head(input, make) {
-                Ok(Some(made)) => Ok(Some(RequestEvent::Head(finish(made)))),
+                Ok(Some((made, info))) => Ok(Some(RequestEvent::Head(finish(made), info))),
                 Ok(None) => Ok(None),
                 Err(error) => Err(self.fail(error)),
             },
@@ -166,8 +170,12 @@ impl RequestDecoder {
     fn decode_head<T>(
         &mut self,
         input: &mut impl Input,
-        make: impl FnOnce(&mut Self, &[u8], &httparse::Request<'_, '_>) -> Result<Option<T>, DecodeError>,
-    ) -> Result<Option<T>, DecodeError> {
+        make: impl FnOnce(
+            &mut Self,
+            &[u8],
+            &httparse::Request<'_, '_>,
+        ) -> Result<Option<(T, HeadInfo)>, DecodeError>,
+    ) -> Result<Option<(T, HeadInfo)>, DecodeError> {
         let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
         // Whoever drains a buffer comes here with nothing left, after each request.
         let Some(&first) = input.data().first() else { return Ok(None) };
@@ -182,7 +190,7 @@ impl RequestDecoder {
         }
         let mut slots = Slots::new();
         let mut request = httparse::Request::new(&mut []);
-        match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.headers)) {
+        match request.parse_with_uninit_headers(data, slots.with_room_for(self.limits.head.fields)) {
             Ok(httparse::Status::Complete(end)) => {
                 (*progress, *blank_lines) = (Progress::IDLE, 0);
                 let made = make(self, &data[..end], &request);
@@ -208,7 +216,7 @@ impl RequestDecoder {
         &mut self,
         head: &[u8],
         request: &httparse::Request<'_, '_>,
-    ) -> Result<Option<Box<RequestParts>>, DecodeError> {
+    ) -> Result<Option<(Box<RequestParts>, HeadInfo)>, DecodeError> {
         let lines = head::field_lines(head, request.headers, &self.limits)?;
         let mut parts = spare::draw_unclean::<RequestParts>();
         let noticed = head::collect(&mut parts.headers, lines, request.headers)?;
@@ -222,10 +230,9 @@ impl RequestDecoder {
         parts.target.clear();
         parts.target.push_str(target);
         parts.version = head::version(request.version);
-        parts.framing = self.accept(&parts.method, target, parts.version, &noticed)?;
-        parts.keep_alive = framing::keep_alive(&noticed, parts.version);
-        self.go_on(parts.framing);
-        Ok(Some(parts))
+        let info = self.accept(&parts.method, target, parts.version, &noticed)?;
+        self.go_on(info.framing);
+        Ok(Some((parts, info)))
     }
 
     /// Shows what was parsed to `look`, and goes on to the body.
@@ -235,7 +242,7 @@ impl RequestDecoder {
         head: &[u8],
         request: &httparse::Request<'_, '_>,
         look: impl FnOnce(&RequestView<'_>) -> H,
-    ) -> Result<Option<H>, DecodeError> {
+    ) -> Result<Option<(H, HeadInfo)>, DecodeError> {
         let lines = head::field_lines(head, request.headers, &self.limits)?;
         let noticed = head::notice(lines, request.headers, |_| ())?;
         let (Some(name), Some(target)) = (request.method, request.path) else {
@@ -246,13 +253,12 @@ impl RequestDecoder {
             set_method(&mut method, name)?;
         }
         let version = head::version(request.version);
-        let framing = self.accept(&method, target, version, &noticed)?;
-        let keep_alive = framing::keep_alive(&noticed, version);
+        let info = self.accept(&method, target, version, &noticed)?;
         let fields = &*request.headers;
-        let seen = look(&RequestView { method, target, version, framing, keep_alive, fields });
+        let seen = look(&RequestView { method, target, version, info, fields });
         // Only now: should `look` panic, the head is still there, and must not be taken for its own body.
-        self.go_on(framing);
-        Ok(Some(seen))
+        self.go_on(info.framing);
+        Ok(Some((seen, info)))
     }
 
     /// Goes on to the body, if there is one.
@@ -263,7 +269,7 @@ impl RequestDecoder {
         }
     }
 
-    /// Checks what a head says as a whole, and tells its framing.
+    /// Checks what a head says as a whole, and tells what it says about its connection.
     #[inline(always)]
     fn accept(
         &mut self,
@@ -271,10 +277,15 @@ impl RequestDecoder {
         target: &str,
         version: Version,
         noticed: &Noticed<'_>,
-    ) -> Result<Framing, DecodeError> {
+    ) -> Result<HeadInfo, DecodeError> {
         check_target(method, target)?;
         check_host(noticed, version, &mut self.known_host)?;
-        Ok(framing::declared(noticed, version)?.unwrap_or(Framing::None))
+        let framing = framing::declared(noticed, version)?.unwrap_or(Framing::None);
+        Ok(HeadInfo {
+            framing,
+            keep_alive: framing::keep_alive(noticed, version),
+            expects_continue: framing::expects_continue(noticed, version, framing),
+        })
     }
 }
 

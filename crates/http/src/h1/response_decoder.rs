@@ -6,7 +6,7 @@ use super::body::{Body, Part};
 use super::chunked::Folds;
 use super::head::{self, Noticed, Progress, Slots};
 use super::unfold::{self, Unfolded};
-use super::{DecodeError, Framing, Input, Limits, ResponseView, framing};
+use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing};
 use crate::message::{ResponseHead, ResponseParts};
 use crate::{Headers, spare};
 
@@ -21,17 +21,17 @@ pub struct ResponseDecoder {
     answers: Answers,
 }
 
-/// What was found next. Interim heads, the head, then (unless its framing is [`Framing::None`]) data, perhaps
+/// What was found next: interim heads, the head, then (unless its framing is [`Framing::None`]) data, perhaps
 /// trailers, and the end.
 #[derive(Debug)]
 pub enum ResponseEvent<'b, H = ResponseHead> {
     /// An interim response (1xx other than 101), or what [`ResponseDecoder::decode_with`] was told to make of it; the
     /// final one follows.
     Informational(H),
-    /// The final head, or what [`ResponseDecoder::decode_with`] was told to make of it. If [`ResponseHead::framing`]
-    /// is [`Framing::None`], the response is complete and no `End` follows. After 101, and after a 2xx to CONNECT,
+    /// The final head, or what [`ResponseDecoder::decode_with`] was told to make of it. If its framing is
+    /// [`Framing::None`], the response is complete and no `End` follows. After 101, and after a 2xx to CONNECT,
     /// what follows is not HTTP and not for this decoder.
-    Head(H),
+    Head(H, HeadInfo),
     /// Bytes of the body, already taken out of the input; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
@@ -100,7 +100,7 @@ impl ResponseDecoder {
     /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"[..];
     /// let mut decoder = ResponseDecoder::new(Limits::default());
     /// let event = decoder.decode_with(&mut input, |head| head.status())?;
-    /// assert!(matches!(event, Some(ResponseEvent::Head(StatusCode::OK))));
+    /// assert!(matches!(event, Some(ResponseEvent::Head(StatusCode::OK, _))));
     /// let event = decoder.decode_with(&mut input, |head| head.status())?;
     /// assert!(matches!(event, Some(ResponseEvent::Data(b"hi"))));
     /// # Ok::<(), anywire_http::h1::DecodeError>(())
@@ -126,7 +126,7 @@ impl ResponseDecoder {
     ) -> Result<Option<ResponseEvent<'b, H>>, DecodeError> {
         match &mut self.state {
             State::Head(_) => match self.decode_head(input, make) {
-                Ok(Some(Found::Final(head, _))) => Ok(Some(ResponseEvent::Head(head))),
+                Ok(Some(Found::Final(head, info))) => Ok(Some(ResponseEvent::Head(head, info))),
                 Ok(Some(Found::Interim(head))) => Ok(Some(ResponseEvent::Informational(head))),
                 Ok(None) => Ok(None),
                 Err(error) => Err(self.fail(error)),
@@ -199,7 +199,7 @@ impl ResponseDecoder {
         let mut slots = Slots::new();
         let mut response = httparse::Response::new(&mut []);
         let config = httparse::ParserConfig::default();
-        let room = slots.with_room_for(self.limits.headers);
+        let room = slots.with_room_for(self.limits.head.fields);
         // The parser refuses folds. Only a head that it refused is searched for them.
         match config.parse_response_with_uninit_headers(&mut response, data, room) {
             Ok(httparse::Status::Complete(end)) => {
@@ -227,13 +227,13 @@ impl ResponseDecoder {
     ) -> Result<Option<Found<H>>, DecodeError> {
         let mut slots = Slots::new();
         let mut response = httparse::Response::new(&mut []);
-        let room = slots.with_room_for(self.limits.headers);
+        let room = slots.with_room_for(self.limits.head.fields);
         let config = httparse::ParserConfig::default();
         let data = &unfolded.bytes[..];
         match (config.parse_response_with_uninit_headers(&mut response, data, room), unfolded.ends_at) {
             (Ok(httparse::Status::Complete(end)), Some(taken)) if end == data.len() => {
-                if taken > self.limits.head_bytes {
-                    return Err(DecodeError::HeadTooLarge { limit: self.limits.head_bytes });
+                if taken > self.limits.head.bytes {
+                    return Err(DecodeError::HeadTooLarge { limit: self.limits.head.bytes });
                 }
                 self.state = State::START;
                 let found = make(data, &response, &self.limits, self.answers)?;
@@ -258,9 +258,9 @@ impl ResponseDecoder {
     /// Consumes a head of `taken` bytes, and enters the state of its body.
     #[inline(always)]
     fn take_head<H>(&mut self, input: &mut impl Input, taken: usize, found: &Found<H>) {
-        if let Found::Final(_, framing) = found {
+        if let Found::Final(_, info) = found {
             self.answers = Answers::Other;
-            if let Some(body) = Body::of(*framing, Folds::AreSpaces) {
+            if let Some(body) = Body::of(info.framing, Folds::AreSpaces) {
                 self.state = State::Body(body);
             }
         }
@@ -278,14 +278,12 @@ fn build(
     let lines = head::field_lines(head, response.headers, limits)?;
     let mut parts = spare::draw_unclean::<ResponseParts>();
     let noticed = head::collect(&mut parts.headers, lines, response.headers)?;
-    let Meaning { status, version, framing, keep_alive } = Meaning::of(response, &noticed, answers)?;
+    let Meaning { status, version, info } = Meaning::of(response, &noticed, answers)?;
     parts.status = status;
     parts.reason.clear();
     parts.reason.push_str(response.reason.unwrap_or_default());
     parts.version = version;
-    parts.framing = framing;
-    parts.keep_alive = keep_alive;
-    Ok(Found::of(status, framing, ResponseHead::from_parts(parts)))
+    Ok(Found::of(status, info, ResponseHead::from_parts(parts)))
 }
 
 /// Shows what was parsed to `look`.
@@ -299,18 +297,17 @@ fn view<H>(
 ) -> Result<Found<H>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
     let noticed = head::notice(lines, response.headers, |_| ())?;
-    let Meaning { status, version, framing, keep_alive } = Meaning::of(response, &noticed, answers)?;
+    let Meaning { status, version, info } = Meaning::of(response, &noticed, answers)?;
     let (reason, fields) = (response.reason.unwrap_or_default(), &*response.headers);
-    let seen = look(&ResponseView { status, reason, version, framing, keep_alive, fields });
-    Ok(Found::of(status, framing, seen))
+    let seen = look(&ResponseView { status, reason, version, info, fields });
+    Ok(Found::of(status, info, seen))
 }
 
 /// What a head says as a whole.
 struct Meaning {
     status: StatusCode,
     version: Version,
-    framing: Framing,
-    keep_alive: bool,
+    info: HeadInfo,
 }
 
 impl Meaning {
@@ -334,20 +331,20 @@ impl Meaning {
             declared.unwrap_or(Framing::UntilClose)
         };
         let keep_alive = framing != Framing::UntilClose && framing::keep_alive(noticed, version);
-        Ok(Self { status, version, framing, keep_alive })
+        Ok(Self { status, version, info: HeadInfo { framing, keep_alive, expects_continue: false } })
     }
 }
 
 /// A head, and what is to be known of it at once: reading it back out of the head was seen to stall.
 enum Found<H> {
     Interim(H),
-    Final(H, Framing),
+    Final(H, HeadInfo),
 }
 
 impl<H> Found<H> {
     #[inline(always)]
-    fn of(status: StatusCode, framing: Framing, head: H) -> Self {
-        if is_interim(status) { Self::Interim(head) } else { Self::Final(head, framing) }
+    fn of(status: StatusCode, info: HeadInfo, head: H) -> Self {
+        if is_interim(status) { Self::Interim(head) } else { Self::Final(head, info) }
     }
 }
 

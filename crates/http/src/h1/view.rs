@@ -5,7 +5,7 @@
 use http::{Method, StatusCode, Version};
 use httparse::Header;
 
-use super::Framing;
+use super::{Framing, HeadInfo};
 
 /// The head of a request, in place: see [`super::RequestDecoder::decode_with`].
 #[derive(Debug)]
@@ -13,8 +13,7 @@ pub struct RequestView<'h> {
     pub(super) method: Method,
     pub(super) target: &'h str,
     pub(super) version: Version,
-    pub(super) framing: Framing,
-    pub(super) keep_alive: bool,
+    pub(super) info: HeadInfo,
     pub(super) fields: &'h [Header<'h>],
 }
 
@@ -24,8 +23,7 @@ pub struct ResponseView<'h> {
     pub(super) status: StatusCode,
     pub(super) reason: &'h str,
     pub(super) version: Version,
-    pub(super) framing: Framing,
-    pub(super) keep_alive: bool,
+    pub(super) info: HeadInfo,
     pub(super) fields: &'h [Header<'h>],
 }
 
@@ -51,13 +49,13 @@ impl<'h> RequestView<'h> {
     /// How the body's end is found.
     #[inline]
     pub fn framing(&self) -> Framing {
-        self.framing
+        self.info.framing
     }
 
     /// Whether the client wants the connection to stay open (RFC 9112 section 9.3).
     #[inline]
     pub fn keep_alive(&self) -> bool {
-        self.keep_alive
+        self.info.keep_alive
     }
 
     /// Names and values of the fields, in order.
@@ -88,13 +86,13 @@ impl<'h> ResponseView<'h> {
     /// How the body's end is found (RFC 9112 section 6.3).
     #[inline]
     pub fn framing(&self) -> Framing {
-        self.framing
+        self.info.framing
     }
 
     /// Whether the connection stays open after this response (RFC 9112 section 9.3).
     #[inline]
     pub fn keep_alive(&self) -> bool {
-        self.keep_alive
+        self.info.keep_alive
     }
 
     /// Names and values of the fields, in order.

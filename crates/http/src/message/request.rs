@@ -5,7 +5,7 @@ use std::thread::LocalKey;
 
 use http::{Method, Version};
 
-use crate::h1::{self, Framing};
+use crate::h1;
 use crate::headers::Kind;
 use crate::spare::{self, Spare, Spares};
 use crate::{Body, Headers, InvalidHeader};
@@ -24,9 +24,7 @@ pub(crate) struct RequestParts {
     pub(crate) headers: Headers,
     pub(crate) target: String,
     pub(crate) method: Method,
-    pub(crate) framing: Framing,
     pub(crate) version: Version,
-    pub(crate) keep_alive: bool,
 }
 
 impl RequestHead {
@@ -87,7 +85,7 @@ impl RequestHead {
         &self.parts().headers
     }
 
-    /// The header fields, to be changed. What the decoder found out (framing, keep-alive) stays as it was.
+    /// The header fields, to be changed.
     pub fn headers_mut(&mut self) -> &mut Headers {
         &mut self.parts_mut().headers
     }
@@ -108,28 +106,6 @@ impl RequestHead {
             Some((authority, _)) => Some(authority),
             None => std::str::from_utf8(self.headers().value_of(Kind::Host)?).ok(),
         }
-    }
-
-    /// Whether the client wants the connection to stay open (RFC 9112 section 9.3).
-    #[inline]
-    pub fn keep_alive(&self) -> bool {
-        self.parts().keep_alive
-    }
-
-    /// How the body's end is found. [`Framing::None`] or a length or chunks; of a head that was built and not
-    /// decoded, `None`.
-    #[inline]
-    pub fn framing(&self) -> Framing {
-        self.parts().framing
-    }
-
-    /// Whether the client waits for `100 Continue` before it sends its body (RFC 9110 section 10.1.1).
-    #[inline]
-    pub fn expects_continue(&self) -> bool {
-        let parts = self.parts();
-        parts.headers.has_token(Kind::Expect, "100-continue")
-            && parts.version == Version::HTTP_11
-            && !parts.framing.is_empty()
     }
 
     /// The target without scheme and authority.
@@ -173,14 +149,12 @@ impl Drop for RequestHead {
 
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RequestParts { headers, target, method, framing, version, keep_alive } = self.parts();
+        let RequestParts { headers, target, method, version } = self.parts();
         f.debug_struct("RequestHead")
             .field("method", method)
             .field("target", target)
             .field("version", version)
             .field("headers", headers)
-            .field("framing", framing)
-            .field("keep_alive", keep_alive)
             .finish()
     }
 }
@@ -191,9 +165,7 @@ impl RequestParts {
             headers: Headers::new(),
             target: String::new(),
             method: Method::GET,
-            framing: Framing::None,
             version: Version::HTTP_11,
-            keep_alive: true,
         }
     }
 }
@@ -220,9 +192,7 @@ impl Spare for RequestParts {
         self.headers.clear();
         self.target.clear();
         self.method = Method::GET;
-        self.framing = Framing::None;
         self.version = Version::HTTP_11;
-        self.keep_alive = true;
     }
 }
 
@@ -245,7 +215,7 @@ const METHOD_BYTES_KEPT_MAX: usize = 15;
 /// use anywire_http::{Method, Request};
 ///
 /// let request = Request::new(Method::POST, "/orders")?.header("content-type", "text/plain").body("two teas");
-/// assert_eq!(request.framing().length(), Some(8));
+/// assert_eq!(request.body.length(), Some(8));
 /// # Ok::<(), anywire_http::InvalidTarget>(())
 /// ```
 #[derive(Debug)]
@@ -292,18 +262,6 @@ impl Request {
     /// The first field that a builder method refused. Who sends the request must refuse to if there is one.
     pub fn fault(&self) -> Option<&InvalidHeader> {
         self.fault.as_deref()
-    }
-
-    /// The framing that fits the body: of an empty one `None`, or a length of 0 where the method suggests a
-    /// body (RFC 9110 section 8.6).
-    pub fn framing(&self) -> Framing {
-        match self.body.framing() {
-            Framing::Length(0) if [Method::POST, Method::PUT, Method::PATCH].contains(self.head.method()) => {
-                Framing::Length(0)
-            }
-            Framing::Length(0) => Framing::None,
-            framing => framing,
-        }
     }
 }
 
@@ -409,12 +367,5 @@ mod tests {
         let request = Request::from_parts(request, Body::empty()).header("a b", "1").header("c", "2");
         assert!(matches!(request.fault(), Some(InvalidHeader::Name { .. })));
         assert_eq!(request.head.headers().len(), 1);
-    }
-
-    #[test]
-    fn only_methods_that_suggest_a_body_declare_an_empty_one() {
-        let framing = |method| Request::from_parts(head(method, "/"), Body::empty()).framing();
-        assert_eq!(framing(Method::GET), Framing::None);
-        assert_eq!(framing(Method::POST), Framing::Length(0));
     }
 }

@@ -6,7 +6,7 @@ use std::thread::LocalKey;
 
 use http::{StatusCode, Version};
 
-use crate::h1::{self, Framing};
+use crate::h1;
 use crate::headers::Kind;
 use crate::spare::{self, Spare, Spares};
 use crate::{Body, Chain, Headers, InvalidHeader};
@@ -24,10 +24,8 @@ pub struct ResponseHead {
 pub(crate) struct ResponseParts {
     pub(crate) headers: Headers,
     pub(crate) reason: String,
-    pub(crate) framing: Framing,
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
-    pub(crate) keep_alive: bool,
 }
 
 impl ResponseHead {
@@ -61,7 +59,7 @@ impl ResponseHead {
         &self.parts().headers
     }
 
-    /// The header fields, to be changed. What the decoder found out (framing, keep-alive) stays as it was.
+    /// The header fields, to be changed.
     pub fn headers_mut(&mut self) -> &mut Headers {
         &mut self.parts_mut().headers
     }
@@ -69,18 +67,6 @@ impl ResponseHead {
     /// The header fields, alone.
     pub fn into_headers(mut self) -> Headers {
         std::mem::take(self.headers_mut())
-    }
-
-    /// Whether the connection stays open after this response (RFC 9112 section 9.3).
-    #[inline]
-    pub fn keep_alive(&self) -> bool {
-        self.parts().keep_alive
-    }
-
-    /// How the body's end is found (RFC 9112 section 6.3).
-    #[inline]
-    pub fn framing(&self) -> Framing {
-        self.parts().framing
     }
 
     /// The length that `Content-Length` states, whether or not a body follows: an answer to HEAD, or a 304, has the
@@ -93,8 +79,8 @@ impl ResponseHead {
     /// let mut decoder = ResponseDecoder::new(Limits::default());
     /// decoder.request_method(&Method::HEAD);
     /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"[..];
-    /// let Some(ResponseEvent::Head(head)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
-    /// assert!(head.framing().is_empty());
+    /// let Some(ResponseEvent::Head(head, info)) = decoder.decode(&mut input)? else { panic!("a whole head was given") };
+    /// assert!(info.framing.is_empty());
     /// assert_eq!(head.stated_length(), Some(5));
     /// # Ok::<(), anywire_http::h1::DecodeError>(())
     /// ```
@@ -131,14 +117,12 @@ impl Drop for ResponseHead {
 
 impl fmt::Debug for ResponseHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ResponseParts { headers, reason, framing, status, version, keep_alive } = self.parts();
+        let ResponseParts { headers, reason, status, version } = self.parts();
         f.debug_struct("ResponseHead")
             .field("status", status)
             .field("reason", reason)
             .field("version", version)
             .field("headers", headers)
-            .field("framing", framing)
-            .field("keep_alive", keep_alive)
             .finish()
     }
 }
@@ -148,10 +132,8 @@ impl ResponseParts {
         Self {
             headers: Headers::new(),
             reason: String::new(),
-            framing: Framing::None,
             status: StatusCode::OK,
             version: Version::HTTP_11,
-            keep_alive: true,
         }
     }
 }
@@ -175,10 +157,8 @@ impl Spare for ResponseParts {
     fn clear(&mut self) {
         self.headers.clear();
         self.reason.clear();
-        self.framing = Framing::None;
         self.status = StatusCode::OK;
         self.version = Version::HTTP_11;
-        self.keep_alive = true;
     }
 }
 

@@ -31,14 +31,14 @@ pub(crate) fn requests<'p>(
             push(
                 &mut events,
                 match event {
-                    RequestEvent::Head(head) => Event::Head(
+                    RequestEvent::Head(head, info) => Event::Head(
                         format!(
                             "{} {} {:?} {:?} {}",
                             head.method(),
                             head.target(),
                             head.version(),
-                            head.framing(),
-                            head.keep_alive()
+                            info.framing,
+                            info.keep_alive
                         ),
                         head.headers().clone(),
                     ),
@@ -68,13 +68,17 @@ pub(crate) fn responses<'p>(
             push(
                 &mut events,
                 match event {
-                    ResponseEvent::Informational(head) | ResponseEvent::Head(head) => Event::Head(
+                    ResponseEvent::Informational(head) => {
+                        let text = format!("{} {:?} interim", head.status(), head.version());
+                        Event::Head(text, head.headers().clone())
+                    }
+                    ResponseEvent::Head(head, info) => Event::Head(
                         format!(
                             "{} {:?} {:?} {}",
                             head.status(),
                             head.version(),
-                            head.framing(),
-                            head.keep_alive()
+                            info.framing,
+                            info.keep_alive
                         ),
                         head.headers().clone(),
                     ),
@@ -125,7 +129,7 @@ pub(crate) fn requests_in_place<'p>(
     let shown = show(pieces, |input| {
         while let Some(event) = decoder.decode_with(input, look)? {
             let event = match event {
-                RequestEvent::Head(head) => head,
+                RequestEvent::Head(head, _) => head,
                 RequestEvent::Data(data) => Event::Data(data.to_vec()),
                 RequestEvent::Trailers(trailers) => Event::Trailers(trailers),
                 RequestEvent::End => Event::End,
@@ -155,7 +159,11 @@ pub(crate) fn responses_in_place<'p>(
     let shown = show(pieces, |input| {
         while let Some(event) = decoder.decode_with(input, look)? {
             let event = match event {
-                ResponseEvent::Informational(head) | ResponseEvent::Head(head) => head,
+                ResponseEvent::Informational(Event::Head(text, fields)) => {
+                    let text = text.split(" None ").next().unwrap_or_default();
+                    Event::Head(format!("{text} interim"), fields)
+                }
+                ResponseEvent::Informational(head) | ResponseEvent::Head(head, _) => head,
                 ResponseEvent::Data(data) => Event::Data(data.to_vec()),
                 ResponseEvent::Trailers(trailers) => Event::Trailers(trailers),
                 ResponseEvent::End => Event::End,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use anywire_http::h1::{DecodeError, Fault, Framing, ResponseDecoder, ResponseEvent, ResponseView};
-use anywire_http::{Buffer, Method, StatusCode};
+use anywire_http::h1::{DecodeError, Framing, ResponseDecoder, ResponseEvent, ResponseView};
+use anywire_http::{Buffer, Fault, Method, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
@@ -79,7 +79,7 @@ impl Exchange {
         let plan = Arc::clone(&tally.plan);
         let deadline = Deadline::new();
         deadline.set(plan.timeout);
-        let mut decoder = ResponseDecoder::new(plan.limits.head);
+        let mut decoder = ResponseDecoder::new(plan.limits.head.into());
         let head_only = plan.method == Method::HEAD;
         if head_only {
             decoder.request_method(&Method::HEAD);
@@ -94,7 +94,7 @@ impl Exchange {
             in_flight: 0,
             batches: VecDeque::new(),
             partial: None,
-            buffer_bytes: plan.limits.head.head_bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
+            buffer_bytes: plan.limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
             answer: Answer::NONE,
             answer_bytes: 0,
             answers: 0,
@@ -182,7 +182,7 @@ impl Exchange {
                     self.answer_bytes += begun - buffer.len();
                     return Ok(());
                 }
-                Ok(Some(ResponseEvent::Head(seen))) => {
+                Ok(Some(ResponseEvent::Head(seen, _))) => {
                     if self.in_flight == 0 {
                         return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
                     }

@@ -121,7 +121,7 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
         buffer.filled(count);
         while let Some(event) = decoder.decode(&mut buffer).expect("the load generator sends no bad requests")
         {
-            if let RequestEvent::Head(head) = event {
+            if let RequestEvent::Head(head, _) = event {
                 seen.requests.fetch_add(1, Ordering::SeqCst);
                 waiting.push(head.method().clone());
             }

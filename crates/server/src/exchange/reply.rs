@@ -49,7 +49,7 @@ impl Exchange {
         if self.upload.is_some() {
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
-                && !response.body.framing().is_empty()
+                && !response.body.is_empty()
                 && !reply.head_only
                 && !encode::forbids_body(response.status);
             keep_alive &= self.can_keep_upload(streams, service);
@@ -58,7 +58,7 @@ impl Exchange {
         let parts = encode::ResponseParts {
             status: response.status,
             headers: &response.headers,
-            framing: response.body.framing(),
+            framing: Framing::of_response(&response.body),
             stated_length: response.body.stated_length(),
             version: reply.version,
             keep_alive,

@@ -3,12 +3,11 @@
 use std::task::{Context, Poll, ready};
 
 use anywire_http::body::Sender;
-use anywire_http::h1::{Framing, RequestEvent, encode};
-use anywire_http::{Body, BodyError, RequestHead, StatusCode};
+use anywire_http::h1::{Framing, HeadInfo, RequestEvent, encode};
+use anywire_http::{Body, BodyError, StatusCode};
 use bytes::Bytes;
 
 use super::{Exchange, Link, Stage, Turn, wire_error};
-use crate::request::Content;
 use crate::service::Service;
 
 /// A request body on its way to whoever reads it.
@@ -38,17 +37,17 @@ impl Upload {
 impl Exchange {
     /// What a request has of a body.
     #[inline]
-    pub(super) fn content_of(&mut self, head: &RequestHead, service: &Service) -> Content {
-        match head.framing() {
-            Framing::None => Content::Nothing,
-            framing => Content::Body(self.body_of(head, framing, service)),
+    pub(super) fn content_of(&mut self, info: HeadInfo, service: &Service) -> Option<Body> {
+        match info.framing {
+            Framing::None => None,
+            _ => Some(self.body_of(info, service)),
         }
     }
 
     /// A body: whole if it is in the buffer already, else a stream that reads when it is read.
     #[inline(never)]
-    fn body_of(&mut self, head: &RequestHead, framing: Framing, service: &Service) -> Body {
-        if let Framing::Length(length) = framing
+    fn body_of(&mut self, info: HeadInfo, service: &Service) -> Body {
+        if let Framing::Length(length) = info.framing
             && length <= self.input.len() as u64
         {
             let mut whole = Bytes::new();
@@ -63,11 +62,11 @@ impl Exchange {
         let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
         self.upload = Some(Upload {
             sender: Some(sender),
-            awaits_continue: head.expects_continue(),
+            awaits_continue: info.expects_continue,
             lacks_input: false,
             fault: None,
         });
-        match framing.length() {
+        match info.framing.length() {
             Some(length) => body.with_length(length),
             None => body,
         }
@@ -97,7 +96,7 @@ impl Exchange {
                     moved = true;
                 }
                 Ok(Some(RequestEvent::Trailers(trailers))) => sender.trailers(trailers),
-                Ok(Some(RequestEvent::End | RequestEvent::Head(_))) => {
+                Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
                     if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
                         sender.finish();
                     }
@@ -188,7 +187,7 @@ impl Exchange {
                     None => return false,
                 },
                 Ok(Some(RequestEvent::Trailers(_))) => {}
-                Ok(Some(RequestEvent::End | RequestEvent::Head(_))) => {
+                Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
                     self.upload = None;
                     return true;
                 }
@@ -207,7 +206,7 @@ impl Exchange {
                     *allowed = left;
                 }
                 Ok(Some(RequestEvent::Trailers(_))) => {}
-                Ok(Some(RequestEvent::End | RequestEvent::Head(_))) => {
+                Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
                     self.stage = Stage::Next;
                     return Poll::Ready(Ok(()));
                 }

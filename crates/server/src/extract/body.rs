@@ -1,10 +1,12 @@
 //! The body as JSON, bytes, text, or as the stream it is.
 
+use std::convert::Infallible;
+
 use anywire_http::Body;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use super::{FromRequest, Needs, OptionalFromRequest, Rejection};
+use super::{FromRequest, OptionalFromRequest, Rejection};
 use crate::request::Request;
 
 /// A JSON body in a request (as an argument) or a response (as a result).
@@ -28,17 +30,13 @@ pub struct Json<T>(pub T);
 impl<T: DeserializeOwned> FromRequest for Json<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
+    async fn from_request(request: Request) -> Result<Self, Rejection> {
         let found = request.headers().get("content-type").unwrap_or_default();
         if !is_json(found) {
             return Err(Rejection::ContentType { found: found.to_owned() });
         }
-        let body = collect(request, "Json").await?;
+        let body = collect(request).await?;
         serde_json::from_slice(&body).map(Self).map_err(Rejection::Json)
-    }
-
-    fn needs(needs: &mut Needs) {
-        needs.body::<Self>();
     }
 }
 
@@ -51,12 +49,8 @@ impl<T: DeserializeOwned> OptionalFromRequest for Json<T> {
 impl FromRequest for Bytes {
     type Rejection = Rejection;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        collect(request, "Bytes").await
-    }
-
-    fn needs(needs: &mut Needs) {
-        needs.body::<Self>();
+    async fn from_request(request: Request) -> Result<Self, Rejection> {
+        collect(request).await
     }
 }
 
@@ -69,13 +63,9 @@ impl OptionalFromRequest for Bytes {
 impl FromRequest for String {
     type Rejection = Rejection;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        let body = collect(request, "String").await?;
+    async fn from_request(request: Request) -> Result<Self, Rejection> {
+        let body = collect(request).await?;
         Self::from_utf8(body.into()).map_err(|invalid| Rejection::Text(invalid.utf8_error()))
-    }
-
-    fn needs(needs: &mut Needs) {
-        needs.body::<Self>();
     }
 }
 
@@ -87,14 +77,10 @@ impl OptionalFromRequest for String {
 
 /// The stream itself: nothing is read from the wire before the handler asks for it.
 impl FromRequest for Body {
-    type Rejection = Rejection;
+    type Rejection = Infallible;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        request.body_for("Body")
-    }
-
-    fn needs(needs: &mut Needs) {
-        needs.body::<Self>();
+    async fn from_request(request: Request) -> Result<Self, Infallible> {
+        Ok(request.into_body())
     }
 }
 
@@ -104,9 +90,9 @@ impl OptionalFromRequest for Body {
     }
 }
 
-async fn collect(request: &mut Request, extractor: &'static str) -> Result<Bytes, Rejection> {
+async fn collect(request: Request) -> Result<Bytes, Rejection> {
     let limit = request.body_limit_bytes();
-    request.body_for(extractor)?.bytes(limit).await.map_err(Rejection::Body)
+    request.into_body().bytes(limit).await.map_err(Rejection::Body)
 }
 
 fn is_json(content_type: &str) -> bool {

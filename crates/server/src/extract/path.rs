@@ -7,8 +7,8 @@ use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::{FromRequest, OptionalFromRequest, Rejection};
-use crate::request::Request;
+use super::{FromRequestParts, OptionalFromRequestParts, Rejection};
+use crate::request::Parts;
 
 /// What the `{name}`s of the route matched, percent-decoded after splitting (so `%2F` never splits).
 ///
@@ -27,11 +27,11 @@ use crate::request::Request;
 #[derive(Debug, Clone)]
 pub struct Path<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest for Path<T> {
+impl<T: DeserializeOwned> FromRequestParts for Path<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        decode(request).map(Self).map_err(|wrong| match wrong {
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+        decode(parts).map(Self).map_err(|wrong| match wrong {
             Wrong::Value(text) => Rejection::Path(text),
             Wrong::Route(text) => Rejection::Parameters(text),
         })
@@ -39,15 +39,15 @@ impl<T: DeserializeOwned> FromRequest for Path<T> {
 }
 
 /// For a handler that serves a route without parameters, too.
-impl<T: DeserializeOwned> OptionalFromRequest for Path<T> {
-    fn is_absent(request: &Request) -> bool {
-        request.params().next().is_none()
+impl<T: DeserializeOwned> OptionalFromRequestParts for Path<T> {
+    fn is_absent(parts: &Parts) -> bool {
+        parts.params().next().is_none()
     }
 }
 
-fn decode<T: DeserializeOwned>(request: &Request) -> Result<T, Wrong> {
+fn decode<T: DeserializeOwned>(parts: &Parts) -> Result<T, Wrong> {
     let values: Result<Vec<_>, Wrong> =
-        request.params().map(|(name, value)| Ok((name, Value::new(value)?))).collect();
+        parts.params().map(|(name, value)| Ok((name, Value::new(value)?))).collect();
     T::deserialize(Parameters(values?))
 }
 

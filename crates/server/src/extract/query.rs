@@ -2,8 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{FromRequest, OptionalFromRequest, Rejection};
-use crate::request::Request;
+use super::{FromRequestParts, OptionalFromRequestParts, Rejection};
+use crate::request::Parts;
 
 /// The query, decoded by serde: `?page=2&tag=a` into a struct, a map or a vector of pairs.
 ///
@@ -25,17 +25,17 @@ use crate::request::Request;
 #[derive(Debug, Clone)]
 pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts for Query<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        let query = request.query().unwrap_or_default();
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+        let query = parts.query().unwrap_or_default();
         serde_urlencoded::from_str(query).map(Self).map_err(Rejection::Query)
     }
 }
 
-impl<T: DeserializeOwned> OptionalFromRequest for Query<T> {
-    fn is_absent(request: &Request) -> bool {
-        request.query().is_none()
+impl<T: DeserializeOwned> OptionalFromRequestParts for Query<T> {
+    fn is_absent(parts: &Parts) -> bool {
+        parts.query().is_none()
     }
 }

@@ -1,8 +1,7 @@
 //! Why an extractor refused a request, and what the peer is told.
 
 use anywire_http::body::BodyError;
-use anywire_http::h1::Fault;
-use anywire_http::{Chain, Response, StatusCode};
+use anywire_http::{Chain, Fault, Response, StatusCode};
 
 use crate::respond::{IntoResponse, told_to_peer};
 
@@ -35,13 +34,6 @@ pub enum Rejection {
     /// whole.
     #[error(transparent)]
     Body(BodyError),
-    /// 500, the handler's fault: two of its arguments take the body, or one after the whole request. Extractors that
-    /// name their needs make this an error at start.
-    #[error("{extractor} found the body taken by an argument before it; a handler takes the body once")]
-    BodyTaken {
-        /// The extractor that came too late.
-        extractor: &'static str,
-    },
     /// 500, the server's fault: the state was never given. An extractor that names its needs makes this an error at
     /// start.
     #[error("no state of type {type_name} was given to the router; add .state(..)")]
@@ -60,9 +52,7 @@ impl Rejection {
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,
             Self::Body(cause) => status_of(cause),
-            Self::Parameters(_) | Self::BodyTaken { .. } | Self::NoState { .. } => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            Self::Parameters(_) | Self::NoState { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

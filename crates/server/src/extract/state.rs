@@ -7,14 +7,14 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
 
-use super::{FromRequest, Rejection};
-use crate::request::Request;
+use super::{FromRequestParts, Rejection};
+use crate::request::Parts;
 use crate::router::RouteError;
 
 /// A value given to the router by [`Router::state`](crate::Router::state).
 ///
-/// Every loop holds one clone of it, and a request gets a loop-local reference to that: no lock and no atomic on the
-/// way of a request. What must be one for all loops is an `Arc` inside.
+/// Every loop holds one clone of it, and a request gets a reference to that clone: an `Rc`, which costs neither a lock nor
+/// an atomic. Put an `Arc` into the value for what all loops share.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::router::RouteError;
 /// #[derive(Clone, Default)]
 /// struct Visits(Arc<AtomicU64>);
 ///
-/// async fn visit(visits: State<Visits>) -> String {
+/// async fn visit(State(visits): State<Visits>) -> String {
 ///     visits.0.fetch_add(1, Ordering::Relaxed).to_string()
 /// }
 ///
@@ -32,7 +32,7 @@ use crate::router::RouteError;
 /// # drop(router);
 /// ```
 #[derive(Debug)]
-pub struct State<T>(Rc<T>);
+pub struct State<T>(pub Rc<T>);
 
 impl<T> Deref for State<T> {
     type Target = T;
@@ -48,11 +48,11 @@ impl<T> Clone for State<T> {
     }
 }
 
-impl<T: 'static> FromRequest for State<T> {
+impl<T: 'static> FromRequestParts for State<T> {
     type Rejection = Rejection;
 
-    async fn from_request(request: &mut Request) -> Result<Self, Rejection> {
-        let found = request.states().find::<T>();
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
+        let found = parts.states().find::<T>();
         found.map(Self).ok_or(Rejection::NoState { type_name: type_name::<T>() })
     }
 
@@ -61,14 +61,10 @@ impl<T: 'static> FromRequest for State<T> {
     }
 }
 
-/// What the arguments of a handler need: states from the router, and the body of the request.
+/// What the arguments of a handler need from the router.
 #[derive(Debug, Default)]
 pub struct Needs {
     states: Vec<(TypeId, &'static str)>,
-    /// The argument that takes the body.
-    body: Option<&'static str>,
-    /// That argument, and a later one that finds the body taken.
-    body_twice: Option<(&'static str, &'static str)>,
 }
 
 impl Needs {
@@ -77,29 +73,10 @@ impl Needs {
         self.states.push((TypeId::of::<T>(), type_name::<T>()));
     }
 
-    /// The body, which `T` reads. A second argument that reads it, or one behind the whole [`Request`], is an error at
-    /// start.
-    pub fn body<T>(&mut self) {
-        match self.body {
-            Some(first) => self.body_twice = self.body_twice.or(Some((first, type_name::<T>()))),
-            None => self.body = Some(type_name::<T>()),
-        }
-    }
-
-    /// The whole request: the body goes with it, unless an argument before it has read it.
-    pub(crate) fn request(&mut self) {
-        self.body.get_or_insert(type_name::<Request>());
-    }
-
     /// The first type that was not given.
     pub(crate) fn missing(&self, given: &StateFactories) -> Option<&'static str> {
         let missing = self.states.iter().find(|(id, _)| !given.contains(*id));
         missing.map(|(_, name)| *name)
-    }
-
-    /// The arguments that both take the body, if there are two.
-    pub(crate) fn body_twice(&self) -> Option<(&'static str, &'static str)> {
-        self.body_twice
     }
 }
 

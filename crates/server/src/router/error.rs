@@ -66,19 +66,4 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
-    /// Two arguments of a handler read the body, which can be read only once.
-    #[error(
-        "the handler of {route}, given at {place}, reads the body twice: as {first} and as {second}; take it as one \
-         of them"
-    )]
-    BodyTwice {
-        /// Method and path.
-        route: String,
-        /// Where the handler was given.
-        place: &'static Location<'static>,
-        /// The type of the argument that takes the body.
-        first: &'static str,
-        /// The type of the argument that finds it taken.
-        second: &'static str,
-    },
 }

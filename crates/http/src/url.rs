@@ -1,44 +1,79 @@
-//! Where a call goes: an absolute `http` URL, checked and normalised, in one piece of text.
+//! An absolute `http` URL, checked and normalised, in one piece of text.
 //!
 //! Most URLs are already in normal form. Those are recognised in one pass without the general parser, because this
-//! runs for each call; all others (upper case, user-info, dot segments, non-ASCII, IPv6 ...) go through the `url`
-//! crate, and both ways give the same text.
+//! runs for each call of a client. All others (upper case, user-info, dot segments, non-ASCII, IPv6 ...) go through
+//! the `url` crate, and both ways give the same text.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
+use std::fmt;
+use std::str::FromStr;
 
-use url::Url;
-
-use crate::Error;
-
-/// A normalised URL without fragment and user-info: `http://host[:port]/path[?query]`.
-#[derive(Debug, Clone)]
-pub(crate) struct Target {
+/// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`.
+///
+/// ```
+/// use anywire_http::url::{Url, UrlError};
+///
+/// let url: Url = "HTTP://Example.test:8080/a/../b?c=d#e".parse()?;
+/// assert_eq!(url.as_str(), "http://example.test:8080/b?c=d");
+/// assert_eq!((url.authority(), url.host(), url.port()), ("example.test:8080", "example.test", 8080));
+/// assert_eq!((url.origin(), url.path_and_query()), ("http://example.test:8080", "/b?c=d"));
+/// # Ok::<(), UrlError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Url {
     text: String,
     /// Where the path starts, which is where the origin ends.
     path: usize,
 }
 
-impl Target {
-    /// Reads a URL. `https` and every other scheme, user-info and a missing host are errors of the caller.
-    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
-        match Self::parse_normal(url) {
-            Some(target) => Ok(target),
-            None => Self::parse_general(url),
+impl Url {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    ///
+    /// See [`UrlError`]. It does not repeat the URL, which may hold a password: show that by [`redact`].
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        match Self::parse_normal(text) {
+            Some(url) => Ok(url),
+            None => Self::parse_general(text),
         }
     }
 
-    /// `http://host[:port]`: with the wire address, the key of a pool.
-    pub(crate) fn origin(&self) -> &str {
+    /// The whole URL.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Scheme and authority: `http://host[:port]`.
+    #[inline]
+    pub fn origin(&self) -> &str {
         &self.text[..self.path]
     }
 
-    /// Path and query, as the request line has it (origin-form, RFC 9112 section 3.2.1).
-    pub(crate) fn path_and_query(&self) -> &str {
+    /// Host and port as the `Host` field has them: the port only if it is not 80, IPv6 in brackets.
+    #[inline]
+    pub fn authority(&self) -> &str {
+        &self.text[SCHEME.len()..self.path]
+    }
+
+    /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
+    pub fn host(&self) -> &str {
+        self.split_authority().0
+    }
+
+    /// The port; 80 if the URL names none.
+    pub fn port(&self) -> u16 {
+        self.split_authority().1
+    }
+
+    /// Path and query, as the request line has them (origin-form, RFC 9112 section 3.2.1).
+    #[inline]
+    pub fn path_and_query(&self) -> &str {
         &self.text[self.path..]
     }
 
-    /// Adds ready-encoded pairs to the query.
-    pub(crate) fn push_query(&mut self, pairs: &str) {
+    /// Adds pairs to the query; they must be percent-encoded already.
+    pub fn push_query(&mut self, pairs: &str) {
         if pairs.is_empty() {
             return;
         }
@@ -49,6 +84,15 @@ impl Target {
             Some(_) => {}
         }
         self.text.push_str(pairs);
+    }
+
+    fn split_authority(&self) -> (&str, u16) {
+        let authority = self.authority();
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().unwrap_or(HTTP_PORT)),
+            _ => (authority, HTTP_PORT),
+        };
+        (host.trim_start_matches('[').trim_end_matches(']'), port)
     }
 
     fn parse_normal(url: &str) -> Option<Self> {
@@ -71,18 +115,17 @@ impl Target {
         Some(Self { path: SCHEME.len() + authority_length, text })
     }
 
-    fn parse_general(text: &str) -> Result<Self, Error> {
-        let refused = |source| Error::Url { url: without_user(text), source };
-        let url = Url::parse(text).map_err(|source| refused(UrlError::Syntax(source)))?;
+    fn parse_general(text: &str) -> Result<Self, UrlError> {
+        let url = url::Url::parse(text).map_err(UrlError::Syntax)?;
         match url.scheme() {
             "http" => {}
-            "https" => return Err(Error::Tls { url: without_user(text) }),
-            _ => return Err(refused(UrlError::Scheme)),
+            "https" => return Err(UrlError::Tls),
+            _ => return Err(UrlError::Scheme),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused(UrlError::UserInfo));
+            return Err(UrlError::UserInfo);
         }
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| refused(UrlError::Host))?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(UrlError::Host)?;
         let mut text = format!("{SCHEME}{host}");
         if let Some(port) = url.port() {
             text.push_str(&format!(":{port}"));
@@ -97,18 +140,26 @@ impl Target {
     }
 }
 
-/// Splits an origin into host (IPv6 without brackets), port and the text of the `Host` field.
-pub(crate) fn split_origin(origin: &str) -> (&str, u16, &str) {
-    let authority = origin.strip_prefix(SCHEME).unwrap_or(origin);
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().unwrap_or(HTTP_PORT)),
-        _ => (authority, HTTP_PORT),
-    };
-    (host.trim_start_matches('[').trim_end_matches(']'), port, authority)
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        Self::parse(text)
+    }
 }
 
-/// A URL as an error shows it: a password does not belong in a log.
-fn without_user(url: &str) -> String {
+impl fmt::Display for Url {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// A text that should be a URL, without the user-info that it may hold: a password does not belong in a log.
+///
+/// ```
+/// assert_eq!(anywire_http::url::redact("http://me:secret@host/"), "http://...@host/");
+/// ```
+pub fn redact(url: &str) -> String {
     let begin = url.find("://").map_or(0, |at| at + "://".len());
     let length = url[begin..].find(['/', '\\', '?', '#']).unwrap_or(url.len() - begin);
     match url[begin..begin + length].rfind('@') {
@@ -117,15 +168,18 @@ fn without_user(url: &str) -> String {
     }
 }
 
-/// What is wrong with a URL.
+/// What is wrong with a URL (the caller's fault).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
     /// It does not parse; the reason names the part.
     #[error("{0}; an absolute URL like http://host:port/path is wanted")]
     Syntax(url::ParseError),
-    /// The scheme is not one that this client speaks.
-    #[error("the scheme is not http; say the wire beside the URL, with via(\"unix:/path\")")]
+    /// The scheme is `https`, and TLS is not spoken here.
+    #[error("the scheme is https, and there is no TLS here; use an http:// URL")]
+    Tls,
+    /// The scheme is neither `http` nor `https`.
+    #[error("the scheme is not http; name a wire beside the URL, with `via`")]
     Scheme,
     /// `user:password@` is not taken from a URL, where it would end up in logs.
     #[error("it holds user-info; send an `authorization` header instead")]
@@ -194,8 +248,8 @@ mod tests {
     use super::*;
 
     fn parts(url: &str) -> (String, String) {
-        let target = Target::parse(url).expect("a good URL");
-        (target.origin().to_owned(), target.path_and_query().to_owned())
+        let url = Url::parse(url).expect("a good URL");
+        (url.origin().to_owned(), url.path_and_query().to_owned())
     }
 
     #[test]
@@ -210,20 +264,25 @@ mod tests {
     }
 
     #[test]
-    fn origins_split_into_host_port_and_host_field() {
-        assert_eq!(split_origin("http://[::1]:81"), ("::1", 81, "[::1]:81"));
-        assert_eq!(split_origin("http://[::1]"), ("::1", 80, "[::1]"));
-        assert_eq!(split_origin("http://a.example"), ("a.example", 80, "a.example"));
-        assert_eq!(split_origin("http://10.0.0.1:8080"), ("10.0.0.1", 8080, "10.0.0.1:8080"));
+    fn authorities_split_into_host_and_port() {
+        let split = |url: &str| {
+            let url = Url::parse(url).expect("a good URL");
+            (url.host().to_owned(), url.port(), url.authority().to_owned())
+        };
+        let parts = |host: &str, port, authority: &str| (host.to_owned(), port, authority.to_owned());
+        assert_eq!(split("http://[::1]:81"), parts("::1", 81, "[::1]:81"));
+        assert_eq!(split("http://[::1]"), parts("::1", 80, "[::1]"));
+        assert_eq!(split("http://a.example"), parts("a.example", 80, "a.example"));
+        assert_eq!(split("http://10.0.0.1:8080"), parts("10.0.0.1", 8080, "10.0.0.1:8080"));
     }
 
     #[test]
     fn the_query_grows_at_its_end() {
         let grown = |url: &str| {
-            let mut target = Target::parse(url).expect("a good URL");
-            target.push_query("b=2");
-            target.push_query("");
-            target.path_and_query().to_owned()
+            let mut url = Url::parse(url).expect("a good URL");
+            url.push_query("b=2");
+            url.push_query("");
+            url.path_and_query().to_owned()
         };
         assert_eq!(grown("http://h/x"), "/x?b=2");
         assert_eq!(grown("http://h/x?"), "/x?b=2");
@@ -232,29 +291,22 @@ mod tests {
 
     #[test]
     fn bad_urls_name_what_is_wrong() {
-        let source = |url: &str| match Target::parse(url) {
-            Err(Error::Url { source, .. }) => source,
-            other => panic!("{url} gave {other:?}"),
-        };
-        assert!(matches!(source("/path"), UrlError::Syntax(_)));
-        assert!(matches!(source("http://h:99999/"), UrlError::Syntax(_)));
-        assert_eq!(source("ftp://h/"), UrlError::Scheme);
-        assert_eq!(source("http://user:secret@h/"), UrlError::UserInfo);
-        assert!(matches!(Target::parse("https://h/"), Err(Error::Tls { .. })));
+        let fault = |url: &str| Url::parse(url).expect_err(url);
+        assert!(matches!(fault("/path"), UrlError::Syntax(_)));
+        assert!(matches!(fault("http://h:99999/"), UrlError::Syntax(_)));
+        assert_eq!(fault("ftp://h/"), UrlError::Scheme);
+        assert_eq!(fault("https://h/"), UrlError::Tls);
+        assert_eq!(fault("http://user:secret@h/"), UrlError::UserInfo);
     }
 
     #[test]
-    fn no_error_shows_a_password() {
-        for url in [
-            "http://user:se@cret@h/@",
-            "https://user:se@cret@h/@",
-            "ftp://user:se@cret@h/@",
-            "http://user:se@cret@h:x/@",
-        ] {
-            let said = Target::parse(url).expect_err(url).to_string();
-            assert!(!said.contains("user") && !said.contains("cret"), "{said}");
-            assert!(said.contains("://...@h") && said.contains("/@"), "{said}");
+    fn no_password_is_shown() {
+        for url in ["http://user:se@cret@h/@", "ftp://user:se@cret@h/@", "http://user:se@cret@h:x/@"] {
+            let shown = redact(url);
+            assert!(!shown.contains("user") && !shown.contains("cret"), "{shown}");
+            assert!(shown.contains("://...@h") && shown.contains("/@"), "{shown}");
         }
+        assert_eq!(redact("http://h/@"), "http://h/@");
     }
 
     proptest! {
@@ -265,8 +317,8 @@ mod tests {
             path in prop_oneof![Just(String::new()), "/[a-z0-9./?%&=+~:@!$,;'|^-]{0,20}"],
         ) {
             let url = format!("http://{host}{port}{path}");
-            if let Some(short) = Target::parse_normal(&url) {
-                let general = Target::parse_general(&url).expect("what the short way takes is a URL");
+            if let Some(short) = Url::parse_normal(&url) {
+                let general = Url::parse_general(&url).expect("what the short way takes is a URL");
                 prop_assert_eq!(short.text, general.text);
                 prop_assert_eq!(short.path, general.path);
             }
