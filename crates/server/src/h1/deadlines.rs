@@ -1,18 +1,19 @@
 //! What a busy connection waits for between two turns, and what each deadline ends.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 use anywire_http::{BodyError, StatusCode};
 use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
-use super::reply::Reply;
+use super::respond::RequestFacts;
+use super::session::{End, Session, Stage};
 use super::timers::{Expired, Waits};
-use super::{Exchange, Stage, Turn};
 use crate::respond::IntoResponse;
 use crate::service::Service;
 
-impl Exchange {
+impl Session {
     /// Counts the time that has passed since the last turn.
     #[inline(never)]
     pub(crate) fn time_passes(&mut self, now: Instant) {
@@ -44,9 +45,8 @@ impl Exchange {
         }
     }
 
-    /// Acts on the first deadline that has passed. `Ok(true)`: another turn is needed, for example to send a 408. An
-    /// error ends the connection.
-    pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> Result<bool, Turn> {
+    /// Acts on the first deadline that has passed. `true`: another turn is needed, for example to send a 408.
+    pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
         let limits = &service.limits;
         if self.timers.is_look_due(limits) {
             // Wires without a descriptor have no queue behind them: what they took, the peer can read.
@@ -54,16 +54,13 @@ impl Exchange {
             self.timers.looked(unsent, limits);
         }
         let counters = &service.counters;
-        let Some(expired) = self.timers.expired(limits) else { return Ok(false) };
+        let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
         match expired {
             Expired::Head => self.refuse_late_head(service),
             Expired::Handler => {
-                counters.handler_timeouts.increment();
                 self.upload = None;
-                if let Stage::Handling(answer, reply) = std::mem::replace(&mut self.stage, Stage::Next) {
-                    service.give_up(answer);
-                    let response = (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long");
-                    self.last_response(response.into_response(), reply, service);
+                if let Stage::Handling(run, request) = std::mem::replace(&mut self.stage, Stage::Next) {
+                    self.last_response(run.time_out(), request, service);
                 }
             }
             Expired::BodySilent => {
@@ -76,11 +73,11 @@ impl Exchange {
             }
             Expired::WriteSilent => {
                 counters.write_timeouts.increment();
-                return Err(Turn::Abort);
+                return Break(End::Abort);
             }
             Expired::WriteSlow => {
                 counters.slow_readers.increment();
-                return Err(Turn::Abort);
+                return Break(End::Abort);
             }
             Expired::HalfClosed => {
                 counters.half_close_timeouts.increment();
@@ -92,17 +89,17 @@ impl Exchange {
             }
             Expired::Linger => {
                 counters.linger_timeouts.increment();
-                return Err(Turn::Close);
+                return Break(End::Close);
             }
         }
-        Ok(true)
+        Continue(true)
     }
 
     /// Answers a head that is not complete in time.
     pub(crate) fn refuse_late_head(&mut self, service: &Service) {
         service.counters.head_timeouts.increment();
         let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.last_response(response.into_response(), Reply::OF_NOTHING, service);
+        self.last_response(response.into_response(), RequestFacts::UNKNOWN, service);
     }
 
     /// Stops waiting for the rest of a body.

@@ -1,13 +1,14 @@
 //! The body of a request on its way to the handler: read when the handler asks for it, and not before.
 
-use std::task::{Context, Poll, ready};
+use std::ops::ControlFlow::Continue;
+use std::task::{Context, Poll};
 
 use anywire_http::body::Sender;
 use anywire_http::h1::{Framing, HeadInfo, RequestEvent, encode};
 use anywire_http::{Body, BodyError, StatusCode};
 use bytes::Bytes;
 
-use super::{Exchange, Link, Stage, Turn, wire_error};
+use super::session::{Env, Session, Stage, Step};
 use crate::service::Service;
 
 /// A request body on its way to whoever reads it.
@@ -34,19 +35,19 @@ impl Upload {
     }
 }
 
-impl Exchange {
-    /// What a request has of a body.
+impl Session {
+    /// The body of a request, if it has one.
     #[inline]
-    pub(super) fn content_of(&mut self, info: HeadInfo, service: &Service) -> Option<Body> {
+    pub(super) fn body_of(&mut self, info: HeadInfo, service: &Service) -> Option<Body> {
         match info.framing {
             Framing::None => None,
-            _ => Some(self.body_of(info, service)),
+            _ => Some(self.body_framed(info, service)),
         }
     }
 
     /// A body: whole if it is in the buffer already, else a stream that reads when it is read.
     #[inline(never)]
-    fn body_of(&mut self, info: HeadInfo, service: &Service) -> Body {
+    fn body_framed(&mut self, info: HeadInfo, service: &Service) -> Body {
         if let Framing::Length(length) = info.framing
             && length <= self.input.len() as u64
         {
@@ -74,17 +75,17 @@ impl Exchange {
 
     /// Brings the peer's body to its reader, as far as the reader asks for it. `true`: something came, so the handler
     /// is worth another poll; `false`: nobody asks.
-    pub(super) fn upload(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<bool, Turn>> {
+    pub(super) fn upload(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step<bool> {
         let mut moved = false;
         loop {
-            let Some(upload) = &mut self.upload else { return Poll::Ready(Ok(moved)) };
+            let Some(upload) = &mut self.upload else { return Continue(Poll::Ready(moved)) };
             upload.lacks_input = false;
-            let Some(sender) = &mut upload.sender else { return Poll::Ready(Ok(moved)) };
+            let Some(sender) = &mut upload.sender else { return Continue(Poll::Ready(moved)) };
             match sender.poll_wanted(cx) {
-                Poll::Pending => return Poll::Ready(Ok(moved)),
+                Poll::Pending => return Continue(Poll::Ready(moved)),
                 Poll::Ready(Err(_)) => {
                     upload.sender = None;
-                    return Poll::Ready(Ok(moved));
+                    return Continue(Poll::Ready(moved));
                 }
                 Poll::Ready(Ok(())) => {}
             }
@@ -100,35 +101,35 @@ impl Exchange {
                     if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
                         sender.finish();
                     }
-                    return Poll::Ready(Ok(true));
+                    return Continue(Poll::Ready(true));
                 }
                 Ok(None) if self.input_ended => {
                     self.end_upload(BodyError::Incomplete);
-                    return Poll::Ready(Ok(true));
+                    return Continue(Poll::Ready(true));
                 }
                 Ok(None) => {
                     if std::mem::take(&mut upload.awaits_continue) && self.input.is_empty() {
                         encode::continue_100(self.output.buffer());
                     }
-                    if self.flush(cx, link)?.is_pending() {
-                        return Poll::Pending;
+                    if self.flush(cx, env)?.is_pending() {
+                        return Continue(Poll::Pending);
                     }
-                    match self.fill(cx, link.connection).map_err(|_| wire_error(link.service))? {
+                    match self.read(cx, env)? {
                         Poll::Ready(read) => {
-                            self.timers.received(read, &link.service.limits);
+                            self.timers.received(read, &env.service.limits);
                         }
-                        Poll::Pending if moved => return Poll::Ready(Ok(true)),
+                        Poll::Pending if moved => return Continue(Poll::Ready(true)),
                         Poll::Pending => {
                             self.upload.iter_mut().for_each(|upload| upload.lacks_input = true);
-                            return Poll::Pending;
+                            return Continue(Poll::Pending);
                         }
                     }
                 }
                 Err(error) => {
-                    link.service.counters.bad_requests.increment();
+                    env.service.counters.bad_requests.increment();
                     tracing::debug!(%error, "a request body is malformed");
                     self.end_upload(error.into());
-                    return Poll::Ready(Ok(true));
+                    return Continue(Poll::Ready(true));
                 }
             }
         }
@@ -197,9 +198,9 @@ impl Exchange {
     }
 
     /// Reads the rest of a body that the handler left, so that the connection can be kept.
-    pub(super) fn discard(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
+    pub(super) fn discard(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         loop {
-            let Stage::Discarding(allowed) = &mut self.stage else { return Poll::Ready(Ok(())) };
+            let Stage::Discarding(allowed) = &mut self.stage else { return Continue(Poll::Ready(())) };
             match self.decoder.decode(&mut self.input) {
                 Ok(Some(RequestEvent::Data(data))) => {
                     let Some(left) = allowed.checked_sub(data.len() as u64) else { break };
@@ -208,21 +209,22 @@ impl Exchange {
                 Ok(Some(RequestEvent::Trailers(_))) => {}
                 Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
                     self.stage = Stage::Next;
-                    return Poll::Ready(Ok(()));
+                    return Continue(Poll::Ready(()));
                 }
                 Ok(None) if self.input_ended => break,
                 Ok(None) => {
                     // The answer leaves first: a peer may wait for it before it sends on.
-                    ready!(self.flush(cx, link))?;
-                    let read =
-                        ready!(self.fill(cx, link.connection)).map_err(|_| wire_error(link.service))?;
-                    self.timers.received(read, &link.service.limits);
+                    if self.flush(cx, env)?.is_pending() {
+                        return Continue(Poll::Pending);
+                    }
+                    let Poll::Ready(read) = self.read(cx, env)? else { return Continue(Poll::Pending) };
+                    self.timers.received(read, &env.service.limits);
                 }
                 Err(_) => break,
             }
         }
         self.stage = Stage::Next;
         self.closing = true;
-        Poll::Ready(Ok(()))
+        Continue(Poll::Ready(()))
     }
 }

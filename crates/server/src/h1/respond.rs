@@ -1,56 +1,43 @@
-//! Answers on their way out: one head and one body, or a head and a stream.
+//! Responses on their way out: one head and one body, or a head and a stream.
 
-use std::hint::cold_path;
+use std::ops::ControlFlow::Continue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
 use anywire_http::{BodyError, Response, StatusCode, Version};
 
-use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn};
+use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::respond::{FAILED, IntoResponse};
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 
-/// What the answer has to know of the request.
+/// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reply {
+pub(super) struct RequestFacts {
     /// The handler that answers; `None` for the router and the connection itself.
     pub(super) endpoint: Option<EndpointId>,
     pub(super) version: Version,
     pub(super) keep_alive: bool,
-    pub(super) head_only: bool,
+    pub(super) is_head: bool,
 }
 
-impl Reply {
-    /// Answers what is no request, or only the beginning of one.
-    pub(super) const OF_NOTHING: Self =
-        Self { endpoint: None, version: Version::HTTP_11, keep_alive: false, head_only: false };
+impl RequestFacts {
+    /// For the response to bytes that are no request, or only the beginning of one.
+    pub(super) const UNKNOWN: Self =
+        Self { endpoint: None, version: Version::HTTP_11, keep_alive: false, is_head: false };
 }
 
-/// Whether an answer can be sent as it is, as nearly all can: a final status, a body or none, nothing to log.
-#[inline]
-fn is_plain(response: &Response) -> bool {
-    response.fault().is_none()
-        && response.cause().is_none()
-        && response.status.as_u16() >= 200
-        && response.body.stated_length().is_none()
-}
-
-impl Exchange {
-    /// Writes the head of an answer, and its body if it is whole. Takes the body and leaves the rest to its owner, as a
-    /// response is eight words that would have to be moved here.
-    pub(super) fn respond(&mut self, response: &mut Response, reply: &Reply, service: &Service) {
-        if !is_plain(response) {
-            cold_path();
-            service.vet(reply.endpoint, response, reply.head_only);
-        }
-        let mut keep_alive = reply.keep_alive && !self.closing && service.ending() == Ending::No;
+impl Session {
+    /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
+    /// because moving a response here would cost eight words.
+    pub(super) fn respond(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
+        let mut keep_alive = request.keep_alive && !self.closing && service.ending() == Ending::No;
         if self.upload.is_some() {
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
                 && !response.body.is_empty()
-                && !reply.head_only
+                && !request.is_head
                 && !encode::forbids_body(response.status);
             keep_alive &= self.can_keep_upload(streams, service);
         }
@@ -60,9 +47,9 @@ impl Exchange {
             headers: &response.headers,
             framing: Framing::of_response(&response.body),
             stated_length: response.body.stated_length(),
-            version: reply.version,
+            version: request.version,
             keep_alive,
-            answers_head: reply.head_only,
+            answers_head: request.is_head,
             date: Some(&self.date),
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
@@ -76,7 +63,8 @@ impl Exchange {
             match body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
-                    self.stage = Stage::Streaming { body, framing: commitment.framing, left, reply: *reply };
+                    self.stage =
+                        Stage::Streaming { body, framing: commitment.framing, left, request: *request };
                     self.unsent_from = Some(begins_at);
                     return;
                 }
@@ -85,7 +73,7 @@ impl Exchange {
         self.leave_upload(service);
     }
 
-    /// The answer is written as far as this request is concerned; what of the request's body is unread?
+    /// The response is written, or its stream is: what is left of the request's body is discarded.
     #[inline]
     fn leave_upload(&mut self, service: &Service) {
         if self.upload.is_some() {
@@ -97,28 +85,28 @@ impl Exchange {
     }
 
     /// Moves a streaming body into the output, with back-pressure from the wire.
-    pub(super) fn stream(&mut self, cx: &mut Context<'_>, link: &mut Link<'_>) -> Poll<Result<(), Turn>> {
+    pub(super) fn stream(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         loop {
-            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, link)?.is_pending() {
-                return Poll::Pending;
+            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
+                return Continue(Poll::Pending);
             }
-            let Stage::Streaming { body, framing, left, reply } = &mut self.stage else {
-                return Poll::Ready(Ok(()));
+            let Stage::Streaming { body, framing, left, request } = &mut self.stage else {
+                return Continue(Poll::Ready(()));
             };
             let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
                 Ok(polled) => polled,
                 Err(panic) => {
-                    link.service.note_panic(reply.endpoint, panic);
-                    self.break_off(link.service);
-                    return Poll::Ready(Ok(()));
+                    env.service.dispatch.note_panic(request.endpoint, panic);
+                    self.break_off(env.service);
+                    return Continue(Poll::Ready(()));
                 }
             };
             let Poll::Ready(chunk) = polled else {
                 // A body that echoes what it reads needs the request's body to go on.
-                return match self.upload(cx, link)? {
+                return match self.upload(cx, env)? {
                     Poll::Ready(true) => continue,
-                    Poll::Ready(false) => self.watch(cx, link),
-                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(false) => self.watch(cx, env),
+                    Poll::Pending => Continue(Poll::Pending),
                 };
             };
             match chunk {
@@ -130,9 +118,9 @@ impl Exchange {
                 Ok(Some(chunk)) => {
                     let Some(rest) = left.checked_sub(chunk.len() as u64) else {
                         let why = BodyError::failed("it is longer than the length that it stated");
-                        link.service.body_failed(reply.endpoint, &why);
-                        self.break_off(link.service);
-                        return Poll::Ready(Ok(()));
+                        env.service.dispatch.body_failed(request.endpoint, &why);
+                        self.break_off(env.service);
+                        return Continue(Poll::Ready(()));
                     };
                     *left = rest;
                     self.output.push_bytes(chunk);
@@ -142,20 +130,20 @@ impl Exchange {
                         Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
                         Framing::Length(_) if *left > 0 => {
                             let why = BodyError::failed("it is shorter than the length that it stated");
-                            link.service.body_failed(reply.endpoint, &why);
-                            self.break_off(link.service);
-                            return Poll::Ready(Ok(()));
+                            env.service.dispatch.body_failed(request.endpoint, &why);
+                            self.break_off(env.service);
+                            return Continue(Poll::Ready(()));
                         }
                         _ => {}
                     }
                     self.stage = Stage::Next;
-                    self.leave_upload(link.service);
-                    return Poll::Ready(Ok(()));
+                    self.leave_upload(env.service);
+                    return Continue(Poll::Ready(()));
                 }
                 Err(error) => {
-                    link.service.body_failed(reply.endpoint, &error);
-                    self.break_off(link.service);
-                    return Poll::Ready(Ok(()));
+                    env.service.dispatch.body_failed(request.endpoint, &error);
+                    self.break_off(env.service);
+                    return Continue(Poll::Ready(()));
                 }
             }
         }
@@ -164,7 +152,8 @@ impl Exchange {
     /// Handles a body of an answer that broke off. If none of the answer has left, an error status replaces it. Otherwise
     /// the connection ends where the answer broke off.
     fn break_off(&mut self, service: &Service) {
-        let Stage::Streaming { framing, reply, .. } = std::mem::replace(&mut self.stage, Stage::Next) else {
+        let Stage::Streaming { framing, request, .. } = std::mem::replace(&mut self.stage, Stage::Next)
+        else {
             return;
         };
         let Some(begins_at) = self.unsent_from.take() else {
@@ -179,6 +168,6 @@ impl Exchange {
             Some(status) => status.into(),
             None => (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response(),
         };
-        self.respond(&mut response, &reply, service);
+        self.respond(&mut response, &request, service);
     }
 }
