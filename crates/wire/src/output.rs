@@ -88,7 +88,7 @@ impl Output {
     /// other tasks run in between.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<io::Result<()>> {
         let mut writes = 0;
-        while self.len() > 0 {
+        while let 1.. = self.len() {
             if writes == WRITES_IN_A_ROW_MAX {
                 self.compact();
                 cx.waker().wake_by_ref();
