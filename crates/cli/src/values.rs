@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire::http::Headers;
 use anywire::loops::Builder;
 use anywire::wire::{self, Address, AddressError};
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
 use crate::failure::{Code, Failure};
 
@@ -77,6 +77,17 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
     )))
 }
 
+/// One of these values: the name, its help and what it stands for.
+pub(crate) fn choice<T: Copy + Send + Sync>(
+    choices: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).map(|found| {
+        let (.., value) = choices.iter().find(|(name, ..)| *name == found).expect("it is one of them");
+        *value
+    })
+}
+
 /// A number within its bounds.
 pub(crate) fn up_to(least: u64, most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..=most)
@@ -116,14 +127,6 @@ pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     } else {
         Ok(time)
     }
-}
-
-/// The bits of a file's mode, in octal as `chmod` takes them.
-pub(crate) fn file_mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| {
-        format!("{text:?} is no file mode; write three octal digits as chmod takes them, such as 660")
-    })
 }
 
 /// A header field as curl takes it: `Name: value`.
@@ -215,14 +218,6 @@ mod tests {
         assert_eq!(read("/json", Some(&via)), "http://localhost/json");
         assert!(url("/json", None).is_err());
         assert!(url("unix:/run/app.sock", None).is_err());
-    }
-
-    #[test]
-    fn modes_are_octal() {
-        assert_eq!(file_mode("660"), Ok(0o660));
-        for wrong in ["", "8", "rw-", "1777", "-1"] {
-            assert!(file_mode(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]
