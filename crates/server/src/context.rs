@@ -160,12 +160,11 @@ impl Drop for RequestContext {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::StateFactories;
 
     fn context() -> Context {
         Context {
             origin: Origin { peer: "memory:test".parse().expect("an address"), credentials: None },
-            states: Rc::new(StateFactories::default().instantiate()),
+            states: Rc::new(States::new(&[], std::iter::empty())),
             body_limit_bytes: 0,
         }
     }

@@ -87,7 +87,7 @@ impl Dispatch {
         let is_head = *head.method() == Method::HEAD;
         let free = context.take().unwrap_or_else(|| self.new_context(origin()));
         let id = free.id();
-        let request = Request::new(head, body, params, self.contexts.give(free));
+        let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         match slot.as_mut().start(request, cx) {
             Ok(Poll::Ready(mut response)) => {
                 self.slots[endpoint.index()].put(slot);
@@ -95,13 +95,17 @@ impl Dispatch {
                 self.vet(endpoint, &mut response, is_head);
                 Started::Answered(response, Some(endpoint))
             }
-            Ok(Poll::Pending) => Started::Running(Run {
-                slot: Some(slot),
-                dispatch: Rc::clone(self),
-                endpoint,
-                context: id,
-                is_head,
-            }),
+            Ok(Poll::Pending) => {
+                // Extractors may have used the request up. Another one would replace its context in `contexts`.
+                *context = self.contexts.take_back(id);
+                Started::Running(Run {
+                    slot: Some(slot),
+                    dispatch: Rc::clone(self),
+                    endpoint,
+                    context: id,
+                    is_head,
+                })
+            }
             Err(panic) => {
                 // The request goes with its slot: the driver looks next whether its body is still read.
                 drop(slot);
@@ -139,7 +143,8 @@ impl Run {
         self.endpoint
     }
 
-    /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on.
+    /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on. It is
+    /// there earlier if the handler no longer needs it.
     pub(crate) fn poll(
         &mut self,
         context: &mut Option<FreeContext>,
@@ -150,11 +155,16 @@ impl Run {
         match slot.as_mut().poll(cx) {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);
+                if context.is_none() {
+                    *context = dispatch.contexts.take_back(self.context);
+                }
                 Poll::Pending
             }
             Ok(Poll::Ready(mut response)) => {
                 dispatch.slots[self.endpoint.index()].put(slot);
-                *context = dispatch.contexts.take_back(self.context);
+                if context.is_none() {
+                    *context = dispatch.contexts.take_back(self.context);
+                }
                 dispatch.vet(self.endpoint, &mut response, self.is_head);
                 Poll::Ready(response)
             }

@@ -7,7 +7,7 @@ use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
 use crate::context::RequestContext;
-use crate::extract::States;
+use crate::router::EndpointId;
 
 /// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
 ///
@@ -33,6 +33,7 @@ pub struct Request {
 pub struct Parts {
     head: RequestHead,
     params: Params,
+    endpoint: EndpointId,
     context: RequestContext,
 }
 
@@ -40,10 +41,11 @@ impl Request {
     pub(crate) fn new(
         head: RequestHead,
         body: Option<Body>,
+        endpoint: EndpointId,
         params: Params,
         context: RequestContext,
     ) -> Self {
-        Self { parts: Parts { head, params, context }, body }
+        Self { parts: Parts { head, params, endpoint, context }, body }
     }
 
     /// Whether the head announced a body. A length of 0 is none; chunks are one, although they may turn out to be empty.
@@ -162,8 +164,8 @@ impl Parts {
         async move { gone.told().await }
     }
 
-    pub(crate) fn states(&self) -> &States {
-        &self.context.states
+    pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
+        self.context.states.find(self.endpoint)
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {

@@ -195,6 +195,16 @@ fn one_that_is_cancelled_leaves_the_others() {
 }
 
 #[test]
+fn a_context_is_free_again_once_the_arguments_are_extracted() {
+    let mut session = Session::new();
+    session.open(0, "/wait/0", Duration::MAX);
+    let first = session.spare.as_ref().expect("the handler waits and has no request").id();
+    session.open(1, "/wait/1", Duration::MAX);
+    session.let_go(0);
+    assert_eq!(session.spare.as_ref().map(FreeContext::id), Some(first));
+}
+
+#[test]
 fn a_panic_is_the_answer_of_its_own_request() {
     let mut session = Session::of_four();
     session.let_go(2);

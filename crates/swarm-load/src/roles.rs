@@ -1,39 +1,80 @@
-//! The two ends of a connection, as tasks in straight lines: one pair for each mode but HTTP.
+//! The two ends of a connection, as tasks in straight lines: one pair for each mode.
 
 use std::future::Future;
 
 use anywire_stack::swarm::Conn;
 use anywire_tcp::Status;
 
-use super::book::{BOOK, Record, gate, now};
-use super::pattern;
+use crate::book::{Record, book, gate, increment, now};
+use crate::pattern;
 
-/// Sends a request, waits for it to come back, and does so for ever.
+/// Requests and answers as a client writes and reads them.
+pub(crate) trait Protocol {
+    /// What is kept of an answer that comes in parts.
+    type Part: Default;
+
+    /// Sends the request of this number; false if there is no room.
+    fn ask(conn: &mut Conn, number: u32) -> bool;
+
+    /// Reads what has come of its answer, and compares it.
+    fn read(conn: &mut Conn, part: &mut Self::Part, number: u32) -> Taken<()>;
+}
+
+/// What came of a message.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Taken<T> {
+    Whole(T),
+    Part,
+    /// It is not the one that was expected, and nothing after it can be.
+    Wrong,
+}
+
+/// The payload as it is, there and back.
+pub(crate) struct Echo;
+
+impl Protocol for Echo {
+    /// How many bytes came before.
+    type Part = u16;
+
+    #[inline(always)]
+    fn ask(conn: &mut Conn, number: u32) -> bool {
+        write(conn, number)
+    }
+
+    #[inline(always)]
+    fn read(conn: &mut Conn, part: &mut u16, number: u32) -> Taken<()> {
+        let tag = conn.index();
+        if read(conn, part, tag, number) { Taken::Whole(()) } else { Taken::Part }
+    }
+}
+
+/// Sends a request, waits for the answer, and does so for ever.
 #[expect(
     clippy::manual_async_fn,
     reason = "an async fn keeps its argument twice: 36 bytes a slot and not 32"
 )]
-pub(super) fn echo_client(mut conn: Conn) -> impl Future<Output = ()> {
+pub(crate) fn client<P: Protocol>(mut conn: Conn) -> impl Future<Output = ()> {
     async move {
         let mut record = Record::new();
         gate(conn.index()).await;
         record.begin();
         loop {
             conn.turn().await;
-            if !write(&mut conn, record.number()) {
+            if !P::ask(&mut conn, record.number()) {
                 if is_over(&conn) {
                     return;
                 }
                 continue;
             }
-            let mut seen = 0;
+            let mut part = P::Part::default();
             loop {
                 if !conn.readable().await {
                     return;
                 }
-                let tag = conn.index();
-                if read(&mut conn, &mut seen, tag, record.number()) {
-                    break;
+                match P::read(&mut conn, &mut part, record.number()) {
+                    Taken::Whole(()) => break,
+                    Taken::Part => {}
+                    Taken::Wrong => return note(false),
                 }
             }
             record.complete();
@@ -42,39 +83,39 @@ pub(super) fn echo_client(mut conn: Conn) -> impl Future<Output = ()> {
 }
 
 /// Sends back whatever comes.
-pub(super) async fn echo_server(mut conn: Conn) {
+pub(crate) async fn echo_server(mut conn: Conn) {
     while let Some(message) = conn.recv().await {
         conn.send(message).await;
     }
 }
 
 /// One request, one answer, and the end by a FIN.
-pub(super) async fn short_client(mut conn: Conn) {
+pub(crate) async fn short_client(mut conn: Conn) {
     conn.turn().await;
     while !write(&mut conn, 0) {
         if is_over(&conn) {
-            return BOOK.with(|book| book.ended_early.set(book.ended_early.get() + 1));
+            return book(|book| increment(&book.ended_early));
         }
         conn.turn().await;
     }
     let mut seen = 0;
     loop {
         if !conn.readable().await {
-            return BOOK.with(|book| book.ended_early.set(book.ended_early.get() + 1));
+            return book(|book| increment(&book.ended_early));
         }
         let tag = conn.index();
         if read(&mut conn, &mut seen, tag, 0) {
             break;
         }
     }
-    BOOK.with(|book| {
+    book(|book| {
         let asked_at = book.asked_at.borrow().get(conn.index() as usize).copied();
         book.complete(now().wrapping_sub(asked_at.unwrap_or_else(now)));
     });
 }
 
 /// Sends a message whenever it is its turn.
-pub(super) async fn push_server(mut conn: Conn) {
+pub(crate) async fn push_server(mut conn: Conn) {
     gate(conn.index()).await;
     let mut number = 0;
     loop {
@@ -88,7 +129,7 @@ pub(super) async fn push_server(mut conn: Conn) {
 }
 
 /// Takes what comes: messages that are numbered without a gap, all from the same connection.
-pub(super) async fn push_client(mut conn: Conn) {
+pub(crate) async fn push_client(mut conn: Conn) {
     let mut record = Record::new();
     let (mut tag, mut number, mut seen) = (None, 0, 0);
     while conn.readable().await {
@@ -111,15 +152,14 @@ pub(super) async fn push_client(mut conn: Conn) {
 #[inline(always)]
 fn write(conn: &mut Conn, number: u32) -> bool {
     let tag = conn.index();
-    let length = BOOK.with(|book| book.payload_bytes.get());
-    conn.write(length, |out| pattern::fill(out, tag, number))
+    conn.write(book(|book| book.payload_bytes.get()), |out| pattern::fill(out, tag, number))
 }
 
-/// Reads what has come of a message, and compares it. `seen` is how much of it came before. Whether it is
+/// Reads what has come of a message, and compares it. `seen` is how much of it came before. Returns whether it is
 /// whole.
 #[inline(always)]
 fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
-    let length = BOOK.with(|book| book.payload_bytes.get());
+    let length = book(|book| book.payload_bytes.get());
     let mut is_right = true;
     let taken = conn.read(|bytes| {
         if *seen == 0 && bytes.len() >= length {
@@ -137,14 +177,14 @@ fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
 
 /// Counts what was not as it was sent.
 #[inline(always)]
-pub(super) fn note(is_right: bool) {
+pub(crate) fn note(is_right: bool) {
     if !is_right {
-        BOOK.with(|book| book.corrupt.set(book.corrupt.get() + 1));
+        book(|book| increment(&book.corrupt));
     }
 }
 
 /// Whether the connection sends no more; else there was no memory, and another turn may bring some.
 #[cold]
-pub(super) fn is_over(conn: &Conn) -> bool {
+pub(crate) fn is_over(conn: &Conn) -> bool {
     conn.status() != Status::Open
 }

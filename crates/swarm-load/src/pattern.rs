@@ -6,11 +6,11 @@
 //! them.
 
 /// The shortest payload: the first word.
-pub(super) const BYTES_MIN: usize = 8;
+pub(crate) const BYTES_MIN: usize = 8;
 
 /// Writes the payload of a message.
 #[inline]
-pub(super) fn fill(out: &mut [u8], tag: u32, number: u32) {
+pub(crate) fn fill(out: &mut [u8], tag: u32, number: u32) {
     let (head, mut word) = (first_word(tag, number), seed(tag, number));
     let Some((first, rest)) = out.split_first_chunk_mut::<8>() else {
         return out.copy_from_slice(&head.to_le_bytes()[..out.len()]);
@@ -29,7 +29,7 @@ pub(super) fn fill(out: &mut [u8], tag: u32, number: u32) {
 
 /// Whether a whole payload is that of a message.
 #[inline]
-pub(super) fn is_whole(bytes: &[u8], tag: u32, number: u32) -> bool {
+pub(crate) fn is_whole(bytes: &[u8], tag: u32, number: u32) -> bool {
     let (head, mut word) = (first_word(tag, number), seed(tag, number));
     let Some((first, rest)) = bytes.split_first_chunk::<8>() else {
         return bytes == &head.to_le_bytes()[..bytes.len()];
@@ -45,7 +45,7 @@ pub(super) fn is_whole(bytes: &[u8], tag: u32, number: u32) -> bool {
 
 /// Whether a part of a payload, from the byte `at` on, is that of a message.
 #[cold]
-pub(super) fn is_part(bytes: &[u8], at: usize, tag: u32, number: u32) -> bool {
+pub(crate) fn is_part(bytes: &[u8], at: usize, tag: u32, number: u32) -> bool {
     let byte = |place: usize| match place / 8 {
         0 => first_word(tag, number).to_le_bytes()[place],
         word => seed(tag, number).wrapping_add(STEP.wrapping_mul(word as u64 - 1)).to_le_bytes()[place % 8],
@@ -55,7 +55,7 @@ pub(super) fn is_part(bytes: &[u8], at: usize, tag: u32, number: u32) -> bool {
 
 /// The numbers that a payload begins with: tag and number of its message.
 #[inline]
-pub(super) fn numbers(bytes: &[u8]) -> Option<(u32, u32)> {
+pub(crate) fn numbers(bytes: &[u8]) -> Option<(u32, u32)> {
     let head = u64::from_le_bytes(*bytes.first_chunk()?);
     Some(((head >> 32) as u32, head as u32))
 }
