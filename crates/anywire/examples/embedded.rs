@@ -13,7 +13,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .loops(1)
         .shutdown_deadline(Duration::from_secs(5));
 
-    let client = Client::builder().build()?;
+    let client = Client::new();
     let mut said = Ok(String::new());
     let shutdown = server
         .run_until(async {

@@ -11,7 +11,7 @@ fn printed(server: Server) -> String {
 fn a_mistake_of_routes() {
     let state = Router::new().get("/", async |_: State<u8>| ());
     let text = printed(Server::new(state));
-    assert_eq!(text, "the handler of GET / takes a State<u8> that nobody gave; add .state(..) to the router");
+    assert!(text.starts_with("the handler of GET /") && text.contains("; add .state(..)"), "{text}");
     let clash = Router::new().get("/{a}", async || ()).get("/{b}", async || ());
     let text = printed(Server::new(clash));
     assert!(
