@@ -154,17 +154,13 @@ impl Server {
         if let Err(cause) = anywire_sys::descriptors::raise_limit() {
             tracing::warn!(%cause, "the limit of file descriptors stays as it is");
         }
-        let mut options = self.listen;
-        if self.limits.connections.is_some() {
-            options.max_connections = self.limits.connections;
-        }
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
-            addresses.iter().map(|address| Listener::bind(address, &options, &loops)).collect();
+            addresses.iter().map(|address| Listener::bind(address, &self.listen, &loops)).collect();
         let services = Arc::new(Services::new(table, self.limits, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
-            let services = Arc::clone(&services);
-            listener.serve(move |connection| services.serve(connection))
+            let serving = Arc::clone(&services);
+            listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))
         });
         let listeners = listeners.collect();
         Ok(ServerHandle::new(services, loops, owns_loops, listeners, self.shutdown_deadline))

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anywire_loops::{self as loops, Loops, Task};
-use anywire_wire::Connection;
+use anywire_wire::{Connection, ConnectionLimit};
 
 use crate::connection::ConnectionTask;
 use crate::counters::{Counters, Live};
@@ -22,6 +22,7 @@ pub(super) struct Services {
     id: u64,
     table: Arc<Table>,
     limits: Limits,
+    connections: ConnectionLimit,
     live: Box<[Arc<Live>]>,
 }
 
@@ -30,9 +31,15 @@ impl Services {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             table: Arc::new(table),
+            connections: limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new),
             limits,
             live: (0..loops).map(|_| Arc::default()).collect(),
         }
+    }
+
+    /// The limit of connections, which all addresses share.
+    pub(super) fn limit(&self) -> &ConnectionLimit {
+        &self.connections
     }
 
     /// Serves a connection on the loop that it arrived on.
@@ -45,7 +52,7 @@ impl Services {
 
     /// What all loops have counted so far.
     pub(super) fn counters(&self) -> Counters {
-        let mut sum = Counters::default();
+        let mut sum = Counters { accept_pauses: self.connections.pauses(), ..Counters::default() };
         self.live.iter().for_each(|live| live.add_to(&mut sum));
         sum
     }
