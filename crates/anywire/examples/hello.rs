@@ -1,5 +1,5 @@
-//! One service over two wires. It calls itself over both, prints what it got, and ends; with the argument `serve` it
-//! serves on until Ctrl-C instead.
+//! One service over two wires. It calls itself over both, prints the answers, and ends. With the argument `serve` it
+//! serves until Ctrl-C instead.
 
 use std::time::Duration;
 

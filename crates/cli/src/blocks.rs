@@ -19,7 +19,7 @@ pub(crate) struct Blocks {
 }
 
 enum Reading {
-    /// Nobody has asked for the next block yet.
+    /// The next block has not been asked for yet.
     Idle(File),
     Busy(JoinHandle<(File, io::Result<Bytes>)>),
     Ended,

@@ -15,14 +15,13 @@ use crate::swarm::Swarm;
 
 /// One service, any wire: serve, call, load and compare
 ///
-/// The wire is said in an address, WIRE:WHERE, such as tcp:127.0.0.1:8080 or unix:/run/app.sock; URLs stay what
-/// they are.
+/// An address names the wire: WIRE:WHERE, such as tcp:127.0.0.1:8080 or unix:/run/app.sock. URLs stay as usual.
 #[derive(Debug, Parser)]
 #[command(name = "anywire", version, after_help = format!("{EXAMPLES}\n\n{}", wires()), max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say more on stderr: the heads of a call, else what goes on; again for more (RUST_LOG chooses in detail)
+    /// Print more to stderr: the heads of a call, else the log; repeat it for more (RUST_LOG sets levels by target)
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = 900)]
     pub(crate) verbose: u8,
 }
@@ -55,8 +54,8 @@ impl Command {
         }
     }
 
-    /// What is logged unless RUST_LOG says otherwise. A service tells of its life. A call says nothing: its first -v
-    /// shows the heads and raises no level.
+    /// The log level, unless RUST_LOG sets another. A service logs its start and end. A call logs warnings only: its
+    /// first -v shows the heads and raises no level.
     pub(crate) fn log_level(&self, verbose: u8) -> LevelFilter {
         match (self, verbose) {
             (Self::Serve(_), 0) => LevelFilter::INFO,

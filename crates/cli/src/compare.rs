@@ -14,10 +14,9 @@ use crate::{candidates, explain, output, values};
 
 /// Compare the demo service over each wire with the limit of this machine
 ///
-/// Each candidate is loaded in turn, round after round in random order, with the server's and the client's thread on cores of their
-/// own. 'limit' is a raw epoll loop in C style that parses nothing: what the kernel alone costs. Shown are medians:
-/// requests per second, CPU time of a request on either side, system calls of a request, latencies. Takes about
-/// 45 seconds; --quick under 15.
+/// Each round loads all candidates in a random order. Server and client have a core each. 'limit' is a raw epoll loop in
+/// C style that parses nothing: it shows the cost of the kernel alone. The table has medians: requests per second, CPU time
+/// of a request on either side, system calls of a request, latencies. It takes about 45 seconds; --quick under 15.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Compare {

@@ -12,7 +12,7 @@ use crate::failure::{Code, Failure};
 /// A failed call as two lines and an exit code.
 pub(crate) fn call(url: &str, error: &Error) -> Failure {
     let url = match error {
-        // Without the password that may be in what was typed.
+        // The typed text without its password, if it has one.
         Error::Url { url, .. } | Error::Tls { url } => url,
         _ => url,
     };
@@ -175,7 +175,7 @@ fn url_help(error: &UrlError) -> &'static str {
 const WRITE_URL: &str =
     "write it as http://HOST[:PORT]/PATH; a wire is named beside it, as in --via unix:/run/app.sock";
 
-/// The part of a message that says what was tried and found. The advice behind it is for programmers.
+/// The part of a message before its advice. The advice behind it is for programmers.
 pub(crate) fn before_advice(text: &str) -> &str {
     text.split_once("; ").map_or(text, |(found, _)| found)
 }

@@ -16,7 +16,7 @@ pub(crate) struct Failure {
     help: Option<String>,
 }
 
-/// The exit codes, the same for all commands; those of `get` and `post` are curl's.
+/// The exit codes, the same for all commands. `get` and `post` use curl's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Code {
@@ -28,7 +28,7 @@ pub(crate) enum Code {
     Resolve = 6,
     /// No connection could be made.
     Connect = 7,
-    /// Not all of a load's plan was carried out; what was found was printed.
+    /// A load fell short of its plan. The figures so far were printed.
     Partial = 18,
     /// The answer's status is 400 or more, and `--fail` was given.
     Status = 22,
@@ -40,9 +40,9 @@ pub(crate) enum Code {
     Timeout = 28,
     /// The connection ended before the answer did, or the answer is not HTTP.
     Answer = 56,
-    /// Interrupted (SIGINT); what was found so far was printed.
+    /// Interrupted (SIGINT). The result so far was printed.
     Interrupted = 130,
-    /// Terminated (SIGTERM); what was found so far was printed.
+    /// Terminated (SIGTERM). The result so far was printed.
     Terminated = 143,
 }
 
@@ -52,7 +52,7 @@ impl Failure {
         Self { code, message: message.to_string(), help: None }
     }
 
-    /// A failure without a message: whoever is concerned has been told, or is gone.
+    /// A failure without a message: the user knows already, or the reader of stdout has gone.
     pub(crate) fn silent(code: Code) -> Self {
         Self::new(code, "")
     }
@@ -85,7 +85,7 @@ impl Failure {
     pub(crate) fn report(&self) -> u8 {
         let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         if !self.message.is_empty() {
-            // Nobody is left to be told if stderr is closed; the exit code still says it.
+            // If stderr is closed, the exit code still tells.
             let _ = write!(io::stderr(), "{}", Report { failure: self, coloured });
         }
         self.code as u8

@@ -1,8 +1,7 @@
 //! The files of a directory as a service: read by blocks while the connection takes them, and never one from outside.
 //!
-//! The kernel keeps a request inside: each file is opened with `openat2(2)` and `RESOLVE_BENEATH`, relative to the
-//! directory's own descriptor, so that neither `..` nor a link leads out, and nothing can be exchanged between a check
-//! and the opening. Names that begin with a dot are not found: `.git` and `.env` were not meant to be served.
+//! The kernel confines requests: each file is opened with `openat2(2)` and `RESOLVE_BENEATH`, relative to the directory's
+//! own descriptor. So neither `..` nor a link leads out, and there is no race between a check and the opening. Names that begin with a dot are not found: `.git` and `.env` were not meant to be served.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -44,7 +43,7 @@ async fn serve(root: State<Root>, request: Request) -> Result<Response, Error> {
     }
 }
 
-/// The directory, held open: what it is renamed to later does not matter.
+/// The directory, held open, so that renaming it later changes nothing.
 #[derive(Clone)]
 struct Root {
     dir: Arc<OwnedFd>,

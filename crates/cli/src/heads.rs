@@ -21,7 +21,7 @@ pub(crate) struct HeadLimits {
 }
 
 impl HeadLimits {
-    /// The limits of a decoder; what has no option keeps its default.
+    /// The limits of a decoder; a limit without an option has its default.
     pub(crate) fn limits(&self) -> http::HeadLimits {
         http::HeadLimits {
             bytes: self.max_head,

@@ -21,7 +21,7 @@ use crate::values::{self, Field};
 /// Load a URL and print how fast it answers
 ///
 /// Closed mode: each connection sends its next request when an answer has come, so a stall of the server also stops
-/// the requests that would have shown it. Ctrl-C ends the run early and prints what was found so far.
+/// the requests that would have shown it. Ctrl-C ends the run early and prints the result so far.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {

@@ -1,6 +1,6 @@
 //! The command `anywire`: serve, call, load and compare over any wire.
 //!
-//! One file a command, which holds its arguments and what it does; this file only starts it and reports its end.
+//! Each command has a file with its arguments and its code. This file only starts it and reports its end.
 
 mod blocks;
 mod call;

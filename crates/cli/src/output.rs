@@ -58,7 +58,7 @@ pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<
     Ok(())
 }
 
-/// Why a result did not get where it should. A reader that closed its pipe has what it wanted: nothing is said.
+/// Why a result did not get where it should. A reader that closed its pipe needs no message.
 pub(crate) fn unwritten(place: &str, cause: &io::Error) -> Failure {
     if cause.kind() == io::ErrorKind::BrokenPipe {
         return Failure::silent(Code::Write);

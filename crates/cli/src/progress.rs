@@ -27,7 +27,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// Says what has begun; off a terminal this is a line.
+    /// Announces a step: as the bar's text on a terminal, else as a line.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_owned()),

@@ -53,7 +53,7 @@ impl Serve {
             server = server.loops(loops);
         }
         let mut running = server.start().map_err(|error| Failure::of(Code::Failed, &error))?;
-        // Before the addresses are known: who reads them may end it at once.
+        // Before the addresses are printed, because a script that reads them may send a signal at once.
         running.register_signals().map_err(|error| Failure::of(Code::Failed, &error))?;
         for address in running.addresses() {
             output::print_line(format_args!("listening on {address}"))?;

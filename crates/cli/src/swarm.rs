@@ -29,7 +29,7 @@ pub(crate) struct Swarm {
     what: Option<What>,
 }
 
-/// What is measured instead of connections.
+/// Other measurements than connections.
 #[derive(Debug, Subcommand)]
 enum What {
     Tasks(Tasks),
@@ -42,13 +42,13 @@ struct Options {
     #[arg(short, long, value_name = "N", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u32,
-    /// What they do
+    /// The exchange on each connection
     #[arg(short, long, value_name = "MODE", default_value = "echo", value_parser = values::choice(&MODES))]
     mode: Mode,
-    /// Bytes of each payload, all of which are compared
+    /// Bytes of each payload; every byte is compared
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload: usize,
-    /// Whose turn is when
+    /// The order in which connections send
     #[arg(long, value_name = "ORDER", default_value = "random", value_parser = values::choice(&ORDERS))]
     order: Order,
     /// 3: data is acknowledged within its batch, as RFC 9293 asks. 2: the acknowledgment is sent with the next
@@ -64,7 +64,7 @@ struct Options {
     /// How long to measure
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = run_time)]
     duration: Duration,
-    /// How long to run before that; at least until each connection had a turn
+    /// How long to run before that; at least one message for each connection
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
     warm_up: Duration,
     /// How long TIME-WAIT lasts
@@ -174,18 +174,14 @@ fn run_time(text: &str) -> Result<Duration, String> {
 
 static MODES: [(&str, &str, Mode); 4] = [
     ("echo", "Each client sends a request, and the next one when it has come back", Mode::Echo),
-    ("push", "The server sends a message to each connection in turn", Mode::Push),
+    ("push", "The server sends messages to all connections, one after the other", Mode::Push),
     ("short", "Each connection is opened for one echo, and closed by FINs", Mode::Short),
     ("http", "Each client asks by HTTP, and again when it has the answer; connections stay", Mode::Http),
 ];
 
 static ORDERS: [(&str, &str, Order); 2] = [
-    (
-        "random",
-        "In an order that is unrelated to their places in memory, the same in each round",
-        Order::Random,
-    ),
-    ("sequential", "As they lie in memory, so that the processor foresees the next one", Order::Sequential),
+    ("random", "An order unrelated to their places in memory, the same in each round", Order::Random),
+    ("sequential", "The order of memory, so that the processor prefetches the next one", Order::Sequential),
 ];
 
 /// How often a line is written where there is no terminal.

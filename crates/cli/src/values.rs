@@ -1,4 +1,4 @@
-//! Values of arguments: how they are written on the command line, and what is said about those that are wrong.
+//! Parsers for the values of arguments, with messages that say how to write a value that is wrong.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
         let message = format!("calling {text:?}: it is an address on the wire {}, not a URL", wire.scheme());
         let failure = Failure::new(Code::Usage, message);
         return Err(match text.strip_prefix("tcp:") {
-            // What stands behind the port is the URL's.
+            // The path behind the port belongs to the URL.
             Some(rest) => failure.help(format_args!("write it as http://{}", rest.trim_start_matches('/'))),
             None => failure.help(format_args!(
                 "write the URL, and the address beside it: http://localhost/ --via {text}"
@@ -77,7 +77,7 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
     )))
 }
 
-/// One of these values: the name, its help and what it stands for.
+/// A choice of values: each has a name and a line of help.
 pub(crate) fn choice<T: Copy + Send + Sync>(
     choices: &'static [(&'static str, &'static str, T)],
 ) -> impl TypedValueParser<Value = T> {

@@ -1,4 +1,4 @@
-//! `anywire get` and `post`: what they print, what they send, and curl's exit codes.
+//! `anywire get` and `post` print, send and exit as curl does.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! `anywire swarm`: every payload arrives as it was sent, in each mode and over a bad network; the JSON holds what it
-//! promises, and what cannot be is refused before it starts.
+//! `anywire swarm`: every payload arrives as it was sent, in each mode and over a bad network. The JSON has all its keys.
+//! A plan that is impossible is refused before it starts.
 
 mod common;
 

@@ -1,11 +1,11 @@
-//! What the tasks of a run note down, each of its own connection and all of them together.
+//! Notes of the tasks of a run: each on its own connection, and all of them together.
 //!
 //! A task keeps three numbers ([`Record`], 12 bytes): how many messages, since when the present one is under
 //! way, and the longest one. They lie beside what the task touches anyway, so writing them costs no cache miss;
 //! they are collected when the task is dropped, at the end of the run. Everything common is in cells of the thread.
 //!
-//! A message is under way from the completion of the one before it: waiting for a turn counts, and nothing is left
-//! out. The time is that of the round: the driver reads the clock for each batch of at most 64 frames.
+//! The time of a message starts when the message before it completes. So waiting in the ring counts, and no time is left
+//! out. The clock is that of the round: the driver reads it once for each batch of at most 64 frames.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -18,14 +18,14 @@ use anywire_stack::swarm;
 
 use crate::turns::Turns;
 
-/// What is common to all tasks of a run. Each run has a thread of its own, so a book is written once.
+/// Notes of all tasks of a run together. Each run has a thread of its own, so a book serves one run.
 #[derive(Default)]
 pub(crate) struct Book {
     /// Bytes of each payload.
     pub(crate) payload_bytes: Cell<usize>,
     /// Messages completed since the start.
     pub(crate) completed: Cell<u64>,
-    /// Payloads, or messages around them, that were not what was sent.
+    /// Payloads, or messages around them, that differ from the ones sent.
     pub(crate) corrupt: Cell<u64>,
     /// Connections that ended before the run did.
     pub(crate) ended_early: Cell<u64>,
@@ -35,12 +35,12 @@ pub(crate) struct Book {
     pub(crate) begun: Cell<u32>,
     /// The order in which they do.
     pub(crate) turns: Cell<Option<Turns>>,
-    /// Whether what is completed now is measured.
+    /// Whether messages that complete now are measured.
     pub(crate) measuring: Cell<bool>,
-    /// Set once the run is over: tasks that are dropped after it had not ended.
+    /// The end of the run. Tasks that are dropped after it had not ended early.
     over_at: Cell<Option<u32>>,
-    /// Messages in a row that took equally long and are not in `latencies` yet: microseconds of each, and how many. What
-    /// goes in one batch comes back in one, so rows are long.
+    /// Consecutive messages of equal latency that are not in `latencies` yet: microseconds of each, and how many. A batch
+    /// of requests comes back as a batch, so rows are long.
     row: Cell<(u32, u32)>,
     latencies: RefCell<Latency>,
     connections: RefCell<Vec<Connection>>,
@@ -48,7 +48,7 @@ pub(crate) struct Book {
     pub(crate) asked_at: RefCell<Vec<u32>>,
 }
 
-/// What became of a connection in the measured part.
+/// The figures of a connection in the measured part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connection {
     /// Messages completed.
@@ -74,7 +74,7 @@ pub(crate) fn increment(count: &Cell<u64>) {
 }
 
 impl Book {
-    /// From now on nothing counts, and tasks that are dropped note what they have.
+    /// Ends the measured part. Tasks that are dropped from now on add their figures to the book.
     pub(crate) fn close(&self, now: u32) {
         self.measuring.set(false);
         self.over_at.set(Some(now));
@@ -86,7 +86,7 @@ impl Book {
         self.latencies.borrow().quantile(share).unwrap_or_default()
     }
 
-    /// What was noted down.
+    /// The latencies, and the figures of each connection.
     pub(crate) fn take(&self) -> (Latency, Vec<Connection>) {
         self.end_row(0);
         (self.latencies.take(), self.connections.take())
@@ -117,9 +117,9 @@ impl Book {
     }
 }
 
-/// What a task knows of its own connection. It is noted down when it is dropped.
+/// The figures of a task's own connection. Dropping it adds them to the book.
 pub(crate) struct Record {
-    /// Messages so far; with the highest bit set those that count, from the first on.
+    /// Messages so far. The highest bit is set from the first measured message on, and then only measured ones count.
     number: u32,
     /// The time of the last completion, in microseconds that wrap.
     since: u32,
@@ -208,7 +208,7 @@ impl Future for Gate {
                 return Poll::Pending;
             }
             book.begun.set(begun + 1);
-            // The next one as well: it may have been woken earlier, by something else or out of turn.
+            // The next one as well: an earlier wake may have come too soon for it.
             [begun + 1, begun + WOKEN_AHEAD].into_iter().for_each(wake);
             Poll::Ready(())
         })
@@ -221,8 +221,8 @@ pub(crate) fn now() -> u32 {
     swarm::now().as_micros() as u32
 }
 
-/// How many tasks at the gate are woken ahead of the one whose turn it is.
+/// How many tasks at the gate are woken ahead of time.
 const WOKEN_AHEAD: u32 = 16;
 
-/// Marks a number of messages of which all count.
+/// The bit of `Record::number` that says that all its messages are measured.
 const COUNTS: u32 = 1 << 31;

@@ -1,7 +1,7 @@
-//! The loop of a run: both ends take turns on one thread, from the first SYN to the last figure.
+//! The loop of a run: both ends run alternately on one thread, from the first SYN to the last figure.
 //!
-//! Phases: all connections are opened; they line up in the order of the run (the clock stands still
-//! meanwhile, or the first ones would get more turns than the last); a warm-up; the measured part.
+//! A run has four phases. All connections are opened. They line up in the order of the run; the clock stands still
+//! meanwhile, or the first ones would get to send more often than the last. Then they warm up, and then they are measured.
 
 use std::fmt;
 use std::future::Future;
@@ -171,8 +171,8 @@ impl<'r> Drive<'r> {
         }
     }
 
-    /// Lets each connection take its place in the ring. Only the end that begins has turns, so that nothing comes
-    /// back before the last one has its place; what finds no room waits.
+    /// Lets each connection take its place in the ring. Only the end that begins runs, so that no answer comes back
+    /// before the last connection has its place.
     fn line_up(&mut self) -> Result<(), Error> {
         let (now, begin) = (self.clock.now(), Instant::now());
         let (mut heard, all) = (Heard::start(), self.plan.connections);
@@ -254,8 +254,8 @@ impl<'r> Drive<'r> {
         self.phase
     }
 
-    /// A turn for the end that has more to receive: so neither queue grows, and neither end takes in what it
-    /// cannot answer.
+    /// Runs the end that has more to receive. This keeps both queues short, and an end receives only as much as it can
+    /// answer.
     #[inline]
     fn round(&mut self) {
         let now = self.clock.now();
@@ -299,9 +299,9 @@ impl<'r> Drive<'r> {
                         asked_at[index as usize] = self.clock.last.as_micros() as u32;
                     });
                 }
-                // Of an earlier round, and not closed yet: the next one.
+                // An earlier connection still has this four-tuple: try the next one.
                 Err(ConnectError::InUse) => in_use += 1,
-                // Those that are being closed have the places.
+                // Connections that are being closed hold all places.
                 Err(ConnectError::TooMany) => return Ok(()),
                 Err(error) => return Err(Error::Connect(error)),
             }
@@ -338,7 +338,7 @@ impl<'r> Drive<'r> {
         Ok(())
     }
 
-    /// Those of both engines.
+    /// The counters of both engines.
     fn counters(&mut self) -> [Counters; 2] {
         [*self.client.engine().counters(), *self.server.engine().counters()]
     }

@@ -1,4 +1,4 @@
-//! Why a run did not take place, or failed: what was tried, what was found, what would help.
+//! Why a run did not take place, or failed. Each message names the attempt, the finding and a remedy.
 
 use std::error;
 use std::io;
@@ -81,7 +81,7 @@ pub enum Error {
     /// Tasks were not resumed.
     #[error("starting: {begun} of {all} connections began; the others were lost: please report it")]
     Unstarted {
-        /// Those that began.
+        /// How many began.
         begun: u32,
         /// All.
         all: u32,
@@ -100,7 +100,7 @@ pub enum Error {
     /// It was stopped before anything was measured.
     #[error("stopped before anything was measured")]
     Stopped,
-    /// Payloads arrived that were not what was sent.
+    /// Payloads arrived that differ from the ones sent.
     #[error("{} payloads were not what was sent; please report it, with the options", grouped(*.0))]
     Corrupt(u64),
     /// The checksum of the tasks is wrong.

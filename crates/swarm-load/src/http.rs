@@ -1,8 +1,8 @@
 //! HTTP over a swarm: `GET /TAG/NUMBER` on connections that stay, through anywire's decoder and encoder at both ends.
 //!
-//! Decoders, and what messages are written from, belong to the thread: a connection that waits holds none of it. A
-//! message nearly always comes in one piece and is decoded where it lies. If it comes in parts, the connection keeps the
-//! bytes and decodes them anew when more have come.
+//! Decoders and output buffers belong to the thread, so an idle connection holds neither. A message nearly always comes
+//! in one piece and is decoded in place. If it comes in parts, the connection stores the bytes and decodes them again
+//! when more arrive.
 
 use std::cell::RefCell;
 use std::time::SystemTime;
@@ -16,7 +16,7 @@ use crate::book::book;
 use crate::pattern;
 use crate::roles::{Protocol, Taken, is_over, note};
 
-/// The longest head of an answer: what a payload leaves of a segment.
+/// The longest head of an answer: a payload must leave room for it in a segment.
 pub(crate) const HEAD_BYTES_MAX: usize = 160;
 
 /// Asks for a payload and compares the answer.
@@ -27,18 +27,24 @@ impl Protocol for Http {
 
     fn ask(conn: &mut Conn, number: u32) -> bool {
         let target = target(conn.index(), number);
-        DESK.with_borrow_mut(|desk| {
-            desk.out.clear();
+        TOOLS.with_borrow_mut(|tools| {
+            tools.out.clear();
             let target = std::str::from_utf8(&target.0).unwrap_or("/");
-            let head =
-                request_head(&mut desk.out, &Method::GET, target, HOST, &desk.request_headers, Framing::None);
-            head.is_ok() && conn.write(desk.out.len(), |room| room.copy_from_slice(&desk.out))
+            let head = request_head(
+                &mut tools.out,
+                &Method::GET,
+                target,
+                HOST,
+                &tools.request_headers,
+                Framing::None,
+            );
+            head.is_ok() && conn.write(tools.out.len(), |room| room.copy_from_slice(&tools.out))
         })
     }
 
     fn read(conn: &mut Conn, part: &mut Part, number: u32) -> Taken<()> {
         let tag = conn.index();
-        arrived(conn, |desk, bytes| desk.take_answer(bytes, part, tag, number))
+        arrived(conn, |tools, bytes| tools.take_answer(bytes, part, tag, number))
     }
 }
 
@@ -46,7 +52,7 @@ impl Protocol for Http {
 pub(crate) async fn server(mut conn: Conn) {
     let mut part = None;
     while conn.readable().await {
-        let (tag, number) = match arrived(&mut conn, |desk, bytes| desk.take_request(bytes, &mut part)) {
+        let (tag, number) = match arrived(&mut conn, |tools, bytes| tools.take_request(bytes, &mut part)) {
             Taken::Whole(numbers) => numbers,
             Taken::Part => continue,
             Taken::Wrong => return note(false),
@@ -64,12 +70,12 @@ pub(crate) async fn server(mut conn: Conn) {
 /// The bytes of a message that has not come whole. Boxed, because each task has room for one: 8 bytes, and not 24.
 type Part = Option<Box<Vec<u8>>>;
 
-/// The tools of one thread.
-struct Desk {
+/// What the connections of one thread share.
+struct Tools {
     requests: RequestDecoder,
     answers: ResponseDecoder,
     out: Vec<u8>,
-    /// None but `Host`, which the encoder writes: as other load generators do it.
+    /// Empty: the encoder writes `Host`, and other load generators send no more either.
     request_headers: Headers,
     response_headers: Headers,
     date: DateLine,
@@ -78,10 +84,10 @@ struct Desk {
 }
 
 thread_local! {
-    static DESK: RefCell<Desk> = RefCell::new(Desk::new());
+    static TOOLS: RefCell<Tools> = RefCell::new(Tools::new());
 }
 
-impl Desk {
+impl Tools {
     fn new() -> Self {
         let mut response_headers = Headers::new();
         response_headers.append_static(&CONTENT_TYPE);
@@ -137,7 +143,7 @@ impl Desk {
     }
 }
 
-/// Takes a message out of what has arrived, together with the part that came before.
+/// Decodes a message from the bytes that have arrived and the part that came before.
 #[inline(always)]
 fn take<D, T>(
     decoder: &mut D,
@@ -168,17 +174,17 @@ fn take<D, T>(
     taken
 }
 
-/// Nobody asks before the answer has come, so nothing may stand behind a message.
+/// Clients do not pipeline, so bytes after a message are an error.
 const fn whole<T: Copy>(message: T, rest: &[u8]) -> Taken<T> {
     if rest.is_empty() { Taken::Whole(message) } else { Taken::Wrong }
 }
 
-/// Shows what has arrived to `take`, which takes all of it.
+/// Passes the bytes that have arrived to `take`, which consumes all of them.
 #[inline(always)]
-fn arrived<T>(conn: &mut Conn, take: impl FnOnce(&mut Desk, &[u8]) -> Taken<T>) -> Taken<T> {
+fn arrived<T>(conn: &mut Conn, take: impl FnOnce(&mut Tools, &[u8]) -> Taken<T>) -> Taken<T> {
     let mut taken = Taken::Part;
     conn.read(|bytes| {
-        taken = DESK.with_borrow_mut(|desk| take(desk, bytes));
+        taken = TOOLS.with_borrow_mut(|tools| take(tools, bytes));
         bytes.len()
     });
     taken
@@ -187,8 +193,8 @@ fn arrived<T>(conn: &mut Conn, take: impl FnOnce(&mut Desk, &[u8]) -> Taken<T>) 
 /// Sends the payload that was asked for; false if there is no room.
 fn answer(conn: &mut Conn, tag: u32, number: u32) -> bool {
     let length = book(|book| book.payload_bytes.get());
-    DESK.with_borrow_mut(|desk| {
-        let Desk { out, date, response_headers, second, .. } = desk;
+    TOOLS.with_borrow_mut(|tools| {
+        let Tools { out, date, response_headers, second, .. } = tools;
         let this_second = Some(round().as_micros() / 1_000_000);
         if *second != this_second {
             *second = this_second;
@@ -224,7 +230,7 @@ fn answer_decoder() -> ResponseDecoder {
     ResponseDecoder::new(Limits::default())
 }
 
-/// The text of a target, at a place from which it is checked word by word: byte by byte takes 130 instructions more.
+/// The text of a target. Aligned for checks by words; by bytes they take 130 instructions more.
 #[repr(align(8))]
 struct Target([u8; TARGET_BYTES]);
 
@@ -236,7 +242,7 @@ fn target(tag: u32, number: u32) -> Target {
     Target(text)
 }
 
-/// The numbers of a target, if it is one of these.
+/// The numbers of a target, or `None` if it has another form.
 fn numbers(target: &[u8]) -> Option<(u32, u32)> {
     let target: &[u8; TARGET_BYTES] = target.try_into().ok()?;
     let [tag, number] = [target[1..9].first_chunk()?, target[10..].first_chunk()?].map(value);
@@ -293,23 +299,23 @@ mod tests {
     #[test]
     fn messages_are_taken_whole_and_in_parts() {
         let (request, answer) = exchange();
-        let mut desk = Desk::new();
+        let mut tools = Tools::new();
         for cut in 0..request.len() {
             let mut part = None;
             let (first, second) = request.split_at(cut);
             if cut > 0 {
-                assert_eq!(desk.take_request(first, &mut part), Taken::Part, "{cut}");
+                assert_eq!(tools.take_request(first, &mut part), Taken::Part, "{cut}");
             }
-            assert_eq!(desk.take_request(second, &mut part), Taken::Whole((42, 7)), "{cut}");
+            assert_eq!(tools.take_request(second, &mut part), Taken::Whole((42, 7)), "{cut}");
             assert!(part.is_none());
         }
         for cut in 0..answer.len() {
             let mut part = None;
             let (first, second) = answer.split_at(cut);
             if cut > 0 {
-                assert_eq!(desk.take_answer(first, &mut part, 42, 7), Taken::Part, "{cut}");
+                assert_eq!(tools.take_answer(first, &mut part, 42, 7), Taken::Part, "{cut}");
             }
-            assert_eq!(desk.take_answer(second, &mut part, 42, 7), Taken::Whole(()), "{cut}");
+            assert_eq!(tools.take_answer(second, &mut part, 42, 7), Taken::Whole(()), "{cut}");
             assert!(part.is_none());
         }
         assert_eq!(book(|book| book.corrupt.get()), 0);
@@ -318,15 +324,15 @@ mod tests {
     #[test]
     fn messages_are_taken_byte_by_byte() {
         let (request, answer) = exchange();
-        let mut desk = Desk::new();
+        let mut tools = Tools::new();
         let (mut request_part, mut answer_part) = (None, None);
         for (at, byte) in request.iter().enumerate() {
-            let taken = desk.take_request(&[*byte], &mut request_part);
+            let taken = tools.take_request(&[*byte], &mut request_part);
             let whole = Taken::Whole((42, 7));
             assert_eq!(taken, if at + 1 < request.len() { Taken::Part } else { whole }, "{at}");
         }
         for (at, byte) in answer.iter().enumerate() {
-            let taken = desk.take_answer(&[*byte], &mut answer_part, 42, 7);
+            let taken = tools.take_answer(&[*byte], &mut answer_part, 42, 7);
             assert_eq!(taken, if at + 1 < answer.len() { Taken::Part } else { Taken::Whole(()) }, "{at}");
         }
         assert!(request_part.is_none() && answer_part.is_none());
@@ -336,19 +342,19 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_is_wrong_and_spoils_nothing_else() {
         let (request, answer) = exchange();
-        let mut desk = Desk::new();
+        let mut tools = Tools::new();
         for wrong in [&b"GET /\n\n"[..], b"POST / HTTP/1.1\r\n\r\n", &[&request[..], b"G"].concat()] {
-            assert_eq!(desk.take_request(wrong, &mut None), Taken::Wrong);
-            assert_eq!(desk.take_request(&request, &mut None), Taken::Whole((42, 7)));
+            assert_eq!(tools.take_request(wrong, &mut None), Taken::Wrong);
+            assert_eq!(tools.take_request(&request, &mut None), Taken::Whole((42, 7)));
         }
         let mut other = answer.clone();
         other[9] = b'4';
         for wrong in [&other[..], b"HTTP/1.1 200 OK\r\n\r\n", &[&answer[..], b"H"].concat()] {
-            assert_eq!(desk.take_answer(wrong, &mut None, 42, 7), Taken::Wrong);
-            assert_eq!(desk.take_answer(&answer, &mut None, 42, 7), Taken::Whole(()));
+            assert_eq!(tools.take_answer(wrong, &mut None, 42, 7), Taken::Wrong);
+            assert_eq!(tools.take_answer(&answer, &mut None, 42, 7), Taken::Whole(()));
         }
         assert_eq!(book(|book| book.corrupt.get()), 0);
-        assert_eq!(desk.take_answer(&answer, &mut None, 42, 8), Taken::Whole(()));
+        assert_eq!(tools.take_answer(&answer, &mut None, 42, 8), Taken::Whole(()));
         assert_eq!(book(|book| book.corrupt.replace(0)), 1, "another message's payload is noticed");
     }
 

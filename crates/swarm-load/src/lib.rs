@@ -4,7 +4,7 @@
 //! returns an [`Outcome`]: a value, a table (`Display`), and JSON (`Serialize`). [`tasks`] measures the executor of
 //! `anywire_stack::swarm` alone, without a network.
 //!
-//! Each run has a thread of its own, pinned to the core of the plan, so that what its tasks note down is the thread's.
+//! Each run has a thread of its own, pinned to the core of the plan, so its tasks can use thread-local cells.
 
 mod book;
 mod drive;

@@ -18,7 +18,7 @@ pub(crate) type End = (Engine, Box<dyn Device>);
 
 /// Clients and servers, joined as the plan says.
 pub(crate) fn join(plan: &Plan) -> Result<[End; 2], Error> {
-    // One thread takes turns for both ends, so a full queue is never one that nobody empties.
+    // One thread runs both ends alternately, so it always empties a full queue itself.
     let patience = Duration::from_secs(3600);
     let queues = switch::Limits { queue_frames: QUEUE_FRAMES, patience, ..switch::Limits::default() };
     let switch = Switch::new(switch::Settings { limits: queues, ..switch::Settings::default() });
@@ -85,11 +85,11 @@ fn settings(plan: &Plan, mac: Mac) -> Settings {
     settings.checksums = plan.checksums;
     settings.time_wait = plan.time_wait;
     if plan.segments == 3 {
-        // A turn may last for seconds: the next request would come too late to carry the ACK (RFC 9293
-        // 3.8.6.3).
+        // A round of all connections may last for seconds: the next request would come too late to carry the ACK
+        // (RFC 9293 3.8.6.3).
         settings.delayed_ack = Duration::ZERO;
     } else {
-        // For as long as any turn lasts; and nothing is taken for lost meanwhile.
+        // Longer than any round; and nothing counts as lost meanwhile.
         settings.delayed_ack = LONG;
         settings.rto_min = LONG;
         settings.rto_max = LONG;
@@ -112,7 +112,7 @@ const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 0);
 const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PORTS: u32 = 60_000;
 const PORT_FIRST: u16 = 1024;
-/// Beyond any turn, below what the engine's clock compares.
+/// Longer than any round, and less than the engine's clock can compare.
 const LONG: Duration = Duration::from_secs(300);
 /// Frames under way in one direction: few batches, so that they stay in the second-level cache.
 const QUEUE_FRAMES: usize = 320;

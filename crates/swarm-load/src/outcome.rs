@@ -1,4 +1,4 @@
-//! The outcome of a run: what JSON holds under these names, and the table.
+//! The outcome of a run. JSON has these names, and `Display` writes the table.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::plan::{Mode, Plan};
 pub struct Outcome {
     /// The form of this object: `anywire.swarm/1`.
     pub schema: &'static str,
-    /// What was run.
+    /// The plan of the run.
     #[serde(flatten)]
     pub plan: Plan,
     /// Two a connection, all in this process and on this core.
     pub endpoints: u64,
-    /// What was counted.
+    /// Counts of the measured part.
     #[serde(flatten)]
     pub measured: Measured,
-    /// What was seen, including handshakes and retransmissions.
+    /// Counted, including handshakes and retransmissions.
     pub segments_per_echo: f64,
     /// When data is acknowledged, in words.
     pub acknowledgments: &'static str,
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub frames_per_second: f64,
     /// The inverse of the rate.
     pub ns_per_echo: f64,
-    /// Time that the thread had its core, for each: what remains of `ns_per_echo` if others run there too.
+    /// CPU time of the thread for each echo: less than `ns_per_echo` if other programs use the core.
     pub cpu_ns_per_echo: f64,
     /// The rate of a model that does the memory accesses alone; `null` until a reader has measured it.
     pub model_echoes_per_second: Option<f64>,
@@ -66,9 +66,9 @@ pub struct Outcome {
     pub starved: u64,
     /// Mean latency x rate / connections: 1 if nothing was left out.
     pub little: Option<f64>,
-    /// Payloads that were not what was sent.
+    /// Payloads that differ from the ones sent.
     pub corrupt: u64,
-    /// Short connections: those that did not get their echo.
+    /// Short connections that did not get their echo.
     pub failed: u64,
     /// Where latencies come from: the clock is read once a round, for up to 64 frames.
     pub clock: &'static str,
@@ -76,7 +76,7 @@ pub struct Outcome {
     pub latency: Option<LatencySummary>,
 }
 
-/// What was counted in the measured part.
+/// Counts of the measured part.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Measured {
@@ -92,7 +92,7 @@ pub struct Measured {
     pub timeouts: u64,
     /// What only short connections have.
     pub short: Option<Short>,
-    /// How long it took to open all connections, before the measured part.
+    /// How long opening all connections took, before the measured part.
     pub opening_seconds: f64,
     #[serde(skip)]
     pub(crate) cpu_seconds: f64,
@@ -134,13 +134,13 @@ pub struct Completions {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[non_exhaustive]
 pub struct Memory {
-    /// What came since the start, as the kernel counts it.
+    /// Growth since the start, as the kernel counts it.
     pub resident_bytes: u64,
-    /// What of it lies in huge pages.
+    /// The part of it in huge pages.
     pub huge_page_bytes: u64,
     /// `huge` if nine tenths of it do, `small` if less than a tenth does, else `mixed`.
     pub pages: &'static str,
-    /// What the engines and the executors say themselves: the sum of the parts.
+    /// The sum of the parts below, as the engines and the executors count them.
     pub computed_bytes: u64,
     /// The same for each endpoint.
     pub computed_bytes_per_endpoint: f64,
@@ -152,7 +152,7 @@ pub struct Memory {
     pub segments_bytes: u64,
     /// The part of timers.
     pub timers_bytes: u64,
-    /// What the engines have besides.
+    /// The rest of the engines.
     pub others_bytes: u64,
     /// The part of the tasks with their rings.
     pub tasks_bytes: u64,
@@ -226,7 +226,7 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// A run that completed nothing, or in which a payload was not what was sent.
+    /// A run that completed nothing, or a payload that differs from the one sent.
     pub fn check(&self) -> Result<(), Error> {
         match (self.corrupt, self.measured.echoes) {
             (0, 0) => Err(Error::Nothing),
@@ -235,7 +235,7 @@ impl Outcome {
         }
     }
 
-    /// What makes the figures say less than they seem to.
+    /// Conditions that make the figures less reliable.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let rounds = self.measured.echoes as f64 / f64::from(self.plan.connections);

@@ -1,4 +1,4 @@
-//! What a run consists of, and what is refused before it starts.
+//! The plan of a run, and the checks before it starts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::turns::Turns;
 use crate::{http, pattern};
 
-/// What is run, and how.
+/// The plan of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// What connections do; [`Mode::Echo`] by default.
+    /// The exchange on each connection; [`Mode::Echo`] by default.
     pub mode: Mode,
-    /// Whose turn is when; [`Order::Random`] by default.
+    /// The order in which connections send; [`Order::Random`] by default.
     pub order: Order,
     /// Whether checksums are made and verified, as they are by default.
     #[serde(rename = "checksum")]
@@ -35,10 +35,10 @@ pub struct Plan {
     /// Segments an echo. 3, the default: data is acknowledged within its batch, as RFC 9293 asks. 2: the acknowledgment
     /// is sent with the next request, however late.
     pub segments: u8,
-    /// How long to measure, 10 s by default; at most an hour, because latencies are kept in 32 bits of microseconds.
+    /// How long to measure, 10 s by default. At most an hour, because latencies are 32 bits of microseconds.
     #[serde(skip)]
     pub duration: Duration,
-    /// How long to run before that, at least until each connection had a turn; 1 s by default.
+    /// How long to run before that; 1 s by default. It lasts until each connection has completed a message on average.
     #[serde(skip)]
     pub warm_up: Duration,
     /// How long TIME-WAIT lasts; 60 s by default.
@@ -49,13 +49,13 @@ pub struct Plan {
     pub capture: Option<PathBuf>,
 }
 
-/// What connections do.
+/// The exchange on each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each client sends a request, and the next one when it has come back.
     Echo,
-    /// The server sends a message to each connection in turn.
+    /// The server sends messages to all connections, one after the other.
     Push,
     /// Each connection is opened for one echo, and closed by FINs.
     Short,
@@ -63,13 +63,13 @@ pub enum Mode {
     Http,
 }
 
-/// Whose turn is when.
+/// The order in which connections send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// In an order that is unrelated to their places in memory, the same in each round.
+    /// In an order unrelated to their places in memory, the same in each round.
     Random,
-    /// As they lie in memory, so that the processor foresees the next one.
+    /// In the order of memory, so that the processor prefetches the next one.
     Sequential,
 }
 
@@ -93,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Refuses what cannot be, whatever the memory.
+    /// Refuses a plan that contradicts itself or names a core that is not available.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (bytes, min) = (self.payload_bytes, pattern::BYTES_MIN);
         let max = match self.mode {
@@ -110,16 +110,16 @@ impl Plan {
         if self.segments == 2 && self.loss > 0.0 { Err(Error::LossUnseen) } else { Ok(()) }
     }
 
-    /// Refuses what does not fit into memory. `task_bytes` are those of the two tasks of a connection.
+    /// Refuses a plan that does not fit into memory. `task_bytes` is the size of both tasks of a connection.
     pub(crate) fn check_memory(&self, task_bytes: usize) -> Result<(), Error> {
-        // Two blocks, two entries of a table that is not full, the rings of turns as they double.
+        // Two blocks, two table entries at their usual load, the rings at their largest.
         let each = (2 * (128 + 10) + task_bytes + 2 * 8 + self.kept_bytes()) as u64;
         let fixed = FIXED_BYTES + self.time_waits() as u64 * 48;
         let what = format!("{} connections: both ends", grouped(self.connections.into()));
         check_memory(what, u64::from(self.connections), each, fixed)
     }
 
-    /// What a connection keeps between two messages: the answer, unless it is acknowledged earlier.
+    /// Bytes of a connection between two messages: the answer, unless it is acknowledged earlier.
     pub(crate) const fn kept_bytes(&self) -> usize {
         match (self.segments, self.payload_bytes) {
             (3, _) => 0,
@@ -134,18 +134,18 @@ impl Plan {
         if self.stays() { 0 } else { SHORT_TUPLES as usize }
     }
 
-    /// Connections that have a control block at an end. Short ones that are being closed still have theirs.
+    /// Control blocks of an end. A short connection that is being closed still has its block.
     pub(crate) fn connections_max(&self) -> usize {
         let connections = self.connections as usize;
         if self.stays() { connections } else { 2 * connections + 65_536 }
     }
 
-    /// The order of turns.
+    /// The order in which connections send.
     pub(crate) fn turns(&self) -> Turns {
         Turns::new(self.order, self.connections.into(), self.seed)
     }
 
-    /// Whether connections take turns in a ring for the whole run.
+    /// Whether connections stay open for the whole run.
     pub(crate) fn stays(&self) -> bool {
         self.mode != Mode::Short
     }

@@ -10,22 +10,22 @@ use crate::pattern;
 
 /// Requests and answers as a client writes and reads them.
 pub(crate) trait Protocol {
-    /// What is kept of an answer that comes in parts.
+    /// The state of an answer that comes in parts.
     type Part: Default;
 
     /// Sends the request of this number; false if there is no room.
     fn ask(conn: &mut Conn, number: u32) -> bool;
 
-    /// Reads what has come of its answer, and compares it.
+    /// Reads the part of its answer that has arrived, and compares it.
     fn read(conn: &mut Conn, part: &mut Self::Part, number: u32) -> Taken<()>;
 }
 
-/// What came of a message.
+/// The result of decoding a message.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Taken<T> {
     Whole(T),
     Part,
-    /// It is not the one that was expected, and nothing after it can be.
+    /// Not the expected message; the connection cannot recover.
     Wrong,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn client<P: Protocol>(mut conn: Conn) -> impl Future<Output = ()> {
     }
 }
 
-/// Sends back whatever comes.
+/// Sends every message back.
 pub(crate) async fn echo_server(mut conn: Conn) {
     while let Some(message) = conn.recv().await {
         conn.send(message).await;
@@ -114,7 +114,7 @@ pub(crate) async fn short_client(mut conn: Conn) {
     });
 }
 
-/// Sends a message whenever it is its turn.
+/// Sends a message whenever the ring lets it.
 pub(crate) async fn push_server(mut conn: Conn) {
     gate(conn.index()).await;
     let mut number = 0;
@@ -128,13 +128,13 @@ pub(crate) async fn push_server(mut conn: Conn) {
     }
 }
 
-/// Takes what comes: messages that are numbered without a gap, all from the same connection.
+/// Receives messages. They must all come from the same connection, with numbers without a gap.
 pub(crate) async fn push_client(mut conn: Conn) {
     let mut record = Record::new();
     let (mut tag, mut number, mut seen) = (None, 0, 0);
     while conn.readable().await {
         if tag.is_none() {
-            // The first message says which connection of the server's this is.
+            // The first message names the server's connection.
             conn.read(|bytes| {
                 tag = pattern::numbers(bytes).map(|(tag, _)| tag);
                 0
@@ -155,8 +155,8 @@ fn write(conn: &mut Conn, number: u32) -> bool {
     conn.write(book(|book| book.payload_bytes.get()), |out| pattern::fill(out, tag, number))
 }
 
-/// Reads what has come of a message, and compares it. `seen` is how much of it came before. Returns whether it is
-/// whole.
+/// Reads the part of a message that has arrived, and compares it. `seen` counts the bytes that came before. Returns
+/// whether the message is complete.
 #[inline(always)]
 fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
     let length = book(|book| book.payload_bytes.get());
@@ -175,7 +175,7 @@ fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
     taken == length || usize::from(*seen) == length
 }
 
-/// Counts what was not as it was sent.
+/// Counts a payload that differs from the one sent.
 #[inline(always)]
 pub(crate) fn note(is_right: bool) {
     if !is_right {
@@ -183,7 +183,7 @@ pub(crate) fn note(is_right: bool) {
     }
 }
 
-/// Whether the connection sends no more; else there was no memory, and another turn may bring some.
+/// Whether the connection can send no more. If it can, memory was short, and the next attempt may succeed.
 #[cold]
 pub(crate) fn is_over(conn: &Conn) -> bool {
     conn.status() != Status::Open

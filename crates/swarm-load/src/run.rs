@@ -17,12 +17,12 @@ use crate::outcome::{Memory, Outcome};
 use crate::plan::{Mode, Plan};
 use crate::roles::{Echo, client, echo_server, push_client, push_server, short_client};
 
-/// Runs a plan and measures it. `monitor` says how it goes meanwhile; `stop` ends it early, and what was measured until
-/// then is the outcome.
+/// Runs a plan and measures it. `monitor` reports progress meanwhile. `stop` ends the run early; the outcome then covers
+/// the part that was measured.
 ///
 /// # Errors
 ///
-/// A plan that cannot be or that does not fit into memory, connections that end or do not come about, or a stop before
+/// A plan that contradicts itself or does not fit into memory, connections that end or cannot be opened, or a stop before
 /// anything was measured. Corrupt payloads are part of the outcome: see [`Outcome::check`].
 pub fn run(plan: &Plan, stop: &Stop, monitor: &Monitor) -> Result<Outcome, Error> {
     plan.check()?;
@@ -73,7 +73,7 @@ where
     let measured = Drive::new(plan, &mut client, &mut server, monitor, stop).run()?;
     let memory = Memory::of(plan, before, [&mut client, &mut server], task_bytes);
     let (corrupt, failed) = book(|book| (book.corrupt.get(), book.ended_early.get()));
-    // The tasks note down what they know.
+    // Dropping the tasks adds their figures to the book.
     drop((client, server));
     let (latency, connections) = book(|book| book.take());
     Ok(Outcome::new(plan, measured, memory, &latency, connections, corrupt, failed))

@@ -1,8 +1,8 @@
 //! The executor of `anywire_stack::swarm` alone: tasks that yield, wake each other in a ring, or sleep.
 //!
-//! Each task counts its turns and adds a number of its own to a common sum at each. At the end every task says what it
-//! has added in all, as a formula of its number and its count. So no turn may be lost, or given to another task, and no
-//! task's bytes may change.
+//! Each task counts its resumptions, and adds its own number to a common sum at each. At the end, each task computes its
+//! contribution from its number and its count. The sums agree only if no resumption was lost or given to another task, and
+//! no task's memory was corrupted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::plan::{Order, check_memory};
 use crate::run::on_core;
 use crate::turns::Turns;
 
-/// What is measured of the executor, and how.
+/// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Tasks, at most 4,000,000,000.
@@ -36,7 +36,7 @@ pub struct Plan {
 /// One thing to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Measure {
-    /// What the tasks do.
+    /// The behaviour of its tasks.
     #[serde(rename = "measure")]
     pub kind: Kind,
     /// The order in which tasks are woken: that of memory or any.
@@ -48,7 +48,7 @@ pub struct Measure {
     pub sleep: Option<Duration>,
 }
 
-/// What tasks do.
+/// The behaviour of the tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -78,20 +78,20 @@ pub struct Outcome {
     pub core: usize,
     /// Whether it was stopped early.
     pub interrupted: bool,
-    /// What was found, in the order of the plan.
+    /// The figures, in the order of the plan.
     pub measures: Vec<Figures>,
 }
 
-/// What was found.
+/// The figures of one measure.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Figures {
     /// Its name in the table.
     pub label: String,
-    /// What was measured.
+    /// The tasks that it was measured with.
     #[serde(flatten)]
     pub measure: Measure,
-    /// Turns that were measured.
+    /// Resumptions in the measured part.
     pub switches: u64,
     /// How long they took.
     pub seconds: f64,
@@ -107,13 +107,13 @@ pub struct Figures {
     pub resident_bytes_per_task: f64,
     /// The share of this process's own memory that lay in huge pages.
     pub huge_page_share: Option<f64>,
-    /// The fewest turns that a task had, from start to end.
+    /// The fewest resumptions of a task, from start to end.
     pub turns_least: u32,
-    /// The most.
+    /// The most resumptions of a task.
     pub turns_most: u32,
     /// How late the executor was told that the first sleeper was due, at worst.
     pub late_seconds: Option<f64>,
-    /// Whether the sum of all turns is what the tasks say that it should be.
+    /// Whether the common sum agrees with the contributions of the tasks.
     pub checksum_agrees: bool,
 }
 
@@ -156,7 +156,7 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// A checksum that is wrong: turns were lost or mixed up.
+    /// A wrong checksum: resumptions were lost or mixed up.
     pub fn check(&self) -> Result<(), Error> {
         match self.measures.iter().find(|figures| !figures.checksum_agrees) {
             Some(figures) => Err(Error::Checksum(figures.label.clone())),
@@ -282,7 +282,7 @@ impl<F: Future<Output = ()>> Executor<F> {
         Ok(Self { tasks, bytes_before, begun: Instant::now(), late: Duration::ZERO })
     }
 
-    /// One round or two to warm up, then as many turns as the time allows, then the end of all tasks.
+    /// Warms up for a round or two, measures for the given time, and then ends all tasks.
     fn measure(
         mut self,
         what: Measure,
@@ -290,7 +290,7 @@ impl<F: Future<Output = ()>> Executor<F> {
         goes_on: &mut dyn FnMut(u64) -> bool,
     ) -> io::Result<Figures> {
         let sleep = what.sleep;
-        // The first turns bring the tasks into their order, and sleepers out of step.
+        // The first round brings the tasks into their order, and spreads the sleepers over time.
         let warm_up = if sleep.is_some() { plan.count } else { plan.count.min(WARM_UP_TURNS) };
         let mut turns = 0;
         while turns < warm_up && goes_on(0) {
@@ -328,7 +328,7 @@ impl<F: Future<Output = ()>> Executor<F> {
         })
     }
 
-    /// Some turns, between two looks at the clock.
+    /// Resumes tasks until the clock has to be read again.
     fn step(&mut self) -> u64 {
         let Some(deadline) = self.tasks.next_deadline() else {
             return self.tasks.run(STEP_TURNS) as u64;
@@ -407,7 +407,7 @@ fn sleeps(number: u32) -> impl Future<Output = ()> {
     }
 }
 
-/// What the tasks of this thread add up, and how they are told to end.
+/// The sums of this thread's tasks, and the flag that ends them.
 struct Tally {
     sum: Cell<u64>,
     ending: Cell<bool>,
@@ -415,11 +415,11 @@ struct Tally {
     ended: Cell<Ended>,
 }
 
-/// What the tasks that have ended say.
+/// The sums of the tasks that have ended.
 #[derive(Clone, Copy)]
 struct Ended {
     tasks: u64,
-    /// What they added, from their numbers and turns.
+    /// The sum of their contributions.
     sum: u64,
     least: u32,
     most: u32,
@@ -435,7 +435,7 @@ impl Tally {
         }
     }
 
-    /// Counts a turn of a task that has had `turns` before. `false`: it is to end, and this turn does not count.
+    /// Counts a resumption of a task that had `turns` before. Returns false if the task is to end; then it does not count.
     #[inline(always)]
     fn count(&self, number: u32, turns: u32) -> bool {
         if self.ending.get() {
@@ -446,7 +446,7 @@ impl Tally {
         true
     }
 
-    /// Takes what a task says that it has added: its number at each turn, and 0, 1, 2 and so on.
+    /// Adds the contribution of a task that ends: its number at each resumption, and 0, 1, 2 and so on.
     fn end(&self, number: u32, turns: u32) {
         let (ended, number, all) = (self.ended.get(), u64::from(number ^ SALT), u64::from(turns));
         let added = number.wrapping_mul(all).wrapping_add(all * all.saturating_sub(1) / 2);
@@ -467,13 +467,13 @@ thread_local! {
 const SALT: u32 = 0x9e37_79b9;
 /// Beside the tasks: this process, tables of the kernel, queues that are not full.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Turns before the measured ones, at most.
+/// The most resumptions before the measured part.
 const WARM_UP_TURNS: u64 = 50_000_000;
-/// Turns between two looks at the clock: some milliseconds.
+/// Resumptions between two readings of the clock: some milliseconds.
 const STEP_TURNS: usize = 1 << 20;
 /// The longest rest when all sleep: the end of the measure is not missed by more.
 const REST_MAX: Duration = Duration::from_millis(10);
-/// With sleepers the clock is looked at more often: it is what wakes them.
+/// The same with sleepers, which need the clock more often, because it wakes them.
 const STEP_TURNS_WITH_SLEEPERS: usize = 1 << 13;
 
 #[cfg(test)]

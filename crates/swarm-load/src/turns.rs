@@ -1,4 +1,4 @@
-//! The order in which connections or tasks take turns: each place is computed, so that no list of them is kept.
+//! The order in which connections or tasks run. Each place is computed, so the order needs no memory.
 
 use crate::plan::Order;
 
@@ -38,7 +38,7 @@ impl Turns {
         self.walk(number, [second, first])
     }
 
-    /// Mixes until the value is below the count. It follows a cycle of the mix, so it stays one to one.
+    /// Mixes until the value is below the count. This walks along a cycle of the mix, so it stays one to one.
     fn walk(&self, mut value: u64, factors: [u64; 2]) -> u64 {
         if self.order == Order::Sequential {
             return value;
@@ -64,12 +64,12 @@ impl Turns {
     }
 }
 
-/// Odd, with bits well spread: those of splitmix64.
+/// Odd factors with well-spread bits, from splitmix64.
 const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
 /// The inverse of an odd number, modulo 2^64 and so modulo any smaller power of two.
 fn inverse(odd: u64) -> u64 {
-    // Newton's step doubles the bits that are right, of which there are three at first.
+    // An odd number is its own inverse modulo 8. Each Newton step doubles the number of correct bits.
     (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse))))
 }
 

@@ -1,4 +1,4 @@
-//! The limit of this machine: a raw epoll loop in C style that parses nothing. What it costs is the kernel's part.
+//! The limit of this machine: a raw epoll loop in C style that parses nothing. Its cost is the kernel's share.
 
 use std::io;
 

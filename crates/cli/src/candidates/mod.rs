@@ -14,7 +14,7 @@ fn all() -> Vec<Box<dyn Candidate>> {
     all
 }
 
-/// Those of these names; without names, all that are compared by default.
+/// The candidates with these names; without names, the default ones.
 pub(crate) fn named(names: Option<&[String]>) -> Result<Vec<Box<dyn Candidate>>, Failure> {
     let Some(names) = names else {
         return Ok(all().into_iter().filter(|one| service::by_default(one.wire())).collect());

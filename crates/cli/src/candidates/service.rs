@@ -53,7 +53,7 @@ fn greeting(bytes: usize) -> &'static str {
     if bytes == demo::GREETING.len() {
         return demo::GREETING;
     }
-    // Leaked, so that it is served like the constant that it stands for: the same code for every length.
+    // Leaked, so that every length is served by the same code as the constant.
     demo::GREETING.chars().cycle().take(bytes).collect::<String>().leak()
 }
 
@@ -87,7 +87,7 @@ impl Running for RunningService {
 impl Drop for RunningService {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            // The load has ended: what is left is idle connections.
+            // The load has ended, so only idle connections are left.
             running.shutdown(STOP_WITHIN).wait();
         }
         // Its thread must be gone before the next candidate gets its core; a loop that hangs has said so in the log.
@@ -95,8 +95,8 @@ impl Drop for RunningService {
     }
 }
 
-/// The request is the same over every wire; the wire's own address is said beside it.
+/// The request is the same over every wire. The address of the wire is passed separately.
 pub(super) const URL: &str = "http://localhost/";
-/// The wire that programs use in their tests: its speed matters to nobody.
+/// The wire for tests inside a program. Its speed matters little.
 const FOR_TESTS: &str = "memory";
 const STOP_WITHIN: Duration = Duration::from_millis(500);

@@ -18,10 +18,10 @@ use crate::{output, values};
 
 /// Measure the executor alone: switches a second, and bytes a task
 ///
-/// All tasks are in one process, on one core. 'yield': all are always ready. If there are more of them than its ring
-/// has entries, the executor goes by their numbers, whatever the order of their wakes; 'yield, in order of wakes' gives
-/// it a ring for all, so that the order stays random. 'ring': some tasks are ready, and each wakes its neighbour, which
-/// is the next one in memory or any. 'sleep': all sleep for the same time, again and again.
+/// All tasks are in one process, on one core. 'yield': all are always ready. If they are more than
+/// the entries of its ring, the executor resumes them by number instead of in the order of their wakes. 'yield, in order
+/// of wakes' gives it a ring for all, which keeps the order random. 'ring': some tasks are ready, and each wakes its
+/// neighbour, which is the next one in memory or any. 'sleep': all sleep for the same time, again and again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Tasks {

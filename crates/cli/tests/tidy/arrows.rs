@@ -23,7 +23,7 @@ const HOUSE: &[Room] = &[
     Room { name: "wire", below: &["sys", "loops", "stack"], for_tests: &[] },
     // Beside the wire, not on it: HTTP is bytes in, bytes out.
     Room { name: "http", below: &[], for_tests: &[] },
-    // Server, client and load stand side by side: whoever needs two of them is above all three.
+    // Server, client and load are side by side: a crate that needs two of them is above all three.
     Room { name: "server", below: &["sys", "loops", "wire", "http"], for_tests: &[] },
     Room { name: "client", below: &["sys", "loops", "wire", "http"], for_tests: &[] },
     Room { name: "load", below: &["sys", "loops", "wire", "http"], for_tests: &[] },
