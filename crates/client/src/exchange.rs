@@ -335,7 +335,7 @@ impl Exchange {
                     Answer::Here { body, .. } => body.push(data),
                     Answer::Follows { sender, .. } => {
                         // There is room, as was just seen; a reader who left meanwhile is noticed next time.
-                        let _ = sender.send(Bytes::copy_from_slice(data));
+                        let _ = sender.try_send(Bytes::copy_from_slice(data));
                     }
                     Answer::Awaited | Answer::Over => {}
                 },
@@ -363,7 +363,7 @@ impl Exchange {
             body = body.with_length(length);
         }
         // Neither can fail: the channel is new and its reader is here.
-        let _ = sender.send(first.into_bytes());
+        let _ = sender.try_send(first.into_bytes());
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
@@ -388,7 +388,7 @@ impl Exchange {
             }
             (Some(reply), Answer::Here { head, body, trailers: Some(trailers) }) => {
                 let (mut sender, rest) = Body::channel(self.ahead_bytes);
-                let _ = sender.send(body.into_bytes());
+                let _ = sender.try_send(body.into_bytes());
                 sender.trailers(trailers);
                 sender.finish();
                 Last::Reply(reply, Ok(Response::new(head, rest, self.collect_bytes, None)))

@@ -24,8 +24,9 @@ use self::upload::Upload;
 use crate::lease::{Gone, Kept};
 use crate::limits::Limits;
 use crate::request::Request;
-use crate::respond::{IntoResponse, told_to_peer};
+use crate::respond::told_to_peer;
 use crate::service::{Answer, Date, Routed, Service};
+use anywire_http::IntoResponse;
 
 /// The working state of a connection between its first byte of a request and its last byte of an answer.
 pub(crate) struct Exchange {

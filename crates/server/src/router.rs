@@ -12,7 +12,7 @@ use anywire_http::{Method, RequestHead, Response, StatusCode};
 use crate::extract::{Needs, StateFactories, States};
 use crate::handler::{Endpoint, Handler, Slot, endpoint};
 use crate::request::Params;
-use crate::respond::IntoResponse;
+use anywire_http::IntoResponse;
 
 pub use self::error::RouteError;
 
@@ -310,7 +310,7 @@ impl Table {
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
-        let target = head.target();
+        let target = head.path_and_query();
         let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
         if *head.method() == Method::GET {
             literal.get
@@ -341,7 +341,7 @@ impl Table {
             }
             (_, Some(endpoint)) => return Matched::Endpoint(endpoint, Params::default()),
             // Asks for the server as a whole and finds that it answers (RFC 9110 section 9.3.7).
-            (&Method::OPTIONS, None) if head.target() == "*" => Response::new(StatusCode::NO_CONTENT),
+            (&Method::OPTIONS, None) if head.path() == "*" => Response::new(StatusCode::NO_CONTENT),
             (_, None) => (StatusCode::NOT_FOUND, "nothing is here").into_response(),
         };
         Matched::Response(Box::new(response))

@@ -24,8 +24,9 @@ use crate::handler::{Slot, Slots};
 use crate::lease::{ContextId, Gone, Kept, Lease, Lender};
 use crate::limits::Limits;
 use crate::request::{Context, Params, Request};
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::{EndpointId, Matched, Table};
+use anywire_http::IntoResponse;
 
 /// A server on one loop.
 pub(crate) struct Service {

@@ -9,8 +9,8 @@ use anywire_wire::Connection;
 use super::reply::Reply;
 use super::timers::{Expired, Waits};
 use super::{Exchange, Stage, Turn};
-use crate::respond::IntoResponse;
 use crate::service::Service;
+use anywire_http::IntoResponse;
 
 impl Exchange {
     /// Counts the time that has passed since the last turn.

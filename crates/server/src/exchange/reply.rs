@@ -8,9 +8,10 @@ use anywire_http::h1::{Framing, encode};
 use anywire_http::{BodyError, Response, StatusCode, Version};
 
 use super::{Exchange, Link, OUTPUT_HIGH_WATER_BYTES, Stage, Turn};
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
+use anywire_http::IntoResponse;
 
 /// What the answer has to know of the request.
 #[derive(Debug, Clone, Copy)]
