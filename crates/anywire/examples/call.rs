@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Any runtime will do: the client's connections live on loops of its own.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(async {
-        let client = Client::builder().read_timeout(Duration::from_secs(2)).build()?;
+        let client = Client::builder().read_timeout(Duration::from_secs(2)).build();
 
         let order = Order { item: "tea".into(), count: 1 };
         let answer = client.post("http://shop/orders").json(&order).via(&address).send().await?;

@@ -16,7 +16,7 @@
 //! let router = Router::new().get("/hello/{name}", hello);
 //! let running = Server::new(router).listen("tcp:127.0.0.1:0").listen("memory:hello").start()?;
 //!
-//! let client = Client::builder().loops(running.loops()).build()?;
+//! let client = Client::builder().loops(running.loops()).build();
 //! let call = running.loops().get(0).spawn(move || async move {
 //!     client.get("http://localhost/hello/anyone").via("memory:hello").send().await?.json::<Greeting>().await
 //! });
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! A standalone service ends at a signal: `Server::new(router).listen("tcp:0.0.0.0:8080").run()?`. A standalone
-//! client is `Client::new()?`; its calls may be awaited on any runtime.
+//! client is `Client::new()`; its calls may be awaited on any runtime.
 //!
 //! | module | feature | holds |
 //! | --- | --- | --- |

@@ -42,7 +42,7 @@ fn length_and_body_are_the_origins() {
         .get("/", async || "Hello, World!")
         .get("/same", async || Response::new(StatusCode::NOT_MODIFIED).body(Body::withheld(13)));
     let (_origin, authority) = start(origin);
-    let upstream = Upstream { origin: authority, client: Client::new().expect("a client") };
+    let upstream = Upstream { origin: authority, client: Client::new() };
     let (_proxy, proxy) = start(Router::new().fallback(hand_on).state(upstream));
 
     let get = ask(&proxy, "GET /");

@@ -102,7 +102,6 @@ impl Call {
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
         let limits = Limits { answer: self.heads.limits(), ..Limits::default() };
         let client = Client::builder().loops(&loops).limits(limits).timeouts(self.timeouts()).build();
-        let client = client.map_err(|error| failed(&error))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
@@ -150,7 +149,7 @@ impl Call {
         let sent = request_head(&method, url, &headers, &body);
         let mut call = client.request(method, url);
         for (name, value) in headers.iter() {
-            call = call.header(name, value).map_err(failed)?;
+            call = call.header(name, value);
         }
         call = call.body(body);
         if let Some(via) = &self.via {

@@ -14,7 +14,7 @@ use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::signals::Signals;
 use crate::values::{self, Field};
 
@@ -116,20 +116,9 @@ impl Load {
             self.via.as_ref().map_or_else(|| self.url.clone(), |via| format!("{} over {via}", self.url));
         progress.say(&format!("loading {what} with {} connections, depth {}", self.connections, self.depth));
         let monitor = run.monitor();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
         let by_requests = self.requests.is_some();
-        let outcome = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let begun = Instant::now();
-                // Until the other end is dropped, which it is as soon as there is an outcome.
-                while ended.recv_timeout(LOOK_EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                    show(&progress, &monitor, begun, by_requests);
-                }
-            });
-            let outcome = run.wait();
-            drop(end);
-            outcome
-        });
+        let begun = Instant::now();
+        let outcome = progress::during(|| show(&progress, &monitor, begun, by_requests), || run.wait());
         outcome.map_err(|error| explain::plan(&error))
     }
 
@@ -193,9 +182,6 @@ fn data_bytes(data: &str) -> Result<Bytes, Failure> {
         Failure::new(Code::Read, message).help("name a file that this user can read")
     })
 }
-
-/// How often the progress is drawn anew: as often as the figures change.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
 Examples:

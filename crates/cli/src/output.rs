@@ -1,7 +1,10 @@
 //! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
+
+use serde::Serialize;
 
 use crate::failure::{Code, Failure};
 
@@ -12,8 +15,18 @@ pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
 }
 
 /// Prints a result and ends its line.
-pub(crate) fn print_line(line: impl std::fmt::Display) -> Result<(), Failure> {
+pub(crate) fn print_line(line: impl Display) -> Result<(), Failure> {
     print(format!("{line}\n").as_bytes())
+}
+
+/// Prints a result as a table and writes it as JSON to `json`; with `-` it prints the JSON alone.
+pub(crate) fn table_or_json(result: &(impl Display + Serialize), json: Option<&Path>) -> Result<(), Failure> {
+    if json != Some(Path::new("-")) {
+        print(result.to_string().as_bytes())?;
+    }
+    let Some(path) = json else { return Ok(()) };
+    let json = serde_json::to_string_pretty(result).expect("a result holds only strings and numbers");
+    write(path, &json)
 }
 
 /// Writes a result to a file; `-` is stdout.

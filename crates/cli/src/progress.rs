@@ -1,6 +1,8 @@
 //! Progress on stderr: a bar on a terminal, plain lines elsewhere, and never anything on stdout.
 
 use std::io::IsTerminal;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -59,3 +61,21 @@ impl Drop for Progress {
         self.finish();
     }
 }
+
+/// Does the work, and calls `show` now and then meanwhile.
+pub(crate) fn during<T>(mut show: impl FnMut() + Send, work: impl FnOnce() -> T) -> T {
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(SHOW_EVERY) == Err(RecvTimeoutError::Timeout) {
+                show();
+            }
+        });
+        let done = work();
+        drop(end);
+        done
+    })
+}
+
+/// How often the progress is drawn anew: as often as the figures of a load change.
+const SHOW_EVERY: Duration = Duration::from_millis(100);

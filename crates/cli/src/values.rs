@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire::http::Headers;
 use anywire::loops::Builder;
 use anywire::wire::{self, Address, AddressError};
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 
 use crate::failure::{Code, Failure};
 
@@ -75,6 +75,17 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
     Err(Failure::new(Code::Usage, message).help(format_args!(
         "write localhost:8080{text}, or say where with --via, such as --via unix:/run/app.sock"
     )))
+}
+
+/// One of these values: the name, its help and what it stands for.
+pub(crate) fn choice<T: Copy + Send + Sync>(
+    choices: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).map(|found| {
+        let (.., value) = choices.iter().find(|(name, ..)| *name == found).expect("it is one of them");
+        *value
+    })
 }
 
 /// A number within its bounds.

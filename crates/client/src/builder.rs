@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anywire_loops::Loops;
 
+use crate::handle::Handle;
 use crate::inner::{Config, Inner};
-use crate::{Client, Error, Limits, Timeouts};
+use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].
 ///
@@ -14,12 +15,10 @@ use crate::{Client, Error, Limits, Timeouts};
 /// use std::time::Duration;
 /// use anywire_client::{Client, Limits};
 ///
-/// # fn main() -> Result<(), anywire_client::Error> {
 /// let client = Client::builder()
 ///     .limits(Limits { connections_per_origin: 8, ..Limits::default() })
 ///     .read_timeout(Duration::from_secs(2))
-///     .build()?;
-/// # Ok(()) }
+///     .build();
 /// ```
 #[derive(Debug, Clone, Default)]
 #[must_use = "a builder does nothing until it builds"]
@@ -87,18 +86,31 @@ impl ClientBuilder {
     }
 
     /// The client. It neither dials nor starts a loop before its first call.
-    ///
-    /// # Errors
-    /// None today; a later value may be one that cannot be met.
-    pub fn build(self) -> Result<Client, Error> {
+    pub fn build(self) -> Client {
         let mut limits = self.limits;
         // No connection at all would make every call wait for its acquire deadline.
         limits.connections_per_origin = limits.connections_per_origin.max(1);
         limits.dials_per_origin = limits.dials_per_origin.max(1);
         limits.origins = limits.origins.max(1);
-        Ok(Client::of(Arc::new(Inner::new(
-            Config { limits, timeouts: self.timeouts.bounded() },
-            self.loops.as_ref(),
-        ))))
+        let config = Config { limits, timeouts: self.timeouts.bounded() };
+        Client { handle: Arc::new(Handle(Arc::new(Inner::new(config, self.loops.as_ref())))) }
+    }
+}
+
+impl Client {
+    /// A client with default limits and deadlines. It starts one loop per core at its first call.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A client with other loops, limits or deadlines.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -1,5 +1,6 @@
 //! A call while it is put together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::Method;
@@ -10,104 +11,110 @@ use anywire_http::url::Url;
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
-use crate::job::Job;
+use crate::Error;
+use crate::handle::Handle;
+use crate::job::{Contained, Draft};
 use crate::limits::bounded;
 use crate::sending::Sending;
-use crate::upload::Contained;
-use crate::{Client, Error};
 
 /// A call that is not sent yet.
 ///
-/// What is wrong with URL, query, address or body is reported by [`send`](Self::send), so that calls read in one
-/// line; a header is checked at once.
+/// What is wrong with an argument is reported by [`send`](Self::send), so that calls read in one line.
 ///
 /// ```no_run
 /// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
 /// let order = [("item", "tea"), ("count", "2")];
-/// let answer = client.post("http://shop/orders").query(&order).json(&order).via("unix:/run/shop.sock").send().await?;
-/// assert_eq!(answer.status(), 201);
+/// let response = client.post("http://shop/orders").query(&order).json(&order).via("unix:/run/shop.sock").send().await?;
+/// assert_eq!(response.status(), 201);
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is sent and awaited"]
 pub struct Call<'a> {
-    client: &'a Client,
-    draft: Result<Box<Job>, Error>,
+    client: &'a Arc<Handle>,
+    draft: Result<Box<Draft>, Error>,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(client: &'a Client, method: Method, url: &str) -> Self {
-        let timeouts = &client.inner().config().timeouts;
+    pub(crate) fn new(client: &'a Arc<Handle>, method: Method, url: &str) -> Self {
+        let timeouts = &client.config().timeouts;
         let draft = Url::parse(url)
-            .map(|target| Box::new(Job::new(method, target, timeouts)))
+            .map(|url| Box::new(Draft::new(method, url, timeouts)))
             .map_err(|source| Error::of_url(url, source));
         Self { client, draft }
     }
 
-    /// Adds a header field.
+    /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the connection
+    /// is closed after the response.
     ///
-    /// # Errors
-    /// [`Header`](Error::Header) if the name or the value holds a byte that may not be sent, CR and LF among them.
-    /// [`ReservedHeader`](Error::ReservedHeader) for `content-length` and `transfer-encoding`, which come from the
-    /// body. And whatever is already wrong with the call.
-    ///
-    /// A `host` takes the place of the URL's. A `connection`, whatever it says, is this connection's last request.
-    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Result<Self, Error> {
-        let call = self.header_bytes(name.as_ref(), value.as_ref());
-        match call.draft {
-            Ok(draft) => Ok(Self { client: call.client, draft: Ok(draft) }),
-            Err(error) => Err(error),
-        }
+    /// [`send`](Self::send) reports [`Header`](Error::Header) if the name or the value holds a byte that may not be sent,
+    /// CR and LF among them, and [`ReservedHeader`](Error::ReservedHeader) for `content-length` and
+    /// `transfer-encoding`, which come from the body.
+    pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        self.edit(|draft| {
+            if let Some(name) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name)) {
+                return Err(Error::ReservedHeader { name });
+            }
+            draft.headers.append(name, value)?;
+            if name.eq_ignore_ascii_case("host") {
+                // Tried out now, so that a bad one cannot cost a connection later.
+                let headers = &draft.headers;
+                encode::request_head(&mut Vec::new(), &draft.method, "/", "", headers, Framing::None)?;
+            }
+            draft.last_on_connection |= name.eq_ignore_ascii_case("connection");
+            Ok(())
+        })
     }
 
     /// Adds pairs to the URL's query, encoded once: a struct, a map or a list of pairs.
     pub fn query<T: Serialize + ?Sized>(self, pairs: &T) -> Self {
-        self.edit(|job| {
-            job.target.push_query(&serde_urlencoded::to_string(pairs).map_err(Error::Query)?);
+        self.edit(|draft| {
+            draft.url.push_query(&serde_urlencoded::to_string(pairs).map_err(Error::Query)?);
             Ok(())
         })
     }
 
     /// Sets the body: bytes, text, or a stream. Its length decides how it is framed (RFC 9112 section 6).
     pub fn body(self, body: impl Into<Body>) -> Self {
-        self.edit(|job| {
-            job.body = Contained::from(body);
+        self.edit(|draft| {
+            draft.body = Contained::from(body);
             Ok(())
         })
     }
 
     /// Sets the body to a value as JSON, and `content-type` if it is not set.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        self.edit(|job| {
-            job.body = Contained::from(serde_json::to_vec(value).map_err(Error::JsonBody)?);
-            if !job.headers.contains("content-type") {
-                job.headers.append("content-type", "application/json")?;
+        self.edit(|draft| {
+            draft.body = Contained::from(serde_json::to_vec(value).map_err(Error::JsonBody)?);
+            if !draft.headers.contains("content-type") {
+                draft.headers.append("content-type", "application/json")?;
             }
             Ok(())
         })
     }
 
-    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`, `tcp:10.0.0.1:80`, `memory:app`. The
-    /// URL still gives the `host` field and the path.
+    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`, `tcp:10.0.0.1:80`,
+    /// `memory:app`. The URL still gives the `host` field and the path.
     pub fn via(self, address: impl ToAddress) -> Self {
-        self.edit(|job| {
-            job.via = Some(address.to_address().map_err(|source| Error::Via { source })?);
+        self.edit(|draft| {
+            draft.via = Some(address.to_address().map_err(|source| Error::Via { source })?);
             Ok(())
         })
     }
 
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
-        self.edit(|job| {
-            job.read_timeout = bounded(limit);
+        self.edit(|draft| {
+            draft.read_timeout = bounded(limit);
             Ok(())
         })
     }
 
     /// [`Timeouts::total`](crate::Timeouts::total) of this call.
     pub fn total_timeout(self, limit: Duration) -> Self {
-        self.edit(|job| {
-            job.total_timeout = bounded(limit);
+        self.edit(|draft| {
+            draft.total_timeout = bounded(limit);
             Ok(())
         })
     }
@@ -115,34 +122,15 @@ impl<'a> Call<'a> {
     /// The call's future. Nothing happens before it is polled; dropping it cancels the call and closes the
     /// connection that carried it.
     pub fn send(self) -> Sending {
-        let draft = self.draft.and_then(|job| match job.method {
+        let draft = self.draft.and_then(|draft| match draft.method {
             Method::CONNECT => Err(Error::Tunnel),
-            _ => Ok(job),
+            _ => Ok(draft),
         });
-        match draft {
-            Ok(job) => Sending::new(self.client, job),
-            Err(error) => Sending::failed(error),
-        }
+        Sending::new(self.client, draft)
     }
 
-    pub(crate) fn header_bytes(self, name: &str, value: &[u8]) -> Self {
-        self.edit(|job| {
-            if let Some(name) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name)) {
-                return Err(Error::ReservedHeader { name });
-            }
-            job.headers.append(name, value)?;
-            if name.eq_ignore_ascii_case("host") {
-                // Tried out now, so that a bad one cannot cost a connection later.
-                let headers = &job.headers;
-                encode::request_head(&mut Vec::new(), &job.method, "/", "", headers, Framing::None)?;
-            }
-            job.last_on_connection |= name.eq_ignore_ascii_case("connection");
-            Ok(())
-        })
-    }
-
-    fn edit(mut self, change: impl FnOnce(&mut Job) -> Result<(), Error>) -> Self {
-        self.draft = self.draft.and_then(|mut job| change(&mut job).map(|()| job));
+    fn edit(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {
+        self.draft = self.draft.and_then(|mut draft| change(&mut draft).map(|()| draft));
         self
     }
 }

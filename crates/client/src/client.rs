@@ -6,11 +6,9 @@ use std::time::Duration;
 use anywire_http::Method;
 use anywire_http::body::Body;
 
-use crate::Error;
-use crate::builder::ClientBuilder;
 use crate::call::Call;
 use crate::counters::ClientCounters;
-use crate::inner::Inner;
+use crate::handle::{Closing, Handle};
 use crate::sending::Sending;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
@@ -23,30 +21,17 @@ use crate::sending::Sending;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), anywire_client::Error> {
-/// let client = anywire_client::Client::new()?;
-/// let answer = client.get("http://127.0.0.1:8080/hello").header("accept", "text/plain")?.send().await?;
-/// println!("{}: {}", answer.status(), answer.text().await?);
+/// let client = anywire_client::Client::new();
+/// let response = client.get("http://127.0.0.1:8080/hello").header("accept", "text/plain").send().await?;
+/// println!("{}: {}", response.status(), response.text().await?);
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Client {
-    handle: Arc<Handle>,
+    pub(crate) handle: Arc<Handle>,
 }
 
 impl Client {
-    /// A client with default limits and deadlines. It starts one loop per core at its first call.
-    ///
-    /// # Errors
-    /// None today; see [`ClientBuilder::build`].
-    pub fn new() -> Result<Self, Error> {
-        Self::builder().build()
-    }
-
-    /// A client with other loops, limits or deadlines.
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::default()
-    }
-
     /// A `GET` call. A bad URL is reported by [`send`](Call::send), for this and all methods below.
     pub fn get(&self, url: impl AsRef<str>) -> Call<'_> {
         self.request(Method::GET, url)
@@ -85,7 +70,7 @@ impl Client {
     /// A call with any method, extension methods included. `CONNECT` is refused by [`send`](Call::send): a tunnel is
     /// no call.
     pub fn request(&self, method: Method, url: impl AsRef<str>) -> Call<'_> {
-        Call::new(self, method, url.as_ref())
+        Call::new(&self.handle, method, url.as_ref())
     }
 
     /// Sends a request made of the `http` crate's types. Its URI is absolute.
@@ -102,7 +87,7 @@ impl Client {
         for (name, value) in &parts.headers {
             // Written from the body, whose length is known here and need not be said again.
             if name != http::header::CONTENT_LENGTH {
-                call = call.header_bytes(name.as_str(), value.as_bytes());
+                call = call.header(name, value);
             }
         }
         call.send()
@@ -110,39 +95,12 @@ impl Client {
 
     /// What the client counted so far, per loop. Empty before the first call of a client with its own loops.
     pub fn counters(&self) -> ClientCounters {
-        self.handle.inner.counters()
+        self.handle.counters()
     }
 
     /// Ends the client: new calls are [`Closed`](Error::Closed) from now on, calls that are under way have
     /// `deadline` to finish and are then cut. Returns how many were cut.
     pub async fn close(&self, deadline: Duration) -> Closing {
-        self.handle.inner.close(deadline).await
-    }
-
-    pub(crate) fn of(inner: Arc<Inner>) -> Self {
-        Self { handle: Arc::new(Handle { inner }) }
-    }
-
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.handle.inner
-    }
-}
-
-/// How a client ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Closing {
-    /// Calls that were cut at the deadline.
-    pub calls_cut: usize,
-}
-
-/// Counts the user's handles apart from the client's own references, so that the last user's drop ends the pools.
-#[derive(Debug)]
-struct Handle {
-    inner: Arc<Inner>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.inner.retire();
+        self.handle.close(deadline).await
     }
 }

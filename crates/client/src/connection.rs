@@ -1,73 +1,86 @@
-//! A pooled connection: one task on one loop, which owns the wire and lives as long as it.
+//! A pooled connection: it owns the wire, and says what happened on it to the pool's task that polls it.
 //!
-//! It is in one of three states. *Idle*: armed for reading and without a buffer, so that the peer's FIN, its RST or
-//! bytes that nobody asked for end it at once. *Busy*: it carries one [`Exchange`]. *Over*: the wire is closed.
+//! It is *idle* (armed for reading and without a buffer, so that the peer's FIN, its RST or unexpected bytes end it at
+//! once), *busy* with as many calls as its protocol allows, or *closed*.
 //!
-//! A call that is put on an idle connection is encoded and written in the poll of its caller, with the connection's
-//! own waker, so that the connection's task runs for the first time when the answer is there.
+//! A call that is put on an idle connection is encoded and written in the poll of its caller, with the waker of the
+//! connection's task, so that this task runs for the first time when the response is there.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::hash_map::RandomState;
-use std::future::Future;
 use std::hash::BuildHasher;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use anywire_http::h1::ResponseDecoder;
 use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::Error;
 use crate::budget::poll_truly;
-use crate::exchange::Exchange;
-use crate::job::Pending;
-use crate::outcome::Outcome;
-use crate::pool::Pool;
+use crate::context::LoopContext;
+use crate::h1;
+use crate::job::{Delivery, Job};
 
 /// A connection of a pool.
 pub(crate) struct Conn {
     key: usize,
-    pool: Rc<Pool>,
+    context: Rc<LoopContext>,
     core: RefCell<Core>,
-    /// That of the connection's task, once it ran.
+    /// The waker of the connection's task, once it ran.
     waker: OnceCell<Waker>,
-    /// Its call is to be ended, because the client is.
+    /// Calls on it.
+    calls: Cell<usize>,
+    /// Its calls are to be ended, because the client is.
     cut: Cell<bool>,
 }
 
 struct Core {
-    /// None once it is over.
+    /// None once it is closed.
     wire: Option<Connection>,
-    exchange: Option<Exchange>,
-    decoder: ResponseDecoder,
-    /// Holds whatever the connection waits for: the peer while busy, the next call while idle.
+    session: Session,
+    /// Holds what the connection waits for: the peer while busy, the next call while idle.
     timer: Deadline,
-    /// Whether it has carried a call to its end.
-    used: bool,
     /// The end of its lifetime.
     until: Instant,
 }
 
+/// The protocol that the connection speaks. Chosen once, when the connection is made; another one is another variant.
+enum Session {
+    H1(h1::Session),
+}
+
+/// What the pool has to know of a connection.
+pub(crate) enum Event {
+    /// A call is over, and the connection has a slot for another one.
+    SlotFree(Delivery),
+    /// The connection is over, and a call with it.
+    Over(Delivery),
+    /// The connection had died while it was idle, and its call goes out once more on another one.
+    Resend(Job),
+    /// The peer closed an idle connection, or sent bytes that no request asked for.
+    Evicted,
+    /// It was closed, or has been idle for too long.
+    Closed,
+}
+
 impl Conn {
-    pub(crate) fn new(key: usize, wire: Connection, pool: &Rc<Pool>) -> Self {
-        let config = pool.shared().config();
+    pub(crate) fn new(key: usize, wire: Connection, context: &Rc<LoopContext>) -> Self {
+        let config = context.config();
+        let timer = Deadline::new();
+        timer.set(config.timeouts.idle.min(config.timeouts.lifetime));
         let core = Core {
             wire: Some(wire),
-            exchange: None,
-            decoder: ResponseDecoder::new(config.limits.answer.into()),
-            timer: Deadline::new(),
-            used: false,
+            session: Session::H1(h1::Session::new(config.limits.answer.into())),
+            timer,
             until: clock::now() + jittered(config.timeouts.lifetime),
         };
-        core.timer.set(config.timeouts.idle.min(config.timeouts.lifetime));
         Self {
             key,
-            pool: Rc::clone(pool),
+            context: Rc::clone(context),
             core: RefCell::new(core),
             waker: OnceCell::new(),
+            calls: Cell::new(0),
             cut: Cell::new(false),
         }
     }
@@ -76,12 +89,19 @@ impl Conn {
         self.key
     }
 
-    /// The task.
-    pub(crate) fn drive(conn: Rc<Self>) -> Drive {
-        Drive { conn }
+    /// Calls that it can take now, beside those that it carries.
+    pub(crate) fn slots(&self) -> usize {
+        let core = self.core.borrow();
+        let Session::H1(session) = &core.session;
+        if core.wire.is_some() { session.slots() } else { 0 }
     }
 
-    /// Whether an idle connection can be given a call: no end, no error and no byte is known to have come.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.get() == 0
+    }
+
+    /// Whether a connection with a slot can be given a call: no end, no error and no byte is known to have come. Such a
+    /// byte would be taken for the response of that call.
     pub(crate) fn is_alive(&self) -> bool {
         // A connection whose task never ran is just dialled.
         let Some(waker) = self.waker.get() else { return true };
@@ -91,47 +111,38 @@ impl Conn {
         poll_truly(&mut Context::from_waker(waker), |cx| core.poll_broken(cx)).is_pending()
     }
 
-    /// Puts a call on an idle connection, and sends what the wire takes at once.
-    pub(crate) fn start(&self, pending: Pending) {
+    /// Puts a call on a connection that has a slot, and sends what the wire takes at once.
+    pub(crate) fn start(&self, job: Job, host: &str) {
+        self.calls.update(|calls| calls + 1);
+        self.context.cells.active.add(1);
         let core = &mut *self.core.borrow_mut();
-        let exchange = core.exchange.insert(Exchange::new(pending, &self.pool, core.used));
-        if core.used {
-            self.pool.shared().cells.reused.add(1);
-        }
+        let Session::H1(session) = &mut core.session;
+        session.start(job, host, &self.context);
         let (Some(waker), Some(wire)) = (self.waker.get(), core.wire.as_mut()) else { return };
-        if exchange.streams() {
-            // A caller's body is polled by the connection's task only, which is what ends if it panics.
-            waker.wake_by_ref();
-            return;
-        }
-        core.decoder.request_method(exchange.method());
-        if !exchange.begin(&mut Context::from_waker(waker), wire, &core.timer) {
+        if !session.begin(&mut Context::from_waker(waker), wire, &core.timer, &self.context) {
             waker.wake_by_ref();
         }
     }
 
-    /// Closes the wire, whatever state it is in, and gives back the call that is on it.
-    pub(crate) fn end(&self) -> Option<Exchange> {
+    /// Closes the wire, whatever is on it. Whether it was open.
+    pub(crate) fn close(&self) -> bool {
         let (wire, exchange) = {
             let mut core = self.core.borrow_mut();
-            (core.wire.take(), core.exchange.take())
+            let Session::H1(session) = &mut core.session;
+            let exchange = session.end();
+            (core.wire.take(), exchange)
         };
-        drop(wire?);
-        self.pool.forget(self, exchange.is_some());
+        self.context.cells.active.subtract(self.calls.take() as u64);
+        let was_open = wire.is_some();
+        // Outside the borrow: a caller's body may be dropped.
+        drop((wire, exchange));
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
-        exchange
+        was_open
     }
 
-    /// Closes an idle connection that the peer closed, or broke.
-    pub(crate) fn evict(&self) {
-        drop(self.end());
-        // Counted last, so that whoever sees the count finds the connection gone.
-        self.pool.shared().cells.evicted.add(1);
-    }
-
-    /// Ends its call with [`Error::Closed`], from its own task.
+    /// Ends its calls with [`Error::Closed`](crate::Error::Closed), from its own task.
     pub(crate) fn cut(&self) {
         self.cut.set(true);
         if let Some(waker) = self.waker.get() {
@@ -139,154 +150,71 @@ impl Conn {
         }
     }
 
-    fn poll(self: &Rc<Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.waker.get().is_none() {
-            // Never set before, as just seen.
-            let _ = self.waker.set(cx.waker().clone());
-        }
-        loop {
-            let outcome = match ready!(self.poll_state(cx)) {
-                After::Call(outcome) => outcome,
-                After::Eviction => {
-                    self.evict();
-                    return Poll::Ready(());
+    /// Carries its calls on. Polled by one task, which does what the event asks for.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Event> {
+        self.waker.get_or_init(|| cx.waker().clone());
+        let outcome = {
+            let core = &mut *self.core.borrow_mut();
+            let Some(wire) = core.wire.as_mut() else { return Poll::Ready(Event::Closed) };
+            let Session::H1(session) = &mut core.session;
+            if self.is_idle() {
+                if core.timer.poll_expired(cx).is_ready() {
+                    self.count_end(core.until);
+                    return Poll::Ready(Event::Closed);
                 }
-                After::Over => return Poll::Ready(()),
-                After::Idled => {
-                    let cells = &self.pool.shared().cells;
-                    let ended_by =
-                        if self.is_young() { &cells.idle_timeouts } else { &cells.lifetimes_ended };
-                    ended_by.add(1);
-                    return Poll::Ready(());
-                }
-            };
-            match outcome {
-                Outcome::Done { reuse: Some(idle), last } if self.is_young() => {
-                    if !self.is_quiet(cx) {
-                        self.evict();
-                        last.deliver();
-                        return Poll::Ready(());
-                    }
-                    self.go_on(idle, cx);
-                    last.deliver();
-                }
-                Outcome::Done { reuse, last } => {
-                    if reuse.is_some() {
-                        self.pool.shared().cells.lifetimes_ended.add(1);
-                    }
-                    drop(self.end());
-                    last.deliver();
-                    return Poll::Ready(());
-                }
-                Outcome::Resend => {
-                    // First the place, then the call that needs one.
-                    if let Some(pending) = self.end().and_then(Exchange::into_pending) {
-                        self.pool.resubmit(pending);
-                    }
-                    return Poll::Ready(());
-                }
+                return core.poll_broken(cx).map(|()| Event::Evicted);
             }
-        }
-    }
-
-    /// Runs the state it is in to its end.
-    fn poll_state(&self, cx: &mut Context<'_>) -> Poll<After> {
-        let core = &mut *self.core.borrow_mut();
-        let Some(wire) = core.wire.as_mut() else { return Poll::Ready(After::Over) };
-        let Some(exchange) = core.exchange.as_mut() else {
-            if self.pool.is_retired() {
-                return Poll::Ready(After::Over);
-            }
-            if core.timer.poll_expired(cx).is_ready() {
-                return Poll::Ready(After::Idled);
-            }
-            return core.poll_broken(cx).map(|()| After::Eviction);
+            ready!(session.poll(cx, wire, &core.timer, &self.context, self.cut.get()))
         };
-        if !exchange.has_begun() {
-            core.decoder.request_method(exchange.method());
-            exchange.begin(cx, wire, &core.timer);
-        }
-        if self.cut.get() {
-            let sent = exchange.was_sent();
-            return Poll::Ready(After::Call(exchange.fail(Error::Closed { sent })));
-        }
-        let cells = &self.pool.shared().cells;
-        exchange.poll(cx, wire, &mut core.decoder, &core.timer, cells).map(After::Call)
+        Poll::Ready(match outcome {
+            h1::Outcome::Done { reuse: None, delivery } => Event::Over(delivery),
+            h1::Outcome::Done { reuse: Some(idle), delivery } => self.finish(idle, delivery),
+            h1::Outcome::Resend => self.resend(),
+        })
     }
 
-    /// Takes the oldest waiting call, or turns idle.
-    fn go_on(self: &Rc<Self>, idle: Duration, cx: &mut Context<'_>) {
+    /// The call is over, and the connection may be idle for so long.
+    fn finish(&self, idle: Duration, delivery: Delivery) -> Event {
         let exchange = {
-            let mut core = self.core.borrow_mut();
-            core.used = true;
-            core.timer.set(idle.min(core.until.saturating_duration_since(clock::now())));
-            core.exchange.take()
+            let core = &mut *self.core.borrow_mut();
+            let rest = core.until.saturating_duration_since(clock::now());
+            if rest.is_zero() {
+                self.count_end(core.until);
+                return Event::Over(delivery);
+            }
+            core.timer.set(idle.min(rest));
+            let Session::H1(session) = &mut core.session;
+            session.finish()
         };
+        self.calls.update(|calls| calls - 1);
+        self.context.cells.active.subtract(1);
         if let Some(exchange) = exchange {
-            exchange.recycle(self.pool.shared());
+            exchange.recycle(&self.context);
         }
-        let Some(pending) = self.pool.next_call(self) else { return };
-        let core = &mut *self.core.borrow_mut();
-        let Some(wire) = core.wire.as_mut() else { return };
-        let exchange = core.exchange.insert(Exchange::new(pending, &self.pool, true));
-        core.decoder.request_method(exchange.method());
-        exchange.begin(cx, wire, &core.timer);
+        Event::SlotFree(delivery)
     }
 
-    /// Whether the connection may take a waiting call: no byte came behind the last answer. Such bytes would be taken
-    /// for the answer of that call. If no call waits, the connection turns idle, and an idle one reads all the time.
-    fn is_quiet(&self, cx: &mut Context<'_>) -> bool {
-        if !self.pool.has_waiters() {
-            return true;
-        }
-        let mut core = self.core.borrow_mut();
-        poll_truly(cx, |cx| core.poll_broken(cx)).is_pending()
+    fn resend(&self) -> Event {
+        let Session::H1(session) = &mut self.core.borrow_mut().session;
+        session.end().map_or(Event::Closed, |exchange| Event::Resend(exchange.into_job()))
     }
 
-    fn is_young(&self) -> bool {
-        clock::now() < self.core.borrow().until
+    fn count_end(&self, until: Instant) {
+        let cells = &self.context.cells;
+        let ended_by = if clock::now() < until { &cells.idle_timeouts } else { &cells.lifetimes_ended };
+        ended_by.add(1);
     }
-}
-
-/// What ended a state of a connection.
-enum After {
-    Call(Outcome),
-    /// The peer closed it while it was idle, or broke the peace.
-    Eviction,
-    /// Idle for too long, or too old.
-    Idled,
-    /// Closed already, or its client is over.
-    Over,
 }
 
 impl Core {
-    /// Ready if the peer closed an idle connection, or sent what nobody asked for.
+    /// Ready if the peer closed an idle connection, or sent bytes that no request asked for.
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(wire) = self.wire.as_mut() else { return Poll::Ready(()) };
         if ready!(wire.poll_readable(cx)).is_err() {
             return Poll::Ready(());
         }
-        // What is ready may be a leftover of the last answer's read. Only a read tells, and one byte is enough.
+        // What is ready may be a leftover of the last response's read. Only a read tells, and one byte is enough.
         wire.poll_read(cx, &mut [0]).map(|_| ())
-    }
-}
-
-/// The future of a connection's task. However it ends, the pool is told.
-pub(crate) struct Drive {
-    conn: Rc<Conn>,
-}
-
-impl Future for Drive {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.conn.poll(cx)
-    }
-}
-
-impl Drop for Drive {
-    fn drop(&mut self) {
-        drop(self.conn.end());
     }
 }
 

@@ -10,10 +10,8 @@ macro_rules! counters {
         /// What the pools of one loop did so far, and what they hold now. Each deadline has a counter of its own.
         ///
         /// ```
-        /// # fn main() -> Result<(), anywire_client::Error> {
-        /// let client = anywire_client::Client::new()?;
+        /// let client = anywire_client::Client::new();
         /// assert_eq!(client.counters().total().requests, 0);
-        /// # Ok(()) }
         /// ```
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counters {

@@ -1,37 +1,40 @@
-//! One call on its way: what the caller asked for, and where the answer goes.
+//! A call on its way: what the caller asked for, and once it is submitted, who waits for it until when.
 
+use std::mem::{self, ManuallyDrop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use anywire_http::{Headers, Method, Url};
+use anywire_http::{Body, BodyError, Headers, Method, Url, body};
 use anywire_wire::Address;
+use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::upload::Contained;
 use crate::{Error, Response, Timeouts};
 
-/// What the caller of a call gets in the end.
+/// What the caller of a call gets.
 pub(crate) type Reply = Result<Response, Error>;
 
-/// A call, boxed once when it is made, so that it moves from the caller to a connection as one word.
+/// What a caller asks for. Boxed once, so that it moves from the caller to a connection as one word.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct Draft {
     pub(crate) method: Method,
-    pub(crate) target: Url,
+    pub(crate) url: Url,
     pub(crate) headers: Headers,
     pub(crate) body: Contained,
-    /// The wire to go by, where it is not the one that the URL means.
+    /// Set if the call goes by another wire than the URL's.
     pub(crate) via: Option<Address>,
     pub(crate) read_timeout: Duration,
     pub(crate) total_timeout: Duration,
-    /// The caller set `connection` and so decides about it: it is not used again.
+    /// The caller set a `connection` field, so the connection is closed after the response.
     pub(crate) last_on_connection: bool,
 }
 
-impl Job {
-    pub(crate) fn new(method: Method, target: Url, timeouts: &Timeouts) -> Self {
+impl Draft {
+    pub(crate) fn new(method: Method, url: Url, timeouts: &Timeouts) -> Self {
         Self {
             method,
-            target,
+            url,
             headers: Headers::new(),
             body: Contained::default(),
             via: None,
@@ -40,31 +43,95 @@ impl Job {
             last_on_connection: false,
         }
     }
+
+    pub(crate) fn origin(&self) -> String {
+        self.url.origin().to_owned()
+    }
 }
 
-/// A call in a pool: it has a caller who waits, and deadlines.
+/// A submitted call. It moves from a pool's queue to a connection, and back once if that connection turns out dead.
 #[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) job: Box<Job>,
-    pub(crate) reply: oneshot::Sender<Reply>,
-    /// When it must be answered.
+pub(crate) struct Job {
+    pub(crate) draft: Box<Draft>,
+    /// Taken when the response's head is handed out.
+    pub(crate) reply: Option<oneshot::Sender<Reply>>,
     pub(crate) total_until: Instant,
     /// When it must have a connection, or be allowed to dial one.
     pub(crate) acquire_until: Instant,
     /// It was on a reused connection that had died, and goes out on a fresh one, once.
     pub(crate) resent: bool,
-    /// Whether any byte of it went out on that connection.
+    /// Whether any byte of it was sent, on any connection.
     pub(crate) sent: bool,
 }
 
-impl Pending {
-    /// Whether somebody still waits for the answer.
+impl Job {
+    /// Whether the caller still waits for the response's head.
     pub(crate) fn is_wanted(&self) -> bool {
-        !self.reply.is_closed()
+        self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
     /// Ends the call. A caller who is gone does not mind.
     pub(crate) fn fail(self, error: Error) {
-        let _ = self.reply.send(Err(error));
+        Delivery::Reply(self.reply, Err(error)).make();
+    }
+}
+
+/// The last thing that a caller gets of a call. It is made when the connection has its next state, because the caller
+/// may make the next call at once.
+pub(crate) enum Delivery {
+    Nothing,
+    Reply(Option<oneshot::Sender<Reply>>, Reply),
+    BodyEnds(body::Sender),
+    BodyBreaks(body::Sender, BodyError),
+}
+
+impl Delivery {
+    /// Hands it out. A caller who is gone does not mind.
+    pub(crate) fn make(self) {
+        match self {
+            Self::Nothing | Self::Reply(None, _) => {}
+            Self::Reply(Some(caller), reply) => drop(caller.send(reply)),
+            Self::BodyEnds(sender) => sender.finish(),
+            Self::BodyBreaks(sender, error) => sender.abort(error),
+        }
+    }
+}
+
+/// A body of the caller's. Its panics end here, because it is polled and dropped by tasks that serve other calls, too.
+#[derive(Debug, Default)]
+pub(crate) struct Contained(Body);
+
+impl<B: Into<Body>> From<B> for Contained {
+    fn from(body: B) -> Self {
+        Self(body.into())
+    }
+}
+
+impl Contained {
+    /// The body, of which only [`poll_chunk`](Self::poll_chunk) runs the caller's code.
+    pub(crate) fn get(&self) -> &Body {
+        &self.0
+    }
+
+    /// The next piece. A panic is an error of the body, which must not be polled again.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        catch_unwind(AssertUnwindSafe(|| self.0.poll_chunk(cx))).unwrap_or_else(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)");
+            Poll::Ready(Err(BodyError::failed(format!("it panicked: {text}"))))
+        })
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        if self.0.as_full().is_some() {
+            return;
+        }
+        let body = mem::take(&mut self.0);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
+            // The destructor of a payload may panic as well.
+            let _ = ManuallyDrop::new(payload);
+        }
     }
 }

@@ -19,7 +19,7 @@
 //! # use anywire_client::Error;
 //!
 //! # async fn example() -> Result<(), Error> {
-//! let client = Client::builder().read_timeout(Duration::from_secs(2)).build()?;
+//! let client = Client::builder().read_timeout(Duration::from_secs(2)).build();
 //! let answer = client.get("http://localhost/containers").via("unix:/run/app.sock").send().await?;
 //! println!("{} {}", answer.status(), answer.text().await?);
 //! # Ok(()) }
@@ -34,26 +34,27 @@ mod builder;
 mod call;
 mod client;
 mod connection;
+mod context;
 mod counters;
 mod error;
-mod exchange;
-mod gathered;
+mod h1;
+mod handle;
 mod inner;
 mod job;
 mod limits;
 mod local;
-mod outcome;
 mod pool;
+mod queue;
 mod response;
 mod sending;
-mod upload;
 
 pub use anywire_http::url::UrlError;
 pub use builder::ClientBuilder;
 pub use call::Call;
-pub use client::{Client, Closing};
+pub use client::Client;
 pub use counters::{ClientCounters, Counters};
 pub use error::{Error, Fault, Phase};
+pub use handle::Closing;
 pub use limits::{Limits, Timeouts};
 pub use response::Response;
 pub use sending::Sending;

@@ -6,58 +6,29 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anywire_loops::clock;
-use anywire_loops::deadline::Deadline;
-use anywire_wire::{Address, DialOptions, Dialer, Output};
 use tokio::sync::Notify;
 
-use crate::counters::Cells;
-use crate::inner::{Config, Inner};
-use crate::job::Pending;
+use crate::Error;
+use crate::context::{LoopContext, LoopHold};
+use crate::inner::Inner;
+use crate::job::{Draft, Job};
 use crate::pool::Pool;
-use crate::{Error, Limits};
 
 /// One client on one loop. It never leaves the loop, so its fields need no lock.
 pub(crate) struct Local {
-    shared: Rc<Shared>,
+    context: Rc<LoopContext>,
     pools: RefCell<HashMap<Box<str>, Vec<Rc<Pool>>>>,
     /// The pool of the latest call: most programs call one origin many times in a row.
     recent: RefCell<Option<Rc<Pool>>>,
     retired: Cell<bool>,
-    /// Nobody sweeps it any more: a late call gets pools of its own.
+    /// Its task has ended: a late call gets pools of its own.
     over: Cell<bool>,
-    /// Rung when the last pool of a retired client is gone.
+    /// Notified when the last pool of a retired client is gone.
     empty: Notify,
-}
-
-/// What the pools of a loop have in common, and their connections need.
-pub(crate) struct Shared {
-    anchor: Arc<Anchor>,
-    pub(crate) index: usize,
-    pub(crate) cells: Arc<Cells>,
-    pub(crate) dialer: Dialer,
-    /// Connections per origin on this loop.
-    pub(crate) connections: usize,
-    /// Waiting calls per origin on this loop.
-    pub(crate) queue: usize,
-    /// Dials at a time per origin on this loop.
-    pub(crate) dials: usize,
-    /// For the sweeping task, which holds it armed to the earliest deadline of all pools.
-    timer: Deadline,
-    next_sweep: Cell<Option<Instant>>,
-    sweeper: RefCell<Option<Waker>>,
-    wanted: Cell<bool>,
-    spares: RefCell<Vec<Output>>,
-}
-
-/// A loop's own reference to the client's common part. Futures of calls made on the loop clone this one.
-#[derive(Debug)]
-pub(crate) struct Anchor {
-    inner: Arc<Inner>,
 }
 
 /// The clients that have pools on a loop; kept in the loop's storage, so that it ends with the loop.
@@ -67,7 +38,7 @@ struct Registry {
 }
 
 thread_local! {
-    /// The registry once more, to be looked through for each call without the way through the loop's storage.
+    /// Per-thread cache of the registry: saves a map lookup in loop-local storage on each call.
     static HERE: RefCell<Vec<(u64, Weak<Local>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -76,9 +47,9 @@ impl Local {
     pub(crate) fn find(id: u64) -> Option<Rc<Self>> {
         HERE.try_with(|here| {
             let here = here.borrow();
-            let locals =
+            let mut locals =
                 here.iter().filter(|(other, _)| *other == id).filter_map(|(_, local)| local.upgrade());
-            locals.into_iter().find(|local| !local.over.get())
+            locals.find(|local| !local.over.get())
         })
         .ok()
         .flatten()
@@ -89,7 +60,7 @@ impl Local {
         if let Some(local) = Self::find(inner.id()) {
             return Some(local);
         }
-        let index = inner.current_site()?;
+        let index = inner.current_loop()?;
         Some(Self::on_this_loop(inner, index))
     }
 
@@ -99,33 +70,8 @@ impl Local {
     }
 
     fn start(inner: &Arc<Inner>, index: usize) -> Rc<Self> {
-        let Config { limits, timeouts } = inner.config();
-        let (loops, cells) = match inner.sites() {
-            Ok(sites) => {
-                sites.list[index].used.store(true, Ordering::Release);
-                (sites.list.len(), Arc::clone(&sites.list[index].cells))
-            }
-            // A call can be on a loop only if there are loops.
-            Err(_) => (1, Arc::default()),
-        };
-        let owners = limits.connections_per_origin.min(loops);
-        let options = DialOptions { connect_timeout: timeouts.connect, ..DialOptions::default() };
         let local = Rc::new(Self {
-            shared: Rc::new(Shared {
-                anchor: Arc::new(Anchor { inner: Arc::clone(inner) }),
-                index,
-                cells,
-                dialer: Dialer::new(options),
-                connections: Limits::share(limits.connections_per_origin, index, loops),
-                // Only owners of connections get calls, so only they have a queue.
-                queue: Limits::share(limits.queue_per_origin, index, owners),
-                dials: Limits::share(limits.dials_per_origin, index, owners).max(1),
-                timer: Deadline::new(),
-                next_sweep: Cell::new(None),
-                sweeper: RefCell::new(None),
-                wanted: Cell::new(false),
-                spares: RefCell::default(),
-            }),
+            context: Rc::new(LoopContext::new(inner, index)),
             pools: RefCell::default(),
             recent: RefCell::default(),
             retired: Cell::new(inner.is_closed()),
@@ -146,54 +92,53 @@ impl Local {
     }
 
     #[cfg(test)]
-    pub(crate) fn shared(&self) -> &Rc<Shared> {
-        &self.shared
+    pub(crate) fn context(&self) -> &Rc<LoopContext> {
+        &self.context
     }
 
     pub(crate) fn index(&self) -> usize {
-        self.shared.index
+        self.context.index
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
-        self.shared.inner()
+        self.context.hold().inner()
     }
 
-    pub(crate) fn anchor(&self) -> Arc<Anchor> {
-        Arc::clone(&self.shared.anchor)
+    pub(crate) fn hold(&self) -> Arc<LoopHold> {
+        Arc::clone(self.context.hold())
     }
 
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
-    pub(crate) fn submit(&self, pending: Pending) {
-        self.shared.cells.requests.add(1);
-        let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&pending.job)).cloned();
+    pub(crate) fn submit(&self, job: Job) {
+        self.context.cells.requests.add(1);
+        let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.draft)).cloned();
         let pool = match recent {
             Some(pool) => Ok(pool),
-            None => self.pool_for(&pending),
+            None => self.pool_for(&job.draft),
         };
         match pool {
-            Ok(pool) => pool.submit(pending),
-            Err(error) => pending.fail(error),
+            Ok(pool) => pool.submit(job),
+            Err(error) => job.fail(error),
         }
     }
 
-    fn pool_for(&self, pending: &Pending) -> Result<Rc<Pool>, Error> {
-        let job = &pending.job;
-        let origin = job.target.origin();
+    fn pool_for(&self, draft: &Draft) -> Result<Rc<Pool>, Error> {
+        let origin = draft.url.origin();
         let known = self
             .pools
             .borrow()
             .get(origin)
-            .and_then(|pools| pools.iter().find(|pool| pool.serves(job)).cloned());
+            .and_then(|pools| pools.iter().find(|pool| pool.serves(draft)).cloned());
         let pool = match known {
             Some(pool) => pool,
             None => {
                 self.make_room(origin)?;
-                let pool = Rc::new(Pool::new(origin, job.via.clone(), &self.shared)?);
+                let pool = Rc::new(Pool::new(&draft.url, draft.via.clone(), &self.context)?);
                 if self.retired.get() {
                     pool.retire();
                 }
                 self.pools.borrow_mut().entry(origin.into()).or_default().push(Rc::clone(&pool));
-                self.shared.sweep_by(clock::now() + self.inner().config().timeouts.pool_unused);
+                self.context.sweep_by(clock::now() + self.inner().config().timeouts.pool_unused);
                 pool
             }
         };
@@ -210,7 +155,7 @@ impl Local {
         let unused =
             self.all_pools().into_iter().filter(|pool| pool.is_unused()).min_by_key(|pool| pool.last_used());
         let Some(pool) = unused else {
-            self.shared.cells.too_many_origins.add(1);
+            self.context.cells.too_many_origins.add(1);
             return Err(Error::TooManyOrigins { origin: origin.to_owned(), origins });
         };
         self.remove(&pool);
@@ -239,7 +184,7 @@ impl Local {
         for pool in self.all_pools() {
             pool.retire();
         }
-        self.shared.kick();
+        self.context.kick();
     }
 
     /// Retires, waits for the calls under way until `deadline` has passed, and cuts the rest: how many.
@@ -265,12 +210,7 @@ impl Local {
     }
 
     fn poll_sweep(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.sweeper.replace(Some(cx.waker().clone()));
-        loop {
-            let due = self.shared.timer.poll_expired(cx).is_ready();
-            if !due && !self.shared.wanted.take() {
-                return Poll::Pending;
-            }
+        while self.context.poll_sweep_due(cx).is_ready() {
             self.sweep();
             if self.retired.get() && self.pools.borrow().is_empty() {
                 self.over.set(true);
@@ -278,71 +218,17 @@ impl Local {
                 return Poll::Ready(());
             }
         }
+        Poll::Pending
     }
 
-    /// Ends what is overdue in each pool, drops pools that are over, and sets the timer for the next time.
+    /// Ends what is overdue in each pool, drops pools that are over, and says when to look again.
     fn sweep(&self) {
-        self.shared.next_sweep.set(None);
-        self.shared.timer.clear();
         let now = clock::now();
         for pool in self.all_pools() {
             match pool.sweep(now) {
-                Some(next) => self.shared.sweep_by(next),
+                Some(next) => self.context.sweep_by(next),
                 None => self.remove(&pool),
             }
         }
     }
-}
-
-impl Shared {
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.anchor.inner
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        self.anchor.inner.config()
-    }
-
-    /// Has the pools swept at `instant`, or before.
-    pub(crate) fn sweep_by(&self, instant: Instant) {
-        if self.next_sweep.get().is_none_or(|next| instant < next) {
-            self.next_sweep.set(Some(instant));
-            self.timer.set(instant.saturating_duration_since(clock::now()));
-        }
-    }
-
-    /// Has the pools swept by the sweeping task as soon as it runs.
-    pub(crate) fn kick(&self) {
-        self.wanted.set(true);
-        if let Some(sweeper) = self.sweeper.borrow().as_ref() {
-            sweeper.wake_by_ref();
-        }
-    }
-
-    /// An output that another request on this loop has used, or a new one.
-    pub(crate) fn take_output(&self) -> Output {
-        self.spares.borrow_mut().pop().unwrap_or_default()
-    }
-
-    /// Gives an output back, empty or not.
-    pub(crate) fn keep_output(&self, output: Output) {
-        let mut spares = self.spares.borrow_mut();
-        if output.is_empty() && spares.len() < SPARE_OUTPUTS {
-            spares.push(output);
-        }
-    }
-}
-
-impl Anchor {
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
-    }
-}
-
-/// Outputs are in use only from a request's encoding to its last byte, which is mostly one poll.
-const SPARE_OUTPUTS: usize = 16;
-
-/// The address of an origin, unless another one is said.
-pub(crate) fn address_of(origin: &str, host: &str, port: u16) -> Result<Address, Error> {
-    Address::from_host(host, port).map_err(|source| Error::Host { origin: origin.to_owned(), source })
 }

@@ -1,16 +1,19 @@
 //! A child pool: the connections of one loop to one origin, and the calls that wait for one.
 //!
-//! Idle connections are used last in, first out, so that a small load keeps few of them warm. Waiting calls are
-//! served first in, first out. The first of them, as many as there are dials under way, have been allowed to dial and
-//! are held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is
-//! newly dialled goes to the oldest call, whichever dial was started for it.
+//! Connections with a free slot are used last in, first out, so that a small load keeps few of them warm. Waiting calls
+//! are served first in, first out. The first of them, as many as there are dials under way, are allowed to dial and are
+//! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
+//! dialled goes to the oldest call, whichever dial was started for it.
 
 #[cfg(test)]
 mod busy_wires;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use anywire_http::Url;
@@ -18,9 +21,10 @@ use anywire_loops::{TaskError, clock};
 use anywire_wire::{Address, Connection, DialError};
 use slab::Slab;
 
-use crate::connection::Conn;
-use crate::job::{Job, Pending};
-use crate::local::{Shared, address_of};
+use crate::connection::{Conn, Event};
+use crate::context::LoopContext;
+use crate::job::{Draft, Job};
+use crate::queue::Queue;
 use crate::{Error, Phase};
 
 /// The connections of one loop to one origin by one wire address.
@@ -30,59 +34,46 @@ pub(crate) struct Pool {
     host: Box<str>,
     via: Option<Address>,
     address: Address,
-    shared: Rc<Shared>,
-    state: RefCell<State>,
+    context: Rc<LoopContext>,
+    connections: RefCell<Connections>,
+    waiting: Queue,
+    /// Dials under way.
+    dialing: Cell<usize>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
 }
 
 #[derive(Default)]
-struct State {
-    connections: Slab<Rc<Conn>>,
-    idle: Vec<Rc<Conn>>,
-    waiters: VecDeque<Pending>,
-    dialing: usize,
-    /// The client's count of abandoned calls when the waiters were last looked through.
-    abandoned_seen: u64,
+struct Connections {
+    all: Slab<Rc<Conn>>,
+    /// Those with a free slot, the one used last at the end.
+    free: Vec<Rc<Conn>>,
 }
 
 impl Pool {
-    pub(crate) fn new(origin: &str, via: Option<Address>, shared: &Rc<Shared>) -> Result<Self, Error> {
-        let url = Url::parse(origin).map_err(|source| Error::of_url(origin, source))?;
+    pub(crate) fn new(url: &Url, via: Option<Address>, context: &Rc<LoopContext>) -> Result<Self, Error> {
+        let origin = url.origin();
         let address = match &via {
             Some(address) => address.clone(),
-            None => address_of(origin, url.host(), url.port())?,
+            None => Address::from_host(url.host(), url.port())
+                .map_err(|source| Error::Host { origin: origin.to_owned(), source })?,
         };
         Ok(Self {
             origin: origin.into(),
             host: url.authority().into(),
             via,
             address,
-            shared: Rc::clone(shared),
-            state: RefCell::default(),
+            context: Rc::clone(context),
+            connections: RefCell::default(),
+            waiting: Queue::new(context),
+            dialing: Cell::new(0),
             retired: Cell::new(false),
             last_used: Cell::new(clock::now()),
         })
     }
 
-    pub(crate) fn serves(&self, job: &Job) -> bool {
-        *self.origin == *job.target.origin() && self.via == job.via
-    }
-
-    pub(crate) fn origin(&self) -> String {
-        self.origin.to_string()
-    }
-
-    pub(crate) fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    pub(crate) fn is_retired(&self) -> bool {
-        self.retired.get()
+    pub(crate) fn serves(&self, draft: &Draft) -> bool {
+        *self.origin == *draft.url.origin() && self.via == draft.via
     }
 
     pub(crate) fn last_used(&self) -> Instant {
@@ -91,240 +82,193 @@ impl Pool {
 
     /// Whether no call is in it.
     pub(crate) fn is_unused(&self) -> bool {
-        let state = self.state.borrow();
-        state.waiters.is_empty() && state.dialing == 0 && state.connections.len() == state.idle.len()
+        let idle = || self.connections.borrow().all.iter().all(|(_, conn)| conn.is_idle());
+        self.waiting.len() == 0 && self.dialing.get() == 0 && idle()
     }
 
-    /// Takes a call: onto an idle connection, else into the queue.
-    pub(crate) fn submit(self: &Rc<Self>, pending: Pending) {
-        while let Some(conn) = self.pop_idle() {
+    /// Takes a call: onto a connection with a slot, else into the queue.
+    pub(crate) fn submit(self: &Rc<Self>, job: Job) {
+        while let Some(conn) = self.pop_free() {
             if conn.is_alive() {
-                self.shared.cells.active.add(1);
-                conn.start(pending);
+                self.start(&conn, job);
                 return;
             }
-            conn.evict();
+            self.evict(&conn);
         }
         if self.is_full() {
-            self.purge();
+            self.waiting.purge();
         }
         if self.is_full() {
-            self.shared.cells.queue_full.add(1);
-            let (connections, queue) = (self.shared.connections, self.shared.queue);
-            pending.fail(Error::QueueFull { origin: self.origin(), connections, queue });
+            self.context.cells.queue_full.add(1);
+            let limits = &self.context.config().limits;
+            let (connections, queue) = (limits.connections_per_origin, limits.queue_per_origin);
+            job.fail(Error::QueueFull { origin: self.origin.to_string(), connections, queue });
             return;
         }
-        self.wait(pending, false);
+        let overdue = job.acquire_until.min(job.total_until);
+        self.waiting.push(job);
+        self.wait_until(overdue);
     }
 
     /// Takes a call whose reused connection turned out dead. It goes first, and out on a fresh connection only.
-    pub(crate) fn resubmit(self: &Rc<Self>, mut pending: Pending) {
+    fn resubmit(self: &Rc<Self>, mut job: Job) {
         // It had its connection in time. From here it asks for another one.
-        pending.acquire_until = Instant::now() + self.shared.config().timeouts.acquire;
-        self.shared.cells.resent.add(1);
-        self.wait(pending, true);
+        job.acquire_until = Instant::now() + self.context.config().timeouts.acquire;
+        let overdue = job.acquire_until.min(job.total_until);
+        self.context.cells.resent.add(1);
+        self.waiting.push_first(job);
+        self.wait_until(overdue);
     }
 
-    fn wait(self: &Rc<Self>, pending: Pending, first: bool) {
-        let overdue = pending.acquire_until.min(pending.total_until);
-        {
-            let mut state = self.state.borrow_mut();
-            match first {
-                true => state.waiters.push_front(pending),
-                false => state.waiters.push_back(pending),
-            }
-        }
-        self.shared.cells.waiting.add(1);
-        self.shared.sweep_by(overdue);
+    fn wait_until(self: &Rc<Self>, overdue: Instant) {
+        self.context.sweep_by(overdue);
         self.dial_for_waiters();
     }
 
-    fn pop_idle(&self) -> Option<Rc<Conn>> {
-        let conn = self.state.borrow_mut().idle.pop()?;
-        self.shared.cells.idle.subtract(1);
-        Some(conn)
-    }
-
-    /// Every free place below the cap is one waiter's; the queue holds those beyond.
+    /// Each free place below the cap is one waiter's; the queue holds the waiters beyond.
     fn is_full(&self) -> bool {
-        let state = self.state.borrow();
-        let free = self.shared.connections.saturating_sub(state.connections.len());
-        state.waiters.len() >= free.saturating_add(self.shared.queue)
-    }
-
-    /// Drops waiters whose callers are gone, if any caller is gone since the last time.
-    fn purge(&self) {
-        let abandoned = self.shared.inner().abandoned();
-        let waiters = {
-            let mut state = self.state.borrow_mut();
-            if state.abandoned_seen == abandoned {
-                return;
-            }
-            state.abandoned_seen = abandoned;
-            std::mem::take(&mut state.waiters)
-        };
-        // Outside the borrow: what is dropped may hold a caller's body.
-        let before = waiters.len();
-        let mut wanted: VecDeque<_> = waiters.into_iter().filter(Pending::is_wanted).collect();
-        self.shared.cells.waiting.subtract((before - wanted.len()) as u64);
-        let mut state = self.state.borrow_mut();
-        // A destructor may have made a call meanwhile.
-        wanted.append(&mut state.waiters);
-        state.waiters = wanted;
-    }
-
-    /// The oldest call that is still wanted and may go out on this kind of connection.
-    fn next_waiter(&self, fresh: bool) -> Option<Pending> {
-        loop {
-            let waiter = {
-                let waiters = &mut self.state.borrow_mut().waiters;
-                let at = waiters.iter().position(|waiter| fresh || !waiter.resent)?;
-                waiters.remove(at)?
-            };
-            self.shared.cells.waiting.subtract(1);
-            if waiter.is_wanted() {
-                return Some(waiter);
-            }
-        }
+        let free = self.context.connections.saturating_sub(self.connections.borrow().all.len());
+        self.waiting.len() >= free.saturating_add(self.context.queue)
     }
 
     /// Starts dials until there is one for each waiter, or a cap is reached.
     fn dial_for_waiters(self: &Rc<Self>) {
+        let (cap, dials) = (self.context.connections, self.context.dials);
         loop {
-            {
-                let mut state = self.state.borrow_mut();
-                let room = state.connections.len() + state.dialing < self.shared.connections;
-                if !room || state.dialing >= self.shared.dials || state.dialing >= state.waiters.len() {
-                    return;
-                }
-                state.dialing += 1;
+            let dialing = self.dialing.get();
+            let room = self.connections.borrow().all.len() + dialing < cap;
+            if !room || dialing >= dials || dialing >= self.waiting.len() {
+                return;
             }
+            self.dialing.set(dialing + 1);
             let dial = Dial { pool: Rc::clone(self) };
             if anywire_loops::spawn(dial.run()).is_finished() {
                 // A loop that ends drops what it is given, so that no dial will ever end.
-                self.fail_waiters(|sent| Error::Loop { source: TaskError::Stopped, sent });
+                self.waiting.fail(|sent| Error::Loop { source: TaskError::Stopped, sent });
                 return;
             }
         }
     }
 
-    /// Ends every wait: how many there were. `why` is told whether any byte of the request was sent.
-    fn fail_waiters(&self, why: impl Fn(bool) -> Error) -> usize {
-        let waiters = std::mem::take(&mut self.state.borrow_mut().waiters);
-        let count = waiters.len();
-        self.shared.cells.waiting.subtract(count as u64);
-        for waiter in waiters {
-            let error = why(waiter.sent);
-            waiter.fail(error);
-        }
-        count
-    }
-
     fn dialed(self: &Rc<Self>, dialed: Result<Connection, DialError>) {
+        let cells = &self.context.cells;
         match dialed {
             Ok(connection) => {
-                self.shared.cells.dialed.add(1);
+                cells.dialed.add(1);
                 self.adopt(connection);
             }
             Err(source) => {
-                self.shared.cells.dial_failures.add(1);
-                if let Some(waiter) = self.next_waiter(true) {
+                cells.dial_failures.add(1);
+                if let Some(job) = self.waiting.pop(true) {
                     if matches!(source, DialError::Timeout { .. }) {
-                        self.shared.cells.count_timeout(Phase::Connect);
+                        cells.count_timeout(Phase::Connect);
                     }
-                    let sent = waiter.sent;
-                    waiter.fail(Error::Connect { origin: self.origin(), source, sent });
+                    let sent = job.sent;
+                    job.fail(Error::Connect { origin: self.origin.to_string(), source, sent });
                 }
             }
         }
         self.dial_for_waiters();
-        if self.is_retired() {
-            self.shared.kick();
+        if self.retired.get() {
+            self.context.kick();
         }
     }
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
-        let waiter = self.next_waiter(true);
-        if waiter.is_none() && self.is_retired() {
+        let job = self.waiting.pop(true);
+        if job.is_none() && self.retired.get() {
             return;
         }
         let conn = {
-            let mut state = self.state.borrow_mut();
-            let entry = state.connections.vacant_entry();
-            let conn = Rc::new(Conn::new(entry.key(), connection, self));
+            let mut connections = self.connections.borrow_mut();
+            let entry = connections.all.vacant_entry();
+            let conn = Rc::new(Conn::new(entry.key(), connection, &self.context));
             entry.insert(Rc::clone(&conn));
             conn
         };
-        match waiter {
-            Some(waiter) => {
-                self.shared.cells.active.add(1);
-                conn.start(waiter);
-            }
-            None => self.put_idle(&conn),
+        match job {
+            Some(job) => self.start(&conn, job),
+            None => self.push_free(&conn),
         }
-        drop(anywire_loops::spawn(Conn::drive(conn)));
+        drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
     }
 
-    /// Whether a call waits for a connection.
-    pub(crate) fn has_waiters(&self) -> bool {
-        !self.state.borrow().waiters.is_empty()
+    fn start(&self, conn: &Rc<Conn>, job: Job) {
+        conn.start(job, &self.host);
+        if conn.slots() > 0 {
+            self.push_free(conn);
+        }
     }
 
-    /// What a connection does next whose call is over: the oldest waiting call, else nothing.
-    pub(crate) fn next_call(&self, conn: &Rc<Conn>) -> Option<Pending> {
+    /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
+    fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(clock::now());
-        let waiter = self.next_waiter(false);
-        match &waiter {
-            Some(_) => self.shared.cells.reused.add(1),
-            None => {
-                self.shared.cells.active.subtract(1);
-                self.put_idle(conn);
-            }
+        // If no call waits, the connection turns idle, and an idle one reads all the time.
+        if self.waiting.len() > 0 && !conn.is_alive() {
+            self.evict(conn);
+            return ControlFlow::Break(());
         }
-        waiter
+        match self.waiting.pop(false) {
+            Some(job) => self.start(conn, job),
+            None if self.retired.get() => return ControlFlow::Break(()),
+            None => self.push_free(conn),
+        }
+        ControlFlow::Continue(())
     }
 
-    fn put_idle(&self, conn: &Rc<Conn>) {
-        self.state.borrow_mut().idle.push(Rc::clone(conn));
-        self.shared.cells.idle.add(1);
+    fn push_free(&self, conn: &Rc<Conn>) {
+        self.connections.borrow_mut().free.push(Rc::clone(conn));
+        self.context.cells.idle.add(1);
     }
 
-    /// A connection is gone. Its place is free for a dial.
-    pub(crate) fn forget(self: &Rc<Self>, conn: &Conn, was_busy: bool) {
-        let removed = {
-            let mut state = self.state.borrow_mut();
-            if let Some(at) = state.idle.iter().position(|other| std::ptr::eq(&**other, conn)) {
-                state.idle.remove(at);
-                self.shared.cells.idle.subtract(1);
-            }
-            state.connections.try_remove(conn.key())
-        };
-        if was_busy {
-            self.shared.cells.active.subtract(1);
+    fn pop_free(&self) -> Option<Rc<Conn>> {
+        let conn = self.connections.borrow_mut().free.pop()?;
+        self.context.cells.idle.subtract(1);
+        Some(conn)
+    }
+
+    /// Closes a connection that the peer closed, or broke.
+    fn evict(&self, conn: &Conn) {
+        self.close(conn);
+        // Counted last, so that whoever sees the count finds the connection gone.
+        self.context.cells.evicted.add(1);
+    }
+
+    /// Closes a connection. Its place is free for a dial.
+    fn close(&self, conn: &Conn) {
+        if !conn.is_idle() {
             self.last_used.set(clock::now());
         }
-        // Outside the borrow: this may be the last reference, and what it drops may hold a caller's body.
-        drop(removed);
+        if !conn.close() {
+            return;
+        }
+        {
+            let mut connections = self.connections.borrow_mut();
+            if let Some(at) = connections.free.iter().position(|other| std::ptr::eq(&**other, conn)) {
+                connections.free.remove(at);
+                self.context.cells.idle.subtract(1);
+            }
+            connections.all.try_remove(conn.key());
+        }
         // Not dialled right here: a connection also goes when its loop stops, where nothing can be started.
-        let state = self.state.borrow();
-        if self.is_retired() || state.dialing < state.waiters.len() {
-            self.shared.kick();
+        if self.retired.get() || self.dialing.get() < self.waiting.len() {
+            self.context.kick();
         }
     }
 
-    /// Closes what is idle, and whatever comes free from now on.
+    /// Closes what is idle, and what comes free from now on.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
-        while let Some(conn) = self.pop_idle() {
-            drop(conn.end());
+        while let Some(conn) = self.pop_free() {
+            self.close(&conn);
         }
     }
 
     /// Ends every call in the pool: how many there were.
     pub(crate) fn cut(&self) -> usize {
         self.retire();
-        let busy: Vec<_> = self.state.borrow().connections.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let calls = busy.len() + self.fail_waiters(|sent| Error::Closed { sent });
+        let busy: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
+        let calls = busy.len() + self.waiting.fail(|sent| Error::Closed { sent });
         for conn in busy {
             conn.cut();
         }
@@ -333,53 +277,22 @@ impl Pool {
 
     /// Ends overdue waits and starts the dials that are due. Says when to look again, or nothing if the pool is over.
     pub(crate) fn sweep(self: &Rc<Self>, now: Instant) -> Option<Instant> {
-        let (overdue, mut next) = self.take_overdue(now);
-        for (waiter, error) in overdue {
-            waiter.fail(error);
-        }
+        let next = self.waiting.sweep(now, self.dialing.get());
         self.dial_for_waiters();
-        if self.is_unused() {
-            let unused_until = self.last_used.get() + self.shared.config().timeouts.pool_unused;
-            if self.is_retired() {
-                return None;
-            }
-            if unused_until <= now {
-                self.shared.cells.pools_unused.add(1);
-                return None;
-            }
-            next = Some(unused_until);
+        let unused = self.context.config().timeouts.pool_unused;
+        if !self.is_unused() {
+            // A pool in use is looked at again when its calls may be over.
+            return Some(next.unwrap_or(now + unused));
         }
-        // A pool in use is looked at again when its calls may be over.
-        Some(next.unwrap_or(now + self.shared.config().timeouts.pool_unused))
-    }
-
-    fn take_overdue(&self, now: Instant) -> (Vec<(Pending, Error)>, Option<Instant>) {
-        let timeouts = &self.shared.config().timeouts;
-        let mut state = self.state.borrow_mut();
-        let (mut overdue, mut next) = (Vec::new(), None);
-        let mut at = 0;
-        while let Some(waiter) = state.waiters.get(at) {
-            // The first ones have a dial under way, whose own deadline holds them for as long as it lasts.
-            let acquire_until = match at < state.dialing {
-                true => waiter.acquire_until.max(now + timeouts.connect),
-                false => waiter.acquire_until,
-            };
-            let until = acquire_until.min(waiter.total_until);
-            if until > now {
-                next = Some(next.map_or(until, |next: Instant| next.min(until)));
-                at += 1;
-                continue;
-            }
-            let (phase, limit) = match waiter.total_until <= now {
-                true => (Phase::Total, waiter.job.total_timeout),
-                false => (Phase::Acquire, timeouts.acquire),
-            };
-            self.shared.cells.count_timeout(phase);
-            let error = Error::Timeout { origin: self.origin(), phase, limit, sent: waiter.sent };
-            overdue.extend(state.waiters.remove(at).map(|waiter| (waiter, error)));
-            self.shared.cells.waiting.subtract(1);
+        if self.retired.get() {
+            return None;
         }
-        (overdue, next)
+        let unused_until = self.last_used.get() + unused;
+        if unused_until <= now {
+            self.context.cells.pools_unused.add(1);
+            return None;
+        }
+        Some(unused_until)
     }
 }
 
@@ -390,7 +303,7 @@ struct Dial {
 
 impl Dial {
     async fn run(self) {
-        let dialed = self.pool.shared.dialer.dial(&self.pool.address).await;
+        let dialed = self.pool.context.dialer.dial(&self.pool.address).await;
         let pool = Rc::clone(&self.pool);
         drop(self);
         pool.dialed(dialed);
@@ -399,6 +312,54 @@ impl Dial {
 
 impl Drop for Dial {
     fn drop(&mut self) {
-        self.pool.state.borrow_mut().dialing -= 1;
+        self.pool.dialing.update(|dialing| dialing - 1);
+    }
+}
+
+/// The task of a connection. However it ends, the connection is closed.
+struct Drive {
+    pool: Rc<Pool>,
+    conn: Rc<Conn>,
+}
+
+impl Future for Drive {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { pool, conn } = &*self;
+        loop {
+            match ready!(conn.poll(cx)) {
+                Event::SlotFree(delivery) => {
+                    let refilled = pool.refill(conn);
+                    delivery.make();
+                    if refilled.is_break() {
+                        break;
+                    }
+                }
+                Event::Over(delivery) => {
+                    pool.close(conn);
+                    delivery.make();
+                    break;
+                }
+                Event::Resend(job) => {
+                    // First the place, then the call that needs one.
+                    pool.close(conn);
+                    pool.resubmit(job);
+                    break;
+                }
+                Event::Evicted => {
+                    pool.evict(conn);
+                    break;
+                }
+                Event::Closed => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        self.pool.close(&self.conn);
     }
 }

@@ -9,7 +9,6 @@ use anywire_loops::TaskError;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use crate::job::Job;
 use crate::{Error, Phase};
 
 /// An answer whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -36,9 +35,9 @@ impl Response {
         head: ResponseHead,
         body: Body,
         collect_bytes: usize,
-        trail: Option<Arc<Trail>>,
+        state: Option<Arc<StreamState>>,
     ) -> Self {
-        Self { head, incoming: Incoming { body, trail }, collect_bytes }
+        Self { head, incoming: Incoming { body, state }, collect_bytes }
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -80,7 +79,7 @@ impl Response {
         }
     }
 
-    /// The trailer fields, once the end was read, if there were any (RFC 9110 section 6.5).
+    /// The stateer fields, once the end was read, if there were any (RFC 9110 section 6.5).
     pub fn trailers(&self) -> Option<&Headers> {
         self.incoming.body.trailers()
     }
@@ -126,8 +125,8 @@ impl Response {
     }
 
     async fn collect(&mut self) -> Result<Bytes, Error> {
-        if let Some(trail) = &self.incoming.trail {
-            trail.collect()?;
+        if let Some(state) = &self.incoming.state {
+            state.collect()?;
         }
         match self.incoming.body.bytes(self.collect_bytes).await {
             Ok(bytes) => Ok(bytes),
@@ -155,13 +154,13 @@ impl TryFrom<Response> for http::Response<Body> {
 struct Incoming {
     body: Body,
     /// None if the whole body is here.
-    trail: Option<Arc<Trail>>,
+    state: Option<Arc<StreamState>>,
 }
 
 impl Incoming {
     fn explain(&self, error: BodyError) -> Error {
-        match &self.trail {
-            Some(trail) => trail.explain(error),
+        match &self.state {
+            Some(state) => state.explain(error),
             None => explain_size(error),
         }
     }
@@ -169,21 +168,16 @@ impl Incoming {
 
 /// What a caller and a connection share while a body is on its way.
 #[derive(Debug)]
-pub(crate) struct Trail {
+pub(crate) struct StreamState {
     origin: String,
     read_timeout: Duration,
     total_timeout: Duration,
     total: AtomicU8,
 }
 
-impl Trail {
-    pub(crate) fn new(job: &Job) -> Self {
-        Self {
-            origin: job.target.origin().to_owned(),
-            read_timeout: job.read_timeout,
-            total_timeout: job.total_timeout,
-            total: AtomicU8::new(STREAMED),
-        }
+impl StreamState {
+    pub(crate) fn new(origin: String, read_timeout: Duration, total_timeout: Duration) -> Self {
+        Self { origin, read_timeout, total_timeout, total: AtomicU8::new(STREAMED) }
     }
 
     /// The total deadline passed: whether the body is being collected and so has to end.
@@ -249,7 +243,7 @@ fn explain_size(error: BodyError) -> Error {
     }
 }
 
-/// States of [`Trail::total`]: handed out as a stream, being collected, and each of these past the total deadline, which
+/// States of [`StreamState::total`]: handed out as a stream, being collected, and each of these past the total deadline, which
 /// ended the latter.
 const STREAMED: u8 = 0;
 const COLLECTED: u8 = 1;

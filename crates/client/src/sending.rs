@@ -10,10 +10,12 @@ use std::time::Instant;
 use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
+use crate::Error;
+use crate::context::LoopHold;
+use crate::handle::Handle;
 use crate::inner::Inner;
-use crate::job::{Job, Pending, Reply};
-use crate::local::{Anchor, Local};
-use crate::{Client, Error};
+use crate::job::{Draft, Job, Reply};
+use crate::local::Local;
 
 /// A call that is on its way once it is polled; the answer's head, or why there is none.
 ///
@@ -26,18 +28,12 @@ pub struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new(client: &Client, job: Box<Job>) -> Self {
-        // On a loop the loop's own reference is cloned, so that loops which share a client do not pass the one count
-        // of its handles to and fro.
-        let hold = match Local::find(client.inner().id()) {
-            Some(local) => Hold::Loop(local.anchor()),
-            None => Hold::Client(client.clone()),
+    pub(crate) fn new(client: &Arc<Handle>, draft: Result<Box<Draft>, Error>) -> Self {
+        let state = match draft {
+            Ok(draft) => State::New { hold: Hold::new(client), draft },
+            Err(error) => State::Failed(error),
         };
-        Self { state: State::New { hold, job } }
-    }
-
-    pub(crate) fn failed(error: Error) -> Self {
-        Self { state: State::Failed(error) }
+        Self { state }
     }
 }
 
@@ -49,7 +45,7 @@ impl Future for Sending {
     /// If polled again after it gave its answer, as with other futures.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let (hold, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
-            State::New { hold, job } => match place(hold.inner(), job) {
+            State::New { hold, draft } => match place(hold.inner(), draft) {
                 Ok(placed) => (hold, placed),
                 Err(error) => return Poll::Ready(Err(error)),
             },
@@ -71,7 +67,7 @@ impl Future for Sending {
 impl Drop for Sending {
     fn drop(&mut self) {
         if let State::Waiting { hold, placed } = std::mem::replace(&mut self.state, State::Done) {
-            // First the receiver: whoever sees the count looks for it once.
+            // First the receiver: a pool that sees the count looks for closed receivers once.
             drop(placed);
             hold.inner().count_abandoned();
         }
@@ -79,47 +75,47 @@ impl Drop for Sending {
 }
 
 /// Puts a call into a pool, here or on another loop.
-fn place(inner: &Arc<Inner>, job: Box<Job>) -> Result<Placed, Error> {
+fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
     if inner.is_closed() {
         return Err(Error::Closed { sent: false });
     }
     let (reply, answer) = oneshot::channel();
     let local = Local::here(inner);
-    let sites = inner.sites()?;
+    let loops = inner.loops()?;
     let index = match &local {
-        Some(local) => inner.owner_of(local.index(), sites.list.len()),
-        None => inner.next_site(sites),
+        Some(local) => inner.owner_of(local.index(), loops.list.len()),
+        None => inner.next_loop(loops),
     };
     if let Some(local) = local
         && local.index() == index
     {
-        submit(&local, job, reply);
+        submit(&local, draft, reply);
         return Ok(Placed { answer, hand_over: None });
     }
-    let site = &sites.list[index];
-    site.used.store(true, Ordering::Release);
+    let target = &loops.list[index];
+    target.used.store(true, Ordering::Release);
     let shared = Arc::clone(inner);
-    let hand_over = site.handle.spawn(move || {
+    let hand_over = target.handle.spawn(move || {
         // A caller who left meanwhile is not to cost a connection.
         if !reply.is_closed() {
-            submit(&Local::on_this_loop(&shared, index), job, reply);
+            submit(&Local::on_this_loop(&shared, index), draft, reply);
         }
         ready(())
     });
     Ok(Placed { answer, hand_over: Some(hand_over) })
 }
 
-fn submit(local: &Local, job: Box<Job>, reply: oneshot::Sender<Reply>) {
+fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
     let now = Instant::now();
     let timeouts = &local.inner().config().timeouts;
-    local.submit(Pending {
-        total_until: now + job.total_timeout,
+    local.submit(Job {
+        total_until: now + draft.total_timeout,
         acquire_until: now + timeouts.acquire,
         resent: false,
         sent: false,
-        job,
-        reply,
+        draft,
+        reply: Some(reply),
     });
 }
 
@@ -145,7 +141,7 @@ impl Placed {
 
 #[derive(Debug)]
 enum State {
-    New { hold: Hold, job: Box<Job> },
+    New { hold: Hold, draft: Box<Draft> },
     Waiting { hold: Hold, placed: Placed },
     Failed(Error),
     Done,
@@ -154,15 +150,22 @@ enum State {
 /// What keeps the client for as long as one of its calls waits.
 #[derive(Debug)]
 enum Hold {
-    Client(Client),
-    Loop(Arc<Anchor>),
+    Client(Arc<Handle>),
+    Loop(Arc<LoopHold>),
 }
 
 impl Hold {
+    fn new(client: &Arc<Handle>) -> Self {
+        match Local::find(client.id()) {
+            Some(local) => Self::Loop(local.hold()),
+            None => Self::Client(Arc::clone(client)),
+        }
+    }
+
     fn inner(&self) -> &Arc<Inner> {
         match self {
-            Self::Client(client) => client.inner(),
-            Self::Loop(anchor) => anchor.inner(),
+            Self::Client(client) => client,
+            Self::Loop(hold) => hold.inner(),
         }
     }
 }

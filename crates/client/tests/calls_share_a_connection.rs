@@ -49,8 +49,7 @@ fn requests_say_what_the_caller_said() {
             }
         });
         let (_loops, client) = client(1, |builder| builder);
-        let call =
-            client.post(peer.url("/a?b=1")).via(peer.via()).header("x-one", "1").expect("a good header");
+        let call = client.post(peer.url("/a?b=1")).via(peer.via()).header("x-one", "1");
         block_on(call.query(&[("c", "2 3")]).json(&[1, 2]).send()).expect("an answer");
         let request = requests.recv().expect("a request");
         assert_eq!(request.head.method(), "POST");

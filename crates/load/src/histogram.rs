@@ -74,6 +74,12 @@ impl Latency {
         (self.count() > 0).then(|| Duration::from_nanos(self.nanoseconds.value_at_quantile(quantile)))
     }
 
+    /// How many latencies were longer than `limit`, to the three digits that are kept.
+    pub fn count_above(&self, limit: Duration) -> u64 {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        if limit >= HIGHEST_NS { 0 } else { self.nanoseconds.count_between(limit + 1, HIGHEST_NS) }
+    }
+
     /// The figures for tables and JSON; `None` if nothing was recorded (unknown is never 0).
     pub fn summary(&self) -> Option<LatencySummary> {
         if self.count() == 0 {
@@ -193,6 +199,15 @@ mod tests {
         let summary = latency.summary().unwrap();
         assert_eq!((summary.count, summary.clamped), (2, 1));
         assert!((summary.max - 60_000_000.0).abs() < 60_000.0, "{}", summary.max);
+    }
+
+    #[test]
+    fn those_above_a_limit_are_counted() {
+        let mut latency = Latency::new();
+        (1..=1000).for_each(|us| latency.record(Duration::from_micros(us)));
+        let above = |us| latency.count_above(Duration::from_micros(us));
+        assert_eq!((above(5000), above(0)), (0, 1000));
+        assert!(above(900).abs_diff(100) <= 1, "{}", above(900));
     }
 
     #[test]

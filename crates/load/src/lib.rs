@@ -24,7 +24,7 @@ pub mod report;
 mod stop;
 mod summing;
 mod table;
-mod text;
+pub mod text;
 
 pub use engine::{Boundary, Monitor, Phase, Progress, Run, run, run_observed, start};
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};

@@ -1,16 +1,26 @@
-//! Text for a terminal: columns, numbers with thousands marks, latencies in a fitting unit, bars.
+//! Text for a terminal: tables, numbers with commas, times in a fitting unit, bars.
 
 use std::fmt::Write as _;
 
-/// Rows of cells under headings: the first `left` columns are aligned to the left, the others, figures, to the right.
-pub(crate) struct Columns {
+/// A table: rows of cells under headings, in columns as wide as their widest cell.
+///
+/// ```
+/// use anywire_load::text::{Columns, grouped};
+///
+/// let mut columns = Columns::new(1, &["server", "requests/s"]);
+/// columns.row(vec!["one".to_owned(), grouped(123_456)]);
+/// assert_eq!(columns.render(), "  server  requests/s\n  one        123,456\n");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Columns {
     rows: Vec<Vec<String>>,
     left: usize,
 }
 
 impl Columns {
-    /// `headings` may be empty: then there is no line of them.
-    pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
+    /// A table whose first `left` columns are aligned to the left and all others, which hold figures, to the right.
+    /// Without `headings` it has no line of them.
+    pub fn new(left: usize, headings: &[&str]) -> Self {
         let mut columns = Self { rows: Vec::new(), left };
         if !headings.is_empty() {
             columns.row(headings.iter().map(|&heading| heading.to_owned()).collect());
@@ -18,12 +28,13 @@ impl Columns {
         columns
     }
 
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    /// Adds a row. It may have fewer cells than others.
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// The table, each line indented by two spaces and ended by a line feed.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             self.rows
@@ -53,8 +64,8 @@ impl Columns {
     }
 }
 
-/// A whole number with thousands marks: `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
+/// A whole number with a comma before each three digits: `1,234,567`.
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -66,8 +77,8 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A number of microseconds with three digits, in us, ms or s.
-pub(crate) fn time(us: f64) -> String {
+/// A time given in microseconds, with three digits, in us, ms or s: `1.23 ms`.
+pub fn time(us: f64) -> String {
     let (value, unit) = if us < 1_000.0 {
         (us, "us")
     } else if us < 1_000_000.0 {
@@ -79,7 +90,7 @@ pub(crate) fn time(us: f64) -> String {
 }
 
 /// A number with about three digits and no exponent.
-pub(crate) fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 100.0 {
         format!("{value:.0}")
@@ -90,13 +101,13 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
-/// What is known, written by `write`; a dash for what is not.
-pub(crate) fn known(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+/// A figure written by `write`; a dash if there is none.
+pub fn known(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), write)
 }
 
-/// A bar of `share` (0 .. 1) of `width` characters, in eighths of a character.
-pub(crate) fn bar(share: f64, width: usize) -> String {
+/// A bar for a chart of text: `share` (0 to 1) of `width` characters, to an eighth of a character.
+pub fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] =
         ["", "\u{258f}", "\u{258e}", "\u{258d}", "\u{258c}", "\u{258b}", "\u{258a}", "\u{2589}"];
     // Casting saturates, and makes NaN 0.

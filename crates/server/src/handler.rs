@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -165,8 +166,8 @@ pub(crate) trait Endpoint: Send + Sync {
 }
 
 /// Forgets the argument types of a handler.
-pub(crate) fn endpoint<H: Handler<Args>, Args: 'static>(handler: H) -> Box<dyn Endpoint> {
-    Box::new(Typed { handler, args: PhantomData::<fn() -> Args> })
+pub(crate) fn endpoint<H: Handler<Args>, Args: 'static>(handler: H) -> Arc<dyn Endpoint> {
+    Arc::new(Typed { handler, args: PhantomData::<fn() -> Args> })
 }
 
 struct Typed<H, Args> {

@@ -17,11 +17,12 @@
 //! Everything has a limit ([`Limits`]), a counter ([`Counters`]) and an answer that says what was wrong.
 
 mod connection;
+mod context;
 mod counters;
-mod exchange;
+mod dispatch;
 mod extract;
+mod h1;
 mod handler;
-mod lease;
 mod limits;
 mod request;
 mod respond;

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use anywire_http::{Body, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
-use crate::extract::States;
-use crate::lease::Lease;
+use crate::context::RequestContext;
+use crate::router::EndpointId;
 
 /// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
 ///
@@ -34,12 +34,19 @@ pub struct Request {
 pub struct Parts {
     head: RequestHead,
     params: Params,
-    context: Lease,
+    endpoint: EndpointId,
+    context: RequestContext,
 }
 
 impl Request {
-    pub(crate) fn new(head: RequestHead, body: Option<Body>, params: Params, context: Lease) -> Self {
-        Self { parts: Parts { head, params, context }, body }
+    pub(crate) fn new(
+        head: RequestHead,
+        body: Option<Body>,
+        endpoint: EndpointId,
+        params: Params,
+        context: RequestContext,
+    ) -> Self {
+        Self { parts: Parts { head, params, endpoint, context }, body }
     }
 
     /// Whether the head announced a body. A length of 0 is none; chunks are one, although they may turn out to be empty.
@@ -126,12 +133,12 @@ impl Parts {
 
     /// The address at the other end, as its wire says it.
     pub fn peer(&self) -> &Address {
-        &self.context.peer
+        &self.context.origin.peer
     }
 
     /// Process, user and group at the other end, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.credentials
+        self.context.origin.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
@@ -158,22 +165,13 @@ impl Parts {
         async move { gone.told().await }
     }
 
-    pub(crate) fn states(&self) -> &States {
-        &self.context.states
+    pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
+        self.context.states.find(self.endpoint)
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
         self.context.body_limit_bytes
     }
-}
-
-/// What all requests of one connection share; made when the first one asks for it.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) peer: Address,
-    pub(crate) credentials: Option<Credentials>,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
 }
 
 /// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a

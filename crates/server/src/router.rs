@@ -1,20 +1,18 @@
-//! The router: a radix tree of paths, and at each path a handler per method.
+//! The router: paths, at each path a handler per method, and routers within it.
 
 mod error;
+mod table;
 
-use std::fmt;
-use std::ops::Range;
 use std::panic::Location;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use anywire_http::{Method, RequestHead, Response, StatusCode};
+use anywire_http::Method;
 
-use crate::extract::{Needs, StateFactories, States};
-use crate::handler::{Endpoint, Handler, Slot, endpoint};
-use crate::request::Params;
-use anywire_http::IntoResponse;
+use crate::extract::{Needs, StateFactories};
+use crate::handler::{Endpoint, Handler, endpoint};
 
 pub use self::error::RouteError;
+pub(crate) use self::table::{EndpointId, Matched, Table};
 
 /// Routes and their handlers.
 ///
@@ -24,50 +22,72 @@ pub use self::error::RouteError;
 /// `HEAD`, without its body, and the list of methods answers `OPTIONS`, unless they have a handler of their own.
 /// `CONNECT` asks for a tunnel, which this server does not make, and answers 501.
 ///
+/// Routers compose: [`nest`](Self::nest) puts one behind a prefix, [`merge`](Self::merge) beside another. Each keeps its
+/// own states and its own fallback.
+///
 /// [`Server::start`](crate::Server::start) reports the mistakes of a router: two handlers for one path and method,
-/// paths that clash, a state that is missing, two states of one type. Each error
+/// paths that clash or have the syntax of another framework, a state that is missing, two states of one type. Each error
 /// names the route, or the lines of code.
 ///
 /// ```
-/// use anywire_server::{Path, Router};
+/// use anywire_server::{Path, Router, State};
 ///
-/// let orders = Router::new().get("/{id}", async |Path(id): Path<u64>| format!("order {id}"));
+/// #[derive(Clone)]
+/// struct Prices(u64);
+///
+/// let price = async |State(prices): State<Prices>, Path(id): Path<u64>| (id * prices.0).to_string();
+/// let orders = Router::new().state(Prices(3)).get("/{id}", price).fallback(async || "no such order");
 /// let router = Router::new().get("/", async || "Hello, World!").nest("/orders", orders);
 /// # drop(router);
 /// ```
-#[derive(Default)]
 #[must_use = "a router serves nothing unless a server gets it"]
 pub struct Router {
     routes: Vec<Route>,
-    fallbacks: Vec<Given>,
-    states: StateFactories,
+    fallbacks: Vec<Fallback>,
+    /// The states of this router, and behind them those of nested routers. A parent stands before its children.
+    scopes: Vec<Scope>,
 }
 
 struct Route {
     path: String,
-    methods: Vec<(Method, Given)>,
+    methods: Vec<(Method, Entry)>,
+}
+
+/// A handler for the paths below a prefix that no route has.
+struct Fallback {
+    /// Without a `/` at its end: empty for all paths.
+    prefix: String,
+    entry: Entry,
 }
 
 /// A handler as it was given.
-struct Given {
-    endpoint: Box<dyn Endpoint>,
+struct Entry {
+    endpoint: Arc<dyn Endpoint>,
     needs: Needs,
     place: &'static Location<'static>,
+    /// The index of the router whose states it sees.
+    scope: usize,
 }
 
-impl Given {
+/// The states of one router among those that were put together.
+#[derive(Default)]
+struct Scope {
+    states: StateFactories,
+    /// The router around it, whose states its handlers see, too.
+    parent: Option<usize>,
+}
+
+impl Entry {
     fn new<H: Handler<Args>, Args: 'static>(handler: H, place: &'static Location<'static>) -> Self {
         let mut needs = Needs::default();
         H::needs(&mut needs);
-        Self { endpoint: endpoint(handler), needs, place }
+        Self { endpoint: endpoint(handler), needs, place, scope: 0 }
     }
+}
 
-    /// Whether the handler can be called with what the router has.
-    fn check(&self, name: &RouteName, states: &StateFactories) -> Result<(), RouteError> {
-        match self.needs.missing(states) {
-            Some(type_name) => Err(RouteError::State { route: name.to_string(), type_name }),
-            None => Ok(()),
-        }
+impl Default for Router {
+    fn default() -> Self {
+        Self { routes: Vec::new(), fallbacks: Vec::new(), scopes: vec![Scope::default()] }
     }
 }
 
@@ -123,29 +143,36 @@ impl Router {
     /// Answers this method, which may be an extension method, on this path.
     #[track_caller]
     pub fn route<H: Handler<Args>, Args: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
-        self.add(path.to_owned(), method, Given::new(handler, Location::caller()));
+        self.add(path.to_owned(), method, Entry::new(handler, Location::caller()));
         self
     }
 
-    /// Answers what no route has, instead of 404.
+    /// Answers what no route has, instead of 404. The fallback of a nested router answers below its prefix; without one,
+    /// that of the router around it does. It gets no path parameters.
     #[track_caller]
     pub fn fallback<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
-        self.fallbacks.push(Given::new(handler, Location::caller()));
+        let entry = Entry::new(handler, Location::caller());
+        self.fallbacks.push(Fallback { prefix: String::new(), entry });
         self
     }
 
-    /// Gives a value to the handlers that take a [`State`](crate::State) of its type. Each loop holds a clone. A second
-    /// value of the same type, here or in a nested router, is an error at start.
+    /// Gives a value to the handlers that take a [`State`](crate::State) of its type, those of nested routers included. Each
+    /// loop holds a clone. A second value of the same type is an error at start; that of a nested router hides this one
+    /// from the handlers there.
     #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.states.give(value, Location::caller());
+        self.scopes[0].states.give(value, Location::caller());
         self
     }
 
-    /// Puts all routes of another router behind a prefix. Its `/` becomes the prefix itself; its states join, its
-    /// fallback is dropped.
+    /// Puts all routes of another router behind a prefix, which may have parameters. Its `/` becomes the prefix itself. It
+    /// keeps its states, which its handlers see before those of this router, and its fallback.
     pub fn nest(mut self, prefix: &str, inner: Self) -> Self {
         let prefix = prefix.trim_end_matches('/');
+        let first = self.scopes.len();
+        for Scope { states, parent } in inner.scopes {
+            self.scopes.push(Scope { states, parent: Some(parent.map_or(0, |parent| first + parent)) });
+        }
         for route in inner.routes {
             let path = match route.path.as_str() {
                 "/" if !prefix.is_empty() => prefix.to_owned(),
@@ -153,378 +180,50 @@ impl Router {
                 path if path.starts_with('/') => format!("{prefix}{path}"),
                 path => path.to_owned(),
             };
-            for (method, given) in route.methods {
-                self.add(path.clone(), method, given);
+            for (method, entry) in route.methods {
+                self.add(path.clone(), method, entry.in_scope(first));
             }
         }
-        self.states.join(inner.states);
+        for Fallback { prefix: below, entry } in inner.fallbacks {
+            self.fallbacks
+                .push(Fallback { prefix: format!("{prefix}{below}"), entry: entry.in_scope(first) });
+        }
         self
     }
 
-    fn add(&mut self, path: String, method: Method, given: Given) {
+    /// Puts all routes of another router beside the own ones. It keeps its states, which its handlers see before those of
+    /// this router. Its fallback becomes the one of both.
+    ///
+    /// ```
+    /// use anywire_server::Router;
+    ///
+    /// fn orders() -> Router {
+    ///     Router::new().get("/orders", async || "all orders")
+    /// }
+    ///
+    /// fn users() -> Router {
+    ///     Router::new().get("/users", async || "all users")
+    /// }
+    ///
+    /// let router = orders().merge(users());
+    /// # drop(router);
+    /// ```
+    pub fn merge(self, other: Self) -> Self {
+        self.nest("", other)
+    }
+
+    fn add(&mut self, path: String, method: Method, entry: Entry) {
         if let Some(route) = self.routes.iter_mut().find(|route| route.path == path) {
-            route.methods.push((method, given));
+            route.methods.push((method, entry));
         } else {
-            self.routes.push(Route { path, methods: vec![(method, given)] });
+            self.routes.push(Route { path, methods: vec![(method, entry)] });
         }
     }
-
-    /// Checks everything and builds the tree.
-    pub(crate) fn build(self) -> Result<Table, RouteError> {
-        let Self { routes, fallbacks, states } = self;
-        states.check()?;
-        let mut tree = matchit::Router::new();
-        let mut leaves = Vec::with_capacity(routes.len());
-        let mut endpoints = Endpoints { served: Vec::new(), states: &states };
-        let mut literals = Vec::new();
-        for route in routes {
-            if !route.path.starts_with('/') {
-                return Err(RouteError::Relative { path: route.path });
-            }
-            let leaf = Leaf::new(&route.path, route.methods, &mut endpoints)?;
-            if let Err(cause) = tree.insert(&route.path, leaves.len()) {
-                return Err(RouteError::Path { path: route.path, cause });
-            }
-            if !route.path.contains(['{', '}', '?']) && literals.len() < LITERALS_MAX {
-                literals.push(Literal { path: route.path.into(), get: leaf.get, leaf: leaves.len() });
-            }
-            leaves.push(leaf);
-        }
-        if let [first, second, ..] = &fallbacks[..] {
-            return Err(RouteError::FallbackTwice { first: first.place, second: second.place });
-        }
-        let mut fallback = None;
-        for given in fallbacks {
-            fallback = Some(endpoints.add(RouteName::fallback(), given)?);
-        }
-        Ok(Table { tree, literals, leaves, endpoints: endpoints.served, fallback, states })
-    }
 }
 
-/// The handlers that have passed the checks so far.
-struct Endpoints<'s> {
-    served: Vec<Served>,
-    states: &'s StateFactories,
-}
-
-impl Endpoints<'_> {
-    fn add(&mut self, name: RouteName, given: Given) -> Result<EndpointId, RouteError> {
-        given.check(&name, self.states)?;
-        self.served.push(Served { endpoint: given.endpoint, name });
-        // Each route is some hundred bytes of a program.
-        Ok(EndpointId(self.served.len() as u32 - 1))
-    }
-}
-
-/// A handler, and what the log calls it.
-struct Served {
-    endpoint: Box<dyn Endpoint>,
-    name: RouteName,
-}
-
-/// What the log calls a handler.
-#[derive(Debug)]
-pub(crate) struct RouteName {
-    /// The method that it was given for; `*` stands for any.
-    pub(crate) method: Box<str>,
-    /// The path as it was given, with its prefix.
-    pub(crate) path: Box<str>,
-}
-
-impl RouteName {
-    fn fallback() -> Self {
-        Self { method: "*".into(), path: "(the fallback)".into() }
-    }
-}
-
-impl fmt::Display for RouteName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.path)
-    }
-}
-
-/// The routes as they serve: built once, shared by all loops.
-pub(crate) struct Table {
-    tree: matchit::Router<usize>,
-    /// The first paths without a variable, which are looked at before the tree: comparing a few lengths costs 15
-    /// instructions where the tree costs 150, and a literal path beats a variable one anyhow.
-    literals: Vec<Literal>,
-    leaves: Vec<Leaf>,
-    endpoints: Vec<Served>,
-    fallback: Option<EndpointId>,
-    states: StateFactories,
-}
-
-/// A path without a variable.
-struct Literal {
-    path: Box<str>,
-    /// That of its leaf, which then need not be looked at.
-    get: Option<EndpointId>,
-    leaf: usize,
-}
-
-/// A handler's place among all handlers of a [`Table`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndpointId(u32);
-
-impl EndpointId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// What the router says to one request.
-pub(crate) enum Matched {
-    /// This handler answers, with these parameters.
-    Endpoint(EndpointId, Params),
-    /// The router itself answers: 404, 405, or the list of methods. Boxed: it is rare, and the other one is hot.
-    Response(Box<Response>),
-}
-
-impl Table {
-    /// How many handlers there are.
-    pub(crate) fn endpoints(&self) -> usize {
-        self.endpoints.len()
-    }
-
-    /// Memory for a run of this handler.
-    pub(crate) fn slot(&self, id: EndpointId) -> Slot {
-        self.endpoints[id.index()].endpoint.slot()
-    }
-
-    /// What the log calls this handler.
-    pub(crate) fn name(&self, id: EndpointId) -> &RouteName {
-        &self.endpoints[id.index()].name
-    }
-
-    pub(crate) fn states(&self) -> States {
-        self.states.instantiate()
-    }
-
-    /// The names of each route's parameters, for one loop: reference-counted without atomics.
-    pub(crate) fn param_names(&self) -> Vec<Rc<[Box<str>]>> {
-        self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()
-    }
-
-    /// Who answers this request, if its path is one of the first without a variable. Else [`Table::find`] says it.
-    #[inline]
-    pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
-        // A target that is a literal path has no query to be split off.
-        let target = head.path_and_query();
-        let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
-        if *head.method() == Method::GET {
-            literal.get
-        } else {
-            self.leaves[literal.leaf].endpoint(head.method())
-        }
-    }
-
-    /// Finds who answers this request. The path is matched as it came, still percent-encoded.
-    #[inline(never)]
-    pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
-        let path = head.path();
-        let Ok(found) = self.tree.at(path) else { return self.unknown_path(head) };
-        self.leaves[*found.value].matched(head.method(), || {
-            if found.params.is_empty() {
-                return Params::default();
-            }
-            let ranges = found.params.iter().map(|(_, value)| range_in(path, value)).collect();
-            Params::new(Rc::clone(&names[*found.value]), ranges)
-        })
-    }
-
-    fn unknown_path(&self, head: &RequestHead) -> Matched {
-        let response = match (head.method(), self.fallback) {
-            // Not for the fallback: a 2xx would tell the client that a tunnel follows (RFC 9110 section 9.3.6).
-            (&Method::CONNECT, _) => {
-                (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels").into_response()
-            }
-            (_, Some(endpoint)) => return Matched::Endpoint(endpoint, Params::default()),
-            // Asks for the server as a whole and finds that it answers (RFC 9110 section 9.3.7).
-            (&Method::OPTIONS, None) if head.path() == "*" => Response::new(StatusCode::NO_CONTENT),
-            (_, None) => (StatusCode::NOT_FOUND, "nothing is here").into_response(),
-        };
-        Matched::Response(Box::new(response))
-    }
-}
-
-/// All methods of one path.
-struct Leaf {
-    methods: Vec<(Method, EndpointId)>,
-    /// That of `GET`, which most requests are.
-    get: Option<EndpointId>,
-    allow: String,
-    params: Vec<Box<str>>,
-}
-
-impl Leaf {
-    fn new(
-        path: &str,
-        methods: Vec<(Method, Given)>,
-        endpoints: &mut Endpoints<'_>,
-    ) -> Result<Self, RouteError> {
-        for (index, (method, second)) in methods.iter().enumerate() {
-            if let Some((_, first)) = methods[..index].iter().find(|(other, _)| other == method) {
-                return Err(RouteError::Twice {
-                    method: method.clone(),
-                    path: path.to_owned(),
-                    first: first.place,
-                    second: second.place,
-                });
-            }
-        }
-        let mut allow: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
-        if allow.contains(&"GET") && !allow.contains(&"HEAD") {
-            allow.push("HEAD");
-        }
-        if !allow.contains(&"OPTIONS") {
-            allow.push("OPTIONS");
-        }
-        let allow = allow.join(", ");
-        let mut served = Vec::with_capacity(methods.len());
-        for (method, given) in methods {
-            let name = RouteName { method: method.as_str().into(), path: path.into() };
-            served.push((method, endpoints.add(name, given)?));
-        }
-        let mut leaf = Self { methods: served, get: None, allow, params: param_names(path) };
-        leaf.get = leaf.endpoint_of(&Method::GET);
-        Ok(leaf)
-    }
-
-    fn matched(&self, method: &Method, params: impl FnOnce() -> Params) -> Matched {
-        match self.endpoint(method) {
-            Some(endpoint) => Matched::Endpoint(endpoint, params()),
-            None => Matched::Response(self.other_method(method)),
-        }
-    }
-
-    #[inline]
-    fn endpoint(&self, method: &Method) -> Option<EndpointId> {
-        if *method == Method::GET { self.get } else { self.endpoint_of(method) }
-    }
-
-    #[inline(never)]
-    fn endpoint_of(&self, method: &Method) -> Option<EndpointId> {
-        let own = self.methods.iter().find(|(own, _)| own == method).map(|(_, endpoint)| *endpoint);
-        own.or_else(|| self.get.filter(|_| *method == Method::HEAD))
-    }
-
-    #[cold]
-    fn other_method(&self, method: &Method) -> Box<Response> {
-        let mut response = if method == Method::OPTIONS {
-            Response::new(StatusCode::NO_CONTENT)
-        } else {
-            let message = format!("this path does not answer {method}, it answers {}", self.allow);
-            (StatusCode::METHOD_NOT_ALLOWED, message).into_response()
-        };
-        let set = response.headers.append("allow", &self.allow);
-        debug_assert!(set.is_ok(), "methods are tokens");
-        Box::new(response)
-    }
-}
-
-/// The names between braces, in order: `/a/{b}/{*c}` has `b` and `c`; `{{` is a literal brace.
-fn param_names(path: &str) -> Vec<Box<str>> {
-    let mut names = Vec::new();
-    let mut rest = path.replace("{{", "").replace("}}", "");
-    while let Some((_, after)) = rest.split_once('{') {
-        let Some((name, tail)) = after.split_once('}') else { break };
-        names.push(name.trim_start_matches('*').into());
-        rest = tail.to_owned();
-    }
-    names
-}
-
-/// Where `part`, a slice of `whole`, stands in it.
-fn range_in(whole: &str, part: &str) -> Range<u32> {
-    let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
-    // A head is limited to far less than 4 GiB.
-    start as u32..(start + part.len()) as u32
-}
-
-const LITERALS_MAX: usize = 8;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::State;
-
-    async fn nothing() {}
-
-    fn find(table: &Table, method: &Method, target: &str) -> Matched {
-        let head = RequestHead::new(method.clone(), target).expect("a target");
-        let found = table.find(&head, &table.param_names());
-        if let Some(literal) = table.find_literal(&head) {
-            assert!(matches!(found, Matched::Endpoint(endpoint, _) if endpoint == literal), "{target}");
-        }
-        found
-    }
-
-    fn status(table: &Table, method: &Method, target: &str) -> Option<StatusCode> {
-        match find(table, method, target) {
-            Matched::Endpoint(..) => None,
-            Matched::Response(response) => Some(response.status),
-        }
-    }
-
-    #[test]
-    fn finds_by_method_and_path() {
-        let inner = Router::new().get("/", nothing).post("/{id}", nothing);
-        let table = Router::new().get("/", nothing).nest("/a", inner).build().expect("routes are right");
-        assert_eq!(status(&table, &Method::GET, "/"), None);
-        assert_eq!(status(&table, &Method::HEAD, "/"), None);
-        assert_eq!(status(&table, &Method::GET, "/?page=2"), None);
-        assert_eq!(status(&table, &Method::GET, "http://example.com/a?page=2"), None);
-        assert_eq!(status(&table, &Method::GET, "/a"), None);
-        assert_eq!(status(&table, &Method::POST, "/a/7"), None);
-        assert_eq!(status(&table, &Method::GET, "/a/7"), Some(StatusCode::METHOD_NOT_ALLOWED));
-        assert_eq!(status(&table, &Method::OPTIONS, "/a/7"), Some(StatusCode::NO_CONTENT));
-        assert_eq!(status(&table, &Method::GET, "/b"), Some(StatusCode::NOT_FOUND));
-        let table =
-            Router::new().nest("/c/", Router::new().get("/d", nothing)).build().expect("routes are right");
-        assert_eq!(status(&table, &Method::GET, "/c/d"), None);
-    }
-
-    #[test]
-    fn literal_paths_are_found_without_the_tree() {
-        let router = Router::new().get("/a", nothing).post("/a", nothing).get("/{name}", nothing);
-        let table = router.build().expect("routes are right");
-        let literal = |method: Method, target| {
-            table.find_literal(&RequestHead::new(method, target).expect("a target")).map(EndpointId::index)
-        };
-        assert_eq!(literal(Method::GET, "/a"), Some(0));
-        assert_eq!(literal(Method::HEAD, "/a"), Some(0));
-        assert_eq!(literal(Method::POST, "/a"), Some(1));
-        assert_eq!(literal(Method::PUT, "/a"), None);
-        assert_eq!(literal(Method::GET, "/a?b"), None);
-        assert_eq!(literal(Method::GET, "/b"), None);
-    }
-
-    #[test]
-    fn allow_names_what_the_path_answers() {
-        let table = Router::new().get("/", nothing).put("/", nothing).build().expect("routes are right");
-        let Matched::Response(response) = find(&table, &Method::DELETE, "/") else {
-            panic!("DELETE has no handler")
-        };
-        assert_eq!(response.headers.get("allow"), Some("GET, PUT, HEAD, OPTIONS"));
-    }
-
-    #[test]
-    fn parameters_stand_where_they_matched() {
-        assert_eq!(param_names("/a/{b}/x-{c}.y/{*d}"), ["b".into(), "c".into(), "d".into()] as [Box<str>; 3]);
-        assert_eq!(param_names("/{{a}}/{b}"), ["b".into()] as [Box<str>; 1], "a literal brace is doubled");
-        assert_eq!(range_in("/a/seven", &"/a/seven"[3..]), 3..8);
-    }
-
-    #[test]
-    fn mistakes_name_their_route() {
-        let twice = Router::new().get("/a", nothing).get("/a", nothing).build();
-        assert!(matches!(twice, Err(RouteError::Twice { method: Method::GET, path, .. }) if path == "/a"));
-        let clash = Router::new().get("/{a}", nothing).get("/{b}", nothing).build();
-        assert!(matches!(clash, Err(RouteError::Path { path, .. }) if path == "/{b}"));
-        let relative = Router::new().get("a", nothing).build();
-        assert!(matches!(relative, Err(RouteError::Relative { .. })));
-        let lacking = Router::new().get("/", async |_: State<u8>| ()).build();
-        assert!(matches!(lacking, Err(RouteError::State { type_name: "u8", .. })));
+impl Entry {
+    fn in_scope(mut self, first: usize) -> Self {
+        self.scope += first;
+        self
     }
 }

@@ -40,16 +40,27 @@ fn two_states_of_one_type() {
 }
 
 #[test]
-fn two_states_of_one_type_in_nested_routers() {
-    let inner_line = line!() + 1;
-    let inner = Router::new().get("/", async |_: State<u32>| ()).state(1_u32);
-    let outer_line = line!() + 1;
-    let error = refused(Router::new().state(2_u32).nest("/inner", inner));
+fn two_states_of_one_type_in_a_nested_router() {
+    let (one, other) = (line!() + 1, line!() + 2);
+    let inner = Router::new().state(1_u32);
+    let inner = inner.state(2_u32);
+    let error = refused(Router::new().state(3_u32).nest("/inner", inner));
     let RouteError::StateTwice { first, second, .. } = error else { panic!("another error: {error}") };
-    assert_eq!((first.line(), second.line()), (outer_line, inner_line));
-    // Of different types they join.
+    assert_eq!((first.line(), second.line()), (one, other));
+    // Each of two routers may have one.
     let inner = Router::new().get("/", async |_: State<u32>, _: State<u64>| ()).state(1_u32);
-    accepted("states-join", Router::new().state(2_u64).nest("/inner", inner));
+    accepted("states-of-each", Router::new().state(2_u64).state(3_u32).nest("/inner", inner));
+}
+
+#[test]
+fn a_state_that_only_a_nested_router_has() {
+    let inner = Router::new().state(Store).get("/", async |_: State<Store>| ());
+    let line = line!() + 1;
+    let router = Router::new().nest("/inner", inner).get("/outer", async |_: State<Store>| ());
+    let error = refused(router);
+    let RouteError::State { route, place, type_name } = &error else { panic!("another error: {error}") };
+    assert_eq!((route.as_str(), place.line()), ("GET /outer", line));
+    assert!(type_name.ends_with("::Store"), "{type_name}");
 }
 
 /// An extractor that uses another one, and passes its needs on.
@@ -108,9 +119,40 @@ fn a_path_without_its_slash_in_a_nested_router() {
 }
 
 #[test]
-fn a_nested_fallback_is_dropped_with_its_needs() {
-    let inner = Router::new().get("/", nothing).fallback(async |_: State<Store>| ());
-    accepted("nested-fallback", Router::new().nest("/a", inner).fallback(nothing));
+fn the_fallback_of_a_nested_router_is_checked() {
+    let inner = || Router::new().get("/", nothing).fallback(async |_: State<Store>| ());
+    let error = refused(Router::new().nest("/a", inner()));
+    assert!(matches!(&error, RouteError::State { route, .. } if route == "* /a/(the fallback)"), "{error}");
+    accepted("nested-fallback", Router::new().nest("/a", inner().state(Store)).fallback(nothing));
+    let fallback = || Router::new().fallback(nothing);
+    let error = refused(Router::new().nest("/a", fallback()).nest("/a/", fallback()));
+    assert!(matches!(error, RouteError::FallbackTwice { .. }), "{error}");
+    let error = refused(fallback().merge(fallback()));
+    assert!(matches!(error, RouteError::FallbackTwice { .. }), "{error}");
+    let error = refused(Router::new().nest("a", fallback()));
+    assert!(matches!(&error, RouteError::Relative { path } if path == "a"), "{error}");
+    let error = refused(Router::new().nest("/{a}", fallback()).nest("/{b}", fallback()));
+    assert!(matches!(&error, RouteError::Path { path, .. } if path == "/{b}"), "{error}");
+}
+
+#[test]
+fn variables_in_the_syntax_of_other_frameworks() {
+    for (given, wrong, right) in [
+        ("/x/:id", ":id", "{id}"),
+        ("/x/:id/y", ":id", "{id}"),
+        ("/x/*rest", "*rest", "{*rest}"),
+        ("/x/*", "*", "{*rest}"),
+        ("/x/<id>", "<id>", "{id}"),
+        ("/x/{id:[0-9]+}", "{id:[0-9]+}", "{id}"),
+        ("/x/{rest...}", "{rest...}", "{*rest}"),
+    ] {
+        let error = refused(Router::new().get(given, nothing));
+        let RouteError::Syntax { path, segment, instead } = &error else { panic!("another error: {error}") };
+        assert_eq!((path.as_str(), segment.as_str(), instead.as_str()), (given, wrong, right));
+    }
+    let error = refused(Router::new().nest("/x/:id", Router::new().get("/y", nothing)));
+    assert!(error.to_string().contains("write \"{id}\""), "{error}");
+    accepted("literal-colons", Router::new().get("/x:y/a*/<b", nothing).get("/{{:literal}}", nothing));
 }
 
 #[test]

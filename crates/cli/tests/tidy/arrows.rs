@@ -32,7 +32,9 @@ const HOUSE: &[Room] = &[
         below: &["sys", "tcp", "stack", "loops", "wire", "http", "server", "client", "load"],
         for_tests: &[],
     },
-    Room { name: "cli", below: &["sys", "tcp", "stack", "anywire"], for_tests: &[] },
+    // What `anywire swarm` measures, with the histograms and tables of `load`.
+    Room { name: "swarm-load", below: &["sys", "tcp", "stack", "http", "load"], for_tests: &[] },
+    Room { name: "cli", below: &["sys", "anywire", "swarm-load"], for_tests: &[] },
 ];
 
 #[test]

@@ -9,6 +9,8 @@ const WORDS_MIN: usize = 3;
 fn every_file_says_what_it_is_for() {
     let complaints: Vec<_> = tree::files_ending_in("rs")
         .iter()
+        // What the compiler is to refuse is named after the mistake.
+        .filter(|file| !file.path.contains("/tests/ui/"))
         .filter_map(|file| Some(format!("{}: {}", file.path, fault_of_head(&file.text)?)))
         .collect();
     expect_none("every Rust file opens with a `//!` sentence: what is in here, and what for", &complaints);

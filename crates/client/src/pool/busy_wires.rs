@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, Method, Url};
+use anywire_http::{Body, BodyError, Method};
 use anywire_loops::Loops;
 use anywire_wire::Transport;
 use bytes::Bytes;
@@ -89,22 +89,20 @@ fn error_over(wire: Endless, body: fn() -> Body) -> Error {
     let loops = Loops::start(1).expect("loops start");
     // With room for all that comes, so that no reader holds the connection back.
     let limits = Limits { body_ahead_bytes: usize::MAX, ..Limits::default() };
-    let client = Client::builder().loops(&loops).limits(limits).build().expect("good options");
+    let client = Client::builder().loops(&loops).limits(limits).build();
     let (report, reported) = mpsc::channel();
     drop(loops.get(0).spawn(move || async move {
-        let local = Local::here(client.inner()).expect("a loop of the client");
-        let pool = Rc::new(Pool::new("http://endless", None, local.shared()).expect("a good origin"));
-        let target = Url::parse("http://endless/").expect("a good URL");
-        let mut job = Job::new(Method::POST, target, &client.inner().config().timeouts);
-        job.total_timeout = Duration::from_millis(200);
-        job.body = body().into();
+        let local = Local::here(&client.handle).expect("a loop of the client");
+        let url = Url::parse("http://endless/").expect("a good URL");
+        let pool = Rc::new(Pool::new(&url, None, local.context()).expect("a good origin"));
+        let mut draft = Box::new(Draft::new(Method::POST, url, &client.handle.config().timeouts));
+        draft.total_timeout = Duration::from_millis(200);
+        draft.body = body().into();
         let (reply, answer) = oneshot::channel();
-        let now = clock::now();
-        let (total_until, acquire_until) = (now + job.total_timeout, now + job.total_timeout);
-        let pending =
-            Pending { job: Box::new(job), reply, total_until, acquire_until, resent: false, sent: false };
-        pool.state.borrow_mut().waiters.push_back(pending);
-        pool.shared.cells.waiting.add(1);
+        let total_until = clock::now() + draft.total_timeout;
+        let reply = Some(reply);
+        let acquire_until = total_until;
+        pool.waiting.push(Job { draft, reply, total_until, acquire_until, resent: false, sent: false });
         pool.adopt(Connection::new(Box::new(wire)));
         let error = match answer.await.expect("a reply") {
             Ok(response) => response.bytes().await.expect_err("a body without end"),

@@ -125,7 +125,7 @@ impl Peer {
 /// A client on loops of its own test.
 pub fn client(loops: usize, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Loops, Client) {
     let loops = Loops::start(loops).expect("loops start");
-    let client = options(Client::builder().loops(&loops)).build().expect("good options");
+    let client = options(Client::builder().loops(&loops)).build();
     (loops, client)
 }
 

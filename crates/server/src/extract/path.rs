@@ -12,8 +12,8 @@ use crate::request::Parts;
 
 /// What the `{name}`s of the route matched, percent-decoded after splitting (so `%2F` never splits).
 ///
-/// A single value takes the only (or first) parameter, a tuple takes them in order, a struct or map by name. A value
-/// that does not parse answers 400. Names or a number of parameters that the route does not have answer 500, which the
+/// A single value takes the only parameter, a tuple takes all in order (those of a nested router's prefix come first), a
+/// struct or map takes them by name. A value that does not parse answers 400. Names or a number of parameters that the route does not have answer 500, which the
 /// log explains.
 ///
 /// ```
@@ -62,6 +62,12 @@ enum Wrong {
     Route(String),
 }
 
+impl Wrong {
+    fn parameters(found: usize, taken: usize) -> Self {
+        Self::Route(format!("the route has {found} parameters, the handler takes {taken}"))
+    }
+}
+
 impl serde::de::Error for Wrong {
     fn custom<T: Display>(message: T) -> Self {
         Self::Value(message.to_string())
@@ -85,8 +91,13 @@ struct Parameters<'r>(Vec<(&'r str, Value<'r>)>);
 
 impl<'r> Parameters<'r> {
     fn single(self) -> Result<Value<'r>, Wrong> {
-        let first = self.0.into_iter().next();
-        first.map(|(_, value)| value).ok_or_else(|| Wrong::Route("the route has no parameter".to_owned()))
+        let found = self.0.len();
+        let mut values = self.0.into_iter().map(|(_, value)| value);
+        match (values.next(), values.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(Wrong::Route("the route has no parameter".to_owned())),
+            (Some(_), Some(_)) => Err(Wrong::parameters(found, 1)),
+        }
     }
 }
 
@@ -134,8 +145,7 @@ impl<'de> Deserializer<'de> for Parameters<'de> {
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Wrong> {
         if self.0.len() != len {
-            let found = self.0.len();
-            return Err(Wrong::Route(format!("the route has {found} parameters, the handler takes {len}")));
+            return Err(Wrong::parameters(self.0.len(), len));
         }
         self.deserialize_seq(visitor)
     }
@@ -302,6 +312,10 @@ mod tests {
         assert_eq!(
             parse::<(u8, u8)>(&[("n", "3")]),
             Err("the route has 1 parameters, the handler takes 2".into())
+        );
+        assert_eq!(
+            parse::<u8>(&[("a", "1"), ("b", "2")]),
+            Err("the route has 2 parameters, the handler takes 1".into())
         );
         assert!(Value::new("%FF").is_err());
     }

@@ -6,10 +6,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{FromRequestParts, Rejection};
 use crate::request::Parts;
-use crate::router::RouteError;
+use crate::router::{EndpointId, RouteError};
 
 /// A value given to the router by [`Router::state`](crate::Router::state).
 ///
@@ -52,7 +53,7 @@ impl<T: 'static> FromRequestParts for State<T> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts) -> Result<Self, Rejection> {
-        let found = parts.states().find::<T>();
+        let found = parts.state::<T>();
         found.map(Self).ok_or(Rejection::NoState { type_name: type_name::<T>() })
     }
 
@@ -73,25 +74,26 @@ impl Needs {
         self.states.push((TypeId::of::<T>(), type_name::<T>()));
     }
 
-    /// The first type that was not given.
-    pub(crate) fn missing(&self, given: &StateFactories) -> Option<&'static str> {
-        let missing = self.states.iter().find(|(id, _)| !given.contains(*id));
+    /// The first type that is not there.
+    pub(crate) fn missing(&self, is_there: impl Fn(TypeId) -> bool) -> Option<&'static str> {
+        let missing = self.states.iter().find(|(id, _)| !is_there(*id));
         missing.map(|(_, name)| *name)
     }
 }
 
-/// What the router was given; each loop makes its [`States`] of it.
-#[derive(Default)]
+/// The states that a router was given; each loop makes its [`States`] of them.
+#[derive(Clone, Default)]
 pub(crate) struct StateFactories {
     given: Vec<Factory>,
 }
 
 /// One state: its type, where it was given, and how a loop gets its clone.
+#[derive(Clone)]
 struct Factory {
     id: TypeId,
     type_name: &'static str,
     place: &'static Location<'static>,
-    make: Box<dyn Fn() -> Rc<dyn Any> + Send + Sync>,
+    make: Arc<dyn Fn() -> Rc<dyn Any> + Send + Sync>,
 }
 
 impl StateFactories {
@@ -104,15 +106,11 @@ impl StateFactories {
             id: TypeId::of::<T>(),
             type_name: type_name::<T>(),
             place,
-            make: Box::new(move || Rc::new(value.clone())),
+            make: Arc::new(move || Rc::new(value.clone())),
         });
     }
 
-    pub(crate) fn join(&mut self, other: Self) {
-        self.given.extend(other.given);
-    }
-
-    fn contains(&self, id: TypeId) -> bool {
+    pub(crate) fn contains(&self, id: TypeId) -> bool {
         self.given.iter().any(|factory| factory.id == id)
     }
 
@@ -126,25 +124,39 @@ impl StateFactories {
         }
         Ok(())
     }
-
-    pub(crate) fn instantiate(&self) -> States {
-        States { values: self.given.iter().map(|factory| (factory.id, (factory.make)())).collect() }
-    }
 }
 
 /// The states of one loop.
 pub(crate) struct States {
-    values: HashMap<TypeId, Rc<dyn Any>>,
+    /// By endpoint: what its router has, and the routers around that.
+    visible: Vec<Rc<Visible>>,
 }
 
+type Visible = HashMap<TypeId, Rc<dyn Any>>;
+
 impl States {
-    fn find<T: 'static>(&self) -> Option<Rc<T>> {
-        Rc::clone(self.values.get(&TypeId::of::<T>())?).downcast().ok()
+    /// Clones of the states of all routers, each with the router around it, for the endpoints of these routers.
+    pub(crate) fn new(
+        routers: &[(StateFactories, Option<usize>)],
+        router_of_endpoint: impl Iterator<Item = usize>,
+    ) -> Self {
+        let mut scopes: Vec<Rc<Visible>> = Vec::with_capacity(routers.len());
+        for (own, parent) in routers {
+            let mut visible = parent.map(|parent| Visible::clone(&scopes[parent])).unwrap_or_default();
+            visible.extend(own.given.iter().map(|factory| (factory.id, (factory.make)())));
+            scopes.push(Rc::new(visible));
+        }
+        Self { visible: router_of_endpoint.map(|router| Rc::clone(&scopes[router])).collect() }
+    }
+
+    pub(crate) fn find<T: 'static>(&self, endpoint: EndpointId) -> Option<Rc<T>> {
+        let visible = self.visible.get(endpoint.index())?;
+        Rc::clone(visible.get(&TypeId::of::<T>())?).downcast().ok()
     }
 }
 
 impl fmt::Debug for States {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("States").field("count", &self.values.len()).finish()
+        f.debug_struct("States").finish_non_exhaustive()
     }
 }

@@ -23,6 +23,18 @@ pub enum RouteError {
         /// The path as it was given.
         path: String,
     },
+    /// A segment that would be a variable elsewhere, and is literal text here.
+    #[error(
+        "route {path:?} cannot be added: {segment:?} is the syntax of another framework; write {instead:?}"
+    )]
+    Syntax {
+        /// The path as it was given, with its prefix.
+        path: String,
+        /// The segment.
+        segment: String,
+        /// What it most likely means.
+        instead: String,
+    },
     /// Two handlers for the same method and path.
     #[error("{method} {path} has two handlers, given at {first} and at {second}; remove one of them")]
     Twice {
@@ -45,15 +57,18 @@ pub enum RouteError {
     },
     /// A handler takes a state that was not given.
     #[error(
-        "the handler of {route} takes a State<{type_name}> that nobody gave; add .state(..) to the router"
+        "the handler of {route}, given at {place}, takes a State<{type_name}> that no router around it has; add \
+         .state(..) to one of them"
     )]
     State {
         /// Method and path.
         route: String,
+        /// Where the handler was given.
+        place: &'static Location<'static>,
         /// The type that is missing.
         type_name: &'static str,
     },
-    /// Two states of one type, of which a handler could get only one. Nested routers share their states.
+    /// Two states of one type in one router: a handler could get only one of them.
     #[error(
         "there are two states of the type {type_name}, given at {first} and at {second}; remove one of them, or give \
          each a type of its own"
@@ -66,4 +81,40 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
+}
+
+impl RouteError {
+    /// Refuses paths that would never match what their author means.
+    pub(super) fn check_path(path: &str) -> Result<(), Self> {
+        if !path.starts_with('/') {
+            return Err(Self::Relative { path: path.to_owned() });
+        }
+        for segment in path.split('/') {
+            if let Some(instead) = variable_elsewhere(segment) {
+                let (path, segment) = (path.to_owned(), segment.to_owned());
+                return Err(Self::Syntax { path, segment, instead });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a segment means that is a variable in another framework: `:id`, `*rest`, `<id>`, `{id:[0-9]+}`, `{rest...}`.
+fn variable_elsewhere(segment: &str) -> Option<String> {
+    if let Some(name) = segment.strip_prefix(':') {
+        return Some(format!("{{{name}}}"));
+    }
+    if let Some(name) = segment.strip_prefix('*') {
+        return Some(format!("{{*{}}}", if name.is_empty() { "rest" } else { name }));
+    }
+    if let Some(name) = segment.strip_prefix('<').and_then(|name| name.strip_suffix('>')) {
+        return Some(format!("{{{name}}}"));
+    }
+    // A doubled brace is a literal one.
+    let name = segment.strip_prefix('{')?.strip_suffix('}').filter(|name| !name.starts_with('{'))?;
+    match (name.split_once(':'), name.strip_suffix("...")) {
+        (Some((name, _)), _) => Some(format!("{{{name}}}")),
+        (None, Some(name)) => Some(format!("{{*{name}}}")),
+        (None, None) => None,
+    }
 }

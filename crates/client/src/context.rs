@@ -1,0 +1,138 @@
+//! What the pools of one client on one loop have in common, and their connections need.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use anywire_loops::clock;
+use anywire_loops::deadline::Deadline;
+use anywire_wire::{DialOptions, Dialer, Output};
+
+use crate::Limits;
+use crate::counters::Cells;
+use crate::inner::{Config, Inner};
+
+/// One client's settings, shares of its limits, counters and spare memory on one loop.
+pub(crate) struct LoopContext {
+    hold: Arc<LoopHold>,
+    /// Which of the client's loops this is.
+    pub(crate) index: usize,
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) dialer: Dialer,
+    /// Connections per origin on this loop.
+    pub(crate) connections: usize,
+    /// Waiting calls per origin on this loop.
+    pub(crate) queue: usize,
+    /// Dials at a time per origin on this loop.
+    pub(crate) dials: usize,
+    /// For the sweeping task, which holds it armed to the earliest deadline of all pools.
+    timer: Deadline,
+    next_sweep: Cell<Option<Instant>>,
+    sweeper: RefCell<Option<Waker>>,
+    /// A sweep is to happen now.
+    kicked: Cell<bool>,
+    spares: RefCell<Vec<Output>>,
+}
+
+/// A loop's own reference to what the loops share. Futures of calls that are made on the loop clone this one, so that
+/// loops which share a client do not pass one reference count to and fro.
+#[derive(Debug)]
+pub(crate) struct LoopHold {
+    inner: Arc<Inner>,
+}
+
+impl LoopHold {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+impl LoopContext {
+    /// For the loop `index` of the client.
+    pub(crate) fn new(inner: &Arc<Inner>, index: usize) -> Self {
+        let Config { limits, timeouts } = inner.config();
+        let (loops, cells) = match inner.loops() {
+            Ok(loops) => {
+                loops.list[index].used.store(true, Ordering::Release);
+                (loops.list.len(), Arc::clone(&loops.list[index].cells))
+            }
+            // A call can be on a loop only if there are loops.
+            Err(_) => (1, Arc::default()),
+        };
+        let owners = limits.connections_per_origin.min(loops);
+        Self {
+            hold: Arc::new(LoopHold { inner: Arc::clone(inner) }),
+            index,
+            cells,
+            dialer: Dialer::new(DialOptions { connect_timeout: timeouts.connect, ..DialOptions::default() }),
+            connections: Limits::share(limits.connections_per_origin, index, loops),
+            // Only owners of connections get calls, so only they have a queue.
+            queue: Limits::share(limits.queue_per_origin, index, owners),
+            dials: Limits::share(limits.dials_per_origin, index, owners).max(1),
+            timer: Deadline::new(),
+            next_sweep: Cell::new(None),
+            sweeper: RefCell::new(None),
+            kicked: Cell::new(false),
+            spares: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<LoopHold> {
+        &self.hold
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        self.hold.inner.config()
+    }
+
+    /// The client's count of calls that their callers dropped.
+    pub(crate) fn abandoned(&self) -> u64 {
+        self.hold.inner.abandoned()
+    }
+
+    /// Has the pools swept at `instant`, or before.
+    pub(crate) fn sweep_by(&self, instant: Instant) {
+        if self.next_sweep.get().is_none_or(|next| instant < next) {
+            self.next_sweep.set(Some(instant));
+            self.timer.set(instant.saturating_duration_since(clock::now()));
+        }
+    }
+
+    /// Has the pools swept by the sweeping task as soon as it runs.
+    pub(crate) fn kick(&self) {
+        self.kicked.set(true);
+        if let Some(sweeper) = self.sweeper.borrow().as_ref() {
+            sweeper.wake_by_ref();
+        }
+    }
+
+    /// Ready if a sweep is due. It has to set the next one by [`sweep_by`](Self::sweep_by).
+    pub(crate) fn poll_sweep_due(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sweeper.replace(Some(cx.waker().clone()));
+        let expired = self.timer.poll_expired(cx).is_ready();
+        if !self.kicked.take() && !expired {
+            return Poll::Pending;
+        }
+        self.next_sweep.set(None);
+        self.timer.clear();
+        Poll::Ready(())
+    }
+
+    /// An output that another request on this loop has used, or a new one.
+    pub(crate) fn take_output(&self) -> Output {
+        self.spares.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Gives an output back, empty or not.
+    pub(crate) fn keep_output(&self, output: Output) {
+        let mut spares = self.spares.borrow_mut();
+        if output.is_empty() && spares.len() < SPARE_OUTPUTS {
+            spares.push(output);
+        }
+    }
+}
+
+/// Outputs are in use only from a request's encoding to its last byte, which is mostly one poll.
+const SPARE_OUTPUTS: usize = 16;

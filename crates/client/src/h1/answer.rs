@@ -1,0 +1,186 @@
+//! The receiving half of an exchange: a response as it comes, and how its caller gets it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anywire_http::h1::encode::forbids_body;
+use anywire_http::{Body, Headers, ResponseHead, StatusCode, body};
+use bytes::Bytes;
+
+use crate::job::{Delivery, Draft, Job};
+use crate::response::StreamState;
+use crate::{Error, Limits, Response};
+
+/// How far the response has come.
+pub(super) enum Answer {
+    Awaited,
+    /// The head is here, and all of the body that is. It goes to the caller at once if that is all of it.
+    Here {
+        head: ResponseHead,
+        /// The length of the body, if its framing says so.
+        length: Option<u64>,
+        body: Pieces,
+        trailers: Option<Headers>,
+    },
+    /// The head is with the caller, and the body follows.
+    Streams {
+        sender: body::Sender,
+        state: Arc<StreamState>,
+        /// The caller has asked for no more than was sent.
+        reader_is_slow: bool,
+    },
+    Over,
+}
+
+impl Answer {
+    /// Ready if more of the response may be read from the wire. `Err`: the caller has left.
+    pub(super) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        self.poll_reader(|sender| sender.poll_wanted(cx))
+    }
+
+    /// Ready if the caller has room for a piece of the body. `Err`: the caller has left.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        self.poll_reader(|sender| sender.poll_ready(cx))
+    }
+
+    fn poll_reader<E>(
+        &mut self,
+        poll: impl FnOnce(&mut body::Sender) -> Poll<Result<(), E>>,
+    ) -> Poll<Result<(), ()>> {
+        let Self::Streams { sender, reader_is_slow, .. } = self else { return Poll::Ready(Ok(())) };
+        let polled = poll(sender).map_err(drop);
+        *reader_is_slow = polled.is_pending();
+        polled
+    }
+
+    pub(super) fn data(&mut self, data: &[u8]) {
+        match self {
+            Self::Here { body, .. } => body.push(data),
+            Self::Streams { sender, .. } => {
+                // There is room, as was just seen; a reader who left meanwhile is noticed next time.
+                let _ = sender.try_send(Bytes::copy_from_slice(data));
+            }
+            Self::Awaited | Self::Over => {}
+        }
+    }
+
+    pub(super) fn trailers(&mut self, fields: Headers) {
+        match self {
+            Self::Here { trailers, .. } => *trailers = Some(fields),
+            Self::Streams { sender, .. } => sender.trailers(fields),
+            Self::Awaited | Self::Over => {}
+        }
+    }
+
+    /// Gives the caller a head whose body is not all here, with the part that is. `Err`: the caller has left.
+    pub(super) fn hand_out(&mut self, job: &mut Job, limits: &Limits) -> Result<(), ()> {
+        if !matches!(self, Self::Here { .. }) {
+            return Ok(());
+        }
+        let Self::Here { head, length, body: first, trailers } = std::mem::replace(self, Self::Over) else {
+            return Ok(());
+        };
+        let (mut sender, mut body) = Body::channel(limits.body_ahead_bytes);
+        if let Some(length) = length {
+            body = body.with_length(length);
+        }
+        // Neither can fail: the channel is new and its reader is here.
+        let _ = sender.try_send(first.into_bytes());
+        if let Some(trailers) = trailers {
+            sender.trailers(trailers);
+        }
+        let Draft { read_timeout, total_timeout, .. } = *job.draft;
+        let state = Arc::new(StreamState::new(job.draft.origin(), read_timeout, total_timeout));
+        let response = Response::new(head, body, limits.body_bytes, Some(Arc::clone(&state)));
+        let reply = job.reply.take().ok_or(())?;
+        reply.send(Ok(response)).map_err(drop)?;
+        *self = Self::Streams { sender, state, reader_is_slow: false };
+        Ok(())
+    }
+
+    /// The response is complete.
+    pub(super) fn finish(&mut self, job: &mut Job, limits: &Limits) -> Delivery {
+        match std::mem::replace(self, Self::Over) {
+            Self::Here { head, body, trailers, .. } => {
+                let body = match trailers {
+                    None => body_of(&head, body.into_bytes()),
+                    Some(trailers) => {
+                        let (mut sender, rest) = Body::channel(limits.body_ahead_bytes);
+                        let _ = sender.try_send(body.into_bytes());
+                        sender.trailers(trailers);
+                        sender.finish();
+                        rest
+                    }
+                };
+                Delivery::Reply(job.reply.take(), Ok(Response::new(head, body, limits.body_bytes, None)))
+            }
+            Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
+            Self::Awaited | Self::Over => Delivery::Nothing,
+        }
+    }
+
+    /// The call ends with an error.
+    pub(super) fn fail(&mut self, job: &mut Job, error: Error) -> Delivery {
+        match (job.reply.take(), std::mem::replace(self, Self::Over)) {
+            (None, Self::Streams { sender, .. }) => {
+                Delivery::BodyBreaks(sender, StreamState::body_error(error))
+            }
+            (reply, _) => Delivery::Reply(reply, Err(error)),
+        }
+    }
+}
+
+/// The body of a response that is here whole. An empty one under a head that states a length is
+/// [withheld](Body::withheld): the response is one to HEAD, or a 304.
+fn body_of(head: &ResponseHead, bytes: Bytes) -> Body {
+    if !bytes.is_empty() {
+        return bytes.into();
+    }
+    let withheld = head.stated_length().filter(|&length| match head.status() {
+        StatusCode::NOT_MODIFIED => true,
+        status => length > 0 && !forbids_body(status),
+    });
+    withheld.map_or_else(Body::empty, Body::withheld)
+}
+
+/// Pieces of a body in one: copied once if there is one piece, as in a small response.
+#[derive(Debug, Default)]
+pub(super) enum Pieces {
+    #[default]
+    None,
+    One(Bytes),
+    Many(Vec<u8>),
+}
+
+impl Pieces {
+    fn push(&mut self, piece: &[u8]) {
+        match self {
+            Self::None => *self = Self::One(Bytes::copy_from_slice(piece)),
+            Self::One(first) => *self = Self::Many([first, piece].concat()),
+            Self::Many(pieces) => pieces.extend_from_slice(piece),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::None => Bytes::new(),
+            Self::One(bytes) => bytes,
+            Self::Many(pieces) => pieces.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_in_order() {
+        let mut pieces = Pieces::default();
+        for piece in ["", "a", "bc", "def"] {
+            pieces.push(piece.as_bytes());
+        }
+        assert_eq!(pieces.into_bytes(), "abcdef");
+        assert_eq!(Pieces::default().into_bytes(), "");
+    }
+}

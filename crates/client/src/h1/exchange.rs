@@ -1,0 +1,404 @@
+//! One request and its response: a state machine that is polled by the connection's task.
+//!
+//! Sending and receiving go on side by side: a response may come before the request is sent whole, and an error while
+//! sending does not hide a response that the peer sent before it closed. Body bytes go both ways with back-pressure:
+//! a request's body is polled only while little of it waits to leave, a response's is read only when its reader asks.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
+use anywire_http::{Buffer, Method, ResponseHead, StatusCode};
+use anywire_loops::deadline::Deadline;
+use anywire_wire::{Connection, Output};
+use tokio::sync::oneshot;
+
+use super::answer::{Answer, Pieces};
+use super::session::Outcome;
+use super::upload::Upload;
+use super::watchdog::{WaitsFor, Watchdog};
+use crate::budget::poll_truly;
+use crate::context::LoopContext;
+use crate::job::{Delivery, Job};
+use crate::{Error, Phase};
+
+/// A call on a connection.
+pub(crate) struct Exchange {
+    job: Job,
+    stage: Stage,
+    /// Whether the call may go out once more if the connection proves to have died while it was idle: it had carried a
+    /// request before, and the body can be sent twice.
+    replayable: bool,
+    output: Output,
+    upload: Upload,
+    /// Held from the first byte of the response to the last.
+    input: Option<Buffer>,
+    answer: Answer,
+    /// Interim responses so far.
+    interim: usize,
+    /// For how long the connection may wait for its next call; none if it may not be used again.
+    reuse: Option<Duration>,
+    watchdog: Watchdog,
+}
+
+/// How far the exchange has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its output is filled and nothing is sent.
+    Encoded,
+    /// Sending has begun.
+    Begun,
+    /// The peer has sent a byte.
+    Heard,
+}
+
+impl Exchange {
+    /// Encodes a request. `used`: the connection has carried another one before.
+    pub(super) fn new(mut job: Job, host: &str, used: bool, context: &LoopContext) -> Self {
+        let mut output = context.take_output();
+        let upload = Upload::start(&mut job.draft, host, &mut output);
+        Self {
+            stage: Stage::Encoded,
+            replayable: used && !job.resent && upload.is_done(),
+            job,
+            output,
+            upload,
+            input: None,
+            answer: Answer::Awaited,
+            interim: 0,
+            reuse: None,
+            watchdog: Watchdog::new(),
+        }
+    }
+
+    pub(super) fn method(&self) -> &Method {
+        &self.job.draft.method
+    }
+
+    /// Whether the whole request is encoded, so that sending it runs none of the caller's code.
+    pub(super) fn is_whole(&self) -> bool {
+        self.upload.is_done()
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.stage != Stage::Encoded
+    }
+
+    /// Gives back what other calls can use.
+    pub(crate) fn recycle(self, context: &LoopContext) {
+        context.keep_output(self.output);
+    }
+
+    /// Sends what the wire takes at once, and arms what wakes the connection's task: the response, the deadline, the
+    /// caller's leaving. `false` if that task has something to do at once.
+    pub(super) fn begin(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        timer: &Deadline,
+        context: &LoopContext,
+    ) -> bool {
+        self.stage = Stage::Begun;
+        // Asked only here: this is what wakes the task when the caller leaves.
+        let reply = self.job.reply.as_mut();
+        if reply.is_some_and(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
+            return false;
+        }
+        self.send(cx, wire);
+        let overdue = self.watch(timer, context);
+        !overdue && matches!(self.upload, Upload::Done | Upload::Body { .. })
+    }
+
+    /// Goes on as far as it can; ready when the call is over.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        decoder: &mut ResponseDecoder,
+        timer: &Deadline,
+        context: &LoopContext,
+    ) -> Poll<Outcome> {
+        if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
+            return Poll::Ready(Outcome::closed(Delivery::Nothing));
+        }
+        let expired = timer.poll_expired(cx).is_ready();
+        if let Some(error) = self.overdue(expired, timer, context) {
+            return Poll::Ready(self.fail(error));
+        }
+        if !self.upload.is_done() || !self.output.is_empty() {
+            self.send(cx, wire);
+        }
+        if let Upload::Failed(_) = &self.upload
+            && let Upload::Failed(source) = std::mem::replace(&mut self.upload, Upload::Done)
+        {
+            let (origin, sent) = (self.job.draft.origin(), self.job.sent);
+            return Poll::Ready(self.fail(Error::RequestBody { origin, source, sent }));
+        }
+        if let Poll::Ready(outcome) = self.poll_receive(cx, wire, decoder, context) {
+            return Poll::Ready(outcome);
+        }
+        let expired = self.watch(timer, context);
+        match self.overdue(expired, timer, context) {
+            Some(error) => Poll::Ready(self.fail(error)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Ends the call because its client is closed.
+    pub(super) fn cut(&mut self) -> Outcome {
+        self.fail(Error::Closed { sent: self.job.sent })
+    }
+
+    fn fail(&mut self, error: Error) -> Outcome {
+        Outcome::closed(self.answer.fail(&mut self.job, error))
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+        if self.upload.send(cx, wire, &mut self.output) {
+            self.job.sent = true;
+            self.watchdog.peer_took();
+        }
+    }
+
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        decoder: &mut ResponseDecoder,
+        context: &LoopContext,
+    ) -> Poll<Outcome> {
+        for _ in 0..READS_IN_A_ROW_MAX {
+            if let Some(outcome) = ready!(self.poll_decode(cx, decoder, context)) {
+                return Poll::Ready(outcome);
+            }
+            if self.answer.hand_out(&mut self.job, &context.config().limits).is_err() {
+                return Poll::Ready(Outcome::closed(Delivery::Nothing));
+            }
+            if ready!(self.answer.poll_wanted(cx)).is_err() {
+                return Poll::Ready(Outcome::closed(Delivery::Nothing));
+            }
+            let input = self.input.get_or_insert_with(|| {
+                Buffer::with_limit(context.config().limits.answer.bytes.saturating_mul(2))
+            });
+            match wire.poll_read(cx, input.spare()) {
+                Poll::Pending => {
+                    if input.is_empty() {
+                        self.input = None;
+                    }
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder, context)),
+                Poll::Ready(Ok(count)) => {
+                    input.filled(count);
+                    self.stage = Stage::Heard;
+                    self.watchdog.peer_gave();
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(self.lost(Some(error))),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes what the input holds; an outcome if that was the response's end.
+    fn poll_decode(
+        &mut self,
+        cx: &mut Context<'_>,
+        decoder: &mut ResponseDecoder,
+        context: &LoopContext,
+    ) -> Poll<Option<Outcome>> {
+        let limits = &context.config().limits;
+        loop {
+            let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
+            // Without input there may still be the end, which needs no room.
+            if !input.is_empty() && ready!(self.answer.poll_room(cx)).is_err() {
+                return Poll::Ready(Some(Outcome::closed(Delivery::Nothing)));
+            }
+            let event = match decoder.decode(input) {
+                Ok(Some(event)) => event,
+                Ok(None) => return Poll::Ready(None),
+                Err(source) => {
+                    // What came before the fault is the caller's, however the bytes were cut on their way.
+                    let error = Error::Answer { origin: self.job.draft.origin(), source };
+                    return Poll::Ready(Some(match self.answer.hand_out(&mut self.job, limits) {
+                        Ok(()) => self.fail(error),
+                        Err(()) => Outcome::closed(Delivery::Nothing),
+                    }));
+                }
+            };
+            match event {
+                ResponseEvent::Informational(_) => {
+                    self.interim += 1;
+                    if self.interim > limits.interim_answers {
+                        context.cells.too_many_interim.add(1);
+                        let error = Error::Interim { origin: self.job.draft.origin(), count: self.interim };
+                        return Poll::Ready(Some(self.fail(error)));
+                    }
+                }
+                ResponseEvent::Head(head, info) => {
+                    self.reuse = self.may_reuse(&head, context).filter(|_| info.keep_alive);
+                    let length = info.framing.length();
+                    self.answer = Answer::Here { head, length, body: Pieces::default(), trailers: None };
+                    if info.framing == Framing::None {
+                        return Poll::Ready(Some(self.finish(context)));
+                    }
+                }
+                ResponseEvent::Data(data) => self.answer.data(data),
+                ResponseEvent::Trailers(fields) => self.answer.trailers(fields),
+                ResponseEvent::End => return Poll::Ready(Some(self.finish(context))),
+            }
+        }
+    }
+
+    /// The response is complete.
+    fn finish(&mut self, context: &LoopContext) -> Outcome {
+        let rest = self.input.take().is_some_and(|input| !input.is_empty());
+        // Bytes behind the response, or one that came before the request was sent whole: not in step any more.
+        let in_step = !rest && self.upload.is_done() && self.output.is_empty();
+        let delivery = self.answer.finish(&mut self.job, &context.config().limits);
+        Outcome::Done { reuse: self.reuse.filter(|_| in_step), delivery }
+    }
+
+    /// The peer sends nothing more.
+    fn ended(&mut self, decoder: &mut ResponseDecoder, context: &LoopContext) -> Outcome {
+        if self.stage != Stage::Heard {
+            return self.lost(None);
+        }
+        match decoder.finish() {
+            Ok(Some(_)) => {
+                self.reuse = None;
+                self.finish(context)
+            }
+            // Interim responses only.
+            Ok(None) => self.lost(None),
+            Err(source) => self.fail(Error::Answer { origin: self.job.draft.origin(), source }),
+        }
+    }
+
+    /// The connection is dead.
+    fn lost(&mut self, cause: Option<io::Error>) -> Outcome {
+        if self.may_resend() {
+            return Outcome::Resend;
+        }
+        let (origin, sent) = (self.job.draft.origin(), self.job.sent);
+        let (phase, cause) = match std::mem::replace(&mut self.upload, Upload::Done) {
+            Upload::Refused(error) => (Phase::Write, Some(error)),
+            _ if self.job.reply.is_none() => (Phase::Body, cause),
+            Upload::Done if self.output.is_empty() => (Phase::Read, cause),
+            _ => (Phase::Write, cause),
+        };
+        self.fail(match cause {
+            Some(source) => Error::Io { origin, phase, source, sent },
+            None => Error::ClosedByPeer { origin, phase, sent },
+        })
+    }
+
+    /// Whether the call may go out once more: its connection had died while it was idle, and either the peer cannot
+    /// have seen the request or seeing it twice is no harm (RFC 9110 section 9.2.2).
+    fn may_resend(&self) -> bool {
+        let harmless = !self.job.sent || is_idempotent(self.method());
+        self.replayable && harmless && self.stage != Stage::Heard && self.job.reply.is_some()
+    }
+
+    /// The call, to be sent again.
+    pub(crate) fn into_job(self) -> Job {
+        Job { resent: true, ..self.job }
+    }
+
+    /// For how long the connection may be kept after this response.
+    fn may_reuse(&self, head: &ResponseHead, context: &LoopContext) -> Option<Duration> {
+        let idle = context.config().timeouts.idle;
+        let upgraded = head.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if upgraded || self.job.draft.last_on_connection {
+            return None;
+        }
+        match head.headers().get("keep-alive").and_then(peer_idle_timeout) {
+            // The peer counts from when it wrote the response, so we have to be the earlier one.
+            Some(timeout) => {
+                let idle = timeout.saturating_sub(Duration::from_secs(1)).min(idle);
+                Some(idle).filter(|idle| !idle.is_zero())
+            }
+            None => Some(idle),
+        }
+    }
+
+    /// Whether a deadline has passed already.
+    fn watch(&mut self, timer: &Deadline, context: &LoopContext) -> bool {
+        let waits_for = self.waits_for();
+        let total_holds = match &self.answer {
+            Answer::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
+            _ => true,
+        };
+        self.watchdog.watch(waits_for, total_holds, &self.job, &context.config().timeouts, timer)
+    }
+
+    fn waits_for(&self) -> WaitsFor {
+        if !self.output.is_empty() {
+            return WaitsFor::PeerTakes;
+        }
+        match (&self.answer, &self.upload) {
+            (Answer::Streams { reader_is_slow: true, .. }, _) => WaitsFor::CallerTakes,
+            (Answer::Streams { .. }, Upload::Body { .. }) => WaitsFor::Either,
+            (Answer::Streams { .. }, _) => WaitsFor::Body,
+            (_, Upload::Body { .. }) => WaitsFor::CallerGives,
+            _ => WaitsFor::Head,
+        }
+    }
+
+    /// Why the call ends if its timer has `expired`. A body that is handed out as a stream goes on after the total
+    /// deadline, where only silence ends it.
+    fn overdue(&mut self, mut expired: bool, timer: &Deadline, context: &LoopContext) -> Option<Error> {
+        while expired {
+            let phase = self.watchdog.expires_as();
+            if let (Phase::Total, Answer::Streams { state, .. }) = (phase, &self.answer)
+                && !state.expire()
+            {
+                expired = self.watchdog.drop_total(timer);
+                continue;
+            }
+            context.cells.count_timeout(phase);
+            let limit = match phase {
+                Phase::Write => context.config().timeouts.write,
+                Phase::Total => self.job.draft.total_timeout,
+                _ => self.job.draft.read_timeout,
+            };
+            let (origin, sent) = (self.job.draft.origin(), self.job.sent);
+            return Some(Error::Timeout { origin, phase, limit, sent });
+        }
+        None
+    }
+}
+
+/// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+fn is_idempotent(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
+    )
+}
+
+/// The `timeout` of a `Keep-Alive` field (RFC 2068 section 19.7.1.1).
+fn peer_idle_timeout(value: &str) -> Option<Duration> {
+    let mut parameters = value.split(',').filter_map(|parameter| parameter.trim().split_once('='));
+    let (_, seconds) = parameters.find(|(name, _)| name.eq_ignore_ascii_case("timeout"))?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks
+/// and its clock.
+const READS_IN_A_ROW_MAX: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peers_idle_timeout_is_read_where_it_is_plain() {
+        let seconds = |value: &str| peer_idle_timeout(value).map(|timeout| timeout.as_secs());
+        assert_eq!(seconds("timeout=5, max=100"), Some(5));
+        assert_eq!(seconds("max=100,Timeout=15"), Some(15));
+        assert_eq!(seconds("timeout=soon"), None);
+        assert_eq!(seconds("max=100"), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! HTTP/1 on a client's connection: one request at a time, in step with its response.
+
+mod answer;
+mod exchange;
+mod session;
+mod upload;
+mod watchdog;
+
+pub(crate) use session::{Outcome, Session};

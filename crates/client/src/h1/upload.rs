@@ -1,0 +1,129 @@
+//! The sending half of an exchange: a request's head and body into an output.
+
+use std::io;
+use std::mem;
+use std::task::{Context, Poll, ready};
+
+use anywire_http::BodyError;
+use anywire_http::h1::Framing;
+use anywire_http::h1::encode;
+use anywire_wire::{Connection, Output};
+
+use crate::job::{Contained, Draft};
+
+/// What is still to be sent of a request.
+#[derive(Debug)]
+pub(super) enum Upload {
+    /// Nothing; the output may still hold bytes.
+    Done,
+    /// A body that comes in pieces.
+    Body {
+        body: Contained,
+        /// Bytes that are still to come of a declared length; none: chunked.
+        left: Option<u64>,
+    },
+    /// The peer takes no more. It may still have answered.
+    Refused(io::Error),
+    /// The request cannot be finished.
+    Failed(BodyError),
+}
+
+impl Upload {
+    /// Puts the head into `output`, which is empty, and the whole body if it is there already.
+    pub(super) fn start(draft: &mut Draft, host: &str, output: &mut Output) -> Self {
+        let body = draft.body.get();
+        let framing = Framing::of_request(&draft.method, body);
+        let target = draft.url.path_and_query();
+        let head =
+            encode::request_head(output.buffer(), &draft.method, target, host, &draft.headers, framing);
+        if let Err(error) = head {
+            return Self::Failed(BodyError::failed(error));
+        }
+        if let Some(bytes) = body.as_full() {
+            if !bytes.is_empty() {
+                output.push_bytes(bytes.clone());
+            }
+            return Self::Done;
+        }
+        Self::Body { left: framing.length(), body: mem::take(&mut draft.body) }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    /// Moves the body into `output` and `output` into the wire, until one of them has no more to give or to take.
+    /// Pending if the wire or the body will wake the task. Whether the wire took any byte.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection, output: &mut Output) -> bool {
+        let mut taken = false;
+        for _ in 0..WRITES_IN_A_ROW_MAX {
+            // The body first, so that the head and the first piece leave in one write.
+            if let Poll::Ready(Err(error)) = self.poll_fill(cx, output) {
+                *self = Self::Failed(error);
+                return taken;
+            }
+            if output.is_empty() {
+                return taken;
+            }
+            let before = output.len();
+            let flushed = output.poll_flush(cx, wire);
+            taken |= output.len() < before;
+            match flushed {
+                Poll::Pending => return taken,
+                Poll::Ready(Ok(())) if self.is_done() => return taken,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    output.clear();
+                    *self = Self::Refused(error);
+                    return taken;
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        taken
+    }
+
+    /// Ready if the output has enough for now, or the body is over.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<Result<(), BodyError>> {
+        for _ in 0..PIECES_IN_A_ROW_MAX {
+            let Self::Body { body, left } = self else { break };
+            if output.len() >= AHEAD_BYTES {
+                break;
+            }
+            match (ready!(body.poll_chunk(cx))?, left) {
+                (Some(chunk), Some(left)) => {
+                    let len = chunk.len() as u64;
+                    *left = left.checked_sub(len).ok_or_else(|| wrong_length("longer"))?;
+                    output.push_bytes(chunk);
+                }
+                (Some(chunk), None) => {
+                    encode::chunk_head(output.buffer(), chunk.len());
+                    output.push_bytes(chunk);
+                    encode::chunk_tail(output.buffer());
+                }
+                (None, Some(0)) => *self = Self::Done,
+                (None, Some(_)) => return Poll::Ready(Err(wrong_length("shorter"))),
+                (None, None) => {
+                    encode::last_chunk(output.buffer(), body.get().trailers());
+                    *self = Self::Done;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The caller's body does not keep to its length.
+fn wrong_length(how: &str) -> BodyError {
+    BodyError::failed(format!("the body is {how} than its stated length; state the true one, or none"))
+}
+
+/// Bytes of a body that wait to leave before its next piece is asked for: what a socket takes in one write.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// Times that one poll fills the output and empties it. A wire that always takes more would otherwise keep the loop
+/// from its other tasks and its clock.
+const WRITES_IN_A_ROW_MAX: u32 = 8;
+
+/// Pieces of a body that one write gathers, however small they are.
+const PIECES_IN_A_ROW_MAX: u32 = 256;

@@ -1,0 +1,63 @@
+//! What keeps a client alive, and how it ends.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::inner::Inner;
+use crate::local::Local;
+
+/// How a client ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Closing {
+    /// Calls that were cut at the deadline.
+    pub calls_cut: usize,
+}
+
+/// Counts the user's handles apart from the client's own references, so that the last user's drop ends the pools.
+#[derive(Debug)]
+pub(crate) struct Handle(pub(crate) Arc<Inner>);
+
+impl Deref for Handle {
+    type Target = Arc<Inner>;
+
+    fn deref(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
+impl Handle {
+    /// Takes no new call. What is still under way at the deadline is cut.
+    pub(crate) async fn close(&self, deadline: Duration) -> Closing {
+        self.set_closed();
+        let id = self.id();
+        let close = move || async move {
+            match Local::find(id) {
+                Some(local) => local.close(deadline).await,
+                None => 0,
+            }
+        };
+        let tasks: Vec<_> = self.used_loops().map(|one| one.handle.spawn(close)).collect();
+        let mut closing = Closing::default();
+        for task in tasks {
+            // A loop that has stopped has no call left to cut.
+            closing.calls_cut += task.await.unwrap_or(0);
+        }
+        closing
+    }
+}
+
+impl Drop for Handle {
+    /// The last handle is gone: idle connections close, calls under way finish.
+    fn drop(&mut self) {
+        self.set_closed();
+        let id = self.id();
+        for one in self.used_loops() {
+            drop(one.handle.spawn(move || async move {
+                if let Some(local) = Local::find(id) {
+                    local.retire();
+                }
+            }));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The calls of a pool that wait for a connection, oldest first.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use crate::context::LoopContext;
+use crate::job::Job;
+use crate::{Error, Phase};
+
+/// Waiting calls. The gauge [`Counters::waiting`](crate::Counters::waiting) follows each change.
+pub(crate) struct Queue {
+    context: Rc<LoopContext>,
+    jobs: RefCell<VecDeque<Job>>,
+    /// The client's count of abandoned calls when the queue was last purged.
+    purged_at: Cell<u64>,
+}
+
+impl Queue {
+    pub(crate) fn new(context: &Rc<LoopContext>) -> Self {
+        Self { context: Rc::clone(context), jobs: RefCell::default(), purged_at: Cell::new(0) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.borrow().len()
+    }
+
+    pub(crate) fn push(&self, job: Job) {
+        self.jobs.borrow_mut().push_back(job);
+        self.context.cells.waiting.add(1);
+    }
+
+    pub(crate) fn push_first(&self, job: Job) {
+        self.jobs.borrow_mut().push_front(job);
+        self.context.cells.waiting.add(1);
+    }
+
+    /// The oldest call whose caller still waits. A call that is sent again takes a `fresh` connection only.
+    pub(crate) fn pop(&self, fresh: bool) -> Option<Job> {
+        loop {
+            let job = {
+                let mut jobs = self.jobs.borrow_mut();
+                let at = jobs.iter().position(|job| fresh || !job.resent)?;
+                jobs.remove(at)?
+            };
+            self.context.cells.waiting.subtract(1);
+            if job.is_wanted() {
+                return Some(job);
+            }
+        }
+    }
+
+    /// Drops calls whose callers are gone, if enough callers of the client have gone since the last time.
+    pub(crate) fn purge(&self) {
+        let abandoned = self.context.abandoned();
+        // In a long queue not for each of them: that would look through the queue for each new call.
+        if abandoned - self.purged_at.get() <= self.len() as u64 / 64 {
+            return;
+        }
+        self.purged_at.set(abandoned);
+        // Outside the borrow: a caller's body may be dropped, and its destructor may make a call.
+        let (mut wanted, gone): (VecDeque<_>, VecDeque<_>) =
+            self.jobs.take().into_iter().partition(Job::is_wanted);
+        self.context.cells.waiting.subtract(gone.len() as u64);
+        drop(gone);
+        let mut jobs = self.jobs.borrow_mut();
+        wanted.append(&mut jobs);
+        *jobs = wanted;
+    }
+
+    /// Ends every wait: how many there were. `why` is told whether any byte of the request was sent.
+    pub(crate) fn fail(&self, why: impl Fn(bool) -> Error) -> usize {
+        let jobs = self.jobs.take();
+        let count = jobs.len();
+        self.context.cells.waiting.subtract(count as u64);
+        for job in jobs {
+            let error = why(job.sent);
+            job.fail(error);
+        }
+        count
+    }
+
+    /// Ends overdue waits. `dialing` calls, the first ones, have a dial under way, whose own deadline holds them. When
+    /// to look again.
+    pub(crate) fn sweep(&self, now: Instant, dialing: usize) -> Option<Instant> {
+        let timeouts = &self.context.config().timeouts;
+        let (mut overdue, mut next) = (Vec::new(), None);
+        {
+            let mut jobs = self.jobs.borrow_mut();
+            let mut at = 0;
+            while let Some(job) = jobs.get(at) {
+                let acquire_until = match at < dialing {
+                    true => job.acquire_until.max(now + timeouts.connect),
+                    false => job.acquire_until,
+                };
+                let until = acquire_until.min(job.total_until);
+                if until > now {
+                    next = Some(next.map_or(until, |next: Instant| next.min(until)));
+                    at += 1;
+                    continue;
+                }
+                overdue.extend(jobs.remove(at));
+            }
+        }
+        self.context.cells.waiting.subtract(overdue.len() as u64);
+        // A caller who is gone has no deadline to miss.
+        for job in overdue.into_iter().filter(Job::is_wanted) {
+            let (phase, limit) = match job.total_until <= now {
+                true => (Phase::Total, job.draft.total_timeout),
+                false => (Phase::Acquire, timeouts.acquire),
+            };
+            self.context.cells.count_timeout(phase);
+            let error = Error::Timeout { origin: job.draft.origin(), phase, limit, sent: job.sent };
+            job.fail(error);
+        }
+        next
+    }
+}

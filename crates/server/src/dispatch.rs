@@ -1,0 +1,204 @@
+//! The one way from a protocol to the routes: a request goes in, a response comes out.
+//!
+//! The driver of a connection knows nothing else of routes, states and handlers, and nothing here knows a protocol. A
+//! driver may start any number of requests of one connection. Each is a [`Run`] of its handler that wakes the task, or
+//! the part of a task, that polled it last, and that times out or is cancelled alone. A path that no route has, a panic
+//! and a response that cannot be sent come back as responses with their status.
+
+mod faults;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::thread;
+
+use anywire_http::{Body, Method, RequestHead, Response};
+
+use crate::context::{Context, ContextId, Contexts, FreeContext, Gone, Origin};
+use crate::counters::Live;
+use crate::extract::States;
+use crate::handler::{Slot, Slots};
+use crate::request::{Params, Request};
+use crate::router::{EndpointId, Matched, Table};
+
+/// The routes of a server as one loop runs them.
+pub(crate) struct Dispatch {
+    table: Arc<Table>,
+    param_names: Vec<Rc<[Box<str>]>>,
+    states: Rc<States>,
+    /// By endpoint: memory in which its handler has run before.
+    slots: Vec<Slots>,
+    contexts: Rc<Contexts>,
+    counters: Arc<Live>,
+    body_limit_bytes: usize,
+}
+
+/// How a request began.
+pub(crate) enum Started {
+    /// It is answered. The endpoint is `None` if the router answered.
+    Answered(Response, Option<EndpointId>),
+    /// Its handler waits for something.
+    Running(Run),
+}
+
+impl Dispatch {
+    /// Routes with a state of each type. An extractor collects at most `body_limit_bytes` of a body.
+    pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
+        Self {
+            param_names: table.param_names(),
+            states: Rc::new(table.states()),
+            slots: (0..table.endpoints()).map(|_| Slots::default()).collect(),
+            table,
+            contexts: Rc::default(),
+            counters,
+            body_limit_bytes,
+        }
+    }
+
+    /// Finds the handler of a request, and polls it for the first time: most are ready then.
+    ///
+    /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
+    /// answered. Without one, `origin` says where the request comes from.
+    #[inline]
+    pub(crate) fn start(
+        self: &Rc<Self>,
+        head: RequestHead,
+        body: Option<Body>,
+        context: &mut Option<FreeContext>,
+        origin: impl FnOnce() -> Origin,
+        cx: &mut TaskContext<'_>,
+    ) -> Started {
+        self.counters.requests.increment();
+        let (endpoint, params) = match self.table.find_literal(&head) {
+            Some(endpoint) => (endpoint, Params::default()),
+            None => match self.table.find(&head, &self.param_names) {
+                Matched::Endpoint(endpoint, params) => (endpoint, params),
+                Matched::Response(response) => return Started::Answered(*response, None),
+            },
+        };
+        let mut slot = match self.slots[endpoint.index()].take() {
+            Some(slot) => slot,
+            None => match self.new_slot(endpoint) {
+                Ok(slot) => slot,
+                Err(panic) => return Started::Answered(self.panicked(endpoint, panic), Some(endpoint)),
+            },
+        };
+        let is_head = *head.method() == Method::HEAD;
+        let free = context.take().unwrap_or_else(|| self.new_context(origin()));
+        let id = free.id();
+        let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
+        match slot.as_mut().start(request, cx) {
+            Ok(Poll::Ready(mut response)) => {
+                self.slots[endpoint.index()].put(slot);
+                *context = self.contexts.take_back(id);
+                self.vet(endpoint, &mut response, is_head);
+                Started::Answered(response, Some(endpoint))
+            }
+            Ok(Poll::Pending) => {
+                // Extractors may have used the request up. Another one would replace its context in `contexts`.
+                *context = self.contexts.take_back(id);
+                Started::Running(Run {
+                    slot: Some(slot),
+                    dispatch: Rc::clone(self),
+                    endpoint,
+                    context: id,
+                    is_head,
+                })
+            }
+            Err(panic) => {
+                // The request goes with its slot: the driver looks next whether its body is still read.
+                drop(slot);
+                Started::Answered(self.panicked(endpoint, panic), Some(endpoint))
+            }
+        }
+    }
+
+    #[cold]
+    fn new_context(&self, origin: Origin) -> FreeContext {
+        let (states, body_limit_bytes) = (Rc::clone(&self.states), self.body_limit_bytes);
+        self.contexts.make(Context { origin, states, body_limit_bytes })
+    }
+
+    /// Memory for a run of a handler. It holds a clone of the handler, which may panic.
+    #[cold]
+    fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
+        catch_unwind(AssertUnwindSafe(|| self.table.slot(endpoint)))
+    }
+}
+
+/// A handler that works on a request. Dropping it cancels it.
+pub(crate) struct Run {
+    /// `None` once it has ended.
+    slot: Option<Slot>,
+    dispatch: Rc<Dispatch>,
+    endpoint: EndpointId,
+    context: ContextId,
+    is_head: bool,
+}
+
+impl Run {
+    /// Whose run it is.
+    pub(crate) fn endpoint(&self) -> EndpointId {
+        self.endpoint
+    }
+
+    /// Goes on with the handler. Ready once; the request's context is in `context` then, unless the request lives on. It is
+    /// there earlier if the handler no longer needs it.
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Option<FreeContext>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Response> {
+        let Some(mut slot) = self.slot.take() else { return Poll::Pending };
+        let dispatch = &self.dispatch;
+        match slot.as_mut().poll(cx) {
+            Ok(Poll::Pending) => {
+                self.slot = Some(slot);
+                if context.is_none() {
+                    *context = dispatch.contexts.take_back(self.context);
+                }
+                Poll::Pending
+            }
+            Ok(Poll::Ready(mut response)) => {
+                dispatch.slots[self.endpoint.index()].put(slot);
+                if context.is_none() {
+                    *context = dispatch.contexts.take_back(self.context);
+                }
+                dispatch.vet(self.endpoint, &mut response, self.is_head);
+                Poll::Ready(response)
+            }
+            Err(panic) => {
+                drop(slot);
+                Poll::Ready(dispatch.panicked(self.endpoint, panic))
+            }
+        }
+    }
+
+    /// Tells the handler that its peer has ended its direction, for as long as the returned value is kept.
+    #[cold]
+    pub(crate) fn peer_gone(&self) -> Rc<Gone> {
+        let gone = self.dispatch.contexts.gone(self.context);
+        gone.tell();
+        gone
+    }
+
+    /// Cancels a handler whose deadline has passed. Returns the response for its peer.
+    #[cold]
+    pub(crate) fn time_out(self) -> Response {
+        let dispatch = Rc::clone(&self.dispatch);
+        drop(self);
+        dispatch.timed_out()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.dispatch.cancel(self.endpoint, slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What a busy connection waits for between two turns, and what each deadline ends.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::time::{Duration, Instant};
+
+use anywire_http::{BodyError, StatusCode};
+use anywire_sys::send_queue::unsent_bytes;
+use anywire_wire::Connection;
+
+use super::respond::RequestFacts;
+use super::session::{End, Session, Stage};
+use super::timers::{Expired, Waits};
+use crate::service::Service;
+use anywire_http::IntoResponse;
+
+impl Session {
+    /// Counts the time that has passed since the last turn.
+    #[inline(never)]
+    pub(crate) fn time_passes(&mut self, now: Instant) {
+        self.timers.count(now);
+    }
+
+    /// Starts to wait. Returns the time until the first deadline, if there is one.
+    pub(crate) fn wait(&mut self, now: Instant, service: &Service) -> Option<Duration> {
+        self.timers.wait(self.waits(), now, &service.limits)
+    }
+
+    /// Whether the connection waits for the rest of its first head and for nothing else.
+    pub(crate) fn waits_for_first_head(&self) -> bool {
+        !self.begun && self.waits() == Waits::HEAD
+    }
+
+    fn waits(&self) -> Waits {
+        // The turn has offered all output to the wire. The rest waits for the peer to take it.
+        let write = !self.output.is_empty();
+        let body = self.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
+        let half_closed = self.input_ended && !write;
+        let none = Waits { write, ..Waits::default() };
+        match self.stage {
+            Stage::Next => Waits { head: !write && !self.closing, linger: !write && self.closing, ..none },
+            Stage::Handling(..) => Waits { handler: !body, body, half_closed, ..none },
+            Stage::Streaming { .. } => Waits { body, half_closed, ..none },
+            Stage::Discarding(_) => Waits { body: !write, ..none },
+            Stage::Lingering => Waits { linger: true, ..none },
+        }
+    }
+
+    /// Acts on the first deadline that has passed. `true`: another turn is needed, for example to send a 408.
+    pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
+        let limits = &service.limits;
+        if self.timers.is_look_due(limits) {
+            // Wires without a descriptor have no queue behind them: what they took, the peer can read.
+            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
+            self.timers.looked(unsent, limits);
+        }
+        let counters = &service.counters;
+        let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
+        match expired {
+            Expired::Head => self.refuse_late_head(service),
+            Expired::Handler => {
+                self.upload = None;
+                if let Stage::Handling(run, request) = std::mem::replace(&mut self.stage, Stage::Next) {
+                    self.last_response(run.time_out(), request, service);
+                }
+            }
+            Expired::BodySilent => {
+                counters.body_timeouts.increment();
+                self.give_up_body();
+            }
+            Expired::BodySlow => {
+                counters.slow_bodies.increment();
+                self.give_up_body();
+            }
+            Expired::WriteSilent => {
+                counters.write_timeouts.increment();
+                return Break(End::Abort);
+            }
+            Expired::WriteSlow => {
+                counters.slow_readers.increment();
+                return Break(End::Abort);
+            }
+            Expired::HalfClosed => {
+                counters.half_close_timeouts.increment();
+                // A reset tells the peer that an answer it has begun to read is not whole.
+                self.resetting = matches!(self.stage, Stage::Streaming { .. });
+                self.stage = Stage::Next;
+                self.upload = None;
+                self.closing = true;
+            }
+            Expired::Linger => {
+                counters.linger_timeouts.increment();
+                return Break(End::Close);
+            }
+        }
+        Continue(true)
+    }
+
+    /// Answers a head that is not complete in time.
+    pub(crate) fn refuse_late_head(&mut self, service: &Service) {
+        service.counters.head_timeouts.increment();
+        let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
+        self.last_response(response.into_response(), RequestFacts::UNKNOWN, service);
+    }
+
+    /// Stops waiting for the rest of a body.
+    fn give_up_body(&mut self) {
+        if matches!(self.stage, Stage::Discarding(_)) {
+            // The answer has left already.
+            self.stage = Stage::Next;
+            self.closing = true;
+        } else {
+            self.end_upload(BodyError::Timeout);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Responses on their way out: one head and one body, or a head and a stream.
+
+use std::ops::ControlFlow::Continue;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+
+use anywire_http::h1::{Framing, encode};
+use anywire_http::{BodyError, Response, StatusCode, Version};
+
+use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use crate::respond::FAILED;
+use crate::router::EndpointId;
+use crate::service::{Ending, Service};
+use anywire_http::IntoResponse;
+
+/// What the response has to know of its request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestFacts {
+    /// The handler that answers; `None` for the router and the connection itself.
+    pub(super) endpoint: Option<EndpointId>,
+    pub(super) version: Version,
+    pub(super) keep_alive: bool,
+    pub(super) is_head: bool,
+}
+
+impl RequestFacts {
+    /// For the response to bytes that are no request, or only the beginning of one.
+    pub(super) const UNKNOWN: Self =
+        Self { endpoint: None, version: Version::HTTP_11, keep_alive: false, is_head: false };
+}
+
+impl Session {
+    /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
+    /// because moving a response here would cost eight words.
+    pub(super) fn respond(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
+        let mut keep_alive = request.keep_alive && !self.closing && service.ending() == Ending::No;
+        if self.upload.is_some() {
+            // A body that is not sent is not read either, though it may be the request's own.
+            let streams = response.body.as_full().is_none()
+                && !response.body.is_empty()
+                && !request.is_head
+                && !encode::forbids_body(response.status);
+            keep_alive &= self.can_keep_upload(streams, service);
+        }
+        let begins_at = self.output.len();
+        let parts = encode::ResponseParts {
+            status: response.status,
+            headers: &response.headers,
+            framing: Framing::of_response(&response.body),
+            stated_length: response.body.stated_length(),
+            version: request.version,
+            keep_alive,
+            answers_head: request.is_head,
+            date: Some(&self.date),
+        };
+        let commitment = encode::response_head(self.output.buffer(), &parts);
+        self.closing |= !commitment.keep_alive;
+        // Framing of nothing: a body that may not be sent, or an empty one.
+        if !commitment.framing.is_empty()
+            && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
+        {
+            let body = std::mem::take(&mut response.body);
+            let left = body.length().unwrap_or(u64::MAX);
+            match body.into_full() {
+                Ok(whole) => self.output.push_bytes(whole),
+                Err(body) => {
+                    self.stage =
+                        Stage::Streaming { body, framing: commitment.framing, left, request: *request };
+                    self.unsent_from = Some(begins_at);
+                    return;
+                }
+            }
+        }
+        self.leave_upload(service);
+    }
+
+    /// The response is written, or its stream is: what is left of the request's body is discarded.
+    #[inline]
+    fn leave_upload(&mut self, service: &Service) {
+        if self.upload.is_some() {
+            self.upload = None;
+            if !self.closing {
+                self.stage = Stage::Discarding(service.limits.drain_bytes);
+            }
+        }
+    }
+
+    /// Moves a streaming body into the output, with back-pressure from the wire.
+    pub(super) fn stream(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
+        loop {
+            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
+                return Continue(Poll::Pending);
+            }
+            let Stage::Streaming { body, framing, left, request } = &mut self.stage else {
+                return Continue(Poll::Ready(()));
+            };
+            let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
+                Ok(polled) => polled,
+                Err(panic) => {
+                    env.service.dispatch.note_panic(request.endpoint, panic);
+                    self.break_off(env.service);
+                    return Continue(Poll::Ready(()));
+                }
+            };
+            let Poll::Ready(chunk) = polled else {
+                // A body that echoes what it reads needs the request's body to go on.
+                return match self.upload(cx, env)? {
+                    Poll::Ready(true) => continue,
+                    Poll::Ready(false) => self.watch(cx, env),
+                    Poll::Pending => Continue(Poll::Pending),
+                };
+            };
+            match chunk {
+                Ok(Some(chunk)) if *framing == Framing::Chunked => {
+                    encode::chunk_head(self.output.buffer(), chunk.len());
+                    self.output.push_bytes(chunk);
+                    encode::chunk_tail(self.output.buffer());
+                }
+                Ok(Some(chunk)) => {
+                    let Some(rest) = left.checked_sub(chunk.len() as u64) else {
+                        let why = BodyError::failed("it is longer than the length that it stated");
+                        env.service.dispatch.body_failed(request.endpoint, &why);
+                        self.break_off(env.service);
+                        return Continue(Poll::Ready(()));
+                    };
+                    *left = rest;
+                    self.output.push_bytes(chunk);
+                }
+                Ok(None) => {
+                    match framing {
+                        Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
+                        Framing::Length(_) if *left > 0 => {
+                            let why = BodyError::failed("it is shorter than the length that it stated");
+                            env.service.dispatch.body_failed(request.endpoint, &why);
+                            self.break_off(env.service);
+                            return Continue(Poll::Ready(()));
+                        }
+                        _ => {}
+                    }
+                    self.stage = Stage::Next;
+                    self.leave_upload(env.service);
+                    return Continue(Poll::Ready(()));
+                }
+                Err(error) => {
+                    env.service.dispatch.body_failed(request.endpoint, &error);
+                    self.break_off(env.service);
+                    return Continue(Poll::Ready(()));
+                }
+            }
+        }
+    }
+
+    /// Handles a body of an answer that broke off. If none of the answer has left, an error status replaces it. Otherwise
+    /// the connection ends where the answer broke off.
+    fn break_off(&mut self, service: &Service) {
+        let Stage::Streaming { framing, request, .. } = std::mem::replace(&mut self.stage, Stage::Next)
+        else {
+            return;
+        };
+        let Some(begins_at) = self.unsent_from.take() else {
+            self.upload = None;
+            self.closing = true;
+            // Without length or chunks, a plain close would make the part look whole.
+            self.resetting = framing == Framing::UntilClose;
+            return;
+        };
+        self.output.truncate(begins_at);
+        let mut response = match self.upload_fault() {
+            Some(status) => status.into(),
+            None => (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response(),
+        };
+        self.respond(&mut response, &request, service);
+    }
+}

@@ -1,0 +1,291 @@
+//! A busy connection: requests are decoded, handlers run, responses leave in request order in as few writes as possible.
+//!
+//! One turn takes **every** complete request in the buffer, appends all responses to one output, and writes it once. A
+//! handler that is not ready holds back the requests behind it, since responses keep the order of the requests. It does
+//! not hold back the responses before it.
+
+use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use anywire_http::h1::{DecodeError, Framing, HeadInfo, RequestDecoder, RequestEvent};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_wire::{Connection, Output};
+
+use super::respond::RequestFacts;
+use super::timers::Timers;
+use super::upload::Upload;
+use crate::context::{FreeContext, Gone, Origin};
+use crate::dispatch::{Run, Started};
+use crate::limits::Limits;
+use crate::respond::told_to_peer;
+use crate::service::{Date, Service};
+use anywire_http::IntoResponse;
+
+/// The working state of a connection between the first byte of a request and the last byte of its response.
+pub(crate) struct Session {
+    pub(super) input: Buffer,
+    pub(super) decoder: RequestDecoder,
+    pub(super) output: Output,
+    /// The `Date` line as of this turn. A copy, because each response would have to borrow the service's.
+    pub(super) date: Date,
+    pub(super) stage: Stage,
+    /// A request has begun since the connection was accepted or idle.
+    pub(super) begun: bool,
+    /// Where the body of the current request goes while it is read.
+    pub(super) upload: Option<Upload>,
+    /// The offset in the output at which the current response begins, as long as none of it has left.
+    pub(super) unsent_from: Option<usize>,
+    /// No further request is taken. Once the output has left, the connection ends.
+    pub(super) closing: bool,
+    /// The connection ends by a reset, to tell the peer that the last response is not whole.
+    pub(super) resetting: bool,
+    /// The peer has ended its direction: there is nothing more to read.
+    pub(super) input_ended: bool,
+    /// Keeps the record that the peer has ended its direction, for as long as handlers may ask.
+    pub(super) gone: Option<Rc<Gone>>,
+    pub(super) timers: Timers,
+}
+
+/// What a turn needs of the connection and its loop.
+pub(crate) struct Env<'t> {
+    pub(crate) connection: &'t mut Connection,
+    pub(crate) service: &'t Service,
+    pub(crate) context: &'t mut Option<FreeContext>,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Between two requests with nothing in the buffer: the session can go back to the spares.
+    Idle,
+    /// As `Idle`, but without a request: only empty lines have come, which renew no deadline.
+    BlankLines,
+    /// Done: close.
+    Close,
+    /// Broken, or cut: reset.
+    Abort,
+}
+
+/// A step of a session: goes on at once, waits, or ends the session.
+pub(super) type Step<T = ()> = ControlFlow<End, Poll<T>>;
+
+/// How far the current request is.
+pub(super) enum Stage {
+    /// No request: the next head is decoded.
+    Next,
+    /// Its handler runs.
+    Handling(Run, RequestFacts),
+    /// The body of its response streams.
+    Streaming { body: Body, framing: Framing, left: u64, request: RequestFacts },
+    /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
+    Discarding(u64),
+    /// The last response has left and our direction has ended. Input is discarded until the peer closes.
+    Lingering,
+}
+
+impl Session {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            // A head of the limit's size fits.
+            input: Buffer::with_limit(limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES)),
+            decoder: RequestDecoder::new(limits.head.into()),
+            output: Output::new(),
+            date: [0; _],
+            stage: Stage::Next,
+            begun: false,
+            upload: None,
+            unsent_from: None,
+            closing: false,
+            resetting: false,
+            input_ended: false,
+            gone: None,
+            timers: Timers::default(),
+        }
+    }
+
+    /// Reads once.
+    pub(crate) fn fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Connection,
+    ) -> Poll<io::Result<usize>> {
+        let read = ready!(connection.poll_read(cx, self.input.spare()));
+        if let Ok(read) = read {
+            self.input.filled(read);
+            self.input_ended = read == 0;
+        }
+        Poll::Ready(read)
+    }
+
+    /// Reads once. An error ends the session.
+    pub(super) fn read(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step<usize> {
+        match self.fill(cx, env.connection) {
+            Poll::Ready(Ok(read)) => Continue(Poll::Ready(read)),
+            Poll::Ready(Err(_)) => wire_error(env.service),
+            Poll::Pending => Continue(Poll::Pending),
+        }
+    }
+
+    /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
+    pub(crate) fn turn(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+        self.date = env.service.date();
+        loop {
+            if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
+                // Responses that are ready do not wait for the one that is not.
+                let _ = self.flush(cx, env)?;
+                return Continue(());
+            }
+            if self.closing {
+                return self.close(cx, env);
+            }
+            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
+                return Continue(());
+            }
+            let head = match self.decoder.decode(&mut self.input) {
+                Ok(Some(RequestEvent::Head(head, info))) => Some((head, info)),
+                // Bodies are taken while their request is current, so none is left here.
+                Ok(Some(_)) => continue,
+                Ok(None) => None,
+                Err(error) => {
+                    env.service.counters.bad_requests.increment();
+                    self.refuse(&error, env.service);
+                    continue;
+                }
+            };
+            if let Some((head, info)) = head {
+                self.begin(head, info, cx, env);
+                continue;
+            }
+            if self.flush(cx, env)?.is_pending() {
+                return Continue(());
+            }
+            if self.input_ended {
+                // Every request is answered. Half a head is no request.
+                return Break(End::Close);
+            }
+            if self.input.is_empty() && (self.decoder.is_idle() || self.decoder.forget_blank_lines()) {
+                self.timers.reset();
+                let begun = std::mem::take(&mut self.begun);
+                return Break(if begun { End::Idle } else { End::BlankLines });
+            }
+            if self.read(cx, env)?.is_pending() {
+                return Continue(());
+            }
+        }
+    }
+
+    /// Works on the current request. Ready when there is none any more.
+    fn answer(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
+        loop {
+            match &mut self.stage {
+                Stage::Next | Stage::Lingering => return Continue(Poll::Ready(())),
+                Stage::Handling(run, request) => {
+                    let request = *request;
+                    let mut response = match run.poll(env.context, cx) {
+                        Poll::Ready(response) => response,
+                        Poll::Pending => match self.upload(cx, env)? {
+                            Poll::Ready(true) => continue,
+                            Poll::Ready(false) => return self.watch(cx, env),
+                            Poll::Pending => return Continue(Poll::Pending),
+                        },
+                    };
+                    self.stage = Stage::Next;
+                    self.respond(&mut response, &request, env.service);
+                }
+                Stage::Streaming { .. } => {
+                    if self.stream(cx, env)?.is_pending() {
+                        return Continue(Poll::Pending);
+                    }
+                }
+                Stage::Discarding(_) => {
+                    if self.discard(cx, env)?.is_pending() {
+                        return Continue(Poll::Pending);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts on a request whose head is complete.
+    // Out of line: its registers would displace those of the other states in `turn`.
+    #[inline(never)]
+    fn begin(&mut self, head: RequestHead, info: HeadInfo, cx: &mut Context<'_>, env: &mut Env<'_>) {
+        let service = env.service;
+        self.begun = true;
+        self.timers.begin_request();
+        let mut request = RequestFacts {
+            endpoint: None,
+            version: head.version(),
+            keep_alive: info.keep_alive,
+            is_head: head.method() == Method::HEAD,
+        };
+        let body = self.body_of(info, service);
+        let connection = &*env.connection;
+        match service.dispatch.start(head, body, env.context, || Origin::of(connection), cx) {
+            Started::Answered(mut response, endpoint) => {
+                request.endpoint = endpoint;
+                self.respond(&mut response, &request, service);
+            }
+            Started::Running(run) => {
+                request.endpoint = Some(run.endpoint());
+                if self.input_ended {
+                    self.gone = Some(run.peer_gone());
+                }
+                self.stage = Stage::Handling(run, request);
+            }
+        }
+    }
+
+    /// Answers a request that cannot be understood. Nothing behind it can be understood, either.
+    fn refuse(&mut self, error: &DecodeError, service: &Service) {
+        let (status, cause) = (error.status(), error.to_string());
+        tracing::debug!(status = status.as_u16(), cause, "a request cannot be read");
+        let response = (status, told_to_peer(cause)).into_response();
+        self.last_response(response, RequestFacts::UNKNOWN, service);
+    }
+
+    /// Writes a response after which the connection ends.
+    pub(super) fn last_response(&mut self, mut response: Response, request: RequestFacts, service: &Service) {
+        self.closing = true;
+        // A deadline may have passed between two turns.
+        self.date = service.date();
+        self.respond(&mut response, &request, service);
+    }
+
+    /// Writes as much of the output as the wire takes. Ready once all of it has left.
+    #[inline]
+    pub(super) fn flush(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
+        let waiting = self.output.len();
+        if waiting == 0 {
+            return Continue(Poll::Ready(()));
+        }
+        let flushed = self.output.poll_flush(cx, env.connection);
+        if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() || self.unsent_from.is_some() {
+            self.wrote(waiting - self.output.len(), env.service);
+        }
+        match flushed {
+            Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
+            Poll::Ready(Err(_)) => wire_error(env.service),
+            Poll::Pending => Continue(Poll::Pending),
+        }
+    }
+
+    /// Records that a part of the output has left.
+    #[inline(never)]
+    fn wrote(&mut self, bytes: usize, service: &Service) {
+        self.unsent_from = self.unsent_from.and_then(|begins_at| begins_at.checked_sub(bytes));
+        self.timers.wrote(bytes, &service.limits);
+    }
+}
+
+#[cold]
+fn wire_error<T>(service: &Service) -> Step<T> {
+    service.counters.wire_errors.increment();
+    Break(End::Close)
+}
+
+/// Output beyond this leaves before anything more is produced. So a peer that sends and does not read costs this much
+/// memory and no more.
+pub(super) const OUTPUT_HIGH_WATER_BYTES: usize = 64 * 1024;

@@ -1,0 +1,230 @@
+//! The body of a request on its way to the handler: read when the handler asks for it, and not before.
+
+use std::ops::ControlFlow::Continue;
+use std::task::{Context, Poll};
+
+use anywire_http::body::Sender;
+use anywire_http::h1::{Framing, HeadInfo, RequestEvent, encode};
+use anywire_http::{Body, BodyError, StatusCode};
+use bytes::Bytes;
+
+use super::session::{Env, Session, Stage, Step};
+use crate::service::Service;
+
+/// A request body on its way to whoever reads it.
+pub(super) struct Upload {
+    /// `None` once the reader is gone.
+    pub(super) sender: Option<Sender>,
+    /// The peer waits for `100 Continue` before it sends the body.
+    awaits_continue: bool,
+    /// The reader wants more than has arrived.
+    lacks_input: bool,
+    /// The status for a body that broke off: malformed, too slow, cut short.
+    fault: Option<StatusCode>,
+}
+
+impl Upload {
+    /// Nobody will read the rest. (The reader may still be at it when the answer begins: an echo is both.)
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.sender.as_ref().is_none_or(Sender::is_closed)
+    }
+
+    /// Whether the handler waits for bytes that the peer has yet to send.
+    pub(super) fn waits_for_peer(&self) -> bool {
+        self.lacks_input && self.sender.as_ref().is_some_and(Sender::is_awaited)
+    }
+}
+
+impl Session {
+    /// The body of a request, if it has one.
+    #[inline]
+    pub(super) fn body_of(&mut self, info: HeadInfo, service: &Service) -> Option<Body> {
+        match info.framing {
+            Framing::None => None,
+            _ => Some(self.body_framed(info, service)),
+        }
+    }
+
+    /// A body: whole if it is in the buffer already, else a stream that reads when it is read.
+    #[inline(never)]
+    fn body_framed(&mut self, info: HeadInfo, service: &Service) -> Body {
+        if let Framing::Length(length) = info.framing
+            && length <= self.input.len() as u64
+        {
+            let mut whole = Bytes::new();
+            // All of it is one piece of data, and then the end.
+            while let Ok(Some(RequestEvent::Data(data))) = self.decoder.decode(&mut self.input) {
+                whole = Bytes::copy_from_slice(data);
+            }
+            debug_assert_eq!(whole.len() as u64, length);
+            return whole.into();
+        }
+        self.timers.received_early(self.input.len(), &service.limits);
+        let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
+        self.upload = Some(Upload {
+            sender: Some(sender),
+            awaits_continue: info.expects_continue,
+            lacks_input: false,
+            fault: None,
+        });
+        match info.framing.length() {
+            Some(length) => body.with_length(length),
+            None => body,
+        }
+    }
+
+    /// Brings the peer's body to its reader, as far as the reader asks for it. `true`: something came, so the handler
+    /// is worth another poll; `false`: nobody asks.
+    pub(super) fn upload(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step<bool> {
+        let mut moved = false;
+        loop {
+            let Some(upload) = &mut self.upload else { return Continue(Poll::Ready(moved)) };
+            upload.lacks_input = false;
+            let Some(sender) = &mut upload.sender else { return Continue(Poll::Ready(moved)) };
+            match sender.poll_wanted(cx) {
+                Poll::Pending => return Continue(Poll::Ready(moved)),
+                Poll::Ready(Err(_)) => {
+                    upload.sender = None;
+                    return Continue(Poll::Ready(moved));
+                }
+                Poll::Ready(Ok(())) => {}
+            }
+            match self.decoder.decode(&mut self.input) {
+                Ok(Some(RequestEvent::Data(data))) => {
+                    upload.awaits_continue = false;
+                    // There is room, and a reader that has gone meanwhile shows at the next look.
+                    let _ = sender.try_send(Bytes::copy_from_slice(data));
+                    moved = true;
+                }
+                Ok(Some(RequestEvent::Trailers(trailers))) => sender.trailers(trailers),
+                Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
+                    if let Some(sender) = self.upload.take().and_then(|upload| upload.sender) {
+                        sender.finish();
+                    }
+                    return Continue(Poll::Ready(true));
+                }
+                Ok(None) if self.input_ended => {
+                    self.end_upload(BodyError::Incomplete);
+                    return Continue(Poll::Ready(true));
+                }
+                Ok(None) => {
+                    if std::mem::take(&mut upload.awaits_continue) && self.input.is_empty() {
+                        encode::continue_100(self.output.buffer());
+                    }
+                    if self.flush(cx, env)?.is_pending() {
+                        return Continue(Poll::Pending);
+                    }
+                    match self.read(cx, env)? {
+                        Poll::Ready(read) => {
+                            self.timers.received(read, &env.service.limits);
+                        }
+                        Poll::Pending if moved => return Continue(Poll::Ready(true)),
+                        Poll::Pending => {
+                            self.upload.iter_mut().for_each(|upload| upload.lacks_input = true);
+                            return Continue(Poll::Pending);
+                        }
+                    }
+                }
+                Err(error) => {
+                    env.service.counters.bad_requests.increment();
+                    tracing::debug!(%error, "a request body is malformed");
+                    self.end_upload(error.into());
+                    return Continue(Poll::Ready(true));
+                }
+            }
+        }
+    }
+
+    /// The body ends before its time: its reader is told, and the connection closes after the answer.
+    pub(super) fn end_upload(&mut self, why: BodyError) {
+        self.closing = true;
+        let Some(upload) = &mut self.upload else { return };
+        upload.lacks_input = false;
+        upload.fault = Some(match &why {
+            BodyError::Malformed(error) => error.status(),
+            BodyError::Timeout => StatusCode::REQUEST_TIMEOUT,
+            _ => StatusCode::BAD_REQUEST,
+        });
+        if let Some(sender) = upload.sender.take() {
+            sender.abort(why);
+        }
+    }
+
+    /// The status for the current request's body, if that broke off.
+    pub(super) fn upload_fault(&self) -> Option<StatusCode> {
+        self.upload.as_ref().and_then(|upload| upload.fault)
+    }
+
+    /// Whether the connection can stay open although the request's body has not been read to its end. Decided before the
+    /// answer's head is written, because the head has to say so. `streams`: the answer's body does, so the handler may
+    /// read on.
+    #[cold]
+    pub(super) fn can_keep_upload(&mut self, streams: bool, service: &Service) -> bool {
+        let Some(upload) = &mut self.upload else { return true };
+        let has_begun = !self.input.is_empty();
+        if streams && !upload.is_abandoned() {
+            // The handler reads on while it answers. A 100 has to stand before the answer.
+            if std::mem::take(&mut upload.awaits_continue) && !has_begun {
+                encode::continue_100(self.output.buffer());
+            }
+            return true;
+        }
+        if upload.awaits_continue && !has_begun {
+            // The peer may send the body or the next request, and nothing tells them apart.
+            return false;
+        }
+        match self.decoder.body_left() {
+            Some(left) => left <= service.limits.drain_bytes,
+            None => self.ends_in_buffer(service.limits.drain_bytes),
+        }
+    }
+
+    /// Whether a body of unknown length ends within the bytes at hand, which are discarded up to a limit.
+    fn ends_in_buffer(&mut self, mut allowed: u64) -> bool {
+        loop {
+            match self.decoder.decode(&mut self.input) {
+                Ok(Some(RequestEvent::Data(data))) => match allowed.checked_sub(data.len() as u64) {
+                    Some(left) => allowed = left,
+                    None => return false,
+                },
+                Ok(Some(RequestEvent::Trailers(_))) => {}
+                Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
+                    self.upload = None;
+                    return true;
+                }
+                Ok(None) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Reads the rest of a body that the handler left, so that the connection can be kept.
+    pub(super) fn discard(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
+        loop {
+            let Stage::Discarding(allowed) = &mut self.stage else { return Continue(Poll::Ready(())) };
+            match self.decoder.decode(&mut self.input) {
+                Ok(Some(RequestEvent::Data(data))) => {
+                    let Some(left) = allowed.checked_sub(data.len() as u64) else { break };
+                    *allowed = left;
+                }
+                Ok(Some(RequestEvent::Trailers(_))) => {}
+                Ok(Some(RequestEvent::End | RequestEvent::Head(..))) => {
+                    self.stage = Stage::Next;
+                    return Continue(Poll::Ready(()));
+                }
+                Ok(None) if self.input_ended => break,
+                Ok(None) => {
+                    // The answer leaves first: a peer may wait for it before it sends on.
+                    if self.flush(cx, env)?.is_pending() {
+                        return Continue(Poll::Pending);
+                    }
+                    let Poll::Ready(read) = self.read(cx, env)? else { return Continue(Poll::Pending) };
+                    self.timers.received(read, &env.service.limits);
+                }
+                Err(_) => break,
+            }
+        }
+        self.stage = Stage::Next;
+        self.closing = true;
+        Continue(Poll::Ready(()))
+    }
+}

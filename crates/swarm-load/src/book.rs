@@ -1,0 +1,228 @@
+//! What the tasks of a run note down, each of its own connection and all of them together.
+//!
+//! A task keeps three numbers ([`Record`], 12 bytes): how many messages, since when the present one is under
+//! way, and the longest one. They lie beside what the task touches anyway, so writing them costs no cache miss;
+//! they are collected when the task is dropped, at the end of the run. Everything common is in cells of the thread.
+//!
+//! A message is under way from the completion of the one before it: waiting for a turn counts, and nothing is left
+//! out. The time is that of the round: the driver reads the clock for each batch of at most 64 frames.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anywire_load::Latency;
+use anywire_stack::swarm;
+
+use crate::turns::Turns;
+
+/// What is common to all tasks of a run. Each run has a thread of its own, so a book is written once.
+#[derive(Default)]
+pub(crate) struct Book {
+    /// Bytes of each payload.
+    pub(crate) payload_bytes: Cell<usize>,
+    /// Messages completed since the start.
+    pub(crate) completed: Cell<u64>,
+    /// Payloads, or messages around them, that were not what was sent.
+    pub(crate) corrupt: Cell<u64>,
+    /// Connections that ended before the run did.
+    pub(crate) ended_early: Cell<u64>,
+    /// Tasks that have come to the gate.
+    pub(crate) waiting: Cell<u32>,
+    /// Tasks that went through it.
+    pub(crate) begun: Cell<u32>,
+    /// The order in which they do.
+    pub(crate) turns: Cell<Option<Turns>>,
+    /// Whether what is completed now is measured.
+    pub(crate) measuring: Cell<bool>,
+    /// Set once the run is over: tasks that are dropped after it had not ended.
+    over_at: Cell<Option<u32>>,
+    /// Messages in a row that took equally long and are not in `latencies` yet: microseconds of each, and how many. What
+    /// goes in one batch comes back in one, so rows are long.
+    row: Cell<(u32, u32)>,
+    latencies: RefCell<Latency>,
+    connections: RefCell<Vec<Connection>>,
+    /// Short connections: when each was asked for, by its index.
+    pub(crate) asked_at: RefCell<Vec<u32>>,
+}
+
+/// What became of a connection in the measured part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connection {
+    /// Messages completed.
+    pub(crate) completed: u32,
+    /// The longest time without one, in microseconds, including the time at the end.
+    pub(crate) longest: u32,
+}
+
+thread_local! {
+    static BOOK: Book = Book::default();
+}
+
+/// The book of this thread.
+#[inline(always)]
+pub(crate) fn book<T>(read: impl FnOnce(&Book) -> T) -> T {
+    BOOK.with(read)
+}
+
+/// Adds one.
+#[inline(always)]
+pub(crate) fn increment(count: &Cell<u64>) {
+    count.set(count.get() + 1);
+}
+
+impl Book {
+    /// From now on nothing counts, and tasks that are dropped note what they have.
+    pub(crate) fn close(&self, now: u32) {
+        self.measuring.set(false);
+        self.over_at.set(Some(now));
+    }
+
+    /// The time that this share of the measured messages took at most; zero if there are none.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        self.end_row(0);
+        self.latencies.borrow().quantile(share).unwrap_or_default()
+    }
+
+    /// What was noted down.
+    pub(crate) fn take(&self) -> (Latency, Vec<Connection>) {
+        self.end_row(0);
+        (self.latencies.take(), self.connections.take())
+    }
+
+    /// A message is complete that had been under way for so many microseconds. Returns whether it counts.
+    #[inline(always)]
+    pub(crate) fn complete(&self, micros: u32) -> bool {
+        increment(&self.completed);
+        if !self.measuring.get() {
+            return false;
+        }
+        let (row_micros, count) = self.row.get();
+        if micros != row_micros || count == u32::MAX {
+            self.end_row(micros);
+        }
+        self.row.set((micros, self.row.get().1 + 1));
+        true
+    }
+
+    /// Records the row so far; the next one is of messages that take so many microseconds.
+    fn end_row(&self, next_micros: u32) {
+        let (micros, count) = self.row.replace((next_micros, 0));
+        if count > 0 {
+            let time = Duration::from_micros(u64::from(micros));
+            self.latencies.borrow_mut().record_many(time, u64::from(count));
+        }
+    }
+}
+
+/// What a task knows of its own connection. It is noted down when it is dropped.
+pub(crate) struct Record {
+    /// Messages so far; with the highest bit set those that count, from the first on.
+    number: u32,
+    /// The time of the last completion, in microseconds that wrap.
+    since: u32,
+    longest: u32,
+}
+
+impl Record {
+    pub(crate) fn new() -> Self {
+        Self { number: 0, since: now(), longest: 0 }
+    }
+
+    /// The first message is under way.
+    pub(crate) fn begin(&mut self) {
+        self.since = now();
+    }
+
+    /// The number of the message that is under way.
+    #[inline(always)]
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The message under way is complete, and the next one begins.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self) {
+        let now = now();
+        let took = now.wrapping_sub(self.since);
+        self.since = now;
+        if book(|book| book.complete(took)) {
+            self.longest = self.longest.max(took);
+            if self.number & COUNTS == 0 {
+                self.number = COUNTS;
+            }
+        }
+        self.number = (self.number + 1) & !COUNTS | self.number & COUNTS;
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        book(|book| match book.over_at.get() {
+            Some(end) => {
+                let completed = if self.number & COUNTS == 0 { 0 } else { self.number & !COUNTS };
+                let longest = self.longest.max(end.wrapping_sub(self.since));
+                book.connections.borrow_mut().push(Connection { completed, longest });
+            }
+            None => increment(&book.ended_early),
+        });
+    }
+}
+
+/// The gate in front of the first message. It opens when all tasks have come to it. Then they pass one after the other, in
+/// the order of the run, whatever the order in which their connections came about.
+pub(crate) struct Gate {
+    index: u32,
+    is_counted: bool,
+}
+
+/// Waits at the gate as the task of this connection.
+pub(crate) const fn gate(index: u32) -> Gate {
+    Gate { index, is_counted: false }
+}
+
+impl Future for Gate {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        book(|book| {
+            let Some(turns) = book.turns.get() else { return Poll::Pending };
+            let count = turns.count() as u32;
+            let wake = |place: u32| {
+                if place < count {
+                    swarm::wake(turns.at(place.into()) as u32);
+                }
+            };
+            let begun = book.begun.get();
+            if !std::mem::replace(&mut self.is_counted, true) {
+                book.waiting.set(book.waiting.get() + 1);
+                if book.waiting.get() == count {
+                    // Several, so that their slots come into the cache in time.
+                    (0..WOKEN_AHEAD).for_each(wake);
+                }
+                return Poll::Pending;
+            }
+            if book.waiting.get() < count || turns.at(begun.into()) != u64::from(self.index) {
+                return Poll::Pending;
+            }
+            book.begun.set(begun + 1);
+            // The next one as well: it may have been woken earlier, by something else or out of turn.
+            [begun + 1, begun + WOKEN_AHEAD].into_iter().for_each(wake);
+            Poll::Ready(())
+        })
+    }
+}
+
+/// The time of this round, in microseconds that wrap after 71 minutes.
+#[inline(always)]
+pub(crate) fn now() -> u32 {
+    swarm::now().as_micros() as u32
+}
+
+/// How many tasks at the gate are woken ahead of the one whose turn it is.
+const WOKEN_AHEAD: u32 = 16;
+
+/// Marks a number of messages of which all count.
+const COUNTS: u32 = 1 << 31;

@@ -1,0 +1,118 @@
+//! Why a run did not take place, or failed: what was tried, what was found, what would help.
+
+use std::error;
+use std::io;
+use std::path::PathBuf;
+
+use anywire_load::text::grouped;
+use anywire_tcp::ConnectError;
+
+/// Why there is no outcome, or why it is none to rely on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The plan: a payload that does not make one segment.
+    #[error(
+        "a payload of {bytes} bytes cannot be: it must make one segment; choose from {min} to {max} bytes"
+    )]
+    Payload {
+        /// What the plan says.
+        bytes: usize,
+        /// The shortest payload.
+        min: usize,
+        /// The longest payload in this mode.
+        max: usize,
+    },
+    /// The plan: a core that this process may not use.
+    #[error("core {core} is not available to this process; choose one of {available:?}")]
+    Core {
+        /// What the plan says.
+        core: usize,
+        /// The cores that are available.
+        available: Vec<usize>,
+    },
+    /// The plan: losses, but no acknowledgment that would reveal one in time.
+    #[error(
+        "with 2 segments an echo nothing is acknowledged in time, so a loss is noticed too late; use 3 segments, or no \
+         loss"
+    )]
+    LossUnseen,
+    /// The plan does not fit into memory. A process that runs out of memory is ended without a word, so this is checked
+    /// before anything is started.
+    #[error(
+        "running {} need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
+        what, *needed as f64 / 1e9, *available as f64 / 1e9
+    )]
+    Memory {
+        /// What the plan asks for, in words.
+        what: String,
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+        /// How many connections, or tasks, would fit.
+        fitting: u64,
+    },
+    /// The capture cannot be written.
+    #[error("writing the capture to {} failed; choose a place that this user may write to", path.display())]
+    Capture {
+        /// Its file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The engines, the switch or the executors cannot be set up.
+    #[error("setting up the network failed")]
+    Setup(#[source] Box<dyn error::Error + Send + Sync>),
+    /// The clients' engine refuses a connection.
+    #[error("opening a connection failed; please report it")]
+    Connect(#[source] ConnectError),
+    /// Not all connections came about in time.
+    #[error(
+        "opening connections: {opened} of {all} are open, and no more come; use less loss, or fewer connections"
+    )]
+    Unopened {
+        /// Open at both ends.
+        opened: u64,
+        /// All.
+        all: u32,
+    },
+    /// Tasks were not resumed.
+    #[error("starting: {begun} of {all} connections began; the others were lost: please report it")]
+    Unstarted {
+        /// Those that began.
+        begun: u32,
+        /// All.
+        all: u32,
+    },
+    /// Connections that should stay have ended.
+    #[error(
+        "connections that should stay have ended: {timed_out} timed out, {reset} were reset; use less loss (without \
+         any, please report it)"
+    )]
+    Ended {
+        /// Ends that gave the other one up.
+        timed_out: u64,
+        /// Ends that were reset.
+        reset: u64,
+    },
+    /// It was stopped before anything was measured.
+    #[error("stopped before anything was measured")]
+    Stopped,
+    /// Payloads arrived that were not what was sent.
+    #[error("{} payloads were not what was sent; please report it, with the options", grouped(*.0))]
+    Corrupt(u64),
+    /// The checksum of the tasks is wrong.
+    #[error("measuring '{0}': the tasks' checksum is wrong; turns were lost or mixed up: please report it")]
+    Checksum(&'static str),
+    /// Not one message was completed in time.
+    #[error("nothing was completed in the time that was measured; measure for longer")]
+    Nothing,
+}
+
+impl Error {
+    pub(crate) fn setup(cause: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        Self::Setup(cause.into())
+    }
+}

@@ -1,0 +1,26 @@
+//! Load over user-space TCP: very many connections in one process, both ends on one core, every byte verified.
+//!
+//! [`run`] measures a [`Plan`]: two engines with the switch between them, a task at each end of each connection. It
+//! returns an [`Outcome`]: a value, a table (`Display`), and JSON (`Serialize`). [`tasks`] measures the executor of
+//! `anywire_stack::swarm` alone, without a network.
+//!
+//! Each run has a thread of its own, pinned to the core of the plan, so that what its tasks note down is the thread's.
+
+mod book;
+mod drive;
+mod error;
+mod http;
+mod network;
+mod outcome;
+mod pattern;
+mod plan;
+mod roles;
+mod run;
+pub mod tasks;
+mod turns;
+
+pub use drive::{Monitor, Phase, Progress};
+pub use error::Error;
+pub use outcome::{Completions, Measured, Memory, Outcome, Short};
+pub use plan::{CONNECTIONS_MAX, Mode, Order, Plan};
+pub use run::run;

@@ -1,0 +1,120 @@
+//! The network of a run: two engines, joined by the switch, with impairments and the capture in between.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, SystemTime};
+
+use anywire_stack::capture::{self, Capture};
+use anywire_stack::device::Device;
+use anywire_stack::impair::{Impair, Impairment};
+use anywire_stack::switch::{self, Switch};
+use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings};
+
+use crate::error::Error;
+use crate::plan::{Mode, Plan, SHORT_TUPLES};
+
+/// An end of all connections, not yet opened: its engine, and its port of the switch.
+pub(crate) type End = (Engine, Box<dyn Device>);
+
+/// Clients and servers, joined as the plan says.
+pub(crate) fn join(plan: &Plan) -> Result<[End; 2], Error> {
+    // One thread takes turns for both ends, so a full queue is never one that nobody empties.
+    let patience = Duration::from_secs(3600);
+    let queues = switch::Limits { queue_frames: QUEUE_FRAMES, patience, ..switch::Limits::default() };
+    let switch = Switch::new(switch::Settings { limits: queues, ..switch::Settings::default() });
+    let port = |mac, seed| {
+        let port = switch.port(mac).map_err(Error::setup)?;
+        let impairment = Impairment { loss: plan.loss, seed: plan.seed ^ seed, ..Impairment::default() };
+        Ok::<Box<dyn Device>, Error>(match plan.loss {
+            0.0 => Box::new(port),
+            _ => Box::new(Impair::new(port, impairment)),
+        })
+    };
+    let mut client_device = port(CLIENT, 1)?;
+    if let Some(path) = &plan.capture {
+        let limits = capture::Limits { file_bytes: CAPTURE_BYTES, ..capture::Limits::default() };
+        let file = File::create(path).map_err(|cause| Error::Capture { path: path.clone(), cause })?;
+        client_device = Box::new(Capture::new(client_device, file, limits).starting_at(SystemTime::now()));
+    }
+    let tuples = if plan.mode == Mode::Short { SHORT_TUPLES } else { plan.connections };
+    let addresses = (0..tuples.div_ceil(PORTS)).map(|number| client_address(number * PORTS).ip());
+    let client = engine(plan, [CLIENT, SERVER], addresses, plan.time_waits())?;
+    // Clients close first, so what waits for old segments is theirs. A table that had room for it as well would be spread
+    // over so many pages that each lookup would miss the translation of its address.
+    let mut server = engine(plan, [SERVER, CLIENT], [SERVER_ADDRESS.into()], 0)?;
+    let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+    server.listen(server_address(plan), options).map_err(Error::setup)?;
+    Ok([(client, client_device), (server, port(SERVER, 2)?)])
+}
+
+/// Where connection `number` comes from: 60,000 ports of each address.
+pub(crate) fn client_address(number: u32) -> SocketAddr {
+    let host = CLIENT_ADDRESS.to_bits() + number / PORTS;
+    SocketAddr::new(Ipv4Addr::from_bits(host).into(), PORT_FIRST + (number % PORTS) as u16)
+}
+
+/// Where all of them go.
+pub(crate) fn server_address(plan: &Plan) -> SocketAddr {
+    SocketAddr::new(SERVER_ADDRESS.into(), if plan.mode == Mode::Http { 80 } else { 7 })
+}
+
+fn engine(
+    plan: &Plan,
+    [source, next_hop]: [Mac; 2],
+    addresses: impl IntoIterator<Item = IpAddr>,
+    time_waits: usize,
+) -> Result<Engine, Error> {
+    let mut limits = Limits::default();
+    limits.connections = plan.connections_max();
+    limits.time_wait = time_waits.max(1024);
+    limits.extensions = (plan.connections as usize / 16).max(65_536);
+    limits.segment_bytes = plan.connections as usize * plan.kept_bytes() + (256 << 20);
+    let mut engine = Engine::new(settings(plan, source), limits).map_err(Error::setup)?;
+    for address in addresses {
+        engine.add_address(address).map_err(Error::setup)?;
+    }
+    let network = Ipv4Addr::new(10, 0, 0, 0).into();
+    let route = Route { network, prefix: 8, source, next_hop, mtu: 1500 };
+    engine.add_route(route).map_err(Error::setup)?;
+    Ok(engine)
+}
+
+fn settings(plan: &Plan, mac: Mac) -> Settings {
+    let mut state = plan.seed ^ u64::from(mac == SERVER) << 32;
+    let mut settings = Settings::new(std::array::from_fn(|_| random(&mut state)));
+    settings.checksums = plan.checksums;
+    settings.time_wait = plan.time_wait;
+    if plan.segments == 3 {
+        // A turn may last for seconds: the next request would come too late to carry the ACK (RFC 9293
+        // 3.8.6.3).
+        settings.delayed_ack = Duration::ZERO;
+    } else {
+        // For as long as any turn lasts; and nothing is taken for lost meanwhile.
+        settings.delayed_ack = LONG;
+        settings.rto_min = LONG;
+        settings.rto_max = LONG;
+        settings.user_timeout = 10 * LONG;
+    }
+    settings
+}
+
+/// Splitmix64 (Steele, Lea, Flood 2014).
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+const CLIENT: Mac = Mac::new([2, 0, 0, 0, 1, 1]);
+const SERVER: Mac = Mac::new([2, 0, 0, 0, 1, 2]);
+const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 0);
+const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const PORTS: u32 = 60_000;
+const PORT_FIRST: u16 = 1024;
+/// Beyond any turn, below what the engine's clock compares.
+const LONG: Duration = Duration::from_secs(300);
+/// Frames under way in one direction: few batches, so that they stay in the second-level cache.
+const QUEUE_FRAMES: usize = 320;
+/// Some 60,000 small frames.
+const CAPTURE_BYTES: u64 = 16 << 20;

@@ -1,0 +1,80 @@
+//! A run from its plan to its outcome, on a thread of its own.
+
+use std::future::Future;
+use std::panic;
+use std::thread;
+
+use anywire_load::Stop;
+use anywire_stack::swarm::{Conn, Swarm, Tasks};
+use anywire_sys::cpu;
+
+use crate::book::book;
+use crate::drive::{Drive, Monitor};
+use crate::error::Error;
+use crate::http::{self, Http};
+use crate::network;
+use crate::outcome::{Memory, Outcome};
+use crate::plan::{Mode, Plan};
+use crate::roles::{Echo, client, echo_server, push_client, push_server, short_client};
+
+/// Runs a plan and measures it. `monitor` says how it goes meanwhile; `stop` ends it early, and what was measured until
+/// then is the outcome.
+///
+/// # Errors
+///
+/// A plan that cannot be or that does not fit into memory, connections that end or do not come about, or a stop before
+/// anything was measured. Corrupt payloads are part of the outcome: see [`Outcome::check`].
+pub fn run(plan: &Plan, stop: &Stop, monitor: &Monitor) -> Result<Outcome, Error> {
+    plan.check()?;
+    on_core(plan.core, || match plan.mode {
+        Mode::Echo => run_with(plan, stop, monitor, client::<Echo>, echo_server),
+        Mode::Push => run_with(plan, stop, monitor, push_client, push_server),
+        Mode::Short => run_with(plan, stop, monitor, short_client, echo_server),
+        Mode::Http => run_with(plan, stop, monitor, client::<Http>, http::server),
+    })
+}
+
+/// Runs `work` on a new thread that is pinned to this core.
+pub(crate) fn on_core<T: Send>(
+    core: usize,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            cpu::pin_current_thread(core).map_err(Error::setup)?;
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })
+}
+
+fn run_with<C, S>(
+    plan: &Plan,
+    stop: &Stop,
+    monitor: &Monitor,
+    client: impl Fn(Conn) -> C,
+    server: impl Fn(Conn) -> S,
+) -> Result<Outcome, Error>
+where
+    C: Future<Output = ()>,
+    S: Future<Output = ()>,
+{
+    let task_bytes = [Tasks::<C>::TASK_BYTES, Tasks::<S>::TASK_BYTES];
+    plan.check_memory(task_bytes.iter().sum())?;
+    book(|book| {
+        book.payload_bytes.set(plan.payload_bytes);
+        book.turns.set(Some(plan.turns()));
+    });
+    let before = Memory::resident();
+    let [(client_engine, client_port), (server_engine, server_port)] = network::join(plan)?;
+    let most = plan.connections_max();
+    let mut client = Swarm::new(client_engine, client_port, most, client).map_err(Error::setup)?;
+    let mut server = Swarm::new(server_engine, server_port, most, server).map_err(Error::setup)?;
+    let measured = Drive::new(plan, &mut client, &mut server, monitor, stop).run()?;
+    let memory = Memory::of(plan, before, [&mut client, &mut server], task_bytes);
+    let (corrupt, failed) = book(|book| (book.corrupt.get(), book.ended_early.get()));
+    // The tasks note down what they know.
+    drop((client, server));
+    let (latency, connections) = book(|book| book.take());
+    Ok(Outcome::new(plan, measured, memory, &latency, connections, corrupt, failed))
+}
