@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anywire::server::{Limits, Server};
-use anywire::wire::{Address, ListenOptions};
+use anywire::wire::Address;
 use clap::Args;
 
 use crate::failure::{Code, Failure};
@@ -30,9 +30,6 @@ pub(crate) struct Serve {
     /// Event loops, each a thread [default: one for each core]
     #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
-    /// Mode of the socket files, in octal [default: 666 less the umask]
-    #[arg(long, value_name = "MODE", value_parser = values::file_mode)]
-    unix_mode: Option<u32>,
     /// How long requests may take to finish after a signal
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     shutdown_deadline: Duration,
@@ -48,11 +45,7 @@ impl Serve {
             None => demo::router(demo::GREETING),
         };
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
-        let options = ListenOptions { unix_mode: self.unix_mode, ..ListenOptions::default() };
-        let mut server = Server::new(router)
-            .limits(limits)
-            .listen_options(options)
-            .shutdown_deadline(self.shutdown_deadline);
+        let mut server = Server::new(router).limits(limits).shutdown_deadline(self.shutdown_deadline);
         for address in &self.listen {
             server = server.listen(address);
         }
@@ -79,7 +72,7 @@ impl Serve {
 const EXAMPLES: &str = "\
 Examples:
   anywire serve                                       the demo service on tcp:127.0.0.1:8080
-  anywire serve --listen tcp:0.0.0.0:80 --listen unix:/run/app.sock --unix-mode 660
+  anywire serve --listen tcp:0.0.0.0:80 --listen 'unix:/run/app.sock?mode=660'
   anywire serve --dir public --listen 'tcp:[::]:8080'
 
 Then, in another terminal:

@@ -129,14 +129,6 @@ pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The bits of a file's mode, in octal as `chmod` takes them.
-pub(crate) fn file_mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| {
-        format!("{text:?} is no file mode; write three octal digits as chmod takes them, such as 660")
-    })
-}
-
 /// A header field as curl takes it: `Name: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
@@ -226,14 +218,6 @@ mod tests {
         assert_eq!(read("/json", Some(&via)), "http://localhost/json");
         assert!(url("/json", None).is_err());
         assert!(url("unix:/run/app.sock", None).is_err());
-    }
-
-    #[test]
-    fn modes_are_octal() {
-        assert_eq!(file_mode("660"), Ok(0o660));
-        for wrong in ["", "8", "rw-", "1777", "-1"] {
-            assert!(file_mode(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

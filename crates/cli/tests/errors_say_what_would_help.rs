@@ -209,7 +209,7 @@ fn arguments_that_make_no_sense() {
     for args in [
         &["load", "http://h/", "-d", "10 parsecs"][..],
         &["load", "http://h/", "-H", "no colon"],
-        &["serve", "--unix-mode", "rw"],
+        &["serve", "--listen", "unix:/run/app.sock?mode=rw"],
         &["compare", "--rounds", "0"],
         &["get"],
         &["no-such-command"],

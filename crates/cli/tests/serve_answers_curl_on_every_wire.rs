@@ -12,8 +12,8 @@ fn serve_answers_curl_on_every_wire() {
     let dir = tempfile::tempdir().expect("a directory for the socket");
     let path = dir.path().join("app.sock");
     let name = format!("anywire-test-{}", std::process::id());
-    let (file, nameless) = (format!("unix:{}", text(&path)), format!("unix:@{name}"));
-    let served = Served::on(&["tcp:127.0.0.1:0", &file, &nameless], &["--unix-mode", "600"]);
+    let (file, nameless) = (format!("unix:{}?mode=600", text(&path)), format!("unix:@{name}"));
+    let served = Served::on(&["tcp:127.0.0.1:0", &file, &nameless], &[]);
 
     let wires = [
         vec!["--connect-to".to_owned(), format!("localhost:80:{}", served.authority())],

@@ -121,13 +121,16 @@ fn a_body_that_fails_fails_its_call_only() {
         assert_eq!((error.fault(), error.phase()), (Fault::Caller, Some(Phase::Write)));
         assert!(Chain(&error).to_string().contains("the disk is gone"), "{error}");
 
-        for (declared, given) in [(10, "short"), (3, "long")] {
+        for (declared, given, how) in [(10, "short", "shorter"), (3, "long", "longer")] {
             let (mut sender, body) = Body::channel(10);
             sender.try_send(Bytes::from_static(given.as_bytes())).expect("room");
             sender.finish();
             let call = client.post(peer.url("/")).via(peer.via()).body(body.with_length(declared));
             let error = block_on(call.send()).expect_err("not the declared length");
             assert!(matches!(error, Error::RequestBody { .. }), "{error:?}");
+            assert_eq!(error.fault(), Fault::Caller);
+            let text = Chain(&error).to_string();
+            assert!(text.contains(&format!("the body is {how} than its stated length")), "{text}");
         }
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("other calls go on");
     });

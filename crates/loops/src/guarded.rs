@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 use crate::contained::{Contained, contain};
 use crate::context::Local;
-use crate::task::{Outcome, Promise, TaskError};
+use crate::task::{Outcome, Sender, TaskError};
 
 pin_project! {
     /// A task of the loop: counted while it lives, and unable to take the loop down.
@@ -100,14 +100,13 @@ pin_project! {
     pub(crate) struct Delivering<F: Future> {
         #[pin]
         guarded: Guarded<F>,
-        // Taken when the outcome is there; dropped with the task, it says that there will be none.
-        promise: Option<Promise<F::Output>>,
+        sender: Option<Sender<F::Output>>,
     }
 }
 
 impl<F: Future> Delivering<F> {
-    pub(crate) fn new(guarded: Guarded<F>, promise: Promise<F::Output>) -> Self {
-        Self { guarded, promise: Some(promise) }
+    pub(crate) fn new(guarded: Guarded<F>, sender: Sender<F::Output>) -> Self {
+        Self { guarded, sender: Some(sender) }
     }
 }
 
@@ -117,8 +116,9 @@ impl<F: Future> Future for Delivering<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         let outcome = ready!(this.guarded.poll(context));
-        if let Some(promise) = this.promise.take() {
-            promise.fulfil(outcome);
+        if let Some(sender) = this.sender.take() {
+            // Fails if the handle was dropped: nobody wants the outcome.
+            let _ = sender.send(outcome);
         }
         Poll::Ready(())
     }

@@ -10,7 +10,7 @@ use crate::counters::{LoopCounters, LoopState};
 use crate::guarded::{Delivering, Guarded};
 use crate::inbox::Refused;
 use crate::shared::Shared;
-use crate::task::{Packet, Task, TaskError};
+use crate::task::{Task, TaskError};
 
 /// One loop. Cheap to clone, and usable from any thread.
 ///
@@ -59,37 +59,31 @@ impl LoopHandle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
-        let (packet, promise) = Packet::new();
-        let job = {
-            let packet = Arc::clone(&packet);
-            // Dropped before it has run, it drops the closure, and its promise says why there is no outcome.
-            let mut make = Contained::new(make);
-            Box::new(move || {
-                if packet.is_aborted() {
-                    return;
-                }
-                let Some(make) = make.take() else {
-                    unreachable!("nobody else takes it");
-                };
-                Local::with(|local| match contain("a closure", make) {
-                    Ok(future) => {
-                        let delivering = Delivering::new(Guarded::new(future, local), promise);
-                        packet.running(tokio::task::spawn_local(delivering).abort_handle());
-                    }
-                    Err(text) => promise.fulfil(Contained::new(Err(TaskError::Panicked(text)))),
-                });
-            })
-        };
-        match self.shared.inbox.push(Job::HandOver(job)) {
-            Ok(()) => {}
-            Err(Refused::Full(job)) => {
-                packet.finish(Contained::new(Err(TaskError::Full)));
-                drop(job);
+        let (task, sender, stage) = Task::new();
+        // If the job is dropped before it has run, so are the closure and the sender, which tells the task.
+        let mut make = Contained::new(make);
+        let job = Box::new(move || {
+            if stage.is_aborted() {
+                return;
             }
-            // Dropping the job drops its promise, which says `Stopped`.
-            Err(Refused::Closed(job)) => drop(job),
+            let Some(make) = make.take() else {
+                unreachable!("nobody else takes it");
+            };
+            Local::with(|local| match contain("a closure", make) {
+                Ok(future) => {
+                    let delivering = Delivering::new(Guarded::new(future, local), sender);
+                    stage.begin(tokio::task::spawn_local(delivering).abort_handle());
+                }
+                Err(text) => {
+                    // Fails if the handle was dropped: nobody wants the outcome.
+                    let _ = sender.send(Contained::new(Err(TaskError::Panicked(text))));
+                }
+            });
+        });
+        match self.shared.inbox.push(Job::HandOver(job)) {
+            Ok(()) | Err(Refused::Closed(_)) => task,
+            Err(Refused::Full(_)) => Task::refused(TaskError::Full),
         }
-        Task::new(packet)
     }
 
     /// Which loop of its [`Loops`](crate::Loops) this is.

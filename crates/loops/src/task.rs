@@ -1,33 +1,47 @@
-//! Handles of running tasks, and how their outcome gets to whoever waits for it.
+//! Handles of running tasks, and the way of a task's outcome to its handle.
 
 use std::cell::Cell;
 use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
-use tokio::task::{AbortHandle, JoinHandle, coop};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::block_on::block_on;
-use crate::contained::{Contained, Relay, wake};
+use crate::contained::{Contained, Relay};
 
 /// A task on some loop, awaited from anywhere: a future of its outcome.
 ///
 /// It may be awaited on any runtime, or on none by [`Task::wait`]. Dropping it lets the task run on unattended.
 pub struct Task<T> {
-    packet: Arc<Packet<T>>,
+    outcome: oneshot::Receiver<Contained<Outcome<T>>>,
+    stage: Arc<Stage>,
+    waiter: Relay,
 }
 
 impl<T> Task<T> {
-    pub(crate) fn new(packet: Arc<Packet<T>>) -> Self {
-        Self { packet }
+    /// A task that waits for its loop, and the two ends that its loop needs.
+    pub(crate) fn new() -> (Self, Sender<T>, Arc<Stage>) {
+        let (sender, receiver) = oneshot::channel();
+        let stage = Arc::new(Stage(Mutex::new(State::Waiting)));
+        (Self { outcome: receiver, stage: Arc::clone(&stage), waiter: Relay::default() }, sender, stage)
+    }
+
+    /// A task that was refused.
+    pub(crate) fn refused(error: TaskError) -> Self {
+        let (task, sender, _) = Self::new();
+        // Cannot fail: the task holds the receiver.
+        let _ = sender.send(Contained::new(Err(error)));
+        task
     }
 
     /// Stops the task where it waits, or before it begins. The outcome is then [`TaskError::Aborted`], unless the
     /// task had ended already. Returns at once; the task's values are dropped on its loop.
     pub fn abort(&self) {
-        self.packet.abort();
+        self.stage.abort();
     }
 
     /// Blocks the calling thread until the task has ended. For threads that are no loop, such as `main`.
@@ -48,22 +62,18 @@ impl<T> Task<T> {
 impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Without this a task that awaits many others that have ended would not give way to its neighbours.
-        let budget = ready!(proceed(context));
-        let outcome = ready!(self.packet.poll_outcome(context.waker()));
-        budget.made_progress();
-        Poll::Ready(outcome)
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = self.waiter.to(context.waker());
+        let received = ready!(Pin::new(&mut self.outcome).poll(&mut Context::from_waker(&waker)));
+        Poll::Ready(outcome(received.ok(), || self.stage.is_aborted()))
     }
 }
 
-/// Asks the runtime for a part of the present task's budget. If there is none left, the runtime keeps the waker.
-fn proceed(context: &mut Context<'_>) -> Poll<coop::RestoreOnPending> {
-    if coop::has_budget_remaining() {
-        return coop::poll_proceed(context);
-    }
-    let waker = Relay::default().to(context.waker());
-    coop::poll_proceed(&mut Context::from_waker(&waker))
+/// The outcome that was received; without one, why there is none.
+fn outcome<T>(received: Option<Contained<Outcome<T>>>, is_aborted: impl FnOnce() -> bool) -> Outcome<T> {
+    received
+        .and_then(|mut outcome| outcome.take())
+        .unwrap_or_else(|| Err(if is_aborted() { TaskError::Aborted } else { TaskError::Stopped }))
 }
 
 impl<T> fmt::Debug for Task<T> {
@@ -106,12 +116,7 @@ impl<T> Future for LocalTask<T> {
         let waker = self.waiter.to(context.waker());
         let joined = ready!(Pin::new(&mut self.handle).poll(&mut Context::from_waker(&waker)));
         // No panic of the task gets to the runtime, so an error only says that the task did not end by itself.
-        let outcome = joined.ok().and_then(|mut outcome| outcome.take());
-        Poll::Ready(
-            outcome.unwrap_or_else(|| {
-                Err(if self.aborted.get() { TaskError::Aborted } else { TaskError::Stopped })
-            }),
-        )
+        Poll::Ready(outcome(joined.ok(), || self.aborted.get()))
     }
 }
 
@@ -141,130 +146,51 @@ pub enum TaskError {
 /// How a task ended.
 pub(crate) type Outcome<T> = Result<T, TaskError>;
 
-/// What a [`Task`] and the task itself share: the outcome on its way from one thread to another.
-pub(crate) struct Packet<T> {
-    state: Mutex<State<T>>,
+/// Sends the outcome of a task to its handle. Dropped before that, it tells the handle that there is none.
+pub(crate) type Sender<T> = oneshot::Sender<Contained<Outcome<T>>>;
+
+/// How far a task has come, known to its handle and to its loop, so that it can be aborted.
+pub(crate) struct Stage(Mutex<State>);
+
+enum State {
+    /// In the inbox of the loop.
+    Waiting,
+    Running(AbortHandle),
+    Aborted,
 }
 
-impl<T> Packet<T> {
-    /// An open packet, and the promise to fill it.
-    pub(crate) fn new() -> (Arc<Self>, Promise<T>) {
-        let state = State { delivery: Delivery::Awaited(Contained::default()), stage: Stage::Waiting };
-        let packet = Arc::new(Self { state: Mutex::new(state) });
-        (Arc::clone(&packet), Promise { packet })
-    }
-
-    /// Sets the outcome, unless there is one.
-    pub(crate) fn finish(&self, outcome: Contained<Outcome<T>>) {
-        let mut state = self.lock();
-        let Delivery::Awaited(waiter) = &mut state.delivery else {
-            return;
-        };
-        let waiter = waiter.take();
-        state.delivery = Delivery::Ready(outcome);
-        // Lets the runtime's task go, which this packet must not keep in memory.
-        let stage = mem::replace(&mut state.stage, Stage::Over);
-        drop(state);
-        drop(stage);
-        if let Some(waiter) = waiter {
-            wake(waiter);
-        }
-    }
-
-    /// Whether the task was given up before it began.
+impl Stage {
+    /// Whether the task was aborted before it ended.
     pub(crate) fn is_aborted(&self) -> bool {
-        matches!(self.lock().stage, Stage::Aborted)
+        matches!(*self.lock(), State::Aborted)
     }
 
-    /// Says that the task has begun, and how to abort it.
-    pub(crate) fn running(&self, handle: AbortHandle) {
+    /// Says that the task has begun, and how to abort it from now on.
+    pub(crate) fn begin(&self, handle: AbortHandle) {
         let mut state = self.lock();
-        match state.stage {
-            Stage::Waiting => state.stage = Stage::Running(handle),
-            Stage::Aborted => {
-                drop(state);
-                handle.abort();
-            }
-            Stage::Running(_) | Stage::Over => {}
+        if matches!(*state, State::Aborted) {
+            drop(state);
+            handle.abort();
+        } else {
+            *state = State::Running(handle);
         }
     }
 
     fn abort(&self) {
         let mut state = self.lock();
-        if matches!(state.stage, Stage::Over | Stage::Aborted) {
+        if matches!(&*state, State::Running(handle) if handle.is_finished()) {
             return;
         }
-        let stage = mem::replace(&mut state.stage, Stage::Aborted);
+        let before = mem::replace(&mut *state, State::Aborted);
+        // Not under the lock: the last handle of a task may drop its values.
         drop(state);
-        if let Stage::Running(handle) = stage {
+        if let State::Running(handle) = before {
             handle.abort();
         }
     }
 
-    fn poll_outcome(&self, waker: &Waker) -> Poll<Outcome<T>> {
-        let mut state = self.lock();
-        match &mut state.delivery {
-            Delivery::Awaited(waiter) if waiter.get().is_some_and(|before| before.will_wake(waker)) => {}
-            Delivery::Awaited(waiter) => {
-                let before = mem::replace(waiter, Contained::new(waker.clone()));
-                // Not under the lock: dropping a waker may drop a task, and that may ask this packet.
-                drop(state);
-                drop(before);
-            }
-            Delivery::Ready(outcome) => {
-                if let Some(outcome) = outcome.take() {
-                    state.delivery = Delivery::Taken;
-                    return Poll::Ready(outcome);
-                }
-            }
-            Delivery::Taken => {
-                drop(state);
-                panic!("a task was polled after it had given its outcome");
-            }
-        }
-        Poll::Pending
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic leaves the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The task's side of a packet. Dropped unfulfilled, it says that there will be no outcome.
-pub(crate) struct Promise<T> {
-    packet: Arc<Packet<T>>,
-}
-
-impl<T> Promise<T> {
-    pub(crate) fn fulfil(self, outcome: Contained<Outcome<T>>) {
-        self.packet.finish(outcome);
-    }
-}
-
-impl<T> Drop for Promise<T> {
-    fn drop(&mut self) {
-        let error = if self.packet.is_aborted() { TaskError::Aborted } else { TaskError::Stopped };
-        self.packet.finish(Contained::new(Err(error)));
-    }
-}
-
-struct State<T> {
-    delivery: Delivery<T>,
-    stage: Stage,
-}
-
-enum Delivery<T> {
-    /// The outcome is not there yet; somebody may wait for it.
-    Awaited(Contained<Waker>),
-    Ready(Contained<Outcome<T>>),
-    Taken,
-}
-
-enum Stage {
-    /// In the inbox of the loop.
-    Waiting,
-    Running(AbortHandle),
-    Aborted,
-    Over,
 }

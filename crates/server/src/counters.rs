@@ -10,6 +10,8 @@ pub struct Counters {
     pub connections_open: u64,
     /// Connections taken since the start.
     pub connections: u64,
+    /// How often accepting paused because [`Limits::connections`](crate::Limits::connections) were open.
+    pub accept_pauses: u64,
     /// Requests whose head was complete.
     pub requests: u64,
     /// Requests refused by the decoder: bad syntax, too large, smuggling (the peer's fault).

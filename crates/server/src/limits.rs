@@ -28,7 +28,7 @@ pub struct Limits {
     pub drain_bytes: u64,
     /// Body bytes on their way between a connection and its handler, each direction (64 KiB).
     pub body_in_flight_bytes: usize,
-    /// Connections open at once, per listening address (`None`: 90 % of the process's descriptor limit). At the
+    /// Connections open at once, over all addresses of the server (`None`: 90 % of the process's descriptor limit). At the
     /// limit accepting pauses, and peers wait in the system's backlog.
     pub connections: Option<usize>,
     /// From a request's first byte (a connection's first request: from accept) to the end of its head (10 s), else

@@ -70,6 +70,13 @@ impl Request {
     }
 }
 
+/// To be sent on by a client: head and body move, the path parameters and the peer stay behind.
+impl From<Request> for anywire_http::Request {
+    fn from(request: Request) -> Self {
+        Self::from_parts(request.parts.head, request.body.unwrap_or_default())
+    }
+}
+
 impl Deref for Request {
     type Target = Parts;
 

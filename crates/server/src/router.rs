@@ -1,5 +1,6 @@
 //! The router: paths, at each path a handler per method, and routers within it.
 
+mod call;
 mod error;
 mod table;
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use anywire_loops::{self as loops, Loops, Task};
 use anywire_wire::{
-    Address, AddressError, Connection, ListenError, ListenOptions, Listener, ListenerHandle, ToAddress,
+    Address, AddressError, Connection, ConnectionLimit, ListenError, ListenOptions, Listener, ListenerHandle,
+    ToAddress,
 };
 
 use crate::connection::ConnectionTask;
@@ -149,13 +150,10 @@ impl Server {
         if let Err(cause) = anywire_sys::descriptors::raise_limit() {
             tracing::warn!(%cause, "the limit of file descriptors stays as it is");
         }
-        let mut options = self.listen;
-        if self.limits.connections.is_some() {
-            options.max_connections = self.limits.connections;
-        }
+        let limit = self.limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new);
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
-            addresses.iter().map(|address| Listener::bind(address, &options, &loops)).collect();
+            addresses.iter().map(|address| Listener::bind(address, &self.listen, &loops)).collect();
         let live: Arc<[Arc<Live>]> = (0..loops.len()).map(|_| Arc::default()).collect();
         let blueprint = Arc::new(Blueprint {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -165,7 +163,7 @@ impl Server {
         });
         let listeners = listeners?.into_iter().map(|listener| {
             let blueprint = Arc::clone(&blueprint);
-            listener.serve(move |connection| blueprint.serve(connection))
+            listener.limited_by(&limit).serve(move |connection| blueprint.serve(connection))
         });
         let listeners = listeners.collect();
         let shutdown_deadline = self.shutdown_deadline;
@@ -174,6 +172,7 @@ impl Server {
             loops,
             owns_loops,
             listeners,
+            limit,
             shutdown_deadline,
             signals: None,
             signal_task: None,
@@ -202,6 +201,7 @@ pub struct Running {
     loops: Loops,
     owns_loops: bool,
     listeners: Vec<ListenerHandle>,
+    limit: ConnectionLimit,
     shutdown_deadline: Duration,
     /// Where signals are told, once they are heeded; and how to tell more.
     signals: Option<(mpsc::Sender<Event>, mpsc::Receiver<Event>)>,
@@ -230,7 +230,7 @@ impl Running {
 
     /// What it has counted so far, summed over all loops.
     pub fn counters(&self) -> Counters {
-        let mut sum = Counters::default();
+        let mut sum = Counters { accept_pauses: self.limit.pauses(), ..Counters::default() };
         self.blueprint.live.iter().for_each(|live| live.add_to(&mut sum));
         sum
     }

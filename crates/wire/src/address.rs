@@ -1,5 +1,8 @@
-//! Addresses: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`.
+//! Addresses: `WIRE:WHERE`, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock?mode=660`.
 
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -9,7 +12,7 @@ use crate::wires::{DEFAULT, Wire, wires};
 
 /// Where to listen or dial, and over which wire.
 ///
-/// Parsing checks the form and gives one spelling to equal addresses; it does not resolve names and opens nothing.
+/// Parsing checks the form and gives equal addresses one spelling. It does not resolve names and opens nothing.
 ///
 /// ```
 /// use anywire_wire::Address;
@@ -19,10 +22,30 @@ use crate::wires::{DEFAULT, Wire, wires};
 /// assert_eq!((address.scheme(), address.location()), ("tcp", "localhost:8080"));
 /// # Ok::<(), anywire_wire::AddressError>(())
 /// ```
+///
+/// # Options
+/// Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them. Those of this build:
+///
+/// | wire | option | means |
+/// | --- | --- | --- |
+/// | `unix` | `mode=660` | mode of the socket file, in octal; set before anybody can connect (without it: by the umask) |
+///
+/// Options concern listening; dialling ignores them, so that both ends can be configured with the same text. A literal `?`
+/// of a location is written `%3F`, and a `%` in front of `3F` or `25` is written `%25`.
+///
+/// ```
+/// # use anywire_wire::Address;
+/// let address: Address = "unix:/run/app.sock?mode=0660".parse()?;
+/// assert_eq!((address.location(), address.option("mode")), ("/run/app.sock", Some("660")));
+/// assert_eq!("unix:/run/why%3F".parse::<Address>()?.location(), "/run/why?");
+/// # Ok::<(), anywire_wire::AddressError>(())
+/// ```
 #[derive(Clone)]
 pub struct Address {
     wire: &'static dyn Wire,
     location: Arc<str>,
+    /// As they are shown, sorted by name.
+    options: Option<Arc<str>>,
 }
 
 /// Why a text is no address; whoever wrote it is at fault.
@@ -43,6 +66,14 @@ pub enum AddressError {
         /// What stood before the colon.
         wire: String,
     },
+    /// An option is unknown to the wire, stands twice, or has a bad value.
+    #[error("{text:?} is no address: {wrong} (a literal \"?\" is written %3F)")]
+    Option {
+        /// What was parsed.
+        text: String,
+        /// The option that is wrong, and how.
+        wrong: String,
+    },
     /// What stands behind the colon is not what this wire expects.
     #[error("{text:?} is no address: {wrong}; expected {expected}")]
     Location {
@@ -59,7 +90,10 @@ impl AddressError {
     /// What was parsed.
     pub fn text(&self) -> &str {
         match self {
-            Self::NoWire { text } | Self::UnknownWire { text, .. } | Self::Location { text, .. } => text,
+            Self::NoWire { text }
+            | Self::UnknownWire { text, .. }
+            | Self::Option { text, .. }
+            | Self::Location { text, .. } => text,
         }
     }
 }
@@ -74,14 +108,67 @@ pub trait ToAddress {
 }
 
 impl Address {
+    /// An address on this wire: how a wire of your own is named, since no text can name it. `location` is what stands behind
+    /// the colon, with options if the wire has some.
+    ///
+    /// # Errors
+    /// [`AddressError::Location`] and [`AddressError::Option`] name the part that is wrong.
+    pub fn on(wire: &'static dyn Wire, location: &str) -> Result<Self, AddressError> {
+        let text = || format!("{}:{location}", wire.scheme());
+        let (place, options) = match location.split_once('?') {
+            Some((place, options)) => (place, Some(options)),
+            None => (location, None),
+        };
+        let mut address = Self::at(wire, &unescape(place), text)?;
+        if let Some(options) = options {
+            let normal = normal_options(wire, &address.location, options);
+            address.options =
+                Some(normal.map_err(|wrong| AddressError::Option { text: text(), wrong })?.into());
+        }
+        Ok(address)
+    }
+
+    /// For wires: an address whose location comes from the wire itself, in its normal spelling and without options.
+    pub fn from_wire(wire: &'static dyn Wire, location: impl Into<Arc<str>>) -> Self {
+        Self { wire, location: location.into(), options: None }
+    }
+
+    /// The address of a URL that names no wire: this host and port over kernel TCP.
+    ///
+    /// # Errors
+    /// [`AddressError::Location`] if the host is neither a name nor an IP address (without brackets).
+    pub fn from_host(host: &str, port: u16) -> Result<Self, AddressError> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let location = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        Self::at(DEFAULT, &location, || format!("{}:{location}", DEFAULT.scheme()))
+    }
+
+    fn at(wire: &'static dyn Wire, location: &str, text: impl Fn() -> String) -> Result<Self, AddressError> {
+        match wire.normalise(location) {
+            Ok(location) => Ok(Self::from_wire(wire, location)),
+            Err(wrong) => Err(AddressError::Location { text: text(), wrong, expected: wire.form() }),
+        }
+    }
+
+    /// The wire.
+    pub fn wire(&self) -> &'static dyn Wire {
+        self.wire
+    }
+
     /// The wire's name: `tcp`, `unix`, `memory`.
     pub fn scheme(&self) -> &'static str {
         self.wire.scheme()
     }
 
-    /// What stands behind the colon.
+    /// What stands behind the colon, without options, and with a literal `?` as it is.
     pub fn location(&self) -> &str {
         &self.location
+    }
+
+    /// The value of an option.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let pairs = self.options.as_deref()?.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
     /// The IP address in its location (tcp, stack); `None` for host names and for wires without one.
@@ -105,37 +192,6 @@ impl Address {
     pub fn reaches_other_processes(&self) -> bool {
         self.wire.reaches_other_processes()
     }
-
-    /// Where a URL without a wire of its own leads: this host and port over kernel TCP.
-    ///
-    /// # Errors
-    /// [`AddressError::Location`] if the host is neither a name nor an IP address (without brackets).
-    pub fn from_host(host: &str, port: u16) -> Result<Self, AddressError> {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let location = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        Self::new(DEFAULT, &location)
-    }
-
-    pub(crate) fn wire(&self) -> &'static dyn Wire {
-        self.wire
-    }
-
-    /// An address of a wire that checks `location` itself.
-    pub(crate) fn new(wire: &'static dyn Wire, location: &str) -> Result<Self, AddressError> {
-        match wire.normalise(location) {
-            Ok(location) => Ok(Self { wire, location: location.into() }),
-            Err(wrong) => Err(AddressError::Location {
-                text: format!("{}:{location}", wire.scheme()),
-                wrong,
-                expected: wire.form(),
-            }),
-        }
-    }
-
-    /// An address whose location is known to be right: one that the system gave.
-    pub(crate) fn known(wire: &'static dyn Wire, location: impl Into<Arc<str>>) -> Self {
-        Self { wire, location: location.into() }
-    }
 }
 
 impl FromStr for Address {
@@ -148,7 +204,7 @@ impl FromStr for Address {
         let Some(wire) = wires().find(|wire| wire.scheme() == scheme) else {
             return Err(AddressError::UnknownWire { text: text.to_owned(), wire: scheme.to_owned() });
         };
-        Self::new(wire, location)
+        Self::on(wire, location)
     }
 }
 
@@ -184,13 +240,14 @@ impl ToAddress for String {
 
 impl ToAddress for SocketAddr {
     fn to_address(self) -> Result<Address, AddressError> {
-        Ok(Address::known(DEFAULT, self.to_string()))
+        Ok(Address::from_wire(DEFAULT, self.to_string()))
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.scheme(), self.location)
+        write!(f, "{}:{}", self.scheme(), escape(&self.location))?;
+        self.options.iter().try_for_each(|options| write!(f, "?{options}"))
     }
 }
 
@@ -202,7 +259,12 @@ impl fmt::Debug for Address {
 
 impl PartialEq for Address {
     fn eq(&self, other: &Self) -> bool {
-        self.scheme() == other.scheme() && self.location == other.location
+        // By type, too: nothing keeps a wire of a user's own from having the name of another one.
+        let wires = [self.wire, other.wire].map(|wire| (wire as &dyn Any).type_id());
+        wires[0] == wires[1]
+            && self.scheme() == other.scheme()
+            && self.location == other.location
+            && self.options == other.options
     }
 }
 
@@ -213,6 +275,41 @@ impl std::hash::Hash for Address {
         self.scheme().hash(state);
         self.location.hash(state);
     }
+}
+
+/// Options as they are shown: checked, sorted by name. Or what is wrong with them.
+fn normal_options(wire: &dyn Wire, location: &str, options: &str) -> Result<String, String> {
+    let mut normal = BTreeMap::new();
+    for option in options.split('&') {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if !wire.options().contains(&name) {
+            let known = match wire.options() {
+                [] => "there are none for this wire".to_owned(),
+                known => format!("known are {}", known.join(", ")),
+            };
+            return Err(format!("there is no option {name:?}; {known}"));
+        }
+        if normal.insert(name, wire.normalise_option(location, name, value)?).is_some() {
+            return Err(format!("the option {name:?} stands twice"));
+        }
+    }
+    let pairs: Vec<_> = normal.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Ok(pairs.join("&"))
+}
+
+fn escape(location: &str) -> Cow<'_, str> {
+    if !location.contains(['%', '?']) {
+        return location.into();
+    }
+    let percents = location.replace("%25", "%2525").replace("%3F", "%253F").replace("%3f", "%253f");
+    percents.replace('?', "%3F").into()
+}
+
+fn unescape(location: &str) -> Cow<'_, str> {
+    if !location.contains('%') {
+        return location.into();
+    }
+    location.replace("%3F", "?").replace("%3f", "?").replace("%25", "%").into()
 }
 
 fn known() -> String {
@@ -250,7 +347,15 @@ mod tests {
         wrong("unix:/a\0b", "NUL");
         wrong(&format!("unix:/{}", "x".repeat(107)), "108 bytes");
         wrong("unix:@", "name is empty");
-        wrong("memory:", "name is empty");
+        wrong("unix:/a?mod=660", "no option \"mod\"; known are mode");
+        wrong("unix:/a?mode=660&mode=600", "stands twice");
+        wrong("unix:/a?mode=rw", "\"rw\"");
+        wrong("unix:/a?mode", "\"\" is no mode");
+        wrong("unix:/a?mode=10000", "\"10000\"");
+        wrong("unix:@a?mode=660", "has no file");
+        wrong("unix:/a?", "no option \"\"");
+        wrong("tcp:1.2.3.4:80?mode=660", "none for this wire");
+        wrong("memory:why?", "%3F");
         wrong(&format!("memory:{}", "x".repeat(256)), "256 bytes");
         wrong("", "names no wire");
         wrong("tcp:1.2.3.4", "such as 127.0.0.1:8080");
@@ -267,6 +372,8 @@ mod tests {
         assert_eq!(spelt("tcp:[0:0:0:0:0:0:0:1]:80"), "tcp:[::1]:80");
         assert_eq!(spelt("tcp:EXAMPLE.com:080"), "tcp:example.com:80");
         assert_eq!(spelt("unix:@name"), "unix:@name");
+        assert_eq!(spelt("unix:/a?mode=0660"), "unix:/a?mode=660");
+        assert_eq!(spelt("unix:/a%3fb%25c%253Fd"), "unix:/a%3Fb%c%253Fd");
         assert_eq!(Address::from_host("::1", 80).expect("an address").to_string(), "tcp:[::1]:80");
     }
 
@@ -295,6 +402,46 @@ mod tests {
             "tcp:127.0.0.1".to_address().map_err(|error| error.text().to_owned()),
             Err("tcp:127.0.0.1".to_owned())
         );
+    }
+
+    /// Has the name of another wire, and no more.
+    struct Impostor;
+
+    impl Wire for Impostor {
+        fn scheme(&self) -> &'static str {
+            "memory"
+        }
+        fn summary(&self) -> &'static str {
+            "another one"
+        }
+        fn form(&self) -> &'static str {
+            "anything"
+        }
+        fn normalise(&self, location: &str) -> Result<String, String> {
+            Ok(location.to_owned())
+        }
+        fn bind(
+            &'static self,
+            address: &Address,
+            _: &crate::ListenOptions,
+            _: usize,
+        ) -> Result<crate::Bound, crate::ListenError> {
+            Err(crate::ListenError::InUse { address: address.clone() })
+        }
+        fn dial<'a>(&'static self, address: &'a Address, _: &'a crate::DialOptions) -> crate::Dialing<'a> {
+            Box::pin(async { Err(crate::DialError::Refused { address: address.clone() }) })
+        }
+        fn scratch(&'static self) -> Option<Address> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_wire_of_ones_own_is_no_other_wire() {
+        let own = Address::on(&Impostor, "name").expect("anything will do");
+        assert_eq!(own.to_string(), "memory:name");
+        assert_eq!(Address::on(&Impostor, "name").as_ref(), Ok(&own));
+        assert_ne!("memory:name".parse().as_ref(), Ok(&own));
     }
 
     proptest! {
@@ -326,7 +473,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_shown_parses_to_the_same(location in "[a-z0-9./@\\[\\]:-]{0,30}") {
+        fn what_is_shown_parses_to_the_same(location in "([a-z0-9./@\\[\\]:?-]|%|%25|%3F|%3f){0,30}(\\?mode=[0-7]{1,3})?") {
             for wire in wires() {
                 if let Ok(address) = format!("{}:{location}", wire.scheme()).parse::<Address>() {
                     prop_assert_eq!(address.to_string().parse::<Address>(), Ok(address));

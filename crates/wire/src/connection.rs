@@ -11,17 +11,34 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
 use crate::address::Address;
-use crate::seats::Seat;
+use crate::limit::Permit;
 
-/// What a wire does for a connection. All calls are made on the connection's loop.
+/// What a wire implements for its connections. All calls are made on the connection's loop.
 ///
-/// Each direction wakes the task that polled it last. Reading, writing and waiting take part in the task's budget
-/// ([`tokio::task::coop`]), so that they may be pending though the wire is ready; then the task is polled again soon.
+/// # What every transport must keep
+/// - Each direction wakes the task that polled it last.
+/// - Bytes arrive whole and in order. A write that cannot take any byte is pending; it never returns 0 for a slice that
+///   is not empty, and a write of nothing returns 0 and sends nothing.
+/// - A read that returns 0 is the end of the peer's direction. The own direction stays open.
+/// - A transport that is dropped closes the connection. The peer first reads all that was written, then the end.
+///   If the dropped end had received bytes that it did not read, the peer sees `ConnectionReset` instead of the end.
+/// - After [`abort`](Self::abort) the peer reads what it has received, then sees `ConnectionReset`. On Unix sockets, which
+///   have no reset, it sees the end.
+/// - Once the peer is gone, a write fails with `BrokenPipe` or `ConnectionReset`. A write that was pending fails, too.
+/// - A read never returns an orderly end after a reset, so that a message that was cut short does not look whole.
+/// - [`local`](Self::local) and [`peer`](Self::peer) answer even after the connection has failed.
+///
+/// The tests of this crate hold all wires to this list, and so can a wire of your own: see the example `own_wire`.
+///
+/// # Transports around a connection
+/// A coat such as TLS is a transport that holds a [`Connection`]. It makes its handshake in
+/// [`poll_handshake`](Self::poll_handshake). If it holds written bytes back, it says so in
+/// [`is_buffered`](Self::is_buffered) and sends them in [`poll_flush`](Self::poll_flush).
 pub trait Transport {
-    /// Ready once a read would give something (bytes, the end, an error), without a buffer to read into.
+    /// Ready once a read would give something (bytes, the end, an error). Needs no buffer.
     ///
-    /// May be ready too early, on a new connection or after a read that filled its buffer: then a read is pending, and
-    /// from then on so is this until there is something.
+    /// May be ready too early, on a new connection or after a read that filled its buffer. The read after that is then
+    /// pending, and this as well until there is something.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     /// Reads what is there; 0 means that the peer has ended its direction.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
@@ -33,16 +50,43 @@ pub trait Transport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
-    /// Ends the own direction: the peer reads the end after what was written.
+    /// Ends the own direction: the peer reads the end after everything that was written.
     fn poll_half_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// Makes the close that follows an abrupt one: what was not sent is dropped, and the peer sees a reset where the
-    /// wire has such a thing.
+    /// Makes the close that follows an abrupt one: what was not sent is dropped, and the peer sees a reset if the wire
+    /// has such a thing.
     fn abort(&mut self);
     /// The address at this end.
     fn local(&self) -> Address;
     /// The address at the other end.
     fn peer(&self) -> Address;
-    /// Who is at the other end, on wires that know.
+
+    /// Agrees with the peer on what must be settled before the first byte. A coat first calls this on the connection that
+    /// it holds.
+    ///
+    /// [`Listener`](crate::Listener) and [`Dialer`](crate::Dialer) poll it to its end, with a deadline, before they hand a
+    /// connection out. Ready at once on plain wires.
+    fn poll_handshake(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    /// What the handshake has settled, on wires that have one.
+    fn negotiated(&self) -> Option<&Negotiated> {
+        None
+    }
+    /// Whether written bytes may stay here until [`poll_flush`](Self::poll_flush). Asked once, when the connection is made.
+    fn is_buffered(&self) -> bool {
+        false
+    }
+    /// Sends what is held back. Called only if [`is_buffered`](Self::is_buffered) says so.
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    /// Whether its polls charge the task's cooperative budget themselves, as tokio's sockets do ([`tokio::task::coop`]).
+    /// Otherwise the connection charges it, so that a peer which is always ready does not starve other tasks. Asked once,
+    /// when the connection is made.
+    fn is_cooperative(&self) -> bool {
+        false
+    }
+    /// The process at the other end, on wires that know.
     fn credentials(&self) -> Option<Credentials> {
         None
     }
@@ -50,18 +94,6 @@ pub trait Transport {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-}
-
-/// Polls within the task's cooperative budget in tokio, as kernel sockets do by themselves. Without it, a task whose peer is
-/// always ready would never yield.
-#[inline]
-pub(crate) fn cooperate<T>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-    let budget = ready!(coop::poll_proceed(cx));
-    let polled = poll(cx);
-    if polled.is_ready() {
-        budget.made_progress();
-    }
-    polled
 }
 
 /// The process at the other end of a connection on this machine, as it was when it connected.
@@ -75,7 +107,20 @@ pub struct Credentials {
     pub gid: u32,
 }
 
+/// What a handshake has settled.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Negotiated {
+    /// The name that the dialling end asked for (SNI, RFC 6066 section 3).
+    pub server_name: Option<String>,
+    /// The application protocol that both ends agreed on (ALPN, RFC 7301), such as `h2`.
+    pub protocol: Option<String>,
+}
+
 /// An ordered byte stream to a peer. Dropping it closes it.
+///
+/// Its polls take part in the task's cooperative budget ([`tokio::task::coop`]): they may be pending although the wire is
+/// ready, and then the task is polled again soon.
 ///
 /// ```
 /// use anywire_wire::Connection;
@@ -93,66 +138,92 @@ pub struct Credentials {
 /// ```
 pub struct Connection {
     transport: Box<dyn Transport>,
-    /// The place that an accepted connection takes in its listener's limit.
-    seat: Option<Seat>,
+    /// What an accepted connection takes of its listener's limit.
+    permit: Option<Permit>,
+    // Both are asked of the transport once, so that plain wires cost no call through its table.
+    is_buffered: bool,
+    is_cooperative: bool,
 }
 
 impl Connection {
-    /// A connection over this transport.
-    pub fn new(transport: Box<dyn Transport>) -> Self {
-        Self { transport, seat: None }
+    /// A connection over this transport. If it needs a handshake, see [`poll_handshake`](Self::poll_handshake).
+    pub fn new(transport: impl Transport + 'static) -> Self {
+        Self {
+            is_buffered: transport.is_buffered(),
+            is_cooperative: transport.is_cooperative(),
+            transport: Box::new(transport),
+            permit: None,
+        }
     }
 
-    pub(crate) fn seated(transport: Box<dyn Transport>, seat: Seat) -> Self {
-        Self { transport, seat: Some(seat) }
-    }
-
-    /// Two connected ends in this process, over no kernel at all.
+    /// Two connected ends in this process, without a kernel.
     pub fn pair() -> (Self, Self) {
         let (here, there) = crate::memory::pair("pair");
-        (Self::new(Box::new(here)), Self::new(Box::new(there)))
+        (Self::new(here), Self::new(there))
     }
 
-    /// Ready once a read would give something, without a buffer to read into: how an idle connection waits.
+    pub(crate) fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Makes the handshake of the wire, if it has one; to be polled until it is ready, before any byte is read or written.
+    /// Connections that a [`Listener`](crate::Listener) or a [`Dialer`](crate::Dialer) gives have made theirs.
+    pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.poll_handshake(cx)
+    }
+
+    /// What the handshake has settled: `None` on wires without one.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.transport.negotiated()
+    }
+
+    /// Ready once a read would give something. Needs no buffer, so an idle connection waits with it.
     ///
     /// It may be ready too early, on a new connection or after a read that filled its buffer; only a read tells. If
     /// that is pending, so is this until there is something.
     #[inline]
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.poll_readable(cx)
+        self.charged(cx, |transport, cx| transport.poll_readable(cx))
     }
 
     /// Reads what is there; 0 means that the peer has ended its direction.
     #[inline]
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.transport.poll_read(cx, buffer)
+        self.charged(cx, |transport, cx| transport.poll_read(cx, buffer))
     }
 
-    /// Writes a part of the bytes.
+    /// Writes a part of the bytes. What a buffered wire holds back leaves with [`poll_flush`](Self::poll_flush).
     #[inline]
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.transport.poll_write(cx, bytes)
+        self.charged(cx, |transport, cx| transport.poll_write(cx, bytes))
     }
 
-    /// Writes a part of the slices, in order, in one go.
+    /// Writes a part of the slices, in order, in one go. Otherwise as [`poll_write`](Self::poll_write).
     #[inline]
     pub fn poll_write_vectored(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.transport.poll_write_vectored(cx, slices)
+        self.charged(cx, |transport, cx| transport.poll_write_vectored(cx, slices))
     }
 
-    /// Ends the own direction; the other one goes on.
+    /// Sends what the wire holds back. [`Output`](crate::Output) and [`write_all`](Self::write_all) call it themselves.
+    #[inline]
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_buffered { self.transport.poll_flush(cx) } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Ends the own direction after everything that was written; the other one goes on.
     pub fn poll_half_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
         self.transport.poll_half_close(cx)
     }
 
-    /// Makes the close that follows an abrupt one (TCP: RST). To be dropped next.
+    /// Makes the close abrupt (TCP: RST). Drop the connection next.
     ///
-    /// The peer reads what it has received, and then it sees a reset. Over a Unix socket that is so only if something that
-    /// the peer sent was not read. Otherwise the peer sees the end.
+    /// The peer reads what it has received, and then sees a reset. Over a Unix socket it sees a reset only if it had sent
+    /// bytes that were not read, and the end otherwise.
     pub fn abort(&mut self) {
         self.transport.abort();
     }
@@ -167,7 +238,7 @@ impl Connection {
         self.transport.peer()
     }
 
-    /// Who is at the other end, on wires that know (Unix sockets).
+    /// The process at the other end, on wires that know (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
         self.transport.credentials()
     }
@@ -180,7 +251,7 @@ impl Connection {
     /// Waits until a read would give something; may return too early, as [`poll_readable`](Self::poll_readable) says.
     ///
     /// # Errors
-    /// What the wire says: mostly that the peer reset the connection.
+    /// The error of the wire, mostly that the peer reset the connection.
     pub async fn readable(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_readable(cx)).await
     }
@@ -188,15 +259,15 @@ impl Connection {
     /// Reads what is there, at least one byte; 0 means that the peer has ended its direction.
     ///
     /// # Errors
-    /// What the wire says: mostly that the peer reset the connection.
+    /// The error of the wire, mostly that the peer reset the connection.
     pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
 
-    /// Writes all of the bytes.
+    /// Writes all of the bytes and flushes them.
     ///
     /// # Errors
-    /// What the wire says: the peer reset the connection, or closed it.
+    /// The error of the wire: the peer reset the connection, or closed it.
     pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match poll_fn(|cx| self.poll_write(cx, bytes)).await? {
@@ -204,16 +275,40 @@ impl Connection {
                 written => bytes = &bytes[written..],
             }
         }
-        Ok(())
+        poll_fn(|cx| self.poll_flush(cx)).await
     }
 
     /// Ends the own direction; the other one goes on.
     ///
     /// # Errors
-    /// What the wire says: mostly that the peer reset the connection.
+    /// The error of the wire, mostly that the peer reset the connection.
     pub async fn half_close(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_half_close(cx)).await
     }
+
+    /// Polls the transport within the task's cooperative budget. Kernel sockets of tokio charge it themselves.
+    #[inline]
+    fn charged<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut dyn Transport, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if self.is_cooperative {
+            return poll(&mut *self.transport, cx);
+        }
+        cooperate(cx, |cx| poll(&mut *self.transport, cx))
+    }
+}
+
+/// Polls within the task's cooperative budget in tokio. Without it, a task whose peer is always ready would never yield.
+#[inline]
+pub(crate) fn cooperate<T>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    let budget = ready!(coop::poll_proceed(cx));
+    let polled = poll(cx);
+    if polled.is_ready() {
+        budget.made_progress();
+    }
+    polled
 }
 
 impl fmt::Debug for Connection {
@@ -221,45 +316,45 @@ impl fmt::Debug for Connection {
         f.debug_struct("Connection")
             .field("local", &self.local())
             .field("peer", &self.peer())
-            .field("accepted", &self.seat.is_some())
+            .field("accepted", &self.permit.is_some())
             .finish()
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = ready!(self.transport.poll_read(cx, buffer.initialize_unfilled()))?;
+        let read = ready!(Self::poll_read(self.get_mut(), cx, buffer.initialize_unfilled()))?;
         buffer.advance(read);
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.transport.poll_write(cx, bytes)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Self::poll_write(self.get_mut(), cx, bytes)
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.transport.poll_write_vectored(cx, slices)
+        Self::poll_write_vectored(self.get_mut(), cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_flush(self.get_mut(), cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.poll_half_close(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll_half_close(cx)
     }
 }

@@ -1,5 +1,7 @@
-//! Dialling: a connection to an address, with a deadline.
+//! Dialling: a connection to an address, with deadlines.
 
+use std::future::poll_fn;
+use std::io;
 use std::time::Duration;
 
 use crate::address::Address;
@@ -16,6 +18,14 @@ pub struct DialOptions {
     pub attempt_delay: Duration,
     /// For a name to resolve, before the first attempt (2 s).
     pub resolve_timeout: Duration,
+    /// For the handshake of a wire that has one, after the connection is there (5 s).
+    pub handshake_timeout: Duration,
+    /// The name that the peer must prove in the handshake (SNI). `None`: the host of the address. Wires without a
+    /// handshake do not read it.
+    pub server_name: Option<String>,
+    /// Application protocols to offer in the handshake (ALPN), the preferred one first; none by default. The peer's choice
+    /// is in [`Connection::negotiated`].
+    pub protocols: Vec<String>,
 }
 
 impl Default for DialOptions {
@@ -24,7 +34,26 @@ impl Default for DialOptions {
             connect_timeout: Duration::from_secs(3),
             attempt_delay: Duration::from_millis(250),
             resolve_timeout: Duration::from_secs(2),
+            handshake_timeout: Duration::from_secs(5),
+            server_name: None,
+            protocols: Vec::new(),
         }
+    }
+}
+
+impl DialOptions {
+    /// Gives up after [`connect_timeout`](Self::connect_timeout): what a [`Wire`](crate::Wire) puts around its attempts.
+    ///
+    /// # Errors
+    /// [`DialError::Timeout`], or the error of `connecting`.
+    pub async fn connect_in_time<T>(
+        &self,
+        address: &Address,
+        connecting: impl Future<Output = Result<T, DialError>>,
+    ) -> Result<T, DialError> {
+        let after = self.connect_timeout;
+        let in_time = tokio::time::timeout(after, connecting).await;
+        in_time.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))
     }
 }
 
@@ -48,21 +77,24 @@ impl Dialer {
         Self { options }
     }
 
-    /// Connects to the first of the address's hosts that answers.
+    /// Connects to the first of the address's hosts that answers, and makes the handshake if the wire has one.
     ///
     /// # Errors
     /// [`DialError`] says which address, what was found, and what would help; nothing was sent.
     pub async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
-        address.wire().dial(address, &self.options).await
+        let mut connection = address.wire().dial(address, &self.options).await?;
+        handshake(&mut connection, self.options.handshake_timeout)
+            .await
+            .map_err(|cause| DialError::Handshake { address: address.clone(), cause })?;
+        Ok(connection)
     }
 }
 
-/// Gives up on a connection that takes longer.
-pub(crate) async fn within<T>(
-    after: Duration,
-    address: &Address,
-    connecting: impl Future<Output = Result<T, DialError>>,
-) -> Result<T, DialError> {
-    let in_time = tokio::time::timeout(after, connecting).await;
-    in_time.unwrap_or_else(|_| Err(DialError::Timeout { address: address.clone(), after }))
+/// Makes the handshake of a new connection, or fails with `TimedOut`.
+pub(crate) async fn handshake(connection: &mut Connection, timeout: Duration) -> io::Result<()> {
+    let handshake = poll_fn(|cx| connection.poll_handshake(cx));
+    let in_time = tokio::time::timeout(timeout, handshake).await;
+    in_time.unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("it was not done within {timeout:?}")))
+    })
 }

@@ -80,8 +80,8 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// Sorts what the system says to bind or listen.
-    pub(crate) fn of(address: &Address, cause: io::Error) -> Self {
+    /// The variant for an error of the system when it binds or listens.
+    pub fn from_io(address: &Address, cause: io::Error) -> Self {
         let address = address.clone();
         if no_descriptor_left(&cause) {
             return Self::Descriptors { address };
@@ -95,7 +95,7 @@ impl ListenError {
         }
     }
 
-    /// What a name's failure to resolve means.
+    /// The variant for a name that does not resolve.
     pub(crate) fn of_resolving(address: &Address, cause: io::Error) -> Self {
         let address = address.clone();
         if resolver_had_no_descriptor(&cause) {
@@ -173,6 +173,18 @@ pub enum DialError {
         /// What was dialled.
         address: Address,
     },
+    /// The connection was made, and its handshake failed or took too long.
+    #[error(
+        "cannot reach {address}: its handshake failed ({cause}); check that both ends speak the same protocol and trust \
+         each other"
+    )]
+    Handshake {
+        /// What was dialled.
+        address: Address,
+        /// Why it failed.
+        #[source]
+        cause: io::Error,
+    },
     /// Anything else that the system says.
     #[error("cannot reach {address}: {cause}")]
     System {
@@ -185,8 +197,8 @@ pub enum DialError {
 }
 
 impl DialError {
-    /// Sorts what the system says to connect.
-    pub(crate) fn of(address: &Address, cause: io::Error) -> Self {
+    /// The variant for an error of the system when it connects.
+    pub fn from_io(address: &Address, cause: io::Error) -> Self {
         let address = address.clone();
         if no_descriptor_left(&cause) {
             return Self::Descriptors { address };
@@ -204,7 +216,7 @@ impl DialError {
         }
     }
 
-    /// What a name's failure to resolve means.
+    /// The variant for a name that does not resolve.
     pub(crate) fn of_resolving(address: &Address, cause: io::Error) -> Self {
         let address = address.clone();
         if resolver_had_no_descriptor(&cause) {
@@ -218,7 +230,7 @@ impl DialError {
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::Timeout { .. } => true,
-            Self::Resolve { cause, .. } | Self::System { cause, .. } => {
+            Self::Resolve { cause, .. } | Self::Handshake { cause, .. } | Self::System { cause, .. } => {
                 cause.kind() == io::ErrorKind::TimedOut
             }
             _ => false,
@@ -241,6 +253,7 @@ impl DialError {
             | Self::NoSuchFile { address }
             | Self::Permission { address }
             | Self::Descriptors { address }
+            | Self::Handshake { address, .. }
             | Self::System { address, .. } => address,
         }
     }

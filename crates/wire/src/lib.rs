@@ -16,10 +16,10 @@ mod claim;
 mod connection;
 mod dialer;
 mod error;
+mod limit;
 mod listener;
 mod memory;
 mod output;
-mod seats;
 mod socket;
 #[cfg(feature = "stack")]
 mod stack;
@@ -28,9 +28,10 @@ mod unix;
 mod wires;
 
 pub use address::{Address, AddressError, ToAddress};
-pub use connection::{Connection, Credentials, Transport};
+pub use connection::{Connection, Credentials, Negotiated, Transport};
 pub use dialer::{DialOptions, Dialer};
 pub use error::{DialError, ListenError};
+pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::Output;
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

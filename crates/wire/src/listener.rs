@@ -5,30 +5,32 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use anywire_loops::{LoopHandle, Loops, Task, clock};
-use anywire_sys::descriptors;
+use tokio::sync::watch;
 
 use crate::address::Address;
 use crate::connection::{Connection, Credentials, cooperate};
+use crate::dialer::handshake;
 use crate::error::{ListenError, out_of_descriptors};
-use crate::seats::{Seat, Seats};
+use crate::limit::{ConnectionLimit, Permit};
 use crate::wires::{Acceptor, Arrival, Bound};
 
-/// How to listen.
+/// How to listen. What concerns one wire only, such as the mode of a socket file, is an option of the [`Address`].
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
     /// Connections that the system holds until they are accepted (1024; the system may have a lower limit).
     pub backlog: u32,
-    /// Mode of a socket file, such as `0o660`; set before anybody can connect (`None`: by the umask).
-    pub unix_mode: Option<u32>,
-    /// Connections open at once; at the limit accepting pauses (`None`: 90 % of the process's descriptor limit). One
-    /// more a loop may have been accepted by then; it is served in its turn.
-    pub max_connections: Option<usize>,
-    /// Whose connections are taken (`None`: everybody's). An abstract Unix name has no file permissions, so there this
-    /// is the only lock on the door.
+    /// Whose connections are taken (`None`: everybody's). An abstract Unix name has no file permissions, so this is its
+    /// only protection.
     pub allowed_peers: Option<AllowedPeers>,
+    /// For the handshake of a connection, on wires that have one (10 s). Handshakes run side by side, and a connection
+    /// counts as open meanwhile.
+    pub handshake_timeout: Duration,
+    /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.
+    pub protocols: Vec<String>,
 }
 
 /// Users and groups that may connect, judged by [`Credentials`]; one match is enough. A wire that does not know its
@@ -37,7 +39,7 @@ pub struct ListenOptions {
 pub struct AllowedPeers {
     /// Effective users.
     pub uids: Vec<u32>,
-    /// Effective groups; those that a peer has beside its own are not looked at.
+    /// Effective groups; supplementary groups are not looked at.
     pub gids: Vec<u32>,
 }
 
@@ -49,7 +51,12 @@ impl AllowedPeers {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 1024, unix_mode: None, max_connections: None, allowed_peers: None }
+        Self {
+            backlog: 1024,
+            allowed_peers: None,
+            handshake_timeout: Duration::from_secs(10),
+            protocols: Vec::new(),
+        }
     }
 }
 
@@ -57,7 +64,8 @@ impl Default for ListenOptions {
 pub struct Listener {
     bound: Bound,
     loops: Loops,
-    common: Arc<Common>,
+    options: ListenOptions,
+    limit: ConnectionLimit,
 }
 
 impl Listener {
@@ -67,16 +75,15 @@ impl Listener {
     /// [`ListenError`] says which address and what would help.
     pub fn bind(address: &Address, options: &ListenOptions, loops: &Loops) -> Result<Self, ListenError> {
         let bound = address.wire().bind(address, options, loops.len())?;
-        let max = options.max_connections.unwrap_or_else(connections_by_descriptors);
-        let common = Common {
-            address: bound.local.clone(),
-            allowed_peers: options.allowed_peers.clone(),
-            seats: Seats::new(max),
-            accepted: AtomicU64::new(0),
-            refused_peers: AtomicU64::new(0),
-            descriptor_exhaustions: AtomicU64::new(0),
-        };
-        Ok(Self { bound, loops: loops.clone(), common: Arc::new(common) })
+        Ok(Self { bound, loops: loops.clone(), options: options.clone(), limit: ConnectionLimit::default() })
+    }
+
+    /// Shares this limit of open connections instead of one of its own with the default value. At the limit accepting
+    /// pauses, and peers wait in the system's backlog. Each loop may have accepted one more, which is served in its turn.
+    #[must_use]
+    pub fn limited_by(mut self, limit: &ConnectionLimit) -> Self {
+        self.limit = limit.clone();
+        self
     }
 
     /// Where it listens, with the port that the system chose.
@@ -87,18 +94,29 @@ impl Listener {
     /// Accepts from now on, and calls `serve` with each connection on the loop that it will live on. Ends when the
     /// handle is stopped or dropped, or when the loops are told to stop.
     ///
-    /// A wire with one socket a loop (TCP) leaves the spread to the system; arrivals at a single socket (Unix) are
-    /// handed to the loops in turn. Should `serve` panic, that one connection is closed.
+    /// A wire with one socket for each loop (TCP) leaves the spread to the system. Connections of a single socket (Unix)
+    /// are handed to the loops in turn. If `serve` panics, that one connection is closed.
     pub fn serve(self, serve: impl Fn(Connection) + Clone + Send + 'static) -> ListenerHandle {
-        let Bound { local: _, guard, acceptors } = self.bound;
+        let Bound { local, guard, acceptors } = self.bound;
+        let common = Arc::new(Common {
+            address: local,
+            allowed_peers: self.options.allowed_peers,
+            handshake_timeout: self.options.handshake_timeout,
+            limit: self.limit,
+            stopped: watch::Sender::new(false),
+            accepted: AtomicU64::new(0),
+            refused_peers: AtomicU64::new(0),
+            failed_handshakes: AtomicU64::new(0),
+            descriptor_exhaustions: AtomicU64::new(0),
+        });
         let spread = acceptors.len() < self.loops.len();
         let tasks = acceptors.into_iter().zip(self.loops.iter()).map(|(acceptor, handle)| {
             let others = if spread { self.loops.iter().collect() } else { Vec::new() };
-            let (serve, common) = (serve.clone(), Arc::clone(&self.common));
+            let (serve, common) = (serve.clone(), Arc::clone(&common));
             handle.spawn(move || Accepting { acceptor, others, serve, common }.run())
         });
         let tasks = Mutex::new(tasks.collect());
-        ListenerHandle { common: self.common, tasks, guard: Mutex::new(guard) }
+        ListenerHandle { common, tasks, guard: Mutex::new(guard) }
     }
 }
 
@@ -109,18 +127,16 @@ pub struct ListenerHandle {
     guard: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
-/// What a listener has counted.
+/// What a listener has counted since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerCounters {
-    /// Connections open now.
-    pub open: u64,
-    /// Connections accepted since the start.
+    /// Connections accepted.
     pub accepted: u64,
-    /// How often accepting paused because [`ListenOptions::max_connections`] were open.
-    pub pauses: u64,
     /// Connections closed at once because [`ListenOptions::allowed_peers`] does not name their peer.
     pub refused_peers: u64,
+    /// Connections closed because their handshake failed or took longer than [`ListenOptions::handshake_timeout`].
+    pub failed_handshakes: u64,
     /// How often accepting failed because descriptors or kernel memory had run out.
     pub descriptor_exhaustions: u64,
 }
@@ -131,24 +147,30 @@ impl ListenerHandle {
         &self.common.address
     }
 
+    /// The limit of open connections, which tells how many are open.
+    pub fn limit(&self) -> &ConnectionLimit {
+        &self.common.limit
+    }
+
     /// What has been counted so far.
     pub fn counters(&self) -> ListenerCounters {
         let common = &self.common;
         ListenerCounters {
-            open: common.seats.taken() as u64,
             accepted: common.accepted.load(Ordering::Relaxed),
-            pauses: common.seats.pauses(),
             refused_peers: common.refused_peers.load(Ordering::Relaxed),
+            failed_handshakes: common.failed_handshakes.load(Ordering::Relaxed),
             descriptor_exhaustions: common.descriptor_exhaustions.load(Ordering::Relaxed),
         }
     }
 
-    /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on.
+    /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on, unless
+    /// they are still in their handshake.
     ///
     /// Waits for the loops, so a task that blocks one of them holds this up, too.
     pub fn stop(&self) {
         // Before the sockets close; see `Bound::guard`.
         drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.common.stopped.send_replace(true);
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.iter().for_each(Task::abort);
         if anywire_loops::current().is_none() {
@@ -170,36 +192,72 @@ impl Drop for ListenerHandle {
 struct Common {
     address: Address,
     allowed_peers: Option<AllowedPeers>,
-    seats: Arc<Seats>,
+    handshake_timeout: Duration,
+    limit: ConnectionLimit,
+    stopped: watch::Sender<bool>,
     accepted: AtomicU64,
     refused_peers: AtomicU64,
+    failed_handshakes: AtomicU64,
     descriptor_exhaustions: AtomicU64,
 }
 
 impl Common {
-    /// Binds an arrival to the present loop and has it served.
-    fn settle(&self, arrival: Box<dyn Arrival>, seat: Seat, serve: &impl Fn(Connection)) {
-        let transport = match arrival.settle() {
-            Ok(transport) => transport,
+    /// Registers an arrival with the present loop, makes its handshake, and has it served.
+    fn admit(
+        self: &Arc<Self>,
+        arrival: Box<dyn Arrival>,
+        permit: Permit,
+        serve: &(impl Fn(Connection) + Clone + 'static),
+    ) {
+        let mut connection = match arrival.register() {
+            Ok(connection) => connection,
             Err(error) => {
-                tracing::warn!(address = %self.address, %error, "a connection could not be taken");
+                tracing::warn!(address = %self.address, %error, "a connection could not be registered");
                 return;
             }
         };
-        let peer = || transport.credentials();
+        let peer = || connection.credentials();
         if self.allowed_peers.as_ref().is_some_and(|allowed| !allowed.permit(peer())) {
             self.refused_peers.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(address = %self.address, peer = ?peer(), "a peer that is not allowed was turned away");
             return;
         }
-        serve(Connection::seated(transport, seat));
+        connection.hold(permit);
+        // Plain wires have no handshake, so that they need no task. The task polls anew with a waker of its own.
+        match connection.poll_handshake(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => serve(connection),
+            Poll::Ready(Err(error)) => self.handshake_failed(&error),
+            Poll::Pending => {
+                let (common, serve) = (Arc::clone(self), serve.clone());
+                drop(anywire_loops::spawn(async move { common.shake_hands(connection, serve).await }));
+            }
+        }
+    }
+
+    /// Serves the connection after its handshake. A listener or a loop that stops does not wait for it.
+    async fn shake_hands(&self, mut connection: Connection, serve: impl Fn(Connection)) {
+        let mut stopped = self.stopped.subscribe();
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = anywire_loops::stopping() => {}
+            done = handshake(&mut connection, self.handshake_timeout) => match done {
+                Ok(()) => serve(connection),
+                Err(error) => self.handshake_failed(&error),
+            },
+        }
+    }
+
+    fn handshake_failed(&self, error: &io::Error) {
+        self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(address = %self.address, %error, "a handshake failed");
     }
 }
 
 /// The task that accepts from one socket.
 struct Accepting<F> {
     acceptor: Box<dyn Acceptor>,
-    /// The loops to spread over; none if everything that arrives here stays here.
+    /// The loops to spread over; none if connections stay on the loop that accepts them.
     others: Vec<LoopHandle>,
     serve: F,
     common: Arc<Common>,
@@ -218,13 +276,14 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
     async fn accept(mut self) {
         let mut next = 0;
         let mut pause = PAUSE_MIN;
-        let mut logged: Option<Instant> = None;
+        let (mut failures, mut limits) = (Throttle::default(), Throttle::default());
         loop {
             let failed = match poll_fn(|cx| cooperate(cx, |cx| self.acceptor.poll_accept(cx))).await {
                 Ok(arrival) => {
                     pause = PAUSE_MIN;
                     self.common.accepted.fetch_add(1, Ordering::Relaxed);
-                    self.deliver(arrival, next).await;
+                    let permit = self.permit(&mut limits).await;
+                    self.deliver(arrival, permit, next);
                     next += 1;
                     continue;
                 }
@@ -236,9 +295,7 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
             if out_of_descriptors(&failed) {
                 self.common.descriptor_exhaustions.fetch_add(1, Ordering::Relaxed);
             }
-            let now = clock::now();
-            if logged.is_none_or(|last| now.duration_since(last) >= LOG_EVERY) {
-                logged = Some(now);
+            if failures.is_due(LOG_FAILURE_EVERY) {
                 tracing::warn!(address = %self.common.address, error = %failed, "accepting failed; trying again soon");
             }
             // The socket stays readable, so without a pause this would spin; connections in hand are served meanwhile.
@@ -247,16 +304,27 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
         }
     }
 
-    async fn deliver(&self, arrival: Box<dyn Arrival>, next: usize) {
-        let seat = self.common.seats.take().await;
+    async fn permit(&self, limits: &mut Throttle) -> Permit {
+        let Common { address, limit, .. } = &*self.common;
+        if let Some(permit) = limit.try_acquire() {
+            return permit;
+        }
+        if limits.is_due(LOG_LIMIT_EVERY) {
+            let limit = limit.max();
+            tracing::warn!(%address, limit, "as many connections are open as the limit allows; accepting pauses");
+        }
+        limit.acquire().await
+    }
+
+    fn deliver(&self, arrival: Box<dyn Arrival>, permit: Permit, next: usize) {
         match self.others.get(next % self.others.len().max(1)) {
             Some(other) if !other.is_current() => {
                 let (common, serve) = (Arc::clone(&self.common), self.serve.clone());
-                drop(other.spawn(move || async move { common.settle(arrival, seat, &serve) }));
+                drop(other.spawn(move || async move { common.admit(arrival, permit, &serve) }));
             }
             _ => {
-                let settling = AssertUnwindSafe(|| self.common.settle(arrival, seat, &self.serve));
-                if let Err(panic) = catch_unwind(settling) {
+                let admitting = AssertUnwindSafe(|| self.common.admit(arrival, permit, &self.serve));
+                if let Err(panic) = catch_unwind(admitting) {
                     // In a task of its own, where the loop counts and logs it, and this one goes on accepting.
                     drop(anywire_loops::spawn(async move { resume_unwind(panic) }));
                 }
@@ -265,7 +333,22 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
     }
 }
 
-/// Errors that belong to one connection which ended before it was accepted, and say nothing of the listener.
+/// Keeps a message that could come with each connection out of the log for a while.
+#[derive(Default)]
+struct Throttle(Option<Instant>);
+
+impl Throttle {
+    fn is_due(&mut self, every: Duration) -> bool {
+        let now = clock::now();
+        let is_due = self.0.is_none_or(|last| now.duration_since(last) >= every);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Errors of one connection that ended before it was accepted. They say nothing of the listener.
 fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -273,14 +356,10 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
-/// Most of the descriptors, but not all: files, dials and the log need some, too.
-fn connections_by_descriptors() -> usize {
-    usize::try_from(descriptors::limit().soft).unwrap_or(usize::MAX) / 10 * 9
-}
-
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-const LOG_EVERY: Duration = Duration::from_secs(1);
+const LOG_FAILURE_EVERY: Duration = Duration::from_secs(1);
+const LOG_LIMIT_EVERY: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -311,9 +390,12 @@ mod tests {
         let common = Arc::new(Common {
             address: "memory:scripted".parse().expect("an address"),
             allowed_peers: None,
-            seats: Seats::new(1),
+            handshake_timeout: Duration::ZERO,
+            limit: ConnectionLimit::new(1),
+            stopped: watch::Sender::new(false),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
+            failed_handshakes: AtomicU64::new(0),
             descriptor_exhaustions: AtomicU64::new(0),
         });
         let accepting = Accepting { acceptor, others: Vec::new(), serve: drop, common: Arc::clone(&common) };

@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use crate::address::Address;
-use crate::connection::{Connection, Transport, cooperate};
-use crate::dialer::{DialOptions, within};
+use crate::connection::{Connection, Transport};
+use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
@@ -28,13 +28,10 @@ impl Wire for Memory {
     }
 
     fn form(&self) -> &'static str {
-        "a name such as memory:app"
+        "a name such as memory:app; to listen on a free name, memory: alone"
     }
 
     fn normalise(&self, location: &str) -> Result<String, String> {
-        if location.is_empty() {
-            return Err("the name is empty".to_owned());
-        }
         if location.len() > NAME_MAX_BYTES {
             return Err(format!("the name is {} bytes long", location.len()));
         }
@@ -48,17 +45,20 @@ impl Wire for Memory {
         _: usize,
     ) -> Result<Bound, ListenError> {
         let mut listening = lock(&LISTENING);
-        if listening.contains_key(address.location()) {
-            return Err(ListenError::InUse { address: address.clone() });
-        }
+        let name = match address.location() {
+            "" => free_name(&listening),
+            name if listening.contains_key(name) => {
+                return Err(ListenError::InUse { address: address.clone() });
+            }
+            name => name.to_owned(),
+        };
         let backlog = options.backlog.max(1) as usize;
         let queue = Arc::new(Mutex::new(Queue { backlog, ..Queue::default() }));
-        listening.insert(address.location().to_owned(), Arc::clone(&queue));
-        let guard = Name { name: address.location().to_owned(), queue: Arc::clone(&queue) };
+        listening.insert(name.clone(), Arc::clone(&queue));
         Ok(Bound {
-            local: address.clone(),
-            acceptors: vec![Box::new(MemoryAcceptor(queue))],
-            guard: Some(Box::new(guard)),
+            local: Address::from_wire(self, name.as_str()),
+            acceptors: vec![Box::new(MemoryAcceptor(Arc::clone(&queue)))],
+            guard: Some(Box::new(Name { name, queue })),
         })
     }
 
@@ -69,20 +69,29 @@ impl Wire for Memory {
             let (here, there) = pair(address.location());
             let mut there = Some(there);
             let queueing = async { Ok(poll_fn(|cx| poll_join(&queue, &mut there, cx)).await) };
-            match within(options.connect_timeout, address, queueing).await? {
-                Joined::Waits => Ok(Connection::new(Box::new(here))),
+            match options.connect_in_time(address, queueing).await? {
+                Joined::Waits => Ok(Connection::new(here)),
                 Joined::NobodyListens => Err(refused()),
             }
         })
     }
 
     fn scratch(&'static self) -> Option<Address> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Some(Address::known(self, format!("scratch-{}", NEXT.fetch_add(1, Ordering::Relaxed))))
+        Some(Address::from_wire(self, ""))
     }
 
     fn reaches_other_processes(&self) -> bool {
         false
+    }
+}
+
+fn free_name(listening: &Listening) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let name = format!("free-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        if !listening.contains_key(&name) {
+            return name;
+        }
     }
 }
 
@@ -104,23 +113,19 @@ pub(crate) struct MemoryTransport {
 
 impl Transport for MemoryTransport {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        cooperate(cx, |cx| {
-            let mut replaced = None;
-            lock(&self.incoming).poll_readable(cx, &mut replaced)
-        })
+        let mut replaced = None;
+        lock(&self.incoming).poll_readable(cx, &mut replaced)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        cooperate(cx, |cx| {
-            let mut replaced = None;
-            let mut pipe = lock(&self.incoming);
-            ready!(pipe.poll_readable(cx, &mut replaced))?;
-            let read = io::Read::read(&mut pipe.bytes, buffer)?;
-            let writer = pipe.writer.take();
-            drop(pipe);
-            wake(writer);
-            Poll::Ready(Ok(read))
-        })
+        let mut replaced = None;
+        let mut pipe = lock(&self.incoming);
+        ready!(pipe.poll_readable(cx, &mut replaced))?;
+        let read = io::Read::read(&mut pipe.bytes, buffer)?;
+        let writer = pipe.writer.take();
+        drop(pipe);
+        wake(writer);
+        Poll::Ready(Ok(read))
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -132,32 +137,30 @@ impl Transport for MemoryTransport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        cooperate(cx, |cx| {
-            let mut pipe = lock(&self.outgoing);
-            if pipe.reset {
-                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-            }
-            if pipe.ended || pipe.reader_gone {
-                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-            }
-            let mut room = PIPE_BYTES - pipe.bytes.len();
-            if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
-                let replaced = keep(&mut pipe.writer, cx);
-                drop(pipe);
-                drop(replaced);
-                return Poll::Pending;
-            }
-            let before = room;
-            for slice in slices {
-                let part = &slice[..slice.len().min(room)];
-                pipe.bytes.extend(part);
-                room -= part.len();
-            }
-            let reader = pipe.reader.take();
+        let mut pipe = lock(&self.outgoing);
+        if pipe.reset {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if pipe.ended || pipe.reader_gone {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let mut room = PIPE_BYTES - pipe.bytes.len();
+        if room == 0 && slices.iter().any(|slice| !slice.is_empty()) {
+            let replaced = replace_waker(&mut pipe.writer, cx);
             drop(pipe);
-            wake(reader);
-            Poll::Ready(Ok(before - room))
-        })
+            drop(replaced);
+            return Poll::Pending;
+        }
+        let before = room;
+        for slice in slices {
+            let part = &slice[..slice.len().min(room)];
+            pipe.bytes.extend(part);
+            room -= part.len();
+        }
+        let reader = pipe.reader.take();
+        drop(pipe);
+        wake(reader);
+        Poll::Ready(Ok(before - room))
     }
 
     fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -175,11 +178,11 @@ impl Transport for MemoryTransport {
     }
 
     fn local(&self) -> Address {
-        Address::known(&Memory, Arc::clone(&self.name))
+        Address::from_wire(&Memory, Arc::clone(&self.name))
     }
 
     fn peer(&self) -> Address {
-        Address::known(&Memory, Arc::clone(&self.name))
+        Address::from_wire(&Memory, Arc::clone(&self.name))
     }
 }
 
@@ -222,7 +225,7 @@ impl Pipe {
         if self.reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        *replaced = keep(&mut self.reader, cx);
+        *replaced = replace_waker(&mut self.reader, cx);
         Poll::Pending
     }
 }
@@ -280,7 +283,7 @@ impl Acceptor for MemoryAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         let mut queue = lock(&self.0);
         let Some(arrival) = queue.arrivals.pop_front() else {
-            let replaced = keep(&mut queue.acceptor, cx);
+            let replaced = replace_waker(&mut queue.acceptor, cx);
             drop(queue);
             drop(replaced);
             return Poll::Pending;
@@ -293,8 +296,8 @@ impl Acceptor for MemoryAcceptor {
 }
 
 impl Arrival for MemoryTransport {
-    fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
-        Ok(self)
+    fn register(self: Box<Self>) -> io::Result<Connection> {
+        Ok(Connection::new(*self))
     }
 }
 
@@ -320,7 +323,7 @@ impl Drop for Name {
 /// Remembers whom to wake. Returns the waker that it replaces, which must be dropped without the lock: the last waker of a
 /// task may drop the task, and the other end with it.
 #[must_use]
-fn keep(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
+fn replace_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     match place {
         Some(waker) if waker.will_wake(cx.waker()) => None,
         _ => place.replace(cx.waker().clone()),

@@ -21,6 +21,8 @@ pub struct Output {
     shared_sent: usize,
     /// Bytes of `shared` that have not left.
     shared_left: usize,
+    /// The connection has taken everything and still holds a part of it back.
+    is_held_back: bool,
 }
 
 #[derive(Debug)]
@@ -68,25 +70,25 @@ impl Output {
         self.shared.push(Shared { at: self.copied.len(), bytes });
     }
 
-    /// Bytes that wait.
+    /// Bytes that the connection has not taken.
     #[inline]
     pub fn len(&self) -> usize {
         self.copied.len() - self.copied_sent + self.shared_left
     }
 
-    /// Whether nothing waits.
+    /// Whether everything has left. A buffered connection may still hold bytes back that it has taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && !self.is_held_back
     }
 
-    /// Writes everything; `Pending` while the connection does not take it.
+    /// Writes everything and flushes the connection; `Pending` while that does not take it.
     ///
     /// If the connection takes all of many writes in a row, one poll is pending and wakes its own task: the loop's
     /// other tasks run in between.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<io::Result<()>> {
         let mut writes = 0;
-        while !self.is_empty() {
+        while let 1.. = self.len() {
             if writes == WRITES_IN_A_ROW_MAX {
                 self.compact();
                 cx.waker().wake_by_ref();
@@ -110,7 +112,9 @@ impl Output {
             self.advance(written);
         }
         self.recycle();
-        Poll::Ready(Ok(()))
+        let flushed = connection.poll_flush(cx);
+        self.is_held_back = flushed.is_pending();
+        flushed
     }
 
     /// Drops all that waits but the first `len` bytes.
@@ -135,8 +139,9 @@ impl Output {
         }
     }
 
-    /// Drops what waits.
+    /// Drops all that waits.
     pub fn clear(&mut self) {
+        self.is_held_back = false;
         self.copied_sent = self.copied.len();
         self.shared_left = 0;
         self.recycle();
@@ -285,7 +290,7 @@ mod tests {
                 self.local()
             }
         }
-        let mut connection = Connection::new(Box::new(Sip(0)));
+        let mut connection = Connection::new(Sip(0));
         let mut output = Output::new();
         output.buffer().extend_from_slice(&[0; 2000]);
         let mut cx = Context::from_waker(std::task::Waker::noop());

@@ -107,6 +107,10 @@ macro_rules! tokio_stream {
             Pin::new(&mut self.stream).poll_shutdown(cx)
         }
 
+        fn is_cooperative(&self) -> bool {
+            true
+        }
+
         fn as_fd(&self) -> Option<BorrowedFd<'_>> {
             Some(AsFd::as_fd(&self.stream))
         }

@@ -19,8 +19,8 @@ use anywire_stack::mesh::{self, Entrance, Host, Lead, Mesh, MeshError};
 use anywire_stack::stream::{Listener, Stream};
 
 use crate::address::Address;
-use crate::connection::{Connection, Transport, cooperate};
-use crate::dialer::{DialOptions, within};
+use crate::connection::{Connection, Transport};
+use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
@@ -84,7 +84,7 @@ impl Wire for Stack {
         let acceptor =
             |entrance| Box::new(StackAcceptor { local, entrance, listener: None }) as Box<dyn Acceptor>;
         Ok(Bound {
-            local: Address::known(self, location_of(local)),
+            local: Address::from_wire(self, location_of(local)),
             acceptors: entrances.into_iter().map(acceptor).collect(),
             guard: Some(Box::new(service)),
         })
@@ -92,19 +92,19 @@ impl Wire for Stack {
 
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
-            let failed = |cause| DialError::of(address, cause);
+            let failed = |cause| DialError::from_io(address, cause);
             let here = Here::get().map_err(failed)?;
             let service = socket_address(address);
             let dialing = async { here.host.dial(service).await.map_err(failed) };
-            let (stream, lead) = within(options.connect_timeout, address, dialing).await?;
-            Ok(Connection::new(Box::new(StackTransport { stream, _lead: Some(lead) })))
+            let (stream, lead) = options.connect_in_time(address, dialing).await?;
+            Ok(Connection::new(StackTransport { stream, _lead: Some(lead) }))
         })
     }
 
     fn scratch(&'static self) -> Option<Address> {
         static NEXT: AtomicU16 = AtomicU16::new(1);
         let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        Some(Address::known(self, location_of(([10, 254, high, low], 80).into())))
+        Some(Address::from_wire(self, location_of(([10, 254, high, low], 80).into())))
     }
 
     fn reaches_other_processes(&self) -> bool {
@@ -232,11 +232,11 @@ impl Drop for StackAcceptor {
 struct StackArrival(u64);
 
 impl Arrival for StackArrival {
-    fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
+    fn register(self: Box<Self>) -> io::Result<Connection> {
         let stream = Here::existing().and_then(|here| here.arrivals.borrow_mut().remove(&self.0));
         let stream =
             stream.ok_or_else(|| io::Error::other("a connection of this wire cannot leave its loop"))?;
-        Ok(Box::new(StackTransport { stream, _lead: None }))
+        Ok(Connection::new(StackTransport { stream, _lead: None }))
     }
 }
 
@@ -256,17 +256,17 @@ struct StackTransport {
 impl Transport for StackTransport {
     #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        cooperate(cx, |cx| self.stream.poll_readable(cx).map(Ok))
+        self.stream.poll_readable(cx).map(Ok)
     }
 
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        cooperate(cx, |cx| self.stream.poll_read_into(cx, buffer))
+        self.stream.poll_read_into(cx, buffer)
     }
 
     #[inline]
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        cooperate(cx, |cx| self.stream.poll_write_from(cx, &[IoSlice::new(bytes)]))
+        self.stream.poll_write_from(cx, &[IoSlice::new(bytes)])
     }
 
     #[inline]
@@ -275,7 +275,7 @@ impl Transport for StackTransport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        cooperate(cx, |cx| self.stream.poll_write_from(cx, slices))
+        self.stream.poll_write_from(cx, slices)
     }
 
     fn poll_half_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -287,11 +287,11 @@ impl Transport for StackTransport {
     }
 
     fn local(&self) -> Address {
-        Address::known(&Stack, location_of(self.stream.local_addr()))
+        Address::from_wire(&Stack, location_of(self.stream.local_addr()))
     }
 
     fn peer(&self) -> Address {
-        Address::known(&Stack, location_of(self.stream.peer_addr()))
+        Address::from_wire(&Stack, location_of(self.stream.peer_addr()))
     }
 }
 

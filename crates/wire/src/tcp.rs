@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::address::Address;
 use crate::claim::Claim;
 use crate::connection::{Connection, Transport};
-use crate::dialer::{DialOptions, within};
+use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError, not_here};
 use crate::listener::ListenOptions;
 use crate::socket::{Fault, SocketAcceptor, tokio_stream};
@@ -63,26 +63,26 @@ impl Wire for Tcp {
     ) -> Result<Bound, ListenError> {
         let found = resolve_blocking(address)?;
         let (local, sockets) =
-            listen_all(&found, options, loops).map_err(|cause| ListenError::of(address, cause))?;
+            listen_all(&found, options, loops).map_err(|cause| ListenError::from_io(address, cause))?;
         let acceptor =
             |socket: Socket| Box::new(SocketAcceptor::new(socket.into(), join, accept)) as Box<dyn Acceptor>;
         let acceptors = sockets.into_iter().map(acceptor).collect();
-        Ok(Bound { local: Address::known(self, local.to_string()), acceptors, guard: None })
+        Ok(Bound { local: Address::from_wire(self, local.to_string()), acceptors, guard: None })
     }
 
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
             let targets = resolve(address, options.resolve_timeout).await?;
             let racing = race(address, &targets, options.attempt_delay);
-            let transport = within(options.connect_timeout, address, racing).await?;
+            let transport = options.connect_in_time(address, racing).await?;
             // A socket that refuses this is dead, which the first write will say better.
             let _ = transport.stream.set_nodelay(true);
-            Ok(Connection::new(Box::new(transport)))
+            Ok(Connection::new(transport))
         })
     }
 
     fn scratch(&'static self) -> Option<Address> {
-        Some(Address::known(self, "127.0.0.1:0"))
+        Some(Address::from_wire(self, "127.0.0.1:0"))
     }
 }
 
@@ -211,7 +211,7 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
     loop {
         let more = waiting.next().map(|target| running.push(Box::pin(connect(*target)))).is_some();
         if running.is_empty() {
-            return Err(DialError::of(address, failure));
+            return Err(DialError::from_io(address, failure));
         }
         let mut head_start = pin!(tokio::time::sleep(delay));
         // Ready with a stream, or with nothing when it is the next one's turn.
@@ -260,21 +260,23 @@ fn accept(listener: &TcpListener, cx: &mut Context<'_>) -> Poll<io::Result<Box<d
 
 /// Each loop has a socket of its own, so what arrives at a loop has joined it already.
 impl Arrival for TcpTransport {
-    fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
-        Ok(self)
+    fn register(self: Box<Self>) -> io::Result<Connection> {
+        Ok(Connection::new(*self))
     }
 }
 
 struct TcpTransport {
     stream: TcpStream,
-    /// Kept because the system forgets it once the connection is reset; an IPv4 address is mapped into IPv6, which takes
-    /// fewer bytes than telling the two apart.
-    peer: SocketAddrV6,
+    // The peer, because the system forgets it once the connection is reset. An IPv4 address is mapped into IPv6, which takes
+    // fewer bytes than telling the two apart.
+    peer_ip: Ipv6Addr,
+    peer_port: u16,
+    peer_scope: u32,
     fault: Fault,
 }
 
 // One of them lies in memory for each idle connection.
-const _: () = assert!(size_of::<TcpTransport>() <= size_of::<TcpStream>() + size_of::<SocketAddr>());
+const _: () = assert!(size_of::<TcpTransport>() <= size_of::<TcpStream>() + 24);
 
 impl TcpTransport {
     fn new(stream: TcpStream, peer: SocketAddr) -> Self {
@@ -282,7 +284,8 @@ impl TcpTransport {
             SocketAddr::V6(peer) => peer,
             SocketAddr::V4(peer) => SocketAddrV6::new(peer.ip().to_ipv6_mapped(), peer.port(), 0, 0),
         };
-        Self { stream, peer, fault: Fault::default() }
+        let (peer_ip, peer_port, peer_scope) = (*peer.ip(), peer.port(), peer.scope_id());
+        Self { stream, peer_ip, peer_port, peer_scope, fault: Fault::default() }
     }
 }
 
@@ -299,7 +302,7 @@ impl Transport for TcpTransport {
     }
 
     fn peer(&self) -> Address {
-        shown(self.peer.into())
+        shown(SocketAddrV6::new(self.peer_ip, self.peer_port, 0, self.peer_scope).into())
     }
 }
 
@@ -309,7 +312,7 @@ fn shown(end: SocketAddr) -> Address {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, end.port()),
         IpAddr::V6(_) => end,
     };
-    Address::known(&Tcp, end.to_string())
+    Address::from_wire(&Tcp, end.to_string())
 }
 
 /// What a connection whose end the system does not name says of it.
@@ -364,7 +367,7 @@ mod tests {
         let targets = targets.to_vec();
         let loops = Loops::start(1).expect("a thread");
         let raced = loops.get(0).spawn(move || async move {
-            let address = Address::known(&Tcp, "a.name:80");
+            let address = Address::from_wire(&Tcp, "a.name:80");
             race(&address, &targets, delay)
                 .await
                 .map(|transport| transport.stream.peer_addr().expect("it is connected"))

@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use crate::address::Address;
 use crate::claim::Claim;
 use crate::connection::{Connection, Credentials, Transport};
-use crate::dialer::{DialOptions, within};
+use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::socket::{Fault, SocketAcceptor, tokio_stream};
@@ -57,13 +57,25 @@ impl Wire for Unix {
         Ok(location.to_owned())
     }
 
+    fn options(&self) -> &'static [&'static str] {
+        &["mode"]
+    }
+
+    fn normalise_option(&self, location: &str, _: &str, value: &str) -> Result<String, String> {
+        if location.starts_with('@') {
+            return Err("an abstract name has no file, so it has no mode".to_owned());
+        }
+        let mode = mode(value).ok_or_else(|| format!("{value:?} is no mode in octal, such as 660"))?;
+        Ok(format!("{mode:o}"))
+    }
+
     fn bind(
         &'static self,
         address: &Address,
         options: &ListenOptions,
         _: usize,
     ) -> Result<Bound, ListenError> {
-        let failed = |cause| ListenError::of(address, cause);
+        let failed = |cause| ListenError::from_io(address, cause);
         let path = file(address);
         // Held until the socket listens. Before that, another server would take its file for stale.
         let _claim = path.map(Claim::of_folder).transpose().map_err(failed)?;
@@ -74,13 +86,16 @@ impl Wire for Unix {
         socket.set_nonblocking(true).map_err(failed)?;
         socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
         let file = path.map(SocketFile::of).transpose().map_err(failed)?;
-        if let Err(cause) = start(&socket, file.as_ref(), options) {
+        if let Err(cause) =
+            start(&socket, file.as_ref(), address.option("mode").and_then(mode), options.backlog)
+        {
             file.iter().for_each(SocketFile::remove);
             return Err(failed(cause));
         }
         let guard = file.map(|file| Box::new(Guard(file)) as Box<dyn Send + Sync>);
         let acceptor = SocketAcceptor::new(OwnedFd::from(socket), join, accept);
-        Ok(Bound { local: address.clone(), acceptors: vec![Box::new(acceptor)], guard })
+        let local = Address::from_wire(self, address.location());
+        Ok(Bound { local, acceptors: vec![Box::new(acceptor)], guard })
     }
 
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
@@ -92,12 +107,12 @@ impl Wire for Unix {
                         Err(full) if full.kind() == io::ErrorKind::WouldBlock => {
                             tokio::time::sleep(Duration::from_millis(2)).await;
                         }
-                        done => return done.map_err(|cause| DialError::of(address, cause)),
+                        done => return done.map_err(|cause| DialError::from_io(address, cause)),
                     }
                 }
             };
-            let stream = within(options.connect_timeout, address, connecting).await?;
-            Ok(Connection::new(Box::new(UnixTransport::new(stream))))
+            let stream = options.connect_in_time(address, connecting).await?;
+            Ok(Connection::new(UnixTransport::new(stream)))
         })
     }
 
@@ -105,8 +120,14 @@ impl Wire for Unix {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("anywire-{}-{number}.sock", std::process::id()));
-        Address::new(self, path.to_str()?).ok()
+        Some(Address::from_wire(self, self.normalise(path.to_str()?).ok()?))
     }
+}
+
+fn mode(octal: &str) -> Option<u32> {
+    // Rust reads "+660" as a number, too.
+    let mode = u32::from_str_radix(octal, 8).ok().filter(|_| !octal.starts_with('+'))?;
+    (mode <= MODE_MAX).then_some(mode)
 }
 
 /// The path, unless the name is abstract.
@@ -128,7 +149,7 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket { address: address.clone() });
     }
-    let failed = |cause| ListenError::of(address, cause);
+    let failed = |cause| ListenError::from_io(address, cause);
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
     // A server whose backlog is full, so that it would block, is one that is there.
     socket.set_nonblocking(true).map_err(failed)?;
@@ -146,11 +167,11 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
 }
 
 /// Sets the mode and listens, in this order: nobody can connect to a file whose mode is too wide.
-fn start(socket: &Socket, file: Option<&SocketFile>, options: &ListenOptions) -> io::Result<()> {
-    if let (Some(file), Some(mode)) = (file, options.unix_mode) {
+fn start(socket: &Socket, file: Option<&SocketFile>, mode: Option<u32>, backlog: u32) -> io::Result<()> {
+    if let (Some(file), Some(mode)) = (file, mode) {
         fs::set_permissions(&file.path, fs::Permissions::from_mode(mode))?;
     }
-    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))
 }
 
 /// The file of a socket that listens.
@@ -215,8 +236,8 @@ fn accept(listener: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<Box<dy
 struct Accepted(StdStream);
 
 impl Arrival for Accepted {
-    fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>> {
-        Ok(Box::new(UnixTransport::new(UnixStream::from_std(self.0)?)))
+    fn register(self: Box<Self>) -> io::Result<Connection> {
+        Ok(Connection::new(UnixTransport::new(UnixStream::from_std(self.0)?)))
     }
 }
 
@@ -263,8 +284,9 @@ fn named(address: io::Result<SockAddr>) -> Address {
             || address.as_abstract_namespace().map(|name| format!("@{}", String::from_utf8_lossy(name)));
         path.or_else(name)
     });
-    Address::known(&Unix, location.unwrap_or_default())
+    Address::from_wire(&Unix, location.unwrap_or_default())
 }
 
+const MODE_MAX: u32 = 0o777;
 /// `sun_path` has 108 bytes, one of them for the NUL behind a path (or before an abstract name).
 const PATH_MAX_BYTES: usize = 107;

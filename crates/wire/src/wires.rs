@@ -1,18 +1,25 @@
-//! The wires of this build: the one place where they are listed, and what a wire must do to be one.
+//! What a wire implements, and the list of those in this build.
 
+use std::any::Any;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::address::Address;
-use crate::connection::{Connection, Transport};
+use crate::connection::Connection;
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 
-/// A way for bytes to travel. Adding one is a file with a type that implements this, and a line in the list below.
-pub trait Wire: Sync {
+/// A way for bytes to travel.
+///
+/// A program can implement one of its own, listen and dial on it with [`Address::on`], and serve and call HTTP over it.
+/// The example `own_wire` does so. What its connections must keep is at [`Transport`](crate::Transport).
+///
+/// Two wires of one type that differ in their state must differ in their [`scheme`](Self::scheme): by type and scheme
+/// addresses are compared.
+pub trait Wire: Any + Sync {
     /// Its name in addresses.
     fn scheme(&self) -> &'static str;
 
@@ -22,9 +29,24 @@ pub trait Wire: Sync {
     /// The form of its locations, for error messages: `HOST:PORT, such as 127.0.0.1:8080`.
     fn form(&self) -> &'static str;
 
-    /// Checks a location and gives the one spelling that equal locations share, or says which part is wrong.
-    #[expect(clippy::missing_errors_doc, reason = "the sentence above says it")]
+    /// Checks a location and gives the one spelling that equal locations share.
+    ///
+    /// # Errors
+    /// Says which part of the location is wrong, and how.
     fn normalise(&self, location: &str) -> Result<String, String>;
+
+    /// The names of the options that its addresses may have.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Checks one of its [`options`](Self::options) and gives the one spelling of its value.
+    ///
+    /// # Errors
+    /// Says what is wrong with the value, or that this location cannot have the option.
+    fn normalise_option(&self, _location: &str, _name: &str, value: &str) -> Result<String, String> {
+        Ok(value.to_owned())
+    }
 
     /// Host (an IPv6 address without brackets) and port of a location, on wires that have them.
     fn host_and_port<'a>(&self, _location: &'a str) -> Option<(&'a str, u16)> {
@@ -32,7 +54,9 @@ pub trait Wire: Sync {
     }
 
     /// Starts to listen, for a server of so many loops.
-    #[expect(clippy::missing_errors_doc, reason = "the error type says it")]
+    ///
+    /// # Errors
+    /// [`ListenError`]; [`ListenError::from_io`] sorts errors of the system.
     fn bind(
         &'static self,
         address: &Address,
@@ -40,14 +64,15 @@ pub trait Wire: Sync {
         loops: usize,
     ) -> Result<Bound, ListenError>;
 
-    /// Connects, on the loop that polls, and keeps the deadlines of the options.
+    /// Connects, on the loop that polls, and keeps the deadlines of the options ([`DialOptions::connect_in_time`]). A
+    /// handshake is not made here but by [`Dialer`](crate::Dialer), with a deadline of its own.
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a>;
 
-    /// An address that nobody uses, to listen on for a short while: a free port, a new file. `None` for a wire that
-    /// cannot make one up.
+    /// An address to listen on that no other listener uses, such as a free port or a new file; the listener then tells which
+    /// one it is. `None` if the wire cannot make one up.
     fn scratch(&'static self) -> Option<Address>;
 
-    /// Whether another process can reach what listens on it. A command offers and takes only such wires.
+    /// Whether another process can reach a listener of this wire. The command `anywire` takes only such wires.
     fn reaches_other_processes(&self) -> bool {
         true
     }
@@ -65,27 +90,31 @@ pub type Dialing<'a> = Pin<Box<dyn Future<Output = Result<Connection, DialError>
 pub struct Bound {
     /// Where it listens, with the port that the system chose.
     pub local: Address,
-    /// Dropped when listening ends, before the acceptors are: what takes the name away again. While a socket is open
-    /// nobody else can have its file's inode, so that what is taken away is ours.
+    /// Releases the address when it is dropped, such as by unlinking the socket file. Dropped when listening ends, before
+    /// the acceptors: the open socket pins the inode, so that no other server's file can be unlinked.
     pub guard: Option<Box<dyn Send + Sync>>,
-    /// One a loop, or one in all whose arrivals are to be spread.
+    /// One for each loop, or a single one whose connections are handed to the loops in turn.
     pub acceptors: Vec<Box<dyn Acceptor>>,
 }
 
 /// Accepts connections on the loop that polls it.
 pub trait Acceptor: Send {
-    /// The next connection, not yet bound to a loop.
+    /// The next connection, not yet registered with a loop.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>;
 }
 
 /// An accepted connection on its way to its loop.
 pub trait Arrival: Send {
-    /// Binds it to the loop that calls.
-    #[expect(clippy::missing_errors_doc, reason = "whatever the system says to registering a descriptor")]
-    fn settle(self: Box<Self>) -> io::Result<Box<dyn Transport>>;
+    /// Registers it with the loop that calls. A handshake is not made here: it belongs into
+    /// [`Transport::poll_handshake`](crate::Transport::poll_handshake), which does not hold up other arrivals.
+    ///
+    /// # Errors
+    /// Any error of the system; the connection is closed then.
+    fn register(self: Box<Self>) -> io::Result<Connection>;
 }
 
-/// All wires of this build.
+/// All wires of this build, in the order in which they are to be listed: `tcp`, the wire of plain URLs, first; then `unix`,
+/// `memory`, and `stack` if the feature is on.
 pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
     WIRES.iter().copied()
 }

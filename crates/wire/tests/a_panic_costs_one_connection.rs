@@ -31,6 +31,6 @@ fn a_panic_costs_one_connection() {
         // A connection is closed a little before its panic is counted.
         let panics = || loops.counters().iter().map(|one| one.panics).sum::<u64>();
         support::eventually("each is counted by its loop", || panics() == 10);
-        support::eventually("their seats are free", || listening.counters().open == 0);
+        support::eventually("their permits are free", || listening.limit().open() == 0);
     }
 }

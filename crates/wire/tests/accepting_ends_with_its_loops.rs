@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
-use anywire_wire::{Connection, ListenOptions};
+use anywire_wire::{Connection, ConnectionLimit, ListenOptions};
 
 /// A deadline that no test could wait for.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -33,13 +33,14 @@ fn shutdown_does_not_wait_for_it() {
 fn nor_for_a_connection_that_waits_for_its_turn() {
     for address in support::addresses() {
         let (loops, dialling) = (support::loops(1), support::loops(1));
-        let options = ListenOptions { max_connections: Some(1), ..ListenOptions::default() };
         let (served, serving) = mpsc::channel();
-        let listening = support::bind(&loops, &address, &options).serve(move |connection| {
-            // Kept for as long as the loop lives, and in no task.
-            anywire_loops::local(Kept::default).0.borrow_mut().push(connection);
-            served.send(()).expect("the test waits");
-        });
+        let listening = support::bind(&loops, &address, &ListenOptions::default())
+            .limited_by(&ConnectionLimit::new(1))
+            .serve(move |connection| {
+                // Kept for as long as the loop lives, and in no task.
+                anywire_loops::local(Kept::default).0.borrow_mut().push(connection);
+                served.send(()).expect("the test waits");
+            });
         let address = listening.local().clone();
         let both = dialling.get(0).spawn(move || async move {
             for _ in 0..2 {
@@ -49,10 +50,10 @@ fn nor_for_a_connection_that_waits_for_its_turn() {
         });
         both.wait().expect("the system takes both in");
         serving.recv_timeout(support::HANG).expect("one of them is served");
-        support::eventually("the other one waits", || listening.counters().pauses == 1);
+        support::eventually("the other one waits", || listening.limit().pauses() == 1);
         let ended = loops.shutdown(NEVER).expect("this is no loop");
         assert!(ended.is_clean(), "{ended:?}");
-        assert_eq!(listening.counters().open, 0);
+        assert_eq!(listening.limit().open(), 0);
     }
 }
 

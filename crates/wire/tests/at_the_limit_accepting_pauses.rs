@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::mpsc;
 
-use anywire_wire::{ListenOptions, ListenerHandle};
+use anywire_wire::{ConnectionLimit, ListenOptions};
 
 #[test]
 fn at_the_limit_accepting_pauses() {
@@ -12,11 +12,12 @@ fn at_the_limit_accepting_pauses() {
     {
         let loops = support::loops(loop_count);
         let (served, serving) = mpsc::channel();
-        let options = ListenOptions { max_connections: Some(2), ..ListenOptions::default() };
-        let listening = support::bind(&loops, &address, &options).serve(move |connection| {
-            served.send(()).expect("the test waits");
-            drop(anywire_loops::spawn(support::echo(connection)));
-        });
+        let listening = support::bind(&loops, &address, &ListenOptions::default())
+            .limited_by(&ConnectionLimit::new(2))
+            .serve(move |connection| {
+                served.send(()).expect("the test waits");
+                drop(anywire_loops::spawn(support::echo(connection)));
+            });
         let address = listening.local().clone();
         let count = 10;
         let peers = support::loops(1);
@@ -33,8 +34,8 @@ fn at_the_limit_accepting_pauses() {
         });
         dialling.wait().expect("all are served in the end");
         assert_eq!(serving.iter().take(count).count(), count);
-        assert!(listening.counters().pauses > 0, "it paused");
-        support::eventually("all seats are free", || open(&listening) == 0);
+        assert!(listening.limit().pauses() > 0, "it paused");
+        support::eventually("all permits are free", || listening.limit().open() == 0);
     }
 }
 
@@ -43,16 +44,17 @@ fn never_more_than_the_limit_are_served() {
     for address in support::addresses() {
         let loops = support::loops(2);
         let (served, serving) = mpsc::channel();
-        let options = ListenOptions { max_connections: Some(2), ..ListenOptions::default() };
         let (close, closing) = tokio::sync::watch::channel(());
-        let listening = support::bind(&loops, &address, &options).serve(move |connection| {
-            let (served, mut closing) = (served.clone(), closing.clone());
-            drop(anywire_loops::spawn(async move {
-                served.send(()).expect("the test waits");
-                let _ = closing.changed().await;
-                drop(connection);
-            }));
-        });
+        let listening = support::bind(&loops, &address, &ListenOptions::default())
+            .limited_by(&ConnectionLimit::new(2))
+            .serve(move |connection| {
+                let (served, mut closing) = (served.clone(), closing.clone());
+                drop(anywire_loops::spawn(async move {
+                    served.send(()).expect("the test waits");
+                    let _ = closing.changed().await;
+                    drop(connection);
+                }));
+            });
         let dialled = listening.local().clone();
         let peers = support::loops(1);
         let dialling = peers.get(0).spawn(move || async move {
@@ -67,8 +69,8 @@ fn never_more_than_the_limit_are_served() {
         for _ in 0..2 {
             serving.recv_timeout(support::HANG).expect("two are served");
         }
-        support::eventually("the others wait", || listening.counters().pauses > 0);
-        assert_eq!(open(&listening), 2);
+        support::eventually("the others wait", || listening.limit().pauses() > 0);
+        assert_eq!(listening.limit().open(), 2);
         assert!(serving.try_recv().is_err(), "no third one is served");
         // Now each of them ends as soon as it is served.
         drop(close);
@@ -79,6 +81,32 @@ fn never_more_than_the_limit_are_served() {
     }
 }
 
-fn open(listening: &ListenerHandle) -> u64 {
-    listening.counters().open
+#[test]
+fn listeners_that_share_a_limit_are_served_as_one() {
+    let loops = support::loops(1);
+    let limit = ConnectionLimit::new(2);
+    let listening: Vec<_> = support::addresses()
+        .map(|address| support::bind(&loops, &address, &ListenOptions::default()).limited_by(&limit))
+        .map(|listener| listener.serve(|connection| drop(anywire_loops::spawn(support::echo(connection)))))
+        .collect();
+    let addresses: Vec<_> = listening.iter().map(|one| one.local().clone()).collect();
+    support::on_a_loop(move || async move {
+        let mut open = Vec::new();
+        for address in addresses.iter().cycle().take(2) {
+            let mut connection = support::dial(address).await;
+            support::ask_echo(&mut connection).await;
+            open.push(connection);
+        }
+        for address in &addresses {
+            let pauses = limit.pauses();
+            let mut waiting = support::dial(address).await;
+            while limit.pauses() == pauses {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(limit.open(), 2);
+            drop(open.pop());
+            support::ask_echo(&mut waiting).await;
+            open.push(waiting);
+        }
+    });
 }

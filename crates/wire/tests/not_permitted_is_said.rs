@@ -43,10 +43,10 @@ fn a_port_of_the_system() {
 #[test]
 fn a_socket_file_that_may_not_be_used() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let address: Address = format!("unix:{}/app.sock", folder.path().display()).parse().expect("an address");
-    let options = ListenOptions { unix_mode: Some(0o000), ..ListenOptions::default() };
+    let address: Address =
+        format!("unix:{}/app.sock?mode=000", folder.path().display()).parse().expect("an address");
     let loops = support::loops(1);
-    let _listening = support::serve_echo(&loops, &address, &options);
+    let _listening = support::serve_echo(&loops, &address, &ListenOptions::default());
     give_up_privilege();
     let error = support::try_dial(&address).expect_err("the mode forbids it");
     assert!(matches!(error, DialError::Permission { .. }), "{error:?}");

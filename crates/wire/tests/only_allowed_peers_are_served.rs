@@ -47,6 +47,6 @@ fn anybody_else_is_not() {
             assert_eq!(support::read_to_end(&mut connection).await.expect("an orderly end"), b"");
         });
         assert_eq!(listening.counters().refused_peers, 1);
-        support::eventually("its seat is free", || listening.counters().open == 0);
+        support::eventually("its permit is free", || listening.limit().open() == 0);
     }
 }

@@ -50,7 +50,7 @@ fn out_of_descriptors_is_said() {
     for one in &listening {
         dial(&loops, one.local()).expect("there are descriptors still");
     }
-    support::eventually("those are closed", || listening.iter().all(|one| one.counters().open == 0));
+    support::eventually("those are closed", || listening.iter().all(|one| one.limit().open() == 0));
     let names = [address("tcp:localhost:1"), address("tcp:no-such-name.invalid:1")];
 
     let taken = take_all();

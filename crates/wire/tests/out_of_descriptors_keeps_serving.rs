@@ -22,9 +22,7 @@ fn out_of_descriptors_keeps_serving() {
     for address in support::addresses() {
         warnings.store(0, Ordering::Relaxed);
         let (here, there) = (support::loops(1), support::loops(1));
-        // The limit is lowered below; here it is to be the descriptors that run out.
-        let options = ListenOptions { max_connections: Some(1000), ..ListenOptions::default() };
-        let listener = support::bind(&here, &address, &options);
+        let listener = support::bind(&here, &address, &ListenOptions::default());
         let peers = Peers::dial(&there, listener.local());
         if !peers.have_descriptors {
             continue;

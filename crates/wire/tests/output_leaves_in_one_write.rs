@@ -24,7 +24,7 @@ impl Scripted {
     fn connection(takes: &[usize]) -> (Connection, Rc<RefCell<Script>>) {
         let script = Script { takes: takes.to_vec(), ..Script::default() };
         let script = Rc::new(RefCell::new(script));
-        (Connection::new(Box::new(Self(Rc::clone(&script)))), script)
+        (Connection::new(Self(Rc::clone(&script))), script)
     }
 }
 

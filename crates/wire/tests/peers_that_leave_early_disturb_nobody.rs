@@ -25,6 +25,6 @@ fn peers_that_leave_early_disturb_nobody() {
         support::on_a_loop(
             move || async move { support::ask_echo(&mut support::dial(&address).await).await },
         );
-        support::eventually("nothing of them is left", || listening.counters().open == 0);
+        support::eventually("nothing of them is left", || listening.limit().open() == 0);
     }
 }

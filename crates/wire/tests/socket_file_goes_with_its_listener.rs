@@ -19,10 +19,11 @@ fn the_mode_is_the_one_asked_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for mode in [0o600, 0o660, 0o666] {
         let path = folder.path().join("app.sock");
-        let options = ListenOptions { unix_mode: Some(mode), ..ListenOptions::default() };
+        let address = format!("{}?mode={mode:o}", address_of(&path)).parse().expect("a mode is an option");
         let loops = support::loops(1);
         // Before anything is served.
-        let listener = support::bind(&loops, &address_of(&path), &options);
+        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        assert_eq!(listener.local(), &address_of(&path), "the mode is no part of where it listens");
         let found = fs::metadata(&path).expect("the file is there").permissions().mode() & 0o777;
         assert_eq!(found, mode, "{found:o}");
         drop(listener);

@@ -9,7 +9,6 @@ use anywire_wire::{Address, ListenOptions, Listener};
 fn socket_file_has_its_mode_before_anyone_connects() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("app.sock");
-    let address: Address = format!("unix:{}", path.display()).parse().expect("an address");
     let loops = Loops::start(1).expect("a loop starts");
     for mode in [0o600, 0o660, 0o666, 0o777] {
         let watched = path.clone();
@@ -26,8 +25,8 @@ fn socket_file_has_its_mode_before_anyone_connects() {
             }
             let_in
         });
-        let options = ListenOptions { unix_mode: Some(mode), ..ListenOptions::default() };
-        let listener = Listener::bind(&address, &options, &loops).expect("it is free");
+        let address: Address = format!("unix:{}?mode={mode:o}", path.display()).parse().expect("an address");
+        let listener = Listener::bind(&address, &ListenOptions::default(), &loops).expect("it is free");
         let found = std::fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(found & 0o777, mode);
         drop(std::os::unix::net::UnixStream::connect(&path).expect("it answers"));

@@ -34,6 +34,6 @@ fn what_was_written_before_the_accept_arrives() {
         let mut all: Vec<_> = (0..4).map(|_| next()).collect();
         all.sort();
         assert_eq!(all, ["", "first", "last", "second"]);
-        support::eventually("nothing of them is left", || listening.counters().open == 0);
+        support::eventually("nothing of them is left", || listening.limit().open() == 0);
     }
 }

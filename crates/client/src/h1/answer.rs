@@ -8,7 +8,7 @@ use anywire_http::{Body, Headers, ResponseHead, StatusCode, body};
 use bytes::Bytes;
 
 use crate::job::{Delivery, Draft, Job};
-use crate::response::StreamState;
+use crate::response::{Origin, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
@@ -90,8 +90,9 @@ impl Answer {
             sender.trailers(trailers);
         }
         let Draft { read_timeout, total_timeout, .. } = *job.draft;
-        let state = Arc::new(StreamState::new(job.draft.origin(), read_timeout, total_timeout));
-        let response = Response::new(head, body, limits.body_bytes, Some(Arc::clone(&state)));
+        let state = Arc::new(StreamState::new(job.draft.url.clone(), read_timeout, total_timeout));
+        let origin = Origin::Stream(Arc::clone(&state));
+        let response = Response::new(head, body, origin, limits.body_bytes);
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
         *self = Self::Streams { sender, state, reader_is_slow: false };
@@ -99,8 +100,8 @@ impl Answer {
     }
 
     /// The response is complete.
-    pub(super) fn finish(&mut self, job: &mut Job, limits: &Limits) -> Delivery {
-        match std::mem::replace(self, Self::Over) {
+    pub(super) fn finish(self, job: Job, limits: &Limits) -> Delivery {
+        match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers {
                     None => body_of(&head, body.into_bytes()),
@@ -112,7 +113,8 @@ impl Answer {
                         rest
                     }
                 };
-                Delivery::Reply(job.reply.take(), Ok(Response::new(head, body, limits.body_bytes, None)))
+                let origin = Origin::Whole(job.draft.url);
+                Delivery::Reply(job.reply, Ok(Response::new(head, body, origin, limits.body_bytes)))
             }
             Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
             Self::Awaited | Self::Over => Delivery::Nothing,

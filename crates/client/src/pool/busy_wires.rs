@@ -103,7 +103,7 @@ fn error_over(wire: Endless, body: fn() -> Body) -> Error {
         let reply = Some(reply);
         let acquire_until = total_until;
         pool.waiting.push(Job { draft, reply, total_until, acquire_until, resent: false, sent: false });
-        pool.adopt(Connection::new(Box::new(wire)));
+        pool.adopt(Connection::new(wire));
         let error = match answer.await.expect("a reply") {
             Ok(response) => response.bytes().await.expect_err("a body without end"),
             Err(error) => error,

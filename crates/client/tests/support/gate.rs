@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, Dialer, ListenOptions};
+use anywire_wire::{Address, Dialer, ListenOptions};
 use tokio::sync::mpsc;
 
 use super::{HANG, Talk, wire};
@@ -22,18 +22,19 @@ impl Gate {
     pub fn new() -> Self {
         let loops = Loops::start(1).expect("loops start");
         let memory = wire("memory");
-        let address = memory.scratch().expect("the wire in memory can make an address up");
         let options = ListenOptions { backlog: 1, ..ListenOptions::default() };
-        let bound = memory.bind(&address, &options, 1).expect("a free name");
+        let any = memory.scratch().expect("the wire in memory picks a free name");
+        let bound = memory.bind(&any, &options, 1).expect("a free name");
+        let address = bound.local.clone();
         let (orders, mut to_do) = mpsc::unbounded_channel::<Order>();
         drop(loops.get(0).spawn(move || async move {
             let mut bound = bound;
             let mut number = 0;
             while let Some(order) = to_do.recv().await {
                 let arrival = poll_fn(|cx| bound.acceptors[0].poll_accept(cx)).await.expect("an arrival");
-                let transport = arrival.settle().expect("the wire in memory has no registry");
+                let connection = arrival.register().expect("the wire in memory has no registry");
                 // A test that does not wait is over.
-                let _ = order.send(Talk::on(Connection::new(transport), number));
+                let _ = order.send(Talk::on(connection, number));
                 number += 1;
             }
         }));

@@ -257,10 +257,10 @@ impl Session {
     /// Writes as much of the output as the wire takes. Ready once all of it has left.
     #[inline]
     pub(super) fn flush(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
-        let waiting = self.output.len();
-        if waiting == 0 {
+        if self.output.is_empty() {
             return Continue(Poll::Ready(()));
         }
+        let waiting = self.output.len();
         let flushed = self.output.poll_flush(cx, env.connection);
         if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() || self.unsent_from.is_some() {
             self.wrote(waiting - self.output.len(), env.service);

@@ -1,0 +1,79 @@
+//! A router without a server, for tests.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use anywire_http::{Body, Method, Request, Response};
+
+use super::Router;
+use crate::context::Origin;
+use crate::dispatch::{Dispatch, Started};
+use crate::limits::Limits;
+
+impl Router {
+    /// Answers one request, without server, thread or name: for tests of a service.
+    ///
+    /// Routing, state, extractors, fallbacks and panics are those of a server with default [`Limits`]. The request has no
+    /// wire, so no deadline ends it. Each call checks the routes and clones the states. Any executor runs it; a handler
+    /// that needs tokio's time or sockets needs a tokio test.
+    ///
+    /// ```
+    /// use anywire_http::{Method, Request, StatusCode};
+    /// use anywire_server::{Path, Router};
+    ///
+    /// fn app() -> Router {
+    ///     Router::new().get("/square/{n}", async |Path(n): Path<u32>| (n * n).to_string())
+    /// }
+    ///
+    /// # anywire_loops::block_on(async {
+    /// let mut response = app().call(Request::new(Method::GET, "/square/7")?).await;
+    /// assert_eq!(response.status, StatusCode::OK);
+    /// assert_eq!(response.body.bytes(1024).await?, "49");
+    ///
+    /// let refused = app().call(Request::new(Method::GET, "/square/seven")?).await;
+    /// assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// With the text of the error, if the router has a mistake that would stop the start of a server, or the request a
+    /// field that cannot be sent.
+    pub async fn call(&self, request: impl Into<Request>) -> Response {
+        let request = request.into();
+        if let Some(fault) = request.fault() {
+            panic!("{fault}");
+        }
+        let table = self.build().unwrap_or_else(|mistake| panic!("{mistake}"));
+        let dispatch = Rc::new(Dispatch::new(Arc::new(table), Limits::default().body_bytes, Arc::default()));
+        let is_head = *request.head.method() == Method::HEAD;
+        let mut response = run(&dispatch, request).await;
+        if is_head && let Some(length) = response.body.length() {
+            response.body = Body::withheld(length);
+        }
+        response
+    }
+}
+
+async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
+    let Request { head, body, .. } = request;
+    let body = Some(body).filter(|body| !body.is_empty());
+    let origin = || Origin { peer: "memory:call".parse().expect("an address"), credentials: None };
+    let mut context = None;
+    let mut begins = Some((head, body));
+    let mut runs = None;
+    poll_fn(|cx| {
+        if let Some((head, body)) = begins.take() {
+            match dispatch.start(head, body, &mut context, origin, cx) {
+                Started::Answered(response, _) => return Poll::Ready(response),
+                Started::Running(run) => runs = Some(run),
+            }
+            return Poll::Pending;
+        }
+        runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx))
+    })
+    .await
+}
