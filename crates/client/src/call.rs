@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_http::Method;
-use anywire_http::body::Body;
-use anywire_http::h1::Framing;
-use anywire_http::h1::encode;
-use anywire_http::url::Url;
+use anywire_http::{Body, Method, Request, RequestHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
@@ -44,6 +40,31 @@ impl<'a> Call<'a> {
         Self { client, draft }
     }
 
+    /// A call with a request that was made elsewhere, to the URL that `url` gives.
+    pub(crate) fn of(
+        client: &'a Arc<Handle>,
+        request: Result<Request, Error>,
+        url: impl FnOnce(&mut RequestHead) -> Result<Url, Error>,
+    ) -> Self {
+        let draft = request.and_then(|mut request| {
+            if let Some(fault) = request.fault() {
+                return Err(fault.clone().into());
+            }
+            let url = url(&mut request.head)?;
+            let mut draft = Draft::new(request.head.method().clone(), url, &client.config().timeouts);
+            draft.headers = request.head.into_headers();
+            // Written from the body, whose length is known here.
+            for name in RESERVED {
+                draft.headers.remove(name);
+            }
+            draft.check_host()?;
+            draft.last_on_connection = draft.headers.contains("connection");
+            draft.body = request.body.into();
+            Ok(Box::new(draft))
+        });
+        Self { client, draft }
+    }
+
     /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the connection
     /// is closed after the response.
     ///
@@ -58,9 +79,7 @@ impl<'a> Call<'a> {
             }
             draft.headers.append(name, value)?;
             if name.eq_ignore_ascii_case("host") {
-                // Tried out now, so that a bad one cannot cost a connection later.
-                let headers = &draft.headers;
-                encode::request_head(&mut Vec::new(), &draft.method, "/", "", headers, Framing::None)?;
+                draft.check_host()?;
             }
             draft.last_on_connection |= name.eq_ignore_ascii_case("connection");
             Ok(())

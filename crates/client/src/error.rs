@@ -1,5 +1,6 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
+use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::url::{UrlError, redact};
-use anywire_http::{InvalidHeader, StatusCode};
+use anywire_http::{ConvertError, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
 use anywire_loops::{StartError, TaskError};
 use anywire_wire::{AddressError, DialError};
 
@@ -60,6 +61,12 @@ pub enum Error {
     /// The `host` is none (RFC 9110 section 7.2), or the target is none. Fault of the caller.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// The request given to [`send`](crate::Client::send) is none that can be sent. Fault of the caller.
+    #[error(transparent)]
+    Request(#[from] InvalidRequest),
+    /// The request given to [`send`](crate::Client::send) cannot be converted. Fault of the caller.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// The value given to [`json`](crate::Call::json) does not serialise. Fault of the caller.
     #[error("cannot send the value as JSON")]
     JsonBody(#[source] serde_json::Error),
@@ -257,6 +264,8 @@ impl Error {
             | Self::Header(_)
             | Self::ReservedHeader { .. }
             | Self::Encode(_)
+            | Self::Request(_)
+            | Self::Convert(_)
             | Self::JsonBody(_)
             | Self::Query(_)
             | Self::RequestBody { .. }
@@ -345,6 +354,31 @@ impl Error {
             Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
             _ => None,
         }
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// The error as a proxy's response, whose cause only the log shows: 504 for a timeout, 503 for a limit of this client,
+/// 413, 408 or 400 for a request's body that could not be read, 500 for another fault of the caller, 502 for all else.
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            _ if self.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+            Self::QueueFull { .. } | Self::TooManyOrigins { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::RequestBody { source, .. } if source.is_too_large() => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::RequestBody { source, .. } if source.is_timeout() => StatusCode::REQUEST_TIMEOUT,
+            Self::RequestBody { source, .. } if source.fault() != anywire_http::Fault::Caller => {
+                StatusCode::BAD_REQUEST
+            }
+            _ if self.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        Response::new(status).caused_by(&self)
     }
 }
 

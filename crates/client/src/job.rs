@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anywire_http::h1::Framing;
+use anywire_http::h1::encode::{self, EncodeError};
 use anywire_http::{Body, BodyError, Headers, Method, Url, body};
 use anywire_wire::Address;
 use bytes::Bytes;
@@ -41,6 +43,16 @@ impl Draft {
             read_timeout: timeouts.read,
             total_timeout: timeouts.total,
             last_on_connection: false,
+        }
+    }
+
+    /// Whether its `host` field, if it has one, can be sent: a bad one must not cost a connection later.
+    pub(crate) fn check_host(&self) -> Result<(), EncodeError> {
+        match self.headers.contains("host") {
+            true => {
+                encode::request_head(&mut Vec::new(), &self.method, "/", "", &self.headers, Framing::None)
+            }
+            false => Ok(()),
         }
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Url, Version};
+use anywire_http::{
+    Body, BodyError, ConvertError, Headers, IntoResponse, ResponseHead, StatusCode, Url, Version,
+};
 use anywire_loops::TaskError;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -171,17 +173,32 @@ impl Response {
     }
 }
 
+impl From<Response> for anywire_http::Response {
+    /// Status, version and fields as the peer sent them, and the body as it comes.
+    fn from(response: Response) -> Self {
+        let (head, body) = response.into_parts();
+        let (status, version) = (head.status(), head.version());
+        let mut converted = Self::from_parts(status, head.into_headers(), body);
+        converted.version = version;
+        converted
+    }
+}
+
 impl TryFrom<Response> for http::Response<Body> {
     type Error = ConvertError;
 
-    /// The answer in the `http` crate's types.
     fn try_from(response: Response) -> Result<Self, ConvertError> {
-        let (head, body) = response.into_parts();
-        let (status, version) = (head.status(), head.version());
-        let mut converted =
-            Self::try_from(anywire_http::Response::from_parts(status, head.into_headers(), body))?;
-        *converted.version_mut() = version;
-        Ok(converted)
+        anywire_http::Response::from(response).try_into()
+    }
+}
+
+/// Passes the response on: fields of the upstream's connection are dropped, the body streams with back-pressure, and
+/// trailers follow it.
+impl IntoResponse for Response {
+    fn into_response(self) -> anywire_http::Response {
+        let mut response = anywire_http::Response::from(self);
+        response.headers.remove_hop_by_hop();
+        response
     }
 }
 
