@@ -15,12 +15,13 @@ use crate::sending::Sending;
 
 /// A call that is not sent yet.
 ///
-/// What is wrong with an argument is reported by [`send`](Self::send), so that calls read in one line.
+/// [`send`](Self::send) reports a fault in an argument, so that calls read in one line.
 ///
 /// ```no_run
 /// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
 /// let order = [("item", "tea"), ("count", "2")];
-/// let response = client.post("http://shop/orders").query(&order).json(&order).via("unix:/run/shop.sock").send().await?;
+/// let call = client.post("http://shop/orders").query(&order).json(&order).via("unix:/run/shop.sock");
+/// let response = call.send().await?;
 /// assert_eq!(response.status(), 201);
 /// # Ok(()) }
 /// ```
@@ -65,12 +66,12 @@ impl<'a> Call<'a> {
         Self { client, draft }
     }
 
-    /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the connection
-    /// is closed after the response.
+    /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the
+    /// connection is closed after the response.
     ///
-    /// [`send`](Self::send) reports [`Header`](Error::Header) if the name or the value holds a byte that may not be sent,
-    /// CR and LF among them, and [`ReservedHeader`](Error::ReservedHeader) for `content-length` and
-    /// `transfer-encoding`, which come from the body.
+    /// [`send`](Self::send) reports [`Header`](Error::Header) if the name or the value holds a forbidden byte, such as
+    /// CR or LF. It reports [`ReservedHeader`](Error::ReservedHeader) for `content-length` and `transfer-encoding`:
+    /// the client writes them from the body.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
         let (name, value) = (name.as_ref(), value.as_ref());
         self.edit(|draft| {
@@ -113,8 +114,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`, `tcp:10.0.0.1:80`,
-    /// `memory:app`. The URL still gives the `host` field and the path.
+    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`,
+    /// `tcp:10.0.0.1:80`, `memory:app`. The URL still gives the `host` field and the path.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|draft| {
             draft.via = Some(address.to_address().map_err(|source| Error::Via { source })?);

@@ -16,8 +16,8 @@ use crate::sending::Sending;
 /// A clone is the same client. When the last one is dropped, idle connections are closed, calls that are under way
 /// finish, and loops that the client started for itself stop.
 ///
-/// A call made on one of the client's loops stays on that loop. A call from elsewhere is handed to the loops in
-/// turn; its future may be awaited on any executor.
+/// A call that is made on one of the client's loops stays on that loop. A call from elsewhere goes to the next loop in
+/// turn. Any executor may await its future.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), anywire_client::Error> {
@@ -96,9 +96,10 @@ impl Client {
     /// A call that sends a request on to `upstream`, a URL such as `http://backend:8080`, as a reverse proxy does. The
     /// result of its [`send`](Call::send) is a handler's result: see [`Response`](crate::Response) and [`Error`].
     ///
-    /// Method, path and query stay as they came; a path of `upstream` stands before them. The fields stay, except those
-    /// of one connection ([`Headers::remove_hop_by_hop`](anywire_http::Headers::remove_hop_by_hop)) and `host`, which
-    /// becomes the upstream's; a `via` is added (RFC 9110 section 7.6.3). The body streams with back-pressure.
+    /// Method, path and query stay as they came, behind the path of `upstream` if it has one. The fields stay, except
+    /// the ones for one connection ([`Headers::remove_hop_by_hop`](anywire_http::Headers::remove_hop_by_hop)). The
+    /// `host` becomes the upstream's: set another one by [`header`](Call::header). A `via` is added (RFC 9110 section
+    /// 7.6.3). The body streams with back-pressure.
     ///
     /// The call has no total deadline, because a body may be as long as it likes: silence ends the call.
     ///

@@ -161,7 +161,7 @@ pub enum Error {
     ClosedByPeer {
         /// The origin of the URL.
         origin: String,
-        /// What was going on.
+        /// The phase in which it failed.
         phase: Phase,
         /// Whether any byte of the request had been sent.
         sent: bool,
@@ -171,7 +171,7 @@ pub enum Error {
     Io {
         /// The origin of the URL.
         origin: String,
-        /// What was going on.
+        /// The phase in which it failed.
         phase: Phase,
         /// What the system reported.
         source: io::Error,
@@ -183,7 +183,7 @@ pub enum Error {
     Answer {
         /// The origin of the URL.
         origin: String,
-        /// What is wrong with it.
+        /// The first thing that is wrong with it.
         source: DecodeError,
     },
     /// The peer sent more interim answers (1xx) than [`Limits::interim_answers`](crate::Limits::interim_answers), and
@@ -218,7 +218,7 @@ pub enum Error {
     /// The answer's body failed on its way to the caller.
     #[error("cannot read the answer's body")]
     Body(#[source] BodyError),
-    /// The answer's body is larger than what is collected. A limit.
+    /// The answer's body is larger than the limit for collected bodies. A limit.
     #[error(
         "the answer's body is over {limit_bytes} bytes; read it with chunk(), or raise the limit `body_bytes`"
     )]
@@ -244,7 +244,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is wrong with the URL of a call.
+    /// The error for a bad URL of a call.
     pub(crate) fn of_url(url: &str, source: UrlError) -> Self {
         let url = redact(url);
         match source {
@@ -304,8 +304,8 @@ impl Error {
         }
     }
 
-    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, it sent too many interim
-    /// answers, or it switched protocols unasked.
+    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, it sent too many
+    /// interim answers, or it switched protocols unasked.
     pub fn is_protocol(&self) -> bool {
         matches!(self, Self::Answer { .. } | Self::Interim { .. } | Self::Switched { .. })
     }
@@ -318,8 +318,8 @@ impl Error {
         }
     }
 
-    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe only
-    /// if doing it twice is.
+    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe
+    /// only if doing it twice is.
     pub fn may_have_been_processed(&self) -> bool {
         match self {
             Self::RequestBody { sent, .. }
@@ -363,8 +363,10 @@ impl From<Infallible> for Error {
     }
 }
 
-/// The error as a proxy's response, whose cause only the log shows: 504 for a timeout, 503 for a limit of this client,
-/// 413, 408 or 400 for a request's body that could not be read, 500 for another fault of the caller, 502 for all else.
+/// The error as a proxy's response. Only the log shows the cause.
+///
+/// A timeout is 504. A full queue or too many origins are 503. A request's body that could not be read is 413, 408 or
+/// 400. Another fault of the caller is 500. The rest is 502.
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = match &self {

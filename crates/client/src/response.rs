@@ -119,7 +119,7 @@ impl Response {
     ///
     /// # Errors
     /// [`BodyTooLarge`](Error::BodyTooLarge) beyond [`Limits::body_bytes`](crate::Limits::body_bytes), 16 MiB by
-    /// default; and those of [`chunk`](Self::chunk).
+    /// default; and the errors of [`chunk`](Self::chunk).
     pub async fn bytes(mut self) -> Result<Bytes, Error> {
         self.collect().await
     }
@@ -127,7 +127,7 @@ impl Response {
     /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`Text`](Error::Text), and those of [`bytes`](Self::bytes).
+    /// [`Text`](Error::Text), and the errors of [`bytes`](Self::bytes).
     pub async fn text(mut self) -> Result<String, Error> {
         let bytes = self.collect().await?;
         String::from_utf8(bytes.into()).map_err(|error| Error::Text(error.utf8_error()))
@@ -136,7 +136,8 @@ impl Response {
     /// The rest of the body read as JSON, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`JsonAnswer`](Error::JsonAnswer), which names the URL and the status, and those of [`bytes`](Self::bytes).
+    /// [`JsonAnswer`](Error::JsonAnswer), which names the URL and the status, and the errors of
+    /// [`bytes`](Self::bytes).
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T, Error> {
         let bytes = self.collect().await?;
         serde_json::from_slice(&bytes).map_err(|source| {
@@ -146,8 +147,8 @@ impl Response {
         })
     }
 
-    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body; dropping it
-    /// before its end closes the connection, too.
+    /// Head and body apart, for example to pass the body on. Its errors are [`BodyError`]s then. Dropping it before
+    /// its end closes the connection, too.
     ///
     /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
     /// states the length that this answer stated.
@@ -279,8 +280,8 @@ fn explain_size(error: BodyError) -> Error {
     }
 }
 
-/// States of [`StreamState::total`]: handed out as a stream, being collected, and each of these past the total deadline, which
-/// ended the latter.
+/// States of [`StreamState::total`]: handed out as a stream, being collected, and each of these past the total
+/// deadline, which ended the latter.
 const STREAMED: u8 = 0;
 const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;
