@@ -45,4 +45,4 @@ pub use limits::Limits;
 pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 pub use router::{RouteError, Router};
-pub use server::{Running, Server, ServerError, Shutdown};
+pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
