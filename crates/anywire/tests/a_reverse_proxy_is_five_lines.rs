@@ -15,22 +15,22 @@ use std::time::Duration;
 use anywire::client::Response;
 use anywire::http::{BodyError, Headers, StatusCode};
 use anywire::loops::{Loops, block_on};
-use anywire::server::Running;
+use anywire::server::ServerHandle;
 use anywire::{Body, Client, Request, Router, Server};
 use bytes::Bytes;
 use futures_core::Stream;
 
 /// The address of a server as a URL's authority.
-fn authority(running: &Running) -> String {
+fn authority(running: &ServerHandle) -> String {
     running.addresses().next().expect("one address").location().to_owned()
 }
 
-fn serve(router: Router) -> Running {
+fn serve(router: Router) -> ServerHandle {
     Server::new(router).loops(1).listen("tcp:127.0.0.1:0").start().expect("a free port")
 }
 
 /// A proxy before `upstream`, and the URL of a path at it.
-fn proxy(upstream: &str) -> (Running, String) {
+fn proxy(upstream: &str) -> (ServerHandle, String) {
     let loops = Loops::start(1).expect("loops start");
     let running = reverse_proxy::start(upstream.into(), "tcp:127.0.0.1:0", &loops).expect("a free port");
     let url = format!("http://{}", authority(&running));
