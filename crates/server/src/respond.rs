@@ -1,4 +1,4 @@
-//! What a handler may return: everything that can become a response, and the error that `?` turns into one.
+//! Results of handlers: types that become a response, and an error type for `?`.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -13,10 +13,9 @@ use crate::extract::{Json, Rejection, status_of};
 
 /// Something that becomes a [`Response`].
 ///
-/// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`, [`Json`] is `application/json`,
-/// [`Html`] is `text/html; charset=utf-8`; a status code alone has no body; a pair of status and anything else sets
-/// the status; a triple sets fields in the middle, of which two of one name both stand. `Err` of a
-/// `Result` answers like its value.
+/// Text is sent as `text/plain; charset=utf-8`, bytes as `application/octet-stream`, [`Json`] as `application/json` and
+/// [`Html`] as `text/html; charset=utf-8`. A status code alone has no body. A pair of a status and another value sets the
+/// status. A triple also sets fields, which may repeat a name. A `Result` becomes the response of its value or error.
 ///
 /// ```
 /// use anywire_http::StatusCode;
@@ -43,11 +42,11 @@ pub struct Html<T>(pub T);
 
 /// An error that a handler returns: a status, what the peer may read, and the causes, which only the log shows.
 ///
-/// Any `std::error::Error` converts by `?` into a 500 whose text goes to the log and not to the peer. The log names the
-/// route and each cause once, as an error for a status of 500 and more and at debug level below.
+/// `?` converts any `std::error::Error` into a 500. Its text goes to the log and not to the peer. The log names the route
+/// and each cause once: at error level for a status of 500 or more, else at debug level.
 ///
-/// Two errors are the peer's fault and answer so: a [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or
-/// 400). Give the error of another body, such as that of an upstream's answer, a status of your own:
+/// Two errors keep the status of a peer's fault: a [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or
+/// 400). If you read the body of another message, such as an upstream's response, give its error a status of your own:
 /// `Error::new(..).caused_by(error)`.
 ///
 /// ```
@@ -94,7 +93,7 @@ impl Error {
         self
     }
 
-    /// The cause, from which `source()` leads to the causes behind it.
+    /// The cause. Its `source()` is the next cause.
     pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_deref()
     }
@@ -136,7 +135,7 @@ impl<E: StdError + 'static> From<E> for Error {
     }
 }
 
-/// What the peer reads of the text of an error. It cannot raise a limit of this server; who can reads the log.
+/// The text of an error without the advice to raise a limit: the peer cannot follow it, and the log has it.
 pub(crate) fn told_to_peer(mut text: String) -> String {
     if let Some(end) = text.find(", or raise ") {
         text.truncate(end);
@@ -227,7 +226,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(text) => typed(&JSON, text),
-            // A map with keys that are no strings, or a `Serialize` that fails: the handler's fault.
+            // A map whose keys are not strings, or a `Serialize` that fails: the handler's fault.
             Err(cause) => Error::from(cause).into_response(),
         }
     }
@@ -254,7 +253,7 @@ impl<const N: usize, R: IntoResponse> IntoResponse for (StatusCode, [(&str, &str
     fn into_response(self) -> Response {
         let mut response = (self.0, self.2).into_response();
         for (index, (name, value)) in self.1.into_iter().enumerate() {
-            // A field replaces what the body brought, and stands beside an earlier one of the array: two cookies.
+            // A field replaces that of the body, but not an earlier one of the array: there may be two cookies.
             let again = self.1[..index].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
             let set = match again {
                 true => response.headers.append(name, value),
@@ -268,7 +267,7 @@ impl<const N: usize, R: IntoResponse> IntoResponse for (StatusCode, [(&str, &str
     }
 }
 
-/// What the peer reads when the reason is for the log alone.
+/// The text for the peer if the reason is for the log alone.
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 
 /// A 200 with a content type and a body.
