@@ -66,3 +66,8 @@ pub use anywire_wire::Address;
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
+
+/// The code of the page for users of axum compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-axum.md")]
+pub struct FromAxum;

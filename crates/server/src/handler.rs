@@ -25,7 +25,7 @@ use crate::respond::IntoResponse;
 /// extracted from left to right, and the first one that fails answers instead of the handler. The result implements
 /// [`IntoResponse`].
 ///
-/// A closure may capture values that are `Clone + Send + Sync`; it is cloned for each request that runs beside others.
+/// A closure may capture values that are `Clone + Send + Sync`. It is cloned for each request.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -35,7 +35,7 @@ use crate::respond::IntoResponse;
 /// }
 ///
 /// let greeting = String::from("Hello, World!");
-/// let router = Router::new().get("/hello/{name}", hello).get("/", async move || greeting.clone());
+/// let router = Router::new().get("/hello/{name}", hello).get("/", async move || greeting);
 /// # drop(router);
 /// ```
 #[diagnostic::on_unimplemented(
@@ -87,7 +87,7 @@ pub trait Function<Args> {
     type Output;
 
     /// Calls the function.
-    fn run(&self, args: Args) -> impl Future<Output = Self::Output>;
+    fn run(self, args: Args) -> impl Future<Output = Self::Output>;
 }
 
 /// The arguments of a handler: all but the last one come from the head, the last one comes by way of `Via`.
@@ -107,10 +107,10 @@ impl Arguments<()> for () {
     fn needs(_: &mut Needs) {}
 }
 
-impl<F: AsyncFn() -> R, R> Function<()> for F {
+impl<F: AsyncFnOnce() -> R, R> Function<()> for F {
     type Output = R;
 
-    fn run(&self, (): ()) -> impl Future<Output = R> {
+    fn run(self, (): ()) -> impl Future<Output = R> {
         self()
     }
 }
@@ -138,10 +138,10 @@ macro_rules! arguments {
         }
 
         #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
-        impl<F: AsyncFn($($head,)* $last) -> R, R, $($head,)* $last> Function<($($head,)* $last,)> for F {
+        impl<F: AsyncFnOnce($($head,)* $last) -> R, R, $($head,)* $last> Function<($($head,)* $last,)> for F {
             type Output = R;
 
-            fn run(&self, ($($head,)* $last,): ($($head,)* $last,)) -> impl Future<Output = R> {
+            fn run(self, ($($head,)* $last,): ($($head,)* $last,)) -> impl Future<Output = R> {
                 self($($head,)* $last)
             }
         }
