@@ -1,9 +1,10 @@
 //! A request as a handler sees it: head, body, path parameters and connection.
 
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 
-use anywire_http::{Body, Headers, Method, RequestHead, Version};
+use anywire_http::{Body, Extensions, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
 use crate::context::RequestContext;
@@ -97,7 +98,7 @@ impl Parts {
     }
 
     /// The request target as it came, with its query.
-    pub fn target(&self) -> &str {
+    pub fn target(&self) -> Cow<'_, str> {
         self.head.target()
     }
 
@@ -124,6 +125,16 @@ impl Parts {
     /// The head.
     pub fn head(&self) -> &RequestHead {
         &self.head
+    }
+
+    /// Values that travel with the request and are not sent: what one extractor leaves for another, or for the handler.
+    pub fn extensions(&self) -> &Extensions {
+        self.head.extensions()
+    }
+
+    /// The extensions, to be changed.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        self.head.extensions_mut()
     }
 
     /// The path parameter `{name}`, still percent-encoded.

@@ -19,7 +19,7 @@ impl Router {
     /// the states. Any executor runs it; if a handler uses tokio's timers or sockets, use a tokio runtime.
     ///
     /// ```
-    /// use anywire_http::{Method, Request, StatusCode};
+    /// use anywire_http::{Request, StatusCode};
     /// use anywire_server::{Path, Router};
     ///
     /// fn app() -> Router {
@@ -27,11 +27,11 @@ impl Router {
     /// }
     ///
     /// # anywire_loops::block_on(async {
-    /// let mut response = app().call(Request::new(Method::GET, "/square/7")?).await;
+    /// let mut response = app().call(Request::get("/square/7")).await;
     /// assert_eq!(response.status, StatusCode::OK);
     /// assert_eq!(response.body.bytes(1024).await?, "49");
     ///
-    /// let refused = app().call(Request::new(Method::GET, "/square/seven")?).await;
+    /// let refused = app().call(Request::get("/square/seven")).await;
     /// assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
