@@ -71,3 +71,8 @@ pub struct Readme;
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../../../docs/from-axum.md")]
 pub struct FromAxum;
+
+/// The code of anywire beside that of reqwest compiles.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-reqwest.md")]
+pub struct FromReqwest;
