@@ -70,8 +70,10 @@ fn payloads_of_any_length_that_makes_one_segment_are_verified() {
 #[test]
 fn with_two_segments_the_acknowledgment_rides_on_the_next_request() {
     let outcome = swarm(&["-c", "3000", "--segments", "2", "--no-checksum", "--order", "sequential"]);
-    let segments = outcome["segments_per_echo"].as_f64().expect("a number");
-    assert!((segments - 2.0).abs() < 0.01, "{outcome}");
+    let number = |key: &str| outcome[key].as_f64().expect("a number");
+    // Frames in flight when the measured part begins and ends are not those of its echoes: a batch or two.
+    let stray_frames = (number("segments_per_echo") - 2.0) * number("echoes");
+    assert!(stray_frames.abs() <= 256.0, "{outcome}");
     assert_eq!((&outcome["checksum"], &outcome["order"]), (&false.into(), &"sequential".into()));
 }
 
