@@ -7,13 +7,15 @@
 
 mod faults;
 
+use std::cell::Cell;
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response};
+use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
 
 use crate::context::{Context, ContextId, Contexts, FreeContext, Gone, Origin};
 use crate::counters::Live;
@@ -21,6 +23,7 @@ use crate::extract::States;
 use crate::handler::{Slot, Slots};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Table};
+use crate::upgrade::Continuation;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -30,6 +33,8 @@ pub(crate) struct Dispatch {
     /// By endpoint: memory in which its handler has run before.
     slots: Vec<Slots>,
     contexts: Rc<Contexts>,
+    /// The continuation of the handler whose 101 was returned last.
+    upgrade: Cell<Option<Continuation>>,
     counters: Arc<Live>,
     body_limit_bytes: usize,
 }
@@ -51,6 +56,7 @@ impl Dispatch {
             slots: (0..table.endpoints()).map(|_| Slots::default()).collect(),
             table,
             contexts: Rc::default(),
+            upgrade: Cell::default(),
             counters,
             body_limit_bytes,
         }
@@ -92,6 +98,7 @@ impl Dispatch {
             Ok(Poll::Ready(mut response)) => {
                 self.slots[endpoint.index()].put(slot);
                 *context = self.contexts.take_back(id);
+                self.ended(endpoint, id, Some(&response));
                 self.vet(endpoint, &mut response, is_head);
                 Started::Answered(response, Some(endpoint))
             }
@@ -109,7 +116,29 @@ impl Dispatch {
             Err(panic) => {
                 // The request goes with its slot: the driver looks next whether its body is still read.
                 drop(slot);
+                self.ended(endpoint, id, None);
                 Started::Answered(self.panicked(endpoint, panic), Some(endpoint))
+            }
+        }
+    }
+
+    /// What the handler goes on with whose response was returned last. A 101 always has it.
+    #[cold]
+    pub(crate) fn take_upgrade(&self) -> Option<Continuation> {
+        self.upgrade.take()
+    }
+
+    /// A handler has ended: its continuation is kept for its 101, or dropped.
+    #[inline]
+    fn ended(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
+        if self.contexts.has_upgrades() {
+            cold_path();
+            let switches =
+                response.is_some_and(|response| response.status == StatusCode::SWITCHING_PROTOCOLS);
+            let continuation = self.contexts.take_upgrade(id);
+            match switches {
+                true => self.upgrade.set(continuation),
+                false => self.drop_contained(Some(endpoint), continuation),
             }
         }
     }
@@ -165,11 +194,13 @@ impl Run {
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
+                dispatch.ended(self.endpoint, self.context, Some(&response));
                 dispatch.vet(self.endpoint, &mut response, self.is_head);
                 Poll::Ready(response)
             }
             Err(panic) => {
                 drop(slot);
+                dispatch.ended(self.endpoint, self.context, None);
                 Poll::Ready(dispatch.panicked(self.endpoint, panic))
             }
         }
@@ -195,7 +226,8 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.dispatch.cancel(self.endpoint, slot);
+            self.dispatch.drop_contained(Some(self.endpoint), slot);
+            self.dispatch.ended(self.endpoint, self.context, None);
         }
     }
 }

@@ -29,6 +29,7 @@ mod respond;
 mod router;
 mod server;
 mod service;
+mod upgrade;
 
 pub use counters::Counters;
 pub use extract::{
@@ -45,3 +46,4 @@ pub use request::{Parts, Request};
 pub use respond::{Error, Html, IntoResponse};
 pub use router::{RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
+pub use upgrade::{Upgrade, Upgraded};

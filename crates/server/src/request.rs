@@ -126,6 +126,10 @@ impl Parts {
         &self.head
     }
 
+    pub(crate) fn context(&self) -> &RequestContext {
+        &self.context
+    }
+
     /// What `{name}` of the route matched, still percent-encoded.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params().find_map(|(key, value)| (key == name).then_some(value))

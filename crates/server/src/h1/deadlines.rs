@@ -41,6 +41,7 @@ impl Session {
             Stage::Handling(..) => Waits { handler: !body, body, half_closed, ..none },
             Stage::Streaming { .. } => Waits { body, half_closed, ..none },
             Stage::Discarding(_) => Waits { body: !write, ..none },
+            Stage::Switching(..) => none,
             Stage::Lingering => Waits { linger: true, ..none },
         }
     }

@@ -32,6 +32,9 @@ impl Session {
     /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
     /// because moving a response here would cost eight words.
     pub(super) fn respond(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(response, request, service);
+        }
         let mut keep_alive = request.keep_alive && !self.closing && service.ending() == Ending::No;
         if self.upload.is_some() {
             // A body that is not sent is not read either, though it may be the request's own.
@@ -71,6 +74,29 @@ impl Session {
             }
         }
         self.leave_upload(service);
+    }
+
+    /// Writes a 101, behind which the connection goes to the handler's continuation.
+    #[cold]
+    fn switch(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
+        let continuation = service.dispatch.take_upgrade();
+        let (Some(continuation), None) = (continuation, &self.upload) else {
+            let cause = "the body of the request has not been read; read it before the upgrade";
+            *response = service.dispatch.refuse(request.endpoint, response.status.as_u16(), cause);
+            return self.respond(response, request, service);
+        };
+        let parts = encode::ResponseParts {
+            status: response.status,
+            headers: &response.headers,
+            framing: Framing::None,
+            stated_length: None,
+            version: request.version,
+            keep_alive: true,
+            answers_head: request.is_head,
+            date: Some(&self.date),
+        };
+        encode::response_head(self.output.buffer(), &parts);
+        self.stage = Stage::Switching(continuation, request.endpoint);
     }
 
     /// The response is written, or its stream is: what is left of the request's body is discarded.

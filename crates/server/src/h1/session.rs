@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use anywire_http::h1::{DecodeError, Framing, HeadInfo, RequestDecoder, RequestEvent};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 
 use super::respond::RequestFacts;
 use super::timers::Timers;
@@ -20,7 +21,9 @@ use crate::context::{FreeContext, Gone, Origin};
 use crate::dispatch::{Run, Started};
 use crate::limits::Limits;
 use crate::respond::{IntoResponse, told_to_peer};
+use crate::router::EndpointId;
 use crate::service::{Date, Service};
+use crate::upgrade::Continuation;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {
@@ -65,6 +68,8 @@ pub(crate) enum End {
     Close,
     /// Broken, or cut: reset.
     Abort,
+    /// The 101 has left: [`Session::into_upgrade`] has what follows.
+    Upgrade,
 }
 
 /// A step of a session: goes on at once, waits, or ends the session.
@@ -80,6 +85,8 @@ pub(super) enum Stage {
     Streaming { body: Body, framing: Framing, left: u64, request: RequestFacts },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
+    /// Its response is 101. Once that has left, the connection goes to the continuation.
+    Switching(Continuation, Option<EndpointId>),
     /// The last response has left and our direction has ended. Input is discarded until the peer closes.
     Lingering,
 }
@@ -102,6 +109,12 @@ impl Session {
             gone: None,
             timers: Timers::default(),
         }
+    }
+
+    /// The continuation of a session that ended by [`End::Upgrade`], whose it is, and the bytes behind its request.
+    pub(crate) fn into_upgrade(self) -> Option<(Continuation, Option<EndpointId>, Bytes)> {
+        let Stage::Switching(continuation, endpoint) = self.stage else { return None };
+        Some((continuation, endpoint, Bytes::copy_from_slice(self.input.data())))
     }
 
     /// Reads once.
@@ -197,6 +210,10 @@ impl Session {
                     if self.stream(cx, env)?.is_pending() {
                         return Continue(Poll::Pending);
                     }
+                }
+                Stage::Switching(..) => {
+                    let flushed = self.flush(cx, env)?;
+                    return if flushed.is_ready() { Break(End::Upgrade) } else { Continue(flushed) };
                 }
                 Stage::Discarding(_) => {
                     if self.discard(cx, env)?.is_pending() {
