@@ -66,3 +66,8 @@ pub use anywire_wire::Address;
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
+
+/// The code of anywire beside that of reqwest compiles.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-reqwest.md")]
+pub struct FromReqwest;

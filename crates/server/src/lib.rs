@@ -31,6 +31,7 @@ mod server;
 mod service;
 mod upgrade;
 
+pub use anywire_http::IntoResponse;
 pub use counters::Counters;
 pub use extract::{
     FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
@@ -43,7 +44,7 @@ pub use handler::Handler;
 pub use handler::{Arguments, Function};
 pub use limits::Limits;
 pub use request::{Parts, Request};
-pub use respond::{Error, Html, IntoResponse};
+pub use respond::{Error, Html};
 pub use router::{RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
 pub use upgrade::{Upgrade, Upgraded};

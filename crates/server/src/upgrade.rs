@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anywire_http::{Response, StatusCode, Version};
+use anywire_http::{IntoResponse, Response, StatusCode, Version};
 use anywire_wire::Connection;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::context::PendingUpgrade;
 use crate::extract::{FromRequestParts, OptionalFromRequestParts};
 use crate::request::Parts;
-use crate::respond::{Error, IntoResponse};
+use crate::respond::Error;
 
 /// A request to go on in another protocol on the same connection. A handler takes it as an argument and
 /// [accepts](Self::accept) one of the protocols that the peer offers.

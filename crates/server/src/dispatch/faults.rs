@@ -6,10 +6,10 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anywire_http::h1::encode;
-use anywire_http::{BodyError, Chain, Fault, Response, StatusCode};
+use anywire_http::{BodyError, Chain, Fault, IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 
 impl Dispatch {

@@ -3,14 +3,13 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use anywire_http::{BodyError, StatusCode};
+use anywire_http::{BodyError, IntoResponse, StatusCode};
 use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
 use super::respond::RequestFacts;
 use super::session::{End, Session, Stage};
 use super::timers::{Expired, Waits};
-use crate::respond::IntoResponse;
 use crate::service::Service;
 
 impl Session {

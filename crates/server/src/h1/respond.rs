@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
-use anywire_http::{BodyError, Fault, Response, StatusCode, Version};
+use anywire_http::{BodyError, Fault, IntoResponse, Response, StatusCode, Version};
 
 use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 

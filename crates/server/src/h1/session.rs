@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, HeadInfo, RequestDecoder, RequestEvent};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_http::{Body, Buffer, IntoResponse, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ use super::upload::Upload;
 use crate::context::{FreeContext, Gone, Origin};
 use crate::dispatch::{Run, Started};
 use crate::limits::Limits;
-use crate::respond::{IntoResponse, told_to_peer};
+use crate::respond::told_to_peer;
 use crate::router::EndpointId;
 use crate::service::{Date, Service};
 use crate::upgrade::Continuation;
