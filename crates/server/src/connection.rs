@@ -19,8 +19,8 @@ use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::{Continuation, Upgraded};
 
-/// The task of one connection. Written by hand rather than as an `async fn`, so that an idle one is these few words:
-/// buffers, decoder and handler live in a [`Session`], which idle connections do not have.
+/// The task of one connection. It is written by hand rather than as an `async fn` to keep idle connections small: buffers,
+/// decoder and handler live in a [`Session`], which an idle connection does not have.
 pub(crate) struct ConnectionTask {
     service: Rc<Service>,
     /// Where the service finds this task's waker. Registered at the first poll.
@@ -141,7 +141,7 @@ impl Http {
         loop {
             let context = &mut self.context;
             let mut env = Env { connection: &mut self.connection, service, context };
-            let end = match session.turn(cx, &mut env) {
+            let end = match session.poll(cx, &mut env) {
                 Break(end) => end,
                 Continue(()) => match self.wait(service, &mut session) {
                     Continue(false) => {
@@ -173,8 +173,8 @@ impl Http {
         }
     }
 
-    /// Sets the timer for what the session waits for. `true`: a deadline has passed, and the session takes another turn to
-    /// act on it.
+    /// Sets the timer for what the session waits for. Returns true if a deadline has passed, and the session is to
+    /// be polled again to act on it.
     // Out of line: most requests are answered without waiting, and `run` is shorter without it.
     #[inline(never)]
     fn wait(&mut self, service: &Service, session: &mut Session) -> ControlFlow<End, bool> {
@@ -183,9 +183,9 @@ impl Http {
         if self.fresh {
             return Continue(false);
         }
-        // Checked at each turn, not only when the timer fires: the timer is late by design, and a peer that wakes the
-        // connection all the time sets it anew each time. Checked after the turn, so that bytes which arrived in time
-        // count although the loop was blocked.
+        // Checked at each poll, not only when the timer fires. The timer is late by design, and a peer that keeps waking
+        // the connection keeps moving the timer. Checked after the session was polled, so that bytes which arrived in
+        // time count even if the loop was blocked.
         if session.expire(&self.connection, service)? {
             return Continue(true);
         }
@@ -230,7 +230,7 @@ impl Http {
                 session.refuse_late_head(service);
                 Poll::Pending
             }
-            // A busy connection checks its deadlines after its turn.
+            // A busy connection checks its deadlines once its session was polled.
             Driver::H1(_) => Poll::Pending,
             Driver::Idle => {
                 let counters = &service.counters;

@@ -2,7 +2,7 @@
 
 use anywire_loops::Counter;
 
-/// What has happened on a server so far, summed over its loops.
+/// The events that a server has counted since its start, summed over its loops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

@@ -122,13 +122,13 @@ impl Dispatch {
         }
     }
 
-    /// What the handler goes on with whose response was returned last. A 101 always has it.
+    /// The continuation of the handler that has answered last. A handler that has answered 101 always left one.
     #[cold]
     pub(crate) fn take_upgrade(&self) -> Option<Continuation> {
         self.upgrade.take()
     }
 
-    /// A handler has ended: its continuation is kept for its 101, or dropped.
+    /// Keeps the continuation of a handler that has answered 101, and drops that of any other.
     #[inline]
     fn ended(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
         if self.contexts.has_upgrades() {
@@ -206,7 +206,7 @@ impl Run {
         }
     }
 
-    /// Tells the handler that its peer has ended its direction, for as long as the returned value is kept.
+    /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
     pub(crate) fn peer_gone(&self) -> Rc<Gone> {
         let gone = self.dispatch.contexts.gone(self.context);

@@ -1,4 +1,4 @@
-//! What goes wrong in handlers: counted, and logged with the method and the path of their route.
+//! Faults of handlers: counted, and logged with the method and the path of their route.
 
 use std::any::Any;
 use std::hint::cold_path;
@@ -40,7 +40,7 @@ impl Dispatch {
         }
     }
 
-    /// What is sent instead of a response that would break its connection.
+    /// The response instead of one that would break its connection.
     #[cold]
     pub(crate) fn refuse(&self, endpoint: Option<EndpointId>, status: u16, cause: &str) -> Response {
         let (method, route) = self.name(endpoint);
@@ -86,7 +86,7 @@ impl Dispatch {
         (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long").into_response()
     }
 
-    /// Drops a handler that has not ended, or what it left.
+    /// Drops a handler that has not ended, or a value of it. A panic of the destructor is counted.
     #[cold]
     pub(crate) fn drop_contained<T>(&self, endpoint: Option<EndpointId>, value: T) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {

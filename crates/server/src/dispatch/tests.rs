@@ -65,7 +65,7 @@ struct Session {
     counters: Arc<Live>,
     streams: BTreeMap<usize, Stream>,
     spare: Option<FreeContext>,
-    /// What has been answered, in this order.
+    /// The streams that were answered, in order.
     answered: Vec<(usize, StatusCode)>,
     polls: usize,
 }
@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// Polls the streams that were woken, and no other.
-    fn turn(&mut self) {
+    fn poll_woken(&mut self) {
         let (spare, answered, polls) = (&mut self.spare, &mut self.answered, &mut self.polls);
         self.streams.retain(|id, stream| {
             if !stream.woken.0.swap(false, Ordering::Relaxed) {
@@ -139,7 +139,7 @@ impl Session {
 
     fn let_go(&mut self, number: usize) {
         self.gates.0[number].notify_one();
-        self.turn();
+        self.poll_woken();
     }
 
     fn dropped(&self) -> Vec<usize> {
@@ -156,7 +156,7 @@ impl Session {
 #[test]
 fn each_wakes_its_own_waker_and_they_end_in_any_order() {
     let mut session = Session::of_four();
-    session.turn();
+    session.poll_woken();
     assert_eq!(session.polls, 0, "none was woken");
     session.let_go(1);
     assert_eq!((session.polls, &session.answered[..]), (1, &[(1, StatusCode::OK)][..]));

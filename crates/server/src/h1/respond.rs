@@ -99,7 +99,7 @@ impl Session {
         self.stage = Stage::Switching(continuation, request.endpoint);
     }
 
-    /// The response is written, or its stream is: what is left of the request's body is discarded.
+    /// The response is written: the rest of the request's body is discarded.
     #[inline]
     fn leave_upload(&mut self, service: &Service) {
         if self.upload.is_some() {
@@ -128,7 +128,7 @@ impl Session {
                 }
             };
             let Poll::Ready(chunk) = polled else {
-                // A body that echoes what it reads needs the request's body to go on.
+                // A body that echoes the request needs more of the request's body.
                 return match self.upload(cx, env)? {
                     Poll::Ready(true) => continue,
                     Poll::Ready(false) => self.watch(cx, env),

@@ -1,6 +1,6 @@
 //! A busy connection: requests are decoded, handlers run, responses leave in request order in as few writes as possible.
 //!
-//! One turn takes **every** complete request in the buffer, appends all responses to one output, and writes it once. A
+//! One poll takes **every** complete request in the buffer, appends all responses to one output, and writes it once. A
 //! handler that is not ready holds back the requests behind it, since responses keep the order of the requests. It does
 //! not hold back the responses before it.
 
@@ -30,7 +30,7 @@ pub(crate) struct Session {
     pub(super) input: Buffer,
     pub(super) decoder: RequestDecoder,
     pub(super) output: Output,
-    /// The `Date` line as of this turn. A copy, because each response would have to borrow the service's.
+    /// The `Date` line as of this poll. A copy, because each response would have to borrow the service's.
     pub(super) date: Date,
     pub(super) stage: Stage,
     /// A request has begun since the connection was accepted or idle.
@@ -50,7 +50,7 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
 }
 
-/// What a turn needs of the connection and its loop.
+/// The connection and its loop, as a session is polled with them.
 pub(crate) struct Env<'t> {
     pub(crate) connection: &'t mut Connection,
     pub(crate) service: &'t Service,
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
-    pub(crate) fn turn(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
         self.date = env.service.date();
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// Starts on a request whose head is complete.
-    // Out of line: its registers would displace those of the other states in `turn`.
+    // Out of line: its registers would displace those of the other states in `poll`.
     #[inline(never)]
     fn begin(&mut self, head: RequestHead, info: HeadInfo, cx: &mut Context<'_>, env: &mut Env<'_>) {
         let service = env.service;
@@ -265,7 +265,7 @@ impl Session {
     /// Writes a response after which the connection ends.
     pub(super) fn last_response(&mut self, mut response: Response, request: RequestFacts, service: &Service) {
         self.closing = true;
-        // A deadline may have passed between two turns.
+        // The time is that of a deadline, not of the last poll.
         self.date = service.date();
         self.respond(&mut response, &request, service);
     }
