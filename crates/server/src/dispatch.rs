@@ -39,14 +39,6 @@ pub(crate) struct Dispatch {
     body_limit_bytes: usize,
 }
 
-/// How a request began.
-pub(crate) enum Started {
-    /// It is answered. The endpoint is `None` if the router answered.
-    Answered(Response, Option<EndpointId>),
-    /// Its handler waits for something.
-    Running(Run),
-}
-
 impl Dispatch {
     /// Routes with a state of each type. An extractor collects at most `body_limit_bytes` of a body.
     pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
@@ -62,10 +54,12 @@ impl Dispatch {
         }
     }
 
-    /// Finds the handler of a request, and polls it for the first time: most are ready then.
+    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response to
+    /// `answered`, with the endpoint unless the router answers, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
+    // A response is passed on by reference, because returning it would copy it.
     #[inline]
     pub(crate) fn start(
         self: &Rc<Self>,
@@ -73,51 +67,59 @@ impl Dispatch {
         body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
+        answered: impl FnOnce(&mut Response, Option<EndpointId>),
         cx: &mut TaskContext<'_>,
-    ) -> Started {
+    ) -> Option<Run> {
         self.counters.requests.increment();
         let (endpoint, params) = match self.table.find_literal(&head) {
             Some(endpoint) => (endpoint, Params::default()),
             None => match self.table.find(&head, &self.param_names) {
                 Matched::Endpoint(endpoint, params) => (endpoint, params),
-                Matched::Response(response) => return Started::Answered(*response, None),
+                Matched::Response(mut response) => {
+                    // The driver looks whether the body is still read.
+                    drop(body);
+                    answered(&mut response, None);
+                    return None;
+                }
             },
         };
         let mut slot = match self.slots[endpoint.index()].take() {
             Some(slot) => slot,
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
-                Err(panic) => return Started::Answered(self.panicked(endpoint, panic), Some(endpoint)),
+                Err(panic) => {
+                    drop(body);
+                    answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                    return None;
+                }
             },
         };
         let is_head = *head.method() == Method::HEAD;
         let free = context.take().unwrap_or_else(|| self.new_context(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
-        match slot.as_mut().start(request, cx) {
-            Ok(Poll::Ready(mut response)) => {
+        match &mut slot.as_mut().start(request, cx) {
+            Ok(Poll::Ready(response)) => {
                 self.slots[endpoint.index()].put(slot);
                 *context = self.contexts.take_back(id);
-                self.ended(endpoint, id, Some(&response));
-                self.vet(endpoint, &mut response, is_head);
-                Started::Answered(response, Some(endpoint))
+                self.ended(endpoint, id, Some(response));
+                self.vet(endpoint, response, is_head);
+                answered(response, Some(endpoint));
+                None
             }
             Ok(Poll::Pending) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
-                Started::Running(Run {
-                    slot: Some(slot),
-                    dispatch: Rc::clone(self),
-                    endpoint,
-                    context: id,
-                    is_head,
-                })
+                let dispatch = Rc::clone(self);
+                Some(Run { slot: Some(slot), dispatch, endpoint, context: id, is_head })
             }
             Err(panic) => {
-                // The request goes with its slot: the driver looks next whether its body is still read.
+                // The request goes with its slot, and its body with it.
                 drop(slot);
                 self.ended(endpoint, id, None);
-                Started::Answered(self.panicked(endpoint, panic), Some(endpoint))
+                let panic = std::mem::replace(panic, Box::new(()));
+                answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                None
             }
         }
     }

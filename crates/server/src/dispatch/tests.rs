@@ -103,11 +103,10 @@ impl Session {
         let waker = Waker::from(Arc::clone(&woken));
         let origin = || Origin { peer: "memory:test".parse().expect("an address"), credentials: None };
         let mut cx = TaskContext::from_waker(&waker);
-        match self.dispatch.start(head, None, &mut self.spare, origin, &mut cx) {
-            Started::Answered(response, _) => self.answered.push((id, response.status)),
-            Started::Running(run) => {
-                self.streams.insert(id, Stream { run, woken, left });
-            }
+        let answered = |response: &mut Response, _| self.answered.push((id, response.status));
+        let started = self.dispatch.start(head, None, &mut self.spare, origin, answered, &mut cx);
+        if let Some(run) = started {
+            self.streams.insert(id, Stream { run, woken, left });
         }
     }
 

@@ -32,11 +32,13 @@ impl Session {
     /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
     /// because moving a response here would cost eight words.
     pub(super) fn respond(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
-        if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(response, request, service);
-        }
         let mut keep_alive = request.keep_alive && !self.closing && service.ending() == Ending::No;
         if self.upload.is_some() {
+            if response.status == StatusCode::SWITCHING_PROTOCOLS {
+                drop(service.dispatch.take_upgrade());
+                let cause = "the body of the request has not been read; read it before the upgrade";
+                *response = service.dispatch.refuse(request.endpoint, 101, cause);
+            }
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
                 && !response.body.is_empty()
@@ -57,6 +59,9 @@ impl Session {
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
         self.closing |= !commitment.keep_alive;
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(request, service);
+        }
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty()
             && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
@@ -76,27 +81,12 @@ impl Session {
         self.leave_upload(service);
     }
 
-    /// Writes a 101, behind which the connection goes to the handler's continuation.
+    /// The connection goes to the handler's continuation once its 101 has left.
     #[cold]
-    fn switch(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
-        let continuation = service.dispatch.take_upgrade();
-        let (Some(continuation), None) = (continuation, &self.upload) else {
-            let cause = "the body of the request has not been read; read it before the upgrade";
-            *response = service.dispatch.refuse(request.endpoint, response.status.as_u16(), cause);
-            return self.respond(response, request, service);
-        };
-        let parts = encode::ResponseParts {
-            status: response.status,
-            headers: &response.headers,
-            framing: Framing::None,
-            stated_length: None,
-            version: request.version,
-            keep_alive: true,
-            answers_head: request.is_head,
-            date: Some(&self.date),
-        };
-        encode::response_head(self.output.buffer(), &parts);
-        self.stage = Stage::Switching(continuation, request.endpoint);
+    fn switch(&mut self, request: &RequestFacts, service: &Service) {
+        if let Some(continuation) = service.dispatch.take_upgrade() {
+            self.stage = Stage::Switching(continuation, request.endpoint);
+        }
     }
 
     /// The response is written: the rest of the request's body is discarded.

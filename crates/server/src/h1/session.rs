@@ -18,7 +18,7 @@ use super::respond::RequestFacts;
 use super::timers::Timers;
 use super::upload::Upload;
 use crate::context::{FreeContext, Gone, Origin};
-use crate::dispatch::{Run, Started};
+use crate::dispatch::Run;
 use crate::limits::Limits;
 use crate::respond::told_to_peer;
 use crate::router::EndpointId;
@@ -239,18 +239,16 @@ impl Session {
         };
         let body = self.body_of(info, service);
         let connection = &*env.connection;
-        match service.dispatch.start(head, body, env.context, || Origin::of(connection), cx) {
-            Started::Answered(mut response, endpoint) => {
-                request.endpoint = endpoint;
-                self.respond(&mut response, &request, service);
+        let answered = |response: &mut Response, endpoint| {
+            self.respond(response, &RequestFacts { endpoint, ..request }, service);
+        };
+        let origin = || Origin::of(connection);
+        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+            request.endpoint = Some(run.endpoint());
+            if self.input_ended {
+                self.gone = Some(run.peer_gone());
             }
-            Started::Running(run) => {
-                request.endpoint = Some(run.endpoint());
-                if self.input_ended {
-                    self.gone = Some(run.peer_gone());
-                }
-                self.stage = Stage::Handling(run, request);
-            }
+            self.stage = Stage::Handling(run, request);
         }
     }
 
