@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_wire::{Address, DialError, DialOptions, Dialer, ListenOptions};
+use anywire_wire::{DialError, DialOptions, Dialer, ListenOptions, ToAddress};
 
-fn failed(address: &str) -> DialError {
-    let address: Address = address.parse().expect("an address");
+fn failed(address: impl ToAddress) -> DialError {
+    let address = address.to_address().expect("an address");
     let error = support::try_dial(&address).expect_err("nobody listens");
     assert_eq!(error.address(), &address);
     assert!(error.to_string().contains(&address.to_string()), "{error}");
@@ -21,7 +21,7 @@ fn where_nobody_listens_any_more_it_is_refused_or_gone() {
         let listener = support::bind(&loops, &address, &ListenOptions::default());
         let address = listener.local().clone();
         drop(listener);
-        let error = failed(&address.to_string());
+        let error = failed(&address);
         assert!(error.is_refused() || matches!(error, DialError::NoSuchFile { .. }), "{error:?}");
         assert!(!error.is_timeout());
         assert!(error.to_string().contains("start the server"), "{error}");

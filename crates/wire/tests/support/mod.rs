@@ -8,10 +8,21 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, DialError, Dialer, ListenOptions, Listener, ListenerHandle, wires};
+use anywire_wire::{
+    self as wire, Address, Connection, DialError, Dialer, ListenOptions, Listener, ListenerHandle, Wire,
+};
+
+/// A wire as users write them.
+#[path = "../../../anywire/examples/own_wire/pipe.rs"]
+mod pipe;
 
 /// Far beyond what any test needs: only a hang gets there.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
+
+/// Every wire of this build, and one as users write them.
+pub(crate) fn wires() -> impl Iterator<Item = &'static dyn Wire> {
+    wire::wires().chain([&pipe::Pipe as &dyn Wire])
+}
 
 /// An address of each wire that nobody uses.
 pub(crate) fn addresses() -> impl Iterator<Item = Address> {
