@@ -48,7 +48,7 @@ fn a_name_that_does_not_resolve_is_said() {
 
 #[test]
 fn silence_ends_at_the_deadline() {
-    // A backlog of one connection that nobody accepts: further ones are not answered.
+    // A backlog of one connection that is never accepted: further ones are not answered.
     let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
     for address in support::addresses() {
         let loops = support::loops(1);

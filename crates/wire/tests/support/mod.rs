@@ -24,7 +24,7 @@ pub(crate) fn wires() -> impl Iterator<Item = &'static dyn Wire> {
     wire::wires().chain([&pipe::Pipe as &dyn Wire])
 }
 
-/// An address of each wire that nobody uses.
+/// A free address of each wire.
 pub(crate) fn addresses() -> impl Iterator<Item = Address> {
     wires().map(|wire| {
         // Shown if the test fails.
@@ -68,7 +68,7 @@ pub(crate) fn play<A, D>(
     let (address, there) = (listening.local().clone(), loops(1));
     let playing = there.get(0).spawn(move || async move { dialled(dial(&address).await).await });
     playing.wait().expect("no panic");
-    // Its loop is there until the other end has ended: what becomes of what it wrote otherwise is a test of its own.
+    // Its loop lives until the other end has ended. Bytes that outlive their loop have a test of their own.
     assert!(ends.recv_timeout(HANG).expect("the accepted end ends"), "the accepted end failed");
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn bind(loops: &Loops, address: &Address, options: &ListenOptions) ->
     Listener::bind(address, options, loops).expect("nobody listens there")
 }
 
-/// Listens, and keeps each connection in a task that sends back what it reads.
+/// Listens, and echoes on each connection in a task of its own.
 pub(crate) fn serve_echo(loops: &Loops, address: &Address, options: &ListenOptions) -> ListenerHandle {
     bind(loops, address, options).serve(|connection| drop(anywire_loops::spawn(echo(connection))))
 }
@@ -151,7 +151,7 @@ pub(crate) async fn ask_echo(connection: &mut Connection) {
     assert_eq!(back, b"echo");
 }
 
-/// Waits for something that is about to become true on another thread, and that nobody tells of.
+/// Polls for a change on another thread that has no event to wait for.
 pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let hang = Instant::now() + HANG;
     while !is_so() {
@@ -165,7 +165,7 @@ struct Report(mpsc::Sender<bool>);
 
 impl Drop for Report {
     fn drop(&mut self) {
-        // If nobody listens the test has failed already.
+        // Without a receiver the test has failed already.
         let _ = self.0.send(!std::thread::panicking());
     }
 }
