@@ -58,6 +58,7 @@ impl Compare {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let candidates = candidates::named(self.wires.as_deref())?;
         let options = self.options();
+        output::check(self.json.iter().chain(&self.html))?;
         let signals = Signals::stop(options.stop.clone())?;
         let comparison = measure(&candidates, &options)?;
         self.print(&comparison)?;

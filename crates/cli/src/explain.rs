@@ -157,6 +157,7 @@ const OPTION_OF: &[(&str, &str)] = &[
     ("connections", "--connections"),
     ("depth", "--depth"),
     ("ms of timeout", "--timeout (in ms)"),
+    ("ms of connect timeout", "--connect-timeout (in ms)"),
     ("ms of warm-up", "--warm-up (in ms)"),
     ("ms of duration", "--duration (in ms)"),
     ("bytes of one request", "--data with --header (in bytes)"),

@@ -52,6 +52,9 @@ pub(crate) struct Load {
     /// Longest wait for an answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
     timeout: Duration,
+    /// How long connecting may take
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::positive_duration)]
+    connect_timeout: Duration,
     /// A header field, 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     headers: Vec<Field>,
@@ -75,6 +78,7 @@ impl Load {
     /// Runs it, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
+        output::check(self.json.iter().chain(&self.html))?;
         let signals = Signals::stop(plan.stop.clone())?;
         let cores = anywire_sys::cpu::available_cores().len();
         let count = self.loops.unwrap_or((cores / 2).max(1));
@@ -103,6 +107,7 @@ impl Load {
             headers: values::headers(&self.headers)?,
             body,
             timeout: self.timeout,
+            connect_timeout: self.connect_timeout,
             limits: Limits { head: self.heads.limits(), ..Limits::default() },
             stop: Stop::new(),
             ..Plan::new(values::url(&self.url, self.via.as_ref())?)

@@ -1,8 +1,9 @@
 //! Results on stdout: nothing else goes there, and a reader that goes away (`| head`) is no panic.
 
 use std::fmt::Display;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -34,7 +35,27 @@ pub(crate) fn write(path: &Path, result: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
         return print_line(result);
     }
-    std::fs::write(path, result).map_err(|cause| unwritten(&path.display().to_string(), &cause))
+    fs::write(path, result).map_err(|cause| unwritten(&path.display().to_string(), &cause))
+}
+
+/// Opens the files that results will be written to, so that a measurement of minutes is not lost for want of a place.
+/// A file that was not there is removed again.
+pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    for path in paths {
+        let found = fs::metadata(path);
+        // Opening a pipe would wait for its reader, and closing it would end the reader's input.
+        let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if path == Path::new("-") || is_special {
+            continue;
+        }
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
+        if found.is_err() {
+            // A result takes its place soon.
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
 }
 
 /// Why a result did not get where it should. A reader that closed its pipe has what it wanted: nothing is said.

@@ -82,3 +82,14 @@ fn a_body_of_another_length_is_answered_by_all() {
         assert_eq!(row["errors"]["check"], 0, "{row}");
     }
 }
+
+#[test]
+fn a_place_that_cannot_be_written_to_ends_it_before_it_begins() {
+    let dir = tempfile::tempdir().expect("a directory for the results");
+    let (good, bad) = (dir.path().join("good.json"), dir.path().join("missing/bad.html"));
+    let output = anywire(&["compare", "--quick", "--json", text(&good), "--html", text(&bad)]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(23), "{said}");
+    assert!(said.contains("bad.html") && !said.contains("comparing"), "{said}");
+    assert!(stdout(&output).is_empty() && !good.exists(), "nothing was measured");
+}

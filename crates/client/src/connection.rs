@@ -129,7 +129,7 @@ impl Conn {
         let (wire, exchange) = {
             let mut core = self.core.borrow_mut();
             let Session::H1(session) = &mut core.session;
-            let exchange = session.end();
+            let exchange = session.take();
             (core.wire.take(), exchange)
         };
         self.context.cells.active.subtract(self.calls.take() as u64);
@@ -167,36 +167,36 @@ impl Conn {
             ready!(session.poll(cx, wire, &core.timer, &self.context, self.cut.get()))
         };
         Poll::Ready(match outcome {
-            h1::Outcome::Done { reuse: None, delivery } => Event::Over(delivery),
-            h1::Outcome::Done { reuse: Some(idle), delivery } => self.finish(idle, delivery),
-            h1::Outcome::Resend => self.resend(),
+            h1::Outcome::Complete { reuse } => self.complete(reuse),
+            h1::Outcome::Over(delivery) => Event::Over(delivery),
+            h1::Outcome::Resend => self.take().map_or(Event::Closed, |it| Event::Resend(it.into_job())),
         })
     }
 
-    /// The call is over, and the connection may be idle for so long.
-    fn finish(&self, idle: Duration, delivery: Delivery) -> Event {
-        let exchange = {
-            let core = &mut *self.core.borrow_mut();
-            let rest = core.until.saturating_duration_since(clock::now());
-            if rest.is_zero() {
+    /// A response is complete, and the connection may be idle for `reuse`.
+    fn complete(&self, reuse: Option<Duration>) -> Event {
+        let exchange = self.take();
+        let delivery = exchange.map_or(Delivery::Nothing, |it| it.into_delivery(&self.context));
+        let core = self.core.borrow();
+        let rest = core.until.saturating_duration_since(clock::now());
+        match reuse {
+            None => Event::Over(delivery),
+            Some(_) if rest.is_zero() => {
                 self.count_end(core.until);
-                return Event::Over(delivery);
+                Event::Over(delivery)
             }
-            core.timer.set(idle.min(rest));
-            let Session::H1(session) = &mut core.session;
-            session.finish()
-        };
-        self.calls.update(|calls| calls - 1);
-        self.context.cells.active.subtract(1);
-        if let Some(exchange) = exchange {
-            exchange.recycle(&self.context);
+            Some(idle) => {
+                core.timer.set(idle.min(rest));
+                self.calls.update(|calls| calls - 1);
+                self.context.cells.active.subtract(1);
+                Event::SlotFree(delivery)
+            }
         }
-        Event::SlotFree(delivery)
     }
 
-    fn resend(&self) -> Event {
+    fn take(&self) -> Option<h1::Exchange> {
         let Session::H1(session) = &mut self.core.borrow_mut().session;
-        session.end().map_or(Event::Closed, |exchange| Event::Resend(exchange.into_job()))
+        session.take()
     }
 
     fn count_end(&self, until: Instant) {

@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Duration;
 
-use anywire_http::InvalidHeader;
 use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::url::{UrlError, redact};
+use anywire_http::{InvalidHeader, StatusCode};
 use anywire_loops::{StartError, TaskError};
 use anywire_wire::{AddressError, DialError};
 
@@ -101,15 +101,15 @@ pub enum Error {
     },
     /// Every connection is busy and the queue is full. A limit; nothing was sent.
     #[error(
-        "cannot call {origin}: {connections} connections are busy and {queue} calls wait already; call less at a \
-         time, or raise connections_per_origin or queue_per_origin"
+        "cannot call {origin}: a loop has used up its share of connections_per_origin ({connections}) and of \
+         queue_per_origin ({queue}); call less at a time, or raise these limits"
     )]
     QueueFull {
         /// The origin of the URL.
         origin: String,
-        /// The loop's share of the connection cap.
+        /// [`Limits::connections_per_origin`](crate::Limits::connections_per_origin).
         connections: usize,
-        /// The loop's share of the queue.
+        /// [`Limits::queue_per_origin`](crate::Limits::queue_per_origin).
         queue: usize,
     },
     /// There are calls in flight to as many origins as the client keeps pools for. A limit; nothing was sent.
@@ -191,6 +191,23 @@ pub enum Error {
         /// How many came.
         count: usize,
     },
+    /// The peer answered 101 to a request that asked for no other protocol. Fault of the peer.
+    #[error(
+        "cannot read the answer of {origin}: it switches to another protocol, which the call did not ask for"
+    )]
+    Switched {
+        /// The origin of the URL.
+        origin: String,
+    },
+    /// The status is one of an error, by [`error_for_status`](crate::Response::error_for_status). Fault of the caller
+    /// below 500, else of the peer.
+    #[error("{url} answered {status}")]
+    Status {
+        /// The URL that was called.
+        url: String,
+        /// The status.
+        status: StatusCode,
+    },
     /// The answer's body failed on its way to the caller.
     #[error("cannot read the answer's body")]
     Body(#[source] BodyError),
@@ -203,8 +220,12 @@ pub enum Error {
         limit_bytes: usize,
     },
     /// The answer's body is not the JSON that the caller wants. Fault of the peer, or of the type.
-    #[error("cannot read the answer as JSON, which starts with {start:?}")]
+    #[error("cannot read the answer of {url} as JSON: its status is {status}, and it starts with {start:?}")]
     JsonAnswer {
+        /// The URL that was called.
+        url: String,
+        /// The status of the answer. One of an error often explains why the body is not the expected JSON.
+        status: StatusCode,
         /// Where it differs.
         source: serde_json::Error,
         /// The first bytes, as text.
@@ -246,9 +267,12 @@ impl Error {
             Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
+            Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
             Self::Answer { source, .. } if source.fault() == anywire_http::Fault::Limit => Fault::Limit,
             Self::Timeout { .. }
             | Self::Interim { .. }
+            | Self::Switched { .. }
+            | Self::Status { .. }
             | Self::ClosedByPeer { .. }
             | Self::Answer { .. }
             | Self::Body(_)
@@ -271,14 +295,23 @@ impl Error {
         }
     }
 
-    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, or it sent too many
-    /// interim answers.
+    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, it sent too many interim
+    /// answers, or it switched protocols unasked.
     pub fn is_protocol(&self) -> bool {
-        matches!(self, Self::Answer { .. } | Self::Interim { .. })
+        matches!(self, Self::Answer { .. } | Self::Interim { .. } | Self::Switched { .. })
     }
 
-    /// Whether any byte of the request was sent, on this connection or on one before it.
-    pub fn was_sent(&self) -> bool {
+    /// The status of the answer, if the call failed because of it or after it.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Status { status, .. } | Self::JsonAnswer { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe only
+    /// if doing it twice is.
+    pub fn may_have_been_processed(&self) -> bool {
         match self {
             Self::RequestBody { sent, .. }
             | Self::Closed { sent }
@@ -291,15 +324,12 @@ impl Error {
             | Self::Interim { .. }
             | Self::Body(_)
             | Self::BodyTooLarge { .. }
+            | Self::Switched { .. }
+            | Self::Status { .. }
             | Self::JsonAnswer { .. }
             | Self::Text(_) => true,
             _ => false,
         }
-    }
-
-    /// Whether the peer may have acted on the request. If so, sending it again is safe only if doing it twice is.
-    pub fn may_have_been_processed(&self) -> bool {
-        self.was_sent()
     }
 
     /// The phase in which it failed, where there is one.
@@ -311,7 +341,7 @@ impl Error {
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } => Some(Phase::Write),
-            Self::Answer { .. } | Self::Interim { .. } => Some(Phase::Read),
+            Self::Answer { .. } | Self::Interim { .. } | Self::Switched { .. } => Some(Phase::Read),
             Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
             _ => None,
         }
@@ -391,7 +421,7 @@ mod tests {
         let lost = |sent| Error::ClosedByPeer { origin: "http://h".into(), phase: Phase::Read, sent };
         assert!(lost(true).may_have_been_processed());
         assert!(lost(true).to_string().contains("may have been processed"));
-        assert!(!lost(false).was_sent());
+        assert!(!lost(false).may_have_been_processed());
         assert!(lost(false).to_string().contains("nothing was sent"));
     }
 

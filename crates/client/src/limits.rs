@@ -20,8 +20,8 @@ pub struct Limits {
     /// Connections to one origin, exact in sum over all loops. Default 512: one busy origin stays far below the
     /// descriptors of a process. At least 1.
     pub connections_per_origin: usize,
-    /// Calls that may wait for a connection to one origin, in sum over all loops. Default 256: half a connection
-    /// cap's worth; more would only turn overload into latency. One more call is
+    /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768: a
+    /// burst of 1,000 calls on one of 32 loops waits, and a queue of small requests stays below 32 MiB. One more call is
     /// [`QueueFull`](crate::Error::QueueFull).
     pub queue_per_origin: usize,
     /// Dials under way to one origin at a time, in sum over all loops, but one on each loop at least. Default 32: a
@@ -48,7 +48,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_per_origin: 512,
-            queue_per_origin: 256,
+            queue_per_origin: 32_768,
             dials_per_origin: 32,
             origins: 512,
             interim_answers: 16,
@@ -78,7 +78,7 @@ impl Limits {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Timeouts {
-    /// Asked for a connection .. granted one, or allowed to dial. Default 1 s: a queue that long is overload.
+    /// Asked for a connection .. granted one, or allowed to dial. Default 5 s: a burst has that long to drain.
     pub acquire: Duration,
     /// All addresses of the origin together. Default 3 s.
     pub connect: Duration,
@@ -103,7 +103,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            acquire: Duration::from_secs(1),
+            acquire: Duration::from_secs(5),
             connect: Duration::from_secs(3),
             write: Duration::from_secs(10),
             read: Duration::from_secs(6),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Version};
+use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Url, Version};
 use anywire_loops::TaskError;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -26,18 +26,22 @@ use crate::{Error, Phase};
 #[derive(Debug)]
 pub struct Response {
     head: ResponseHead,
-    incoming: Incoming,
+    body: Body,
+    origin: Origin,
     collect_bytes: usize,
 }
 
+/// The call that a response belongs to.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// The whole body is here.
+    Whole(Url),
+    Stream(Arc<StreamState>),
+}
+
 impl Response {
-    pub(crate) fn new(
-        head: ResponseHead,
-        body: Body,
-        collect_bytes: usize,
-        state: Option<Arc<StreamState>>,
-    ) -> Self {
-        Self { head, incoming: Incoming { body, state }, collect_bytes }
+    pub(crate) fn new(head: ResponseHead, body: Body, origin: Origin, collect_bytes: usize) -> Self {
+        Self { head, body, origin, collect_bytes }
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -61,9 +65,34 @@ impl Response {
         &self.head
     }
 
+    /// The URL that was called, with the query that was added to it.
+    pub fn url(&self) -> &str {
+        match &self.origin {
+            Origin::Whole(url) => url.as_str(),
+            Origin::Stream(state) => state.url.as_str(),
+        }
+    }
+
+    /// The response, unless its status is one of an error: 400 and above.
+    ///
+    /// ```no_run
+    /// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
+    /// let orders: Vec<u64> = client.get("http://shop/orders").send().await?.error_for_status()?.json().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Status`](Error::Status), which names the URL and the status.
+    pub fn error_for_status(self) -> Result<Self, Error> {
+        match self.status() {
+            status if status.as_u16() >= 400 => Err(Error::Status { url: self.url().to_owned(), status }),
+            _ => Ok(self),
+        }
+    }
+
     /// Bytes of the body that are still to come, if that is known.
     pub fn length(&self) -> Option<u64> {
-        self.incoming.body.length()
+        self.body.length()
     }
 
     /// The next bytes of the body, never empty; `None` at its end. Nothing is read from the wire, beyond
@@ -73,15 +102,15 @@ impl Response {
     /// [`Answer`](Error::Answer) for a body that is cut short or malformed, [`Timeout`](Error::Timeout) for a silent
     /// peer, [`Io`](Error::Io) for a broken connection.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        match self.incoming.body.chunk().await {
+        match self.body.chunk().await {
             Ok(chunk) => Ok(chunk),
-            Err(error) => Err(self.incoming.explain(error)),
+            Err(error) => Err(self.explain(error)),
         }
     }
 
     /// The stateer fields, once the end was read, if there were any (RFC 9110 section 6.5).
     pub fn trailers(&self) -> Option<&Headers> {
-        self.incoming.body.trailers()
+        self.body.trailers()
     }
 
     /// The rest of the body in one piece, within the call's total deadline.
@@ -105,12 +134,13 @@ impl Response {
     /// The rest of the body read as JSON, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`JsonAnswer`](Error::JsonAnswer), and those of [`bytes`](Self::bytes).
+    /// [`JsonAnswer`](Error::JsonAnswer), which names the URL and the status, and those of [`bytes`](Self::bytes).
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T, Error> {
         let bytes = self.collect().await?;
         serde_json::from_slice(&bytes).map_err(|source| {
             let start = bytes.get(..JSON_START_BYTES).unwrap_or(&bytes);
-            Error::JsonAnswer { source, start: String::from_utf8_lossy(start).into_owned() }
+            let (url, status) = (self.url().to_owned(), self.status());
+            Error::JsonAnswer { url, status, source, start: String::from_utf8_lossy(start).into_owned() }
         })
     }
 
@@ -120,17 +150,23 @@ impl Response {
     /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
     /// states the length that this answer stated.
     pub fn into_parts(self) -> (ResponseHead, Body) {
-        let Self { head, incoming, .. } = self;
-        (head, incoming.body)
+        (self.head, self.body)
     }
 
     async fn collect(&mut self) -> Result<Bytes, Error> {
-        if let Some(state) = &self.incoming.state {
+        if let Origin::Stream(state) = &self.origin {
             state.collect()?;
         }
-        match self.incoming.body.bytes(self.collect_bytes).await {
+        match self.body.bytes(self.collect_bytes).await {
             Ok(bytes) => Ok(bytes),
-            Err(error) => Err(self.incoming.explain(error)),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    fn explain(&self, error: BodyError) -> Error {
+        match &self.origin {
+            Origin::Whole(_) => explain_size(error),
+            Origin::Stream(state) => state.explain(error),
         }
     }
 }
@@ -149,35 +185,18 @@ impl TryFrom<Response> for http::Response<Body> {
     }
 }
 
-/// A body, and what is needed to say what went wrong with it.
-#[derive(Debug)]
-struct Incoming {
-    body: Body,
-    /// None if the whole body is here.
-    state: Option<Arc<StreamState>>,
-}
-
-impl Incoming {
-    fn explain(&self, error: BodyError) -> Error {
-        match &self.state {
-            Some(state) => state.explain(error),
-            None => explain_size(error),
-        }
-    }
-}
-
 /// What a caller and a connection share while a body is on its way.
 #[derive(Debug)]
 pub(crate) struct StreamState {
-    origin: String,
+    url: Url,
     read_timeout: Duration,
     total_timeout: Duration,
     total: AtomicU8,
 }
 
 impl StreamState {
-    pub(crate) fn new(origin: String, read_timeout: Duration, total_timeout: Duration) -> Self {
-        Self { origin, read_timeout, total_timeout, total: AtomicU8::new(STREAMED) }
+    pub(crate) fn new(url: Url, read_timeout: Duration, total_timeout: Duration) -> Self {
+        Self { url, read_timeout, total_timeout, total: AtomicU8::new(STREAMED) }
     }
 
     /// The total deadline passed: whether the body is being collected and so has to end.
@@ -212,7 +231,7 @@ impl StreamState {
 
     /// An error of a body in the words of the call that it belongs to.
     fn explain(&self, error: BodyError) -> Error {
-        let origin = self.origin.clone();
+        let origin = self.url.origin().to_owned();
         match error {
             BodyError::Timeout => self.timeout(match self.total.load(Ordering::Acquire) {
                 OVERDUE => Phase::Total,
@@ -232,7 +251,7 @@ impl StreamState {
 
     fn timeout(&self, phase: Phase) -> Error {
         let limit = if phase == Phase::Total { self.total_timeout } else { self.read_timeout };
-        Error::Timeout { origin: self.origin.clone(), phase, limit, sent: true }
+        Error::Timeout { origin: self.url.origin().to_owned(), phase, limit, sent: true }
     }
 }
 

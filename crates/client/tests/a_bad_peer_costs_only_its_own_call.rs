@@ -105,6 +105,18 @@ fn a_body_declared_larger_than_what_is_collected() {
 }
 
 #[test]
+fn another_protocol_that_nobody_asked_for() {
+    on_all_wires(|wire| {
+        let error = error_beside_good_calls(wire, |talk| {
+            talk.say("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n");
+        });
+        assert!(matches!(error, Error::Switched { .. }), "{error:?}");
+        assert!(error.is_protocol() && error.may_have_been_processed());
+        assert_eq!(error.fault(), Fault::Peer);
+    });
+}
+
+#[test]
 fn interim_answers_without_end() {
     on_all_wires(|wire| {
         let error =

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anywire_client::{Error, Phase};
+use anywire_http::Body;
 use support::{AnyWire, Peer, block_on, client, on_all_wires};
 
 /// A body of ten bytes, one each 150 ms: 1.5 s in all.
@@ -70,5 +71,24 @@ fn a_head_that_never_comes_ends_by_the_total_deadline() {
         let call = client.get(peer.url("/")).via(peer.via()).total_timeout(Duration::from_millis(200));
         let error = block_on(call.send()).expect_err("too late");
         assert!(matches!(error, Error::Timeout { phase: Phase::Total, sent: true, .. }), "{error:?}");
+    });
+}
+
+#[test]
+fn silence_ends_a_stream_whose_upload_rests() {
+    on_all_wires(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request_head();
+            talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let (_sender, upload) = Body::channel(10);
+        let call = client.post(peer.url("/")).via(peer.via()).body(upload);
+        let call = call.read_timeout(Duration::from_millis(200)).total_timeout(Duration::from_secs(2));
+        let mut response = block_on(call.send()).expect("a head");
+        assert_eq!(block_on(response.chunk()).expect("a good body").expect("half of it"), "half");
+        let error = block_on(response.chunk()).expect_err("the peer is silent");
+        assert!(matches!(error, Error::Timeout { phase: Phase::Body, .. }), "{error:?}");
     });
 }

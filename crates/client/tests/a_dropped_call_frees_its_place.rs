@@ -77,6 +77,30 @@ fn a_call_in_the_queue_leaves_it() {
 }
 
 #[test]
+fn a_call_that_left_the_queue_misses_no_deadline() {
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request();
+            talk.wait_for_end();
+        });
+        let (_loops, client) =
+            client(1, |builder| builder.limits(narrow(2)).acquire_timeout(Duration::from_millis(300)));
+        let mut first = client.get(peer.url("/")).via(peer.via()).send();
+        assert!(poll_once(&mut first).is_pending());
+        eventually("the first has the connection", || client.counters().total().active == 1);
+        let mut gone = client.get(peer.url("/")).via(peer.via()).send();
+        assert!(poll_once(&mut gone).is_pending());
+        eventually("the second waits", || client.counters().total().waiting == 1);
+        drop(gone);
+        // It waits behind the one that has left, so that its deadline passes last.
+        let error = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("no connection");
+        assert!(error.is_timeout(), "{error:?}");
+        let counters = client.counters().total();
+        assert_eq!((counters.waiting, counters.acquire_timeouts), (0, 1));
+    });
+}
+
+#[test]
 fn a_response_that_is_dropped_closes_its_connection() {
     on_each_wire(|wire| {
         let (report, ends) = mpsc::channel();

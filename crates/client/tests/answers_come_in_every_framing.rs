@@ -63,11 +63,6 @@ fn answers_that_end_the_connection_are_the_last_on_it() {
             framed("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"),
             ("ok".into(), 2)
         );
-        // After it the connection speaks another protocol.
-        assert_eq!(
-            framed("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
-            ("".into(), 2)
-        );
     });
 }
 

@@ -42,7 +42,7 @@ fn no_call_beyond_cap_and_queue_waits() {
                     .expect_err("refused");
                 assert!(matches!(error, Error::QueueFull { .. }), "{error}");
                 assert_eq!(error.fault(), Fault::Limit);
-                assert!(!error.was_sent() && !error.is_timeout());
+                assert!(!error.may_have_been_processed() && !error.is_timeout());
             }
             let counters = client.counters().total();
             assert_eq!((counters.requests, counters.queue_full), (1000, 976));
@@ -103,7 +103,7 @@ fn a_call_that_waits_too_long_leaves_the_queue() {
         support::eventually("the first call has the connection", || client.counters().total().active == 1);
         let error =
             block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("the connection is busy");
-        assert!(error.is_timeout() && !error.was_sent(), "{error}");
+        assert!(error.is_timeout() && !error.may_have_been_processed(), "{error}");
         assert_eq!(error.phase(), Some(anywire_client::Phase::Acquire));
         assert_eq!(client.counters().total().waiting, 0);
     });

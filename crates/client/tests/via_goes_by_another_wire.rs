@@ -87,5 +87,5 @@ fn a_bad_address_and_a_missing_socket_are_typed() {
     assert!(matches!(error, Error::Via { .. }), "{error:?}");
     let error =
         block_on(client.get("http://h/").via("unix:/nobody/here.sock").send()).expect_err("no such file");
-    assert!(error.is_connect() && !error.was_sent(), "{error:?}");
+    assert!(error.is_connect() && !error.may_have_been_processed(), "{error:?}");
 }

@@ -36,7 +36,7 @@ fn urls_that_are_none() {
     assert!(matches!(error("http://user:secret@127.0.0.1/"), Error::Url { source: UrlError::UserInfo, .. }));
     assert!(matches!(error("/path"), Error::Url { source: UrlError::Syntax(_), .. }));
     assert!(matches!(error("http://"), Error::Url { .. }));
-    assert!(!error("https://127.0.0.1/").was_sent());
+    assert!(!error("https://127.0.0.1/").may_have_been_processed());
     let error = block_on(client.request(Method::CONNECT, "http://127.0.0.1/").send()).expect_err("no call");
     assert!(matches!(error, Error::Tunnel), "{error:?}");
 }

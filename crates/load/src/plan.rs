@@ -5,7 +5,7 @@ use std::time::Duration;
 use anywire_http::h1::{self, Framing};
 use anywire_http::url::{Url, redact};
 use anywire_http::{Headers, Method, StatusCode};
-use anywire_wire::Address;
+use anywire_wire::{Address, DialOptions};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,9 @@ pub struct Plan {
     /// Longest wait for an answer, from the request's send (10 s, kept to about 0.2 s); then the connection is
     /// aborted and opened anew.
     pub timeout: Duration,
+    /// Longest wait for a connection, all addresses of a name together (3 s: a lost SYN is sent again after one second,
+    /// and again after two more).
+    pub connect_timeout: Duration,
     /// What a good answer looks like.
     pub expect: Expect,
     /// Limits of the run.
@@ -74,6 +77,7 @@ impl Plan {
             headers: Headers::new(),
             body: Bytes::new(),
             timeout: Duration::from_secs(10),
+            connect_timeout: DialOptions::default().connect_timeout,
             expect: Expect::default(),
             limits: Limits::default(),
             stop: Stop::new(),
@@ -87,6 +91,7 @@ impl Plan {
         within("requests in flight on a connection (depth)", self.depth as u64, 1, limits.depth as u64)?;
         let (least, longest) = (1, limits.time.as_millis() as u64);
         within("ms of timeout", self.timeout.as_millis() as u64, least, longest)?;
+        within("ms of connect timeout", self.connect_timeout.as_millis() as u64, least, longest)?;
         within("ms of warm-up", self.warm_up.as_millis() as u64, 0, longest)?;
         match self.amount {
             Amount::Duration(time) => within("ms of duration", time.as_millis() as u64, least, longest)?,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
+use anywire_wire::{ListenOptions, Listener};
 use support::server::{Manner, TestServer};
 
 /// Three attempts, so that a test is short.
@@ -120,4 +121,27 @@ fn a_close_that_was_announced_is_no_fault() {
     let outcome = load(server.plan(100));
     assert_eq!((outcome.totals.answered, outcome.totals.errors.total()), (100, 0));
     assert_eq!(server.seen.connections(), 10);
+}
+
+#[test]
+fn a_full_accept_queue() {
+    let loops = Loops::start(1).unwrap();
+    let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
+    // Bound and never served: connections beyond the queue wait until their time is up.
+    let listener = Listener::bind(&"memory:full".parse().unwrap(), &options, &loops).unwrap();
+    let wait = Duration::from_millis(50);
+    let plan = Plan {
+        connections: 10,
+        via: Some(listener.local().clone()),
+        amount: Amount::Requests(10),
+        warm_up: Duration::ZERO,
+        timeout: wait,
+        connect_timeout: wait,
+        ..Plan::new("http://full/")
+    };
+    let totals = load(plan).totals;
+    assert!(totals.errors.connect > 0, "{:?}", totals.errors);
+    assert_eq!(totals.errors.total(), totals.errors.connect + totals.errors.timeout);
+    let sample = totals.error_samples.iter().find(|sample| sample.kind == ErrorKind::Connect).unwrap();
+    assert!(sample.message.contains("50ms"), "{}", sample.message);
 }

@@ -2,9 +2,14 @@
 
 mod support;
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use anywire_http::h1::DecodeError;
-use anywire_http::{BodyError, StatusCode};
+use anywire_http::{Body, BodyError, StatusCode};
 use anywire_server::{Error, Json, Query, Rejection, Router};
+use bytes::Bytes;
+use futures_core::Stream;
 
 #[derive(serde::Deserialize, serde::Serialize)]
 struct Order {
@@ -60,6 +65,30 @@ fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
     assert_eq!(large.message(), "reading a body: it is larger than 1 bytes; send less");
     let argument = Rejection::Body(BodyError::failed("a layer of ours gave up"));
     assert_eq!(argument.status(), StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[test]
+fn a_body_that_fails_before_its_head_has_left_says_whose_fault_it_was() {
+    /// Fails at once.
+    struct Fails(Option<BodyError>);
+
+    impl Stream for Fails {
+        type Item = Result<Bytes, BodyError>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Ready(self.0.take().map(Err))
+        }
+    }
+
+    let fails = |error: fn() -> BodyError| async move || Body::stream(Fails(Some(error())));
+    let router = Router::new()
+        .get("/500", fails(|| BodyError::failed("a layer of ours gave up")))
+        .get("/502", fails(|| BodyError::Incomplete))
+        .get("/504", fails(|| BodyError::Timeout));
+    let served = support::serve(router);
+    for status in [500, 502, 504] {
+        assert_eq!(served.ask(&format!("GET /{status} HTTP/1.1\r\nhost: x\r\n\r\n")).status, status);
+    }
 }
 
 #[test]

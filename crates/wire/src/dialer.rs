@@ -79,7 +79,8 @@ impl Dialer {
 
     /// Connects to the first of the address's hosts that answers, and makes the handshake if the wire has one.
     ///
-    /// # Errors [`DialError`] names the address, the cause and a remedy. No byte of a request was sent.
+    /// # Errors
+    /// [`DialError`] names the address, the cause and a remedy. No byte of a request was sent.
     pub async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
         let mut connection = address.wire().dial(address, &self.options).await?;
         handshake(&mut connection, self.options.handshake_timeout)

@@ -42,7 +42,8 @@ pub trait Wire: Any + Sync {
 
     /// Checks one of its [`options`](Self::options) and gives the one spelling of its value.
     ///
-    /// # Errors Says why the value is wrong, or that this location cannot have the option.
+    /// # Errors
+    /// Says why the value is wrong, or that this location cannot have the option.
     fn normalise_option(&self, _location: &str, _name: &str, value: &str) -> Result<String, String> {
         Ok(value.to_owned())
     }

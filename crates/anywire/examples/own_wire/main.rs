@@ -22,6 +22,6 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         client.get("http://localhost/").via(&address).send().await?.text().await
     });
     println!("{}", text.wait()??);
-    running.shutdown(Duration::from_secs(1));
+    running.shutdown(Duration::from_secs(1)).wait();
     Ok(())
 }

@@ -2,12 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::{expect_none, tree};
 
@@ -15,10 +11,10 @@ use crate::{expect_none, tree};
 const FOLDER: &str = "crates/anywire/examples";
 
 /// How long one example may run. Far above what any needs: it only ends a run that hangs.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE_SECONDS: u32 = 60;
 
 /// How long one may take that Cargo has to build first.
-const DEADLINE_WITH_BUILD: Duration = Duration::from_secs(900);
+const DEADLINE_SECONDS_WITH_BUILD: u32 = 900;
 
 #[test]
 fn the_readme_lists_every_example() {
@@ -62,19 +58,11 @@ fn disagreements(listed: &BTreeSet<String>, existing: &BTreeSet<String>) -> Vec<
 
 fn run(name: &str) -> Result<(), String> {
     let built = built_example(name);
-    let (mut command, deadline) = if built.exists() {
-        (Command::new(built), DEADLINE)
-    } else {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--package", "anywire", "--example", name]);
-        (cargo, DEADLINE_WITH_BUILD)
-    };
-    command.current_dir(tree::root());
-    match finish_within(command, deadline) {
-        Ok((status, _)) if status.success() => Ok(()),
-        Ok((status, output)) => Err(format!("`{name}` ended with {status}; it printed:\n{output}")),
-        Err(error) => Err(format!("`{name}` {error}")),
+    if built.exists() {
+        return finish(DEADLINE_SECONDS, &built, &[]);
     }
+    let arguments = ["run", "--quiet", "--package", "anywire", "--all-features", "--example", name];
+    finish(DEADLINE_SECONDS_WITH_BUILD, Path::new(env!("CARGO")), &arguments)
 }
 
 /// Where `cargo test` has put the example: beside the folder of this test, `target/PROFILE/deps`.
@@ -84,31 +72,17 @@ fn built_example(name: &str) -> PathBuf {
     profile.join("examples").join(name)
 }
 
-/// Runs `command` to its end and gives what it printed; ends it at the deadline.
-fn finish_within(mut command: Command, deadline: Duration) -> Result<(ExitStatus, String), String> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("could not be started: {error}"))?;
-    let mut stdout = child.stdout.take().expect("asked for above");
-    let (sender, printed) = mpsc::channel();
-    // Its output ends when it ends: waiting for that needs no polling.
-    thread::spawn(move || {
-        let mut output = Vec::new();
-        let _ = stdout.read_to_end(&mut output);
-        let _ = sender.send(String::from_utf8_lossy(&output).into_owned());
-    });
-    let output = printed.recv_timeout(deadline);
-    if output.is_err() {
-        // It may have ended by itself just now, which is as good.
-        let _ = child.kill();
+/// Runs a program to its end, or to the deadline.
+fn finish(seconds: u32, program: &Path, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("timeout");
+    command.arg("--kill-after=5").arg(seconds.to_string()).arg(program).args(arguments);
+    let output = command.current_dir(tree::root()).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("timeout (of coreutils) could not be started: {error}"))?;
+    if output.status.success() {
+        return Ok(());
     }
-    let status = child.wait().map_err(|error| format!("could not be waited for: {error}"))?;
-    match output {
-        Ok(output) => Ok((status, output)),
-        Err(_) => Err(format!("was still running after {deadline:?}")),
-    }
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    Err(format!("{} ended with {} (124: at its deadline)\n{printed}{said}", program.display(), output.status))
 }
 
 mod on_bad_input {
@@ -134,16 +108,11 @@ mod on_bad_input {
 
     #[test]
     fn a_failure_and_a_hang_are_caught() {
-        let shell = |script: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            command
-        };
-        let (status, output) = finish_within(shell("echo said; exit 3"), DEADLINE).expect("it ends");
-        assert_eq!((status.code(), output.as_str()), (Some(3), "said\n"));
-        let hangs = finish_within(shell("exec sleep 600"), Duration::from_millis(20));
-        assert!(hangs.is_err_and(|error| error.contains("still running")));
-        let missing = finish_within(Command::new("/no/such/example"), DEADLINE);
-        assert!(missing.is_err_and(|error| error.contains("could not be started")));
+        let shell = |seconds, script| finish(seconds, Path::new("sh"), &["-c", script]);
+        assert_eq!(shell(60, "true"), Ok(()));
+        let failed = shell(60, "echo printed; exit 3");
+        assert!(failed.is_err_and(|error| error.contains("status: 3 ") && error.contains("printed\n")));
+        assert!(shell(1, "exec sleep 600").is_err_and(|error| error.contains("status: 124 ")));
+        assert!(finish(60, Path::new("/no/such/example"), &[]).is_err());
     }
 }

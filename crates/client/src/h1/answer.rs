@@ -8,7 +8,7 @@ use anywire_http::{Body, Headers, ResponseHead, StatusCode, body};
 use bytes::Bytes;
 
 use crate::job::{Delivery, Draft, Job};
-use crate::response::StreamState;
+use crate::response::{Origin, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
@@ -58,7 +58,7 @@ impl Answer {
             Self::Here { body, .. } => body.push(data),
             Self::Streams { sender, .. } => {
                 // There is room, as was just seen; a reader who left meanwhile is noticed next time.
-                let _ = sender.send(Bytes::copy_from_slice(data));
+                let _ = sender.try_send(Bytes::copy_from_slice(data));
             }
             Self::Awaited | Self::Over => {}
         }
@@ -85,13 +85,14 @@ impl Answer {
             body = body.with_length(length);
         }
         // Neither can fail: the channel is new and its reader is here.
-        let _ = sender.send(first.into_bytes());
+        let _ = sender.try_send(first.into_bytes());
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
         let Draft { read_timeout, total_timeout, .. } = *job.draft;
-        let state = Arc::new(StreamState::new(job.draft.origin(), read_timeout, total_timeout));
-        let response = Response::new(head, body, limits.body_bytes, Some(Arc::clone(&state)));
+        let state = Arc::new(StreamState::new(job.draft.url.clone(), read_timeout, total_timeout));
+        let origin = Origin::Stream(Arc::clone(&state));
+        let response = Response::new(head, body, origin, limits.body_bytes);
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
         *self = Self::Streams { sender, state, reader_is_slow: false };
@@ -99,20 +100,21 @@ impl Answer {
     }
 
     /// The response is complete.
-    pub(super) fn finish(&mut self, job: &mut Job, limits: &Limits) -> Delivery {
-        match std::mem::replace(self, Self::Over) {
+    pub(super) fn finish(self, job: Job, limits: &Limits) -> Delivery {
+        match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers {
                     None => body_of(&head, body.into_bytes()),
                     Some(trailers) => {
                         let (mut sender, rest) = Body::channel(limits.body_ahead_bytes);
-                        let _ = sender.send(body.into_bytes());
+                        let _ = sender.try_send(body.into_bytes());
                         sender.trailers(trailers);
                         sender.finish();
                         rest
                     }
                 };
-                Delivery::Reply(job.reply.take(), Ok(Response::new(head, body, limits.body_bytes, None)))
+                let origin = Origin::Whole(job.draft.url);
+                Delivery::Reply(job.reply, Ok(Response::new(head, body, origin, limits.body_bytes)))
             }
             Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
             Self::Awaited | Self::Over => Delivery::Nothing,

@@ -85,9 +85,10 @@ impl Exchange {
         self.stage != Stage::Encoded
     }
 
-    /// Gives back what other calls can use.
-    pub(crate) fn recycle(self, context: &LoopContext) {
+    /// What is left for the caller of a complete response. Gives back what other calls can use.
+    pub(crate) fn into_delivery(self, context: &LoopContext) -> Delivery {
         context.keep_output(self.output);
+        self.answer.finish(self.job, &context.config().limits)
     }
 
     /// Sends what the wire takes at once, and arms what wakes the connection's task: the response, the deadline, the
@@ -120,7 +121,7 @@ impl Exchange {
         context: &LoopContext,
     ) -> Poll<Outcome> {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
-            return Poll::Ready(Outcome::closed(Delivery::Nothing));
+            return Poll::Ready(Outcome::Over(Delivery::Nothing));
         }
         let expired = timer.poll_expired(cx).is_ready();
         if let Some(error) = self.overdue(expired, timer, context) {
@@ -151,7 +152,7 @@ impl Exchange {
     }
 
     fn fail(&mut self, error: Error) -> Outcome {
-        Outcome::closed(self.answer.fail(&mut self.job, error))
+        Outcome::Over(self.answer.fail(&mut self.job, error))
     }
 
     fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
@@ -173,10 +174,10 @@ impl Exchange {
                 return Poll::Ready(outcome);
             }
             if self.answer.hand_out(&mut self.job, &context.config().limits).is_err() {
-                return Poll::Ready(Outcome::closed(Delivery::Nothing));
+                return Poll::Ready(Outcome::Over(Delivery::Nothing));
             }
             if ready!(self.answer.poll_wanted(cx)).is_err() {
-                return Poll::Ready(Outcome::closed(Delivery::Nothing));
+                return Poll::Ready(Outcome::Over(Delivery::Nothing));
             }
             let input = self.input.get_or_insert_with(|| {
                 Buffer::with_limit(context.config().limits.answer.bytes.saturating_mul(2))
@@ -188,7 +189,7 @@ impl Exchange {
                     }
                     return Poll::Pending;
                 }
-                Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder, context)),
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.ended(decoder)),
                 Poll::Ready(Ok(count)) => {
                     input.filled(count);
                     self.stage = Stage::Heard;
@@ -213,7 +214,7 @@ impl Exchange {
             let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
             // Without input there may still be the end, which needs no room.
             if !input.is_empty() && ready!(self.answer.poll_room(cx)).is_err() {
-                return Poll::Ready(Some(Outcome::closed(Delivery::Nothing)));
+                return Poll::Ready(Some(Outcome::Over(Delivery::Nothing)));
             }
             let event = match decoder.decode(input) {
                 Ok(Some(event)) => event,
@@ -223,7 +224,7 @@ impl Exchange {
                     let error = Error::Answer { origin: self.job.draft.origin(), source };
                     return Poll::Ready(Some(match self.answer.hand_out(&mut self.job, limits) {
                         Ok(()) => self.fail(error),
-                        Err(()) => Outcome::closed(Delivery::Nothing),
+                        Err(()) => Outcome::Over(Delivery::Nothing),
                     }));
                 }
             };
@@ -236,39 +237,42 @@ impl Exchange {
                         return Poll::Ready(Some(self.fail(error)));
                     }
                 }
+                ResponseEvent::Head(head, _) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    let error = Error::Switched { origin: self.job.draft.origin() };
+                    return Poll::Ready(Some(self.fail(error)));
+                }
                 ResponseEvent::Head(head, info) => {
                     self.reuse = self.may_reuse(&head, context).filter(|_| info.keep_alive);
                     let length = info.framing.length();
                     self.answer = Answer::Here { head, length, body: Pieces::default(), trailers: None };
                     if info.framing == Framing::None {
-                        return Poll::Ready(Some(self.finish(context)));
+                        return Poll::Ready(Some(self.finish()));
                     }
                 }
                 ResponseEvent::Data(data) => self.answer.data(data),
                 ResponseEvent::Trailers(fields) => self.answer.trailers(fields),
-                ResponseEvent::End => return Poll::Ready(Some(self.finish(context))),
+                ResponseEvent::End => return Poll::Ready(Some(self.finish())),
             }
         }
     }
 
     /// The response is complete.
-    fn finish(&mut self, context: &LoopContext) -> Outcome {
+    fn finish(&mut self) -> Outcome {
         let rest = self.input.take().is_some_and(|input| !input.is_empty());
         // Bytes behind the response, or one that came before the request was sent whole: not in step any more.
         let in_step = !rest && self.upload.is_done() && self.output.is_empty();
-        let delivery = self.answer.finish(&mut self.job, &context.config().limits);
-        Outcome::Done { reuse: self.reuse.filter(|_| in_step), delivery }
+        Outcome::Complete { reuse: self.reuse.filter(|_| in_step) }
     }
 
     /// The peer sends nothing more.
-    fn ended(&mut self, decoder: &mut ResponseDecoder, context: &LoopContext) -> Outcome {
+    fn ended(&mut self, decoder: &mut ResponseDecoder) -> Outcome {
         if self.stage != Stage::Heard {
             return self.lost(None);
         }
         match decoder.finish() {
             Ok(Some(_)) => {
                 self.reuse = None;
-                self.finish(context)
+                self.finish()
             }
             // Interim responses only.
             Ok(None) => self.lost(None),
@@ -309,8 +313,7 @@ impl Exchange {
     /// For how long the connection may be kept after this response.
     fn may_reuse(&self, head: &ResponseHead, context: &LoopContext) -> Option<Duration> {
         let idle = context.config().timeouts.idle;
-        let upgraded = head.status() == StatusCode::SWITCHING_PROTOCOLS;
-        if upgraded || self.job.draft.last_on_connection {
+        if self.job.draft.last_on_connection {
             return None;
         }
         match head.headers().get("keep-alive").and_then(peer_idle_timeout) {

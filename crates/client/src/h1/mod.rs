@@ -6,4 +6,5 @@ mod session;
 mod upload;
 mod watchdog;
 
+pub(crate) use exchange::Exchange;
 pub(crate) use session::{Outcome, Session};

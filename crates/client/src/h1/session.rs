@@ -21,16 +21,12 @@ pub(crate) struct Session {
 
 /// How a call ended, for the connection.
 pub(crate) enum Outcome {
-    /// The connection may wait for its next call for `reuse`; none: it is to be closed.
-    Done { reuse: Option<Duration>, delivery: Delivery },
+    /// The response is complete. The connection may wait for its next call for `reuse`; none: it is to be closed.
+    Complete { reuse: Option<Duration> },
+    /// The connection is to be closed.
+    Over(Delivery),
     /// The connection had died while it was idle: the call goes out once more, by [`Exchange::into_job`].
     Resend,
-}
-
-impl Outcome {
-    pub(super) fn closed(delivery: Delivery) -> Self {
-        Self::Done { reuse: None, delivery }
-    }
 }
 
 impl Session {
@@ -84,14 +80,9 @@ impl Session {
         exchange.poll(cx, wire, &mut self.decoder, timer, context)
     }
 
-    /// Its call is over and the next one may come. Dropping what is left of it may run the caller's code.
-    pub(crate) fn finish(&mut self) -> Option<Exchange> {
+    /// The call that is on it, whose slot is free from here. Dropping it may run the caller's code.
+    pub(crate) fn take(&mut self) -> Option<Exchange> {
         self.used = true;
-        self.exchange.take()
-    }
-
-    /// The connection is over. Dropping what is left of its call may run the caller's code.
-    pub(crate) fn end(&mut self) -> Option<Exchange> {
         self.exchange.take()
     }
 }

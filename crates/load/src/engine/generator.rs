@@ -64,7 +64,8 @@ pub(crate) struct Yield {
 /// Runs this loop's part; called on the loop.
 pub(crate) async fn generate(mut share: Share) -> Yield {
     let tally = Rc::new(Tally::new(share.plan, share.prepared, share.connections, share.requests));
-    let dialer = Rc::new(Dialer::new(DialOptions::default()));
+    let options = DialOptions { connect_timeout: tally.plan.connect_timeout, ..DialOptions::default() };
+    let dialer = Rc::new(Dialer::new(options));
     let workers: Vec<_> = (0..share.connections)
         .map(|_| anywire_loops::spawn(worker::work(Rc::clone(&tally), Rc::clone(&dialer))))
         .collect();

@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
-use anywire_http::{BodyError, Response, StatusCode, Version};
+use anywire_http::{BodyError, Fault, Response, StatusCode, Version};
 
 use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
+use anywire_http::IntoResponse;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +98,7 @@ impl Session {
                 Ok(polled) => polled,
                 Err(panic) => {
                     env.service.dispatch.note_panic(request.endpoint, panic);
-                    self.break_off(env.service);
+                    self.break_off(StatusCode::INTERNAL_SERVER_ERROR, env.service);
                     return Continue(Poll::Ready(()));
                 }
             };
@@ -119,7 +120,7 @@ impl Session {
                     let Some(rest) = left.checked_sub(chunk.len() as u64) else {
                         let why = BodyError::failed("it is longer than the length that it stated");
                         env.service.dispatch.body_failed(request.endpoint, &why);
-                        self.break_off(env.service);
+                        self.break_off(status_of_body(&why), env.service);
                         return Continue(Poll::Ready(()));
                     };
                     *left = rest;
@@ -131,7 +132,7 @@ impl Session {
                         Framing::Length(_) if *left > 0 => {
                             let why = BodyError::failed("it is shorter than the length that it stated");
                             env.service.dispatch.body_failed(request.endpoint, &why);
-                            self.break_off(env.service);
+                            self.break_off(status_of_body(&why), env.service);
                             return Continue(Poll::Ready(()));
                         }
                         _ => {}
@@ -142,16 +143,16 @@ impl Session {
                 }
                 Err(error) => {
                     env.service.dispatch.body_failed(request.endpoint, &error);
-                    self.break_off(env.service);
+                    self.break_off(status_of_body(&error), env.service);
                     return Continue(Poll::Ready(()));
                 }
             }
         }
     }
 
-    /// Handles a body of an answer that broke off. If none of the answer has left, an error status replaces it. Otherwise
-    /// the connection ends where the answer broke off.
-    fn break_off(&mut self, service: &Service) {
+    /// Handles a response whose body broke off. If none of it has left, an error status replaces it: that of the request's
+    /// own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
+    fn break_off(&mut self, status: StatusCode, service: &Service) {
         let Stage::Streaming { framing, request, .. } = std::mem::replace(&mut self.stage, Stage::Next)
         else {
             return;
@@ -166,8 +167,17 @@ impl Session {
         self.output.truncate(begins_at);
         let mut response = match self.upload_fault() {
             Some(status) => status.into(),
-            None => (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response(),
+            None => (status, FAILED).into_response(),
         };
         self.respond(&mut response, &request, service);
+    }
+}
+
+/// The status for the error of a response's body: 500 if its maker failed, else it came from another server.
+fn status_of_body(error: &BodyError) -> StatusCode {
+    match error {
+        _ if error.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+        BodyError::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::BAD_GATEWAY,
     }
 }
