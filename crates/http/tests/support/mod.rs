@@ -204,7 +204,7 @@ fn feed<'p>(
     Ok(())
 }
 
-/// Like [`feed`], but what was not taken is kept by hand, and shown again in front of the next piece.
+/// Like [`feed`], but passes the rest again, followed by the next piece.
 fn show<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
     mut drain: impl FnMut(&mut &[u8]) -> Result<(), DecodeError>,
