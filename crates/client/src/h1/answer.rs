@@ -1,4 +1,4 @@
-//! The receiving half of an exchange: a response as it comes, and how its caller gets it.
+//! The receiving half of an exchange: a response on its way to the caller.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
