@@ -203,7 +203,7 @@ impl Headers {
 
     /// Replaces all fields by the `lines` of a decoded head. The caller must then set the record of each of the `count`
     /// fields, and the kinds that are present.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
         self.storage.block_mut().refill(lines, count)
     }
@@ -236,7 +236,7 @@ impl Clone for Headers {
 
 impl Drop for Headers {
     // Inlined so that dropping a response checks the enum in place; `give_back` stays out of line.
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if matches!(self.storage, Storage::Block(_)) {
             self.storage.give_back();

@@ -120,7 +120,7 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
 
 /// Appends the end of a head: date, `Connection`, empty line. `present` are fields of the caller's that the encoder
 /// knows.
-#[inline(always)]
+#[inline]
 fn finish(
     out: &mut Vec<u8>,
     parts: &ResponseParts<'_>,
@@ -251,14 +251,14 @@ fn connection(out: &mut Vec<u8>, status: StatusCode, keep_alive: bool) {
     out.extend_from_slice(b"\r\n");
 }
 
-#[inline(always)]
+#[inline]
 fn content_length(out: &mut Vec<u8>, length: u64) -> Framing {
     out.extend_from_slice(LENGTH_NAME);
     length_line_end(out, length);
     Framing::Length(length)
 }
 
-#[inline(always)]
+#[inline]
 fn length_line_end(out: &mut Vec<u8>, length: u64) {
     if length < 1_000_000 {
         short_line_end(out, length as u32);
@@ -270,7 +270,7 @@ fn length_line_end(out: &mut Vec<u8>, length: u64) {
 
 /// Appends a number of at most six digits and CR LF. They fit one word, which is built from its end and written at
 /// once.
-#[inline(always)]
+#[inline]
 fn short_line_end(out: &mut Vec<u8>, mut number: u32) {
     let mut word = u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0");
     let mut bytes = 2;
@@ -303,7 +303,7 @@ static PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-#[inline(always)]
+#[inline]
 fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(OK_LINE);

@@ -81,7 +81,7 @@ impl Framing {
 pub(super) const SINGLE: Kinds = Kinds::of(&[Kind::Host, Kind::ContentLength, Kind::TransferEncoding]);
 
 /// What the head declares, or `None` if it declares nothing.
-#[inline(always)]
+#[inline]
 pub(super) fn declared(scanned: &Scanned<'_>, version: Version) -> Result<Option<Framing>, DecodeError> {
     if scanned.present.contains(Kind::TransferEncoding) {
         return chunked(scanned, version).map(Some);
@@ -114,7 +114,7 @@ fn chunked(scanned: &Scanned<'_>, version: Version) -> Result<Framing, DecodeErr
 }
 
 /// Whether the connection is to stay open after this message, as far as its head says (RFC 9112 section 9.3).
-#[inline(always)]
+#[inline]
 pub(super) fn keep_alive(scanned: &Scanned<'_>, version: Version) -> bool {
     if !scanned.present.contains(Kind::Connection) {
         return version == Version::HTTP_11;
@@ -128,7 +128,7 @@ fn says_keep_alive(scanned: &Scanned<'_>, version: Version) -> bool {
 }
 
 /// Whether a request's sender waits before it sends the body (RFC 9110 section 10.1.1).
-#[inline(always)]
+#[inline]
 pub(super) fn expects_continue(scanned: &Scanned<'_>, version: Version, framing: Framing) -> bool {
     scanned.present.contains(Kind::Expect)
         && version == Version::HTTP_11

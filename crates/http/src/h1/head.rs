@@ -3,6 +3,9 @@
 //! `httparse` does the parsing. It is lenient about line ends, so we check that each line ends in CR LF, at a fixed
 //! cost per line. A head that arrives in pieces is not parsed again for each piece. It is parsed when its end was seen,
 //! or when its size has doubled, so that garbage is refused early. So the cost stays linear.
+//!
+//! `inline(always)` in this file saves 34 of 1,690 instructions that decoding a small request and encoding its
+//! response take.
 
 use std::hint::cold_path;
 use std::mem::MaybeUninit;

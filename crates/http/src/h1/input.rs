@@ -33,46 +33,46 @@ pub trait Input {
 }
 
 impl Input for Buffer {
-    #[inline(always)]
+    #[inline]
     fn data(&self) -> &[u8] {
         self.data()
     }
 
-    #[inline(always)]
+    #[inline]
     fn take(&mut self, count: usize) -> &[u8] {
         self.take(count)
     }
 
-    #[inline(always)]
+    #[inline]
     fn consume(&mut self, count: usize) {
         self.consume(count);
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_full(&self) -> bool {
         self.is_full()
     }
 }
 
 impl Input for &[u8] {
-    #[inline(always)]
+    #[inline]
     fn data(&self) -> &[u8] {
         self
     }
 
-    #[inline(always)]
+    #[inline]
     fn take(&mut self, count: usize) -> &[u8] {
         let (taken, rest) = self.split_at(count.min(self.len()));
         *self = rest;
         taken
     }
 
-    #[inline(always)]
+    #[inline]
     fn consume(&mut self, count: usize) {
         self.take(count);
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_full(&self) -> bool {
         false
     }

@@ -87,7 +87,7 @@ impl RequestDecoder {
         self.decode_by(input, |decoder, head, request| decoder.view(head, request, look), |seen| seen)
     }
 
-    #[inline(always)]
+    #[inline]
     fn decode_by<'b, T, H>(
         &mut self,
         input: &'b mut impl Input,
@@ -235,7 +235,7 @@ impl RequestDecoder {
     }
 
     /// Shows a parsed head to `look`, and enters the state of its body.
-    #[inline(always)]
+    #[inline]
     fn view<H>(
         &mut self,
         head: &[u8],
@@ -264,7 +264,7 @@ impl RequestDecoder {
     }
 
     /// Enters the state of the body, if there is one.
-    #[inline(always)]
+    #[inline]
     fn go_on(&mut self, framing: Framing) {
         if let Some(body) = Body::of(framing, Folds::AreRefused) {
             self.state = State::Body(body);
@@ -272,7 +272,7 @@ impl RequestDecoder {
     }
 
     /// Checks a head as a whole, and finds the facts about its connection.
-    #[inline(always)]
+    #[inline]
     fn accept(&mut self, version: Version, scanned: &Scanned<'_>) -> Result<HeadInfo, DecodeError> {
         check_host(scanned, version, &mut self.known_host)?;
         let framing = framing::declared(scanned, version)?.unwrap_or(Framing::None);
@@ -313,7 +313,7 @@ fn set_method(method: &mut Method, name: &str) -> Result<(), DecodeError> {
 }
 
 /// RFC 9112 section 3.2: exactly one `Host` in 1.1, at most one in 1.0, and it must be one.
-#[inline(always)]
+#[inline]
 fn check_host(scanned: &Scanned<'_>, version: Version, known: &mut KnownHost) -> Result<(), DecodeError> {
     if scanned.repeated.contains(Kind::Host) {
         return refuse(DecodeError::DuplicateHost);

@@ -117,7 +117,7 @@ impl ResponseDecoder {
         self.decode_by(input, |head, response, limits, answers| view(head, response, limits, answers, look))
     }
 
-    #[inline(always)]
+    #[inline]
     fn decode_by<'b, H>(
         &mut self,
         input: &'b mut impl Input,
@@ -255,7 +255,7 @@ impl ResponseDecoder {
     }
 
     /// Consumes a head of `taken` bytes, and enters the state of its body.
-    #[inline(always)]
+    #[inline]
     fn take_head<H>(&mut self, input: &mut impl Input, taken: usize, found: &Found<H>) {
         if let Found::Final(_, info) = found {
             self.answers = Answers::Other;
@@ -267,7 +267,7 @@ impl ResponseDecoder {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn build(
     head: &[u8],
     response: &httparse::Response<'_, '_>,
@@ -286,7 +286,7 @@ fn build(
 }
 
 /// Shows a parsed head to `look`.
-#[inline(always)]
+#[inline]
 fn view<H>(
     head: &[u8],
     response: &httparse::Response<'_, '_>,
@@ -310,7 +310,7 @@ struct Meaning {
 }
 
 impl Meaning {
-    #[inline(always)]
+    #[inline]
     fn of(
         response: &httparse::Response<'_, '_>,
         scanned: &Scanned<'_>,
@@ -341,7 +341,7 @@ enum Found<H> {
 }
 
 impl<H> Found<H> {
-    #[inline(always)]
+    #[inline]
     fn of(status: StatusCode, info: HeadInfo, head: H) -> Self {
         if is_interim(status) { Self::Interim(head) } else { Self::Final(head, info) }
     }

@@ -55,7 +55,7 @@ impl Block {
     }
 
     /// Replaces all that is held by the lines of a head: see [`super::Headers::refill`].
-    #[inline(always)]
+    #[inline]
     pub(super) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
         self.bytes.clear();
         self.bytes.extend_from_slice(lines);
