@@ -66,3 +66,10 @@ pub use anywire_wire::Address;
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
+
+/// The programs of the guide compile and run.
+#[cfg(all(doctest, feature = "full"))]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/own-protocol.md")]
+    mod own_protocol {}
+}
