@@ -41,6 +41,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         Ok::<(), anywire::client::Error>(())
     })?;
-    running.shutdown(Duration::from_secs(1));
+    running.shutdown(Duration::from_secs(1)).wait();
     Ok(())
 }

@@ -30,6 +30,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let answer = running.loops().get(0).spawn(move || async move { call.await?.text().await });
         println!("{address}: {}", answer.wait()??);
     }
-    running.shutdown(Duration::from_secs(1));
+    running.shutdown(Duration::from_secs(1)).wait();
     Ok(())
 }

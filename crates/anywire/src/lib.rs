@@ -21,7 +21,7 @@
 //!     client.get("http://localhost/hello/anyone").via("memory:hello").send().await?.json::<Greeting>().await
 //! });
 //! assert_eq!(call.wait()??.text, "Hello, anyone!");
-//! running.shutdown(std::time::Duration::from_secs(1));
+//! running.shutdown(std::time::Duration::from_secs(1)).wait();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

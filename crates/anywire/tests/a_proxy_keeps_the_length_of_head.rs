@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use anywire::http::{Body, Response, StatusCode};
-use anywire::server::{Error, Request, Running, State};
+use anywire::server::{Error, Request, ServerHandle, State};
 use anywire::{Client, Router, Server};
 
 /// Where the origin is, and a client to call it.
@@ -21,7 +21,7 @@ async fn hand_on(upstream: State<Upstream>, request: Request) -> Result<Response
     Ok(Response::from_parts(head.status(), head.into_headers(), body))
 }
 
-fn start(router: Router) -> (Running, String) {
+fn start(router: Router) -> (ServerHandle, String) {
     let running = Server::new(router).loops(1).listen("tcp:127.0.0.1:0").start().expect("a free port");
     let authority = running.addresses().next().expect("one address").location().to_owned();
     (running, authority)

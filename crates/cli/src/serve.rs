@@ -54,7 +54,7 @@ impl Serve {
         }
         let mut running = server.start().map_err(|error| Failure::of(Code::Failed, &error))?;
         // Before the addresses are known: who reads them may end it at once.
-        running.heed_signals().map_err(|error| Failure::of(Code::Failed, &error))?;
+        running.register_signals().map_err(|error| Failure::of(Code::Failed, &error))?;
         for address in running.addresses() {
             output::print_line(format_args!("listening on {address}"))?;
         }

@@ -44,4 +44,4 @@ pub use limits::Limits;
 pub use request::{Parts, Request};
 pub use respond::{Error, Html, IntoResponse};
 pub use router::{RouteError, Router};
-pub use server::{Running, Server, ServerError, Shutdown};
+pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};

@@ -1,25 +1,21 @@
-//! The server: addresses, loops and limits around a router; start, signals, shutdown with a deadline.
+//! The server: addresses, loops and limits around a router, and how it starts.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+mod handle;
+mod services;
+
+use std::fmt;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops, Task};
-use anywire_wire::{
-    Address, AddressError, Connection, ConnectionLimit, ListenError, ListenOptions, Listener, ListenerHandle,
-    ToAddress,
-};
+use anywire_http::Chain;
+use anywire_loops::{self as loops, Loops};
+use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, ToAddress};
 
-use crate::connection::ConnectionTask;
-use crate::counters::{Counters, Live};
+pub use self::handle::{ServerHandle, Shutdown, Stopping};
+use self::services::Services;
 use crate::limits::Limits;
-use crate::router::{RouteError, Router, Table};
-use crate::service::{Ending, Service};
+use crate::router::{RouteError, Router};
 
 /// A server: what it answers, where, and on how many loops.
 ///
@@ -50,7 +46,9 @@ enum LoopChoice {
 }
 
 /// Why a server cannot start, or could not go on.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` form is the message with its causes, so that a `main` that returns it prints a sentence.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The routes are not right; their author's fault.
@@ -68,9 +66,15 @@ pub enum ServerError {
     /// The loops did not start: the system gave no thread or no descriptor.
     #[error(transparent)]
     Loops(#[from] loops::StartError),
-    /// The signals that end a server cannot be watched.
-    #[error("watching for SIGTERM and SIGINT failed")]
+    /// The signals that end a server cannot be received.
+    #[error("receiving SIGTERM and SIGINT failed")]
     Signals(#[source] io::Error),
+}
+
+impl fmt::Debug for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Chain(self), f)
+    }
 }
 
 impl Server {
@@ -123,7 +127,7 @@ impl Server {
         self
     }
 
-    /// How long [`run`](Self::run) waits after a signal for requests to finish (60 s).
+    /// How long [`run`](Self::run) and [`run_until`](Self::run_until) wait for requests to finish (60 s).
     #[must_use]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
@@ -135,8 +139,8 @@ impl Server {
     ///
     /// # Errors
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
-    pub fn start(self) -> Result<Running, ServerError> {
-        let table = Arc::new(self.router.build()?);
+    pub fn start(self) -> Result<ServerHandle, ServerError> {
+        let table = self.router.build()?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(ServerError::NoAddress);
@@ -150,264 +154,57 @@ impl Server {
         if let Err(cause) = anywire_sys::descriptors::raise_limit() {
             tracing::warn!(%cause, "the limit of file descriptors stays as it is");
         }
-        let limit = self.limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new);
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
             addresses.iter().map(|address| Listener::bind(address, &self.listen, &loops)).collect();
-        let live: Arc<[Arc<Live>]> = (0..loops.len()).map(|_| Arc::default()).collect();
-        let blueprint = Arc::new(Blueprint {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            table,
-            limits: self.limits,
-            live: Arc::clone(&live),
-        });
+        let services = Arc::new(Services::new(table, self.limits, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
-            let blueprint = Arc::clone(&blueprint);
-            listener.limited_by(&limit).serve(move |connection| blueprint.serve(connection))
+            let serving = Arc::clone(&services);
+            listener.limited_by(services.limit()).serve(move |connection| serving.serve(connection))
         });
         let listeners = listeners.collect();
-        let shutdown_deadline = self.shutdown_deadline;
-        Ok(Running {
-            blueprint,
-            loops,
-            owns_loops,
-            listeners,
-            limit,
-            shutdown_deadline,
-            signals: None,
-            signal_task: None,
-        })
+        Ok(ServerHandle::new(services, loops, owns_loops, listeners, self.shutdown_deadline))
     }
 
-    /// Starts, and serves until SIGTERM or SIGINT; then stops accepting, lets requests finish until the shutdown
-    /// deadline, and returns. A second signal ends it at once. Blocks the calling thread.
+    /// Starts, and serves until SIGTERM or SIGINT. Then stops accepting, lets requests finish until the shutdown
+    /// deadline, and returns. A second signal ends it at once. Blocks the calling thread; not to be called on a loop.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// As [`start`](Self::start), and [`ServerError::Signals`].
     pub fn run(self) -> Result<Shutdown, ServerError> {
-        let mut running = self.start()?;
-        running.heed_signals()?;
-        for address in running.addresses() {
+        let mut server = self.start()?;
+        server.register_signals()?;
+        for address in server.addresses() {
             tracing::info!(%address, "listening");
         }
-        running.wait_for_signal()
-    }
-}
-
-/// A server that serves; dropping it stops it at once.
-#[must_use = "dropping a running server stops it"]
-pub struct Running {
-    blueprint: Arc<Blueprint>,
-    loops: Loops,
-    owns_loops: bool,
-    listeners: Vec<ListenerHandle>,
-    limit: ConnectionLimit,
-    shutdown_deadline: Duration,
-    /// Where signals are told, once they are heeded; and how to tell more.
-    signals: Option<(mpsc::Sender<Event>, mpsc::Receiver<Event>)>,
-    /// Who tells them.
-    signal_task: Option<SignalTask>,
-}
-
-/// How a server ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Shutdown {
-    /// Connections that were aborted because their request had not ended at the deadline.
-    pub connections_cut: usize,
-}
-
-impl Running {
-    /// Where it listens, with the ports that the system chose.
-    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        self.listeners.iter().map(ListenerHandle::local)
+        server.wait_for_signal()
     }
 
-    /// The loops that it runs on.
-    pub fn loops(&self) -> &Loops {
-        &self.loops
-    }
-
-    /// What it has counted so far, summed over all loops.
-    pub fn counters(&self) -> Counters {
-        let mut sum = Counters { accept_pauses: self.limit.pauses(), ..Counters::default() };
-        self.blueprint.live.iter().for_each(|live| live.add_to(&mut sum));
-        sum
-    }
-
-    /// Stops accepting, closes idle connections, lets the others finish their request (its answer says
-    /// `Connection: close`), and aborts what is left at the deadline. Blocks; not to be called on a loop.
-    pub fn shutdown(mut self, deadline: Duration) -> Shutdown {
-        self.listeners.iter().for_each(ListenerHandle::stop);
-        let (report, reports) = mpsc::channel();
-        for handle in self.loops.iter() {
-            let (blueprint, report) = (Arc::clone(&self.blueprint), report.clone());
-            drop(handle.spawn(move || async move {
-                let cut = blueprint.end(deadline).await;
-                // The receiver is gone only if the thread that waited for it is.
-                let _ = report.send(cut);
-            }));
-        }
-        drop(report);
-        let connections_cut = reports.iter().sum();
-        self.listeners.clear();
-        drop(self.signal_task.take());
-        if self.owns_loops {
-            // Nothing of this server is left on them; on a loop, where this may not be called, they end by themselves.
-            let _ = self.loops.shutdown(Duration::from_secs(1));
-        }
-        Shutdown { connections_cut }
-    }
-
-    /// From now on SIGTERM and SIGINT no longer kill the process: [`wait_for_signal`](Self::wait_for_signal), which does
-    /// this itself, ends the server in order instead. To be called before somebody is told that the server is there, who
-    /// might send one at once. Blocks for a moment; not to be called on a loop.
+    /// Starts, and serves until the future is ready. Then stops accepting, lets requests finish until the shutdown
+    /// deadline, and returns. Runs within any runtime and blocks none of its threads: the server has loops of its own.
     ///
-    /// ```no_run
-    /// # use anywire_server::{Router, Server};
-    /// let mut running = Server::new(Router::new()).listen("tcp:127.0.0.1:0").start()?;
-    /// running.heed_signals()?;
-    /// running.addresses().for_each(|address| println!("listening on {address}"));
-    /// running.wait_for_signal()?;
-    /// # Ok::<(), anywire_server::ServerError>(())
+    /// ```
+    /// use anywire_server::{Router, Server, ServerError};
+    ///
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() -> Result<(), ServerError> {
+    ///     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    ///     let server = Server::new(Router::new().get("/", async || "Hello, World!")).loops(1).listen("tcp:127.0.0.1:0");
+    ///     # drop(stop);
+    ///     server.run_until(async move { drop(stopped.await) }).await?;
+    ///     Ok(())
+    /// }
     /// ```
     ///
     /// # Errors
-    /// [`ServerError::Signals`].
-    pub fn heed_signals(&mut self) -> Result<(), ServerError> {
-        if self.signals.is_some() {
-            return Ok(());
-        }
-        let (sender, events) = mpsc::channel();
-        let (registered, registration) = mpsc::channel();
-        let signals = Signals(sender.clone());
-        let task = self.loops.get(0).spawn(move || async move {
-            let mut received = match loops::Signals::register() {
-                Ok(signals) => signals,
-                Err(cause) => return drop(registered.send(Err(cause))),
-            };
-            drop(registered.send(Ok(())));
-            loop {
-                received.recv().await;
-                // The receiver is gone only if the server has ended already.
-                if signals.0.send(Event::Signal).is_err() {
-                    return;
-                }
-            }
-        });
-        registration.recv().unwrap_or_else(|_| Err(loops_have_ended())).map_err(ServerError::Signals)?;
-        (self.signals, self.signal_task) = (Some((sender, events)), Some(SignalTask(task)));
-        Ok(())
-    }
-
-    /// Serves until SIGTERM or SIGINT, and ends as [`Server::run`] does: for those who have something to say between
-    /// start and end. Blocks; not to be called on a loop.
-    ///
-    /// # Errors
-    /// [`ServerError::Signals`], also if its loops end meanwhile; the server has stopped then.
-    pub fn wait_for_signal(mut self) -> Result<Shutdown, ServerError> {
-        self.heed_signals()?;
-        let (sender, events) = self.signals.take().expect("signals are heeded");
-        // Nobody else is left to end it: the process no longer dies of the signal.
-        if let Ok(Event::Deaf) = events.recv() {
-            return Err(ServerError::Signals(loops_have_ended()));
-        }
+    /// As [`start`](Self::start).
+    pub async fn run_until(self, until: impl Future<Output = ()>) -> Result<Shutdown, ServerError> {
         let deadline = self.shutdown_deadline;
-        tracing::info!(?deadline, "shutting down; a second signal ends it at once");
-        let (blueprint, loops) = (Arc::clone(&self.blueprint), self.loops.clone());
-        std::thread::spawn(move || sender.send(Event::Ended(self.shutdown(deadline))));
-        loop {
-            match events.recv() {
-                Ok(Event::Ended(shutdown)) => return Ok(shutdown),
-                Ok(Event::Signal) => blueprint.cut(&loops),
-                // The end has begun, and comes to its own.
-                Ok(Event::Deaf) => {}
-                Err(mpsc::RecvError) => return Ok(Shutdown { connections_cut: 0 }),
-            }
-        }
+        let no_thread = |cause| ServerError::Loops(loops::StartError::Thread(cause));
+        let started = handle::on_own_thread(move || self.start()).map_err(no_thread)?;
+        // The thread sends unless `start` panics.
+        let server = started.await.map_err(|_| ServerError::Loops(loops::StartError::Died))??;
+        until.await;
+        Ok(server.shutdown(deadline).await)
     }
 }
-
-/// What the thread that runs a server waits for.
-enum Event {
-    Signal,
-    /// No signal will be told any more.
-    Deaf,
-    Ended(Shutdown),
-}
-
-/// Where signals are told; says so when that is over, be it because the loop has ended.
-struct Signals(mpsc::Sender<Event>);
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        // Nobody waits for them once the server has ended.
-        let _ = self.0.send(Event::Deaf);
-    }
-}
-
-/// A task that waits for signals no longer than the server is there.
-struct SignalTask(Task<()>);
-
-impl Drop for SignalTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn loops_have_ended() -> io::Error {
-    io::Error::other("the server's loops have ended")
-}
-
-/// What every loop needs to make its [`Service`].
-struct Blueprint {
-    /// Tells servers on the same loops apart.
-    id: u64,
-    table: Arc<Table>,
-    limits: Limits,
-    live: Arc<[Arc<Live>]>,
-}
-
-impl Blueprint {
-    /// Serves a connection on the loop that it arrived on.
-    fn serve(&self, connection: Connection) {
-        let service = self.service();
-        if service.ending() == Ending::No {
-            drop(loops::spawn(ConnectionTask::new(connection, service)));
-        }
-    }
-
-    /// This loop's service, made at its first connection.
-    fn service(&self) -> Rc<Service> {
-        let services: Rc<RefCell<HashMap<u64, Rc<Service>>>> = loops::local(RefCell::default);
-        let mut services = services.borrow_mut();
-        let service = services.entry(self.id).or_insert_with(|| {
-            let index = loops::current().map_or(0, |handle| handle.id().index());
-            Rc::new(Service::new(Arc::clone(&self.table), self.limits.clone(), Arc::clone(&self.live[index])))
-        });
-        Rc::clone(service)
-    }
-
-    /// Aborts every connection now.
-    fn cut(self: &Arc<Self>, loops: &Loops) {
-        for handle in loops.iter() {
-            let blueprint = Arc::clone(self);
-            drop(handle.spawn(move || async move { blueprint.service().end(Ending::Cut) }));
-        }
-    }
-
-    /// Ends this loop's part of the server; how many connections had to be cut.
-    async fn end(&self, deadline: Duration) -> usize {
-        let service = self.service();
-        service.end(Ending::Draining);
-        let finished = tokio::time::timeout(deadline, service.emptied()).await;
-        let cut = if finished.is_ok() { 0 } else { service.open() };
-        service.end(Ending::Cut);
-        service.emptied().await;
-        let services: Rc<RefCell<HashMap<u64, Rc<Service>>>> = loops::local(RefCell::default);
-        services.borrow_mut().remove(&self.id);
-        cut
-    }
-}
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(0);

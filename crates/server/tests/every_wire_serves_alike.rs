@@ -28,7 +28,7 @@ fn a_unix_socket_says_who_asks() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("\r\n\r\nunix uid "), "{answer}");
     drop(stream);
-    running.shutdown(std::time::Duration::from_secs(5));
+    running.shutdown(std::time::Duration::from_secs(5)).wait();
     assert!(!path.exists(), "the socket file goes with its server");
 }
 

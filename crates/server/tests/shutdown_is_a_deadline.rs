@@ -1,12 +1,14 @@
-//! Shutdown stops accepting, closes idle connections, lets requests finish, and cuts what is left at the deadline.
+//! Shutdown stops accepting, closes idle connections, lets requests finish, and cuts what is left at the deadline. A
+//! dropped server is cut at once.
 
 mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_server::{Limits, Router, State};
-use support::Remote;
+use anywire_loops::Loops;
+use anywire_server::{Limits, Router, Server, State};
+use support::{Peer, Remote};
 use tokio::sync::Notify;
 
 /// Told when a request has reached its handler, and lets it go on.
@@ -45,14 +47,13 @@ fn requests_finish_and_idle_connections_close() {
         busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
         wait(&gate.entered);
         let address = served.address;
-        let running = served.running;
-        let ending = std::thread::spawn(move || running.shutdown(Duration::from_secs(60)));
+        let ending = served.running.shutdown(Duration::from_secs(60));
         idle.assert_closed();
         gate.open.notify_one();
         let answer = busy.answer(false);
         assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
         drop(busy);
-        assert_eq!(ending.join().expect("no panic").connections_cut, 0);
+        assert_eq!(ending.wait().connections_cut, 0);
         assert!(Remote::try_dial(&address).is_err(), "nobody listens any more");
     });
 }
@@ -65,7 +66,21 @@ fn what_does_not_finish_is_cut() {
         let mut busy = served.connect();
         busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
         wait(&gate.entered);
-        assert_eq!(served.running.shutdown(Duration::from_millis(100)).connections_cut, 1);
+        assert_eq!(served.running.shutdown(Duration::from_millis(100)).wait().connections_cut, 1);
         busy.assert_closed();
     });
+}
+
+#[test]
+fn a_dropped_server_leaves_no_connection_on_its_loops() {
+    let loops = Loops::start(2).expect("threads");
+    let gate = Gate::default();
+    let address = "memory:dropped-with-connections";
+    let running = Server::new(gated(&gate)).listen(address).on(&loops).start().expect("a free name");
+    let mut busy = Peer::new(Remote::dial(running.addresses().next().expect("one address")));
+    busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+    wait(&gate.entered);
+    drop(running);
+    busy.assert_closed();
+    assert!(loops.shutdown(Duration::from_secs(60)).expect("this is no loop").is_clean());
 }

@@ -61,7 +61,7 @@ struct RunningService {
     serving: LoopHandle,
     local: Address,
     /// `None` once stopped.
-    running: Option<server::Running>,
+    running: Option<server::ServerHandle>,
     loops: Loops,
 }
 
@@ -88,7 +88,7 @@ impl Drop for RunningService {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             // The load has ended: what is left is idle connections.
-            running.shutdown(STOP_WITHIN);
+            running.shutdown(STOP_WITHIN).wait();
         }
         // Its thread must be gone before the next candidate gets its core; a loop that hangs has said so in the log.
         let _ = self.loops.shutdown(STOP_WITHIN);

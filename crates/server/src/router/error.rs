@@ -1,11 +1,14 @@
 //! Why a set of routes cannot serve.
 
+use std::fmt;
 use std::panic::Location;
 
-use anywire_http::Method;
+use anywire_http::{Chain, Method};
 
 /// Why a set of routes cannot serve. The author of the routes is at fault.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` form is the message with its causes, so that a `main` that returns it prints a sentence.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
     /// The path clashes with another or is malformed.
@@ -81,6 +84,12 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
+}
+
+impl fmt::Debug for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Chain(self), f)
+    }
 }
 
 impl RouteError {

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anywire_server::{Counters, Limits, Router, Running, Server};
+use anywire_server::{Counters, Limits, Router, Server, ServerHandle};
 use anywire_wire::{Address, wires};
 
 pub(crate) use self::peer::{Answer, Peer};
@@ -74,7 +74,7 @@ impl Scene {
 
 /// A server that runs.
 pub(crate) struct Served {
-    pub(crate) running: Running,
+    pub(crate) running: ServerHandle,
     pub(crate) address: Address,
 }
 

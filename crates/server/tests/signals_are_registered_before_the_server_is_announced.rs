@@ -11,8 +11,8 @@ use rustix::process::{Signal, getpid, kill_process};
 fn a_signal_at_once_ends_the_server_in_order() {
     let mut running =
         Server::new(Router::new()).listen("memory:at-once").loops(1).start().expect("a free name");
-    running.heed_signals().expect("signals can be heeded");
-    running.heed_signals().expect("they are heeded already");
+    running.register_signals().expect("signals can be received");
+    running.register_signals().expect("they are registered already");
     // The loop can register nothing from here on until it is let go.
     let (busy, is_busy) = mpsc::channel();
     let (let_go, gone) = mpsc::channel::<()>();
@@ -23,6 +23,6 @@ fn a_signal_at_once_ends_the_server_in_order() {
     is_busy.recv().expect("the loop runs");
     kill_process(getpid(), Signal::TERM).expect("a process may signal itself");
     drop(let_go);
-    let shutdown = running.wait_for_signal().expect("the signals are heeded");
+    let shutdown = running.wait_for_signal().expect("the signals are registered");
     assert_eq!(shutdown.connections_cut, 0);
 }

@@ -4,14 +4,14 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_loops::Loops;
-use anywire_server::{Router, Running, Server, ServerError};
+use anywire_server::{Router, Server, ServerError, ServerHandle};
 
 const LONG: Duration = Duration::from_secs(5);
 
-fn start(name: &str, loops: &Loops) -> Running {
+fn start(name: &str, loops: &Loops) -> ServerHandle {
     let server = Server::new(Router::new()).listen(format!("memory:{name}")).on(loops);
     let mut running = server.start().expect("a free name");
-    running.heed_signals().expect("signals can be heeded");
+    running.register_signals().expect("signals can be received");
     running
 }
 

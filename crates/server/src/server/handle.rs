@@ -1,0 +1,216 @@
+//! A server that runs: what it counts, the signals that end it, and its shutdown.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
+
+use anywire_loops::{self as loops, Loops, Task};
+use anywire_wire::{Address, ListenerHandle};
+use tokio::sync::{mpsc, oneshot};
+
+use super::ServerError;
+use super::services::Services;
+use crate::counters::Counters;
+
+/// A server that runs. Dropping it closes its addresses and cuts its connections at once.
+#[must_use = "dropping the handle of a server stops it"]
+pub struct ServerHandle {
+    services: Arc<Services>,
+    loops: Loops,
+    owns_loops: bool,
+    listeners: Vec<ListenerHandle>,
+    shutdown_deadline: Duration,
+    signals: Option<Signals>,
+    has_ended: bool,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Connections that were aborted because their request had not ended at the deadline.
+    pub connections_cut: usize,
+}
+
+impl ServerHandle {
+    pub(super) fn new(
+        services: Arc<Services>,
+        loops: Loops,
+        owns_loops: bool,
+        listeners: Vec<ListenerHandle>,
+        shutdown_deadline: Duration,
+    ) -> Self {
+        Self { services, loops, owns_loops, listeners, shutdown_deadline, signals: None, has_ended: false }
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.listeners.iter().map(ListenerHandle::local)
+    }
+
+    /// The loops that it runs on.
+    pub fn loops(&self) -> &Loops {
+        &self.loops
+    }
+
+    /// What it has counted so far, summed over all loops.
+    pub fn counters(&self) -> Counters {
+        self.services.counters()
+    }
+
+    /// Stops accepting, closes idle connections, lets the others finish their request (its response says
+    /// `Connection: close`), and aborts what is left at the deadline.
+    ///
+    /// Begins at once, on a thread of its own. Await the result on any runtime, or [wait](Stopping::wait) for it.
+    pub fn shutdown(mut self, deadline: Duration) -> Stopping {
+        // Without a thread the handle is dropped here, which ends the server at once.
+        Stopping(on_own_thread(move || self.end(deadline)).ok())
+    }
+
+    fn end(&mut self, deadline: Duration) -> Shutdown {
+        self.has_ended = true;
+        self.listeners.iter().for_each(ListenerHandle::stop);
+        let ending = self.services.end(&self.loops, deadline);
+        // A loop that has ended meanwhile has cut its connections itself.
+        let connections_cut = ending.into_iter().filter_map(|task| task.wait().ok()).sum();
+        self.listeners.clear();
+        self.signals = None;
+        if self.owns_loops {
+            // Nothing of this server is left on them, and this thread is no loop.
+            let _ = self.loops.shutdown(Duration::from_secs(1));
+        }
+        Shutdown { connections_cut }
+    }
+
+    /// From now on SIGTERM and SIGINT no longer kill the process: [`wait_for_signal`](Self::wait_for_signal), which calls
+    /// this itself, ends the server in order instead. Call it before you announce the server, because a signal may follow
+    /// at once. Blocks for a moment; not to be called on a loop.
+    ///
+    /// ```no_run
+    /// # use anywire_server::{Router, Server};
+    /// let mut server = Server::new(Router::new()).listen("tcp:127.0.0.1:0").start()?;
+    /// server.register_signals()?;
+    /// server.addresses().for_each(|address| println!("listening on {address}"));
+    /// server.wait_for_signal()?;
+    /// # Ok::<(), anywire_server::ServerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ServerError::Signals`].
+    pub fn register_signals(&mut self) -> Result<(), ServerError> {
+        if self.signals.is_none() {
+            self.signals = Some(Signals::register(&self.loops).map_err(ServerError::Signals)?);
+        }
+        Ok(())
+    }
+
+    /// Serves until SIGTERM or SIGINT, and ends as [`Server::run`](super::Server::run) does: for a program that has
+    /// something to do between start and end. Blocks; not to be called on a loop.
+    ///
+    /// # Errors
+    /// [`ServerError::Signals`], also if its loops end meanwhile; the server has stopped then.
+    pub fn wait_for_signal(mut self) -> Result<Shutdown, ServerError> {
+        self.register_signals()?;
+        loops::block_on(async move {
+            let ended = || ServerError::Signals(loops_have_ended());
+            // The process no longer dies of a signal, so without its loops nothing would end it.
+            let mut signals = self.signals.take().ok_or_else(ended)?;
+            signals.received.recv().await.ok_or_else(ended)?;
+            let deadline = self.shutdown_deadline;
+            tracing::info!(?deadline, "shutting down; a second signal ends it at once");
+            let (services, loops) = (Arc::clone(&self.services), self.loops.clone());
+            let mut stopping = self.shutdown(deadline);
+            loop {
+                tokio::select! {
+                    shutdown = &mut stopping => return Ok(shutdown),
+                    Some(()) = signals.received.recv() => services.cut(&loops),
+                }
+            }
+        })
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.listeners.clear();
+            drop(self.services.end(&self.loops, Duration::ZERO));
+        }
+    }
+}
+
+/// A server on its way to its end: await it on any runtime, or [wait](Self::wait) for it. Dropped, it goes on alone.
+#[must_use = "the server stops in the background; `.await` or `.wait()` for its end"]
+pub struct Stopping(Option<oneshot::Receiver<Shutdown>>);
+
+impl Stopping {
+    /// Blocks until the server has ended. Not to be called on a loop.
+    pub fn wait(self) -> Shutdown {
+        loops::block_on(self)
+    }
+}
+
+impl Future for Stopping {
+    type Output = Shutdown;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Shutdown> {
+        match &mut self.0 {
+            Some(stopped) => Pin::new(stopped).poll(cx).map(Result::unwrap_or_default),
+            None => Poll::Ready(Shutdown::default()),
+        }
+    }
+}
+
+/// The signals that end a server. They are received as long as this is there.
+struct Signals {
+    received: mpsc::UnboundedReceiver<()>,
+    task: Task<()>,
+}
+
+impl Signals {
+    fn register(loops: &Loops) -> io::Result<Self> {
+        let (sender, received) = mpsc::unbounded_channel();
+        let (registered, registration) = oneshot::channel();
+        let task = loops.get(0).spawn(move || async move {
+            let mut signals = match loops::Signals::register() {
+                Ok(signals) => signals,
+                Err(cause) => return drop(registered.send(Err(cause))),
+            };
+            drop(registered.send(Ok(())));
+            // The loop's shutdown need not wait for this task.
+            while tokio::select! { _ = signals.recv() => true, () = loops::stopping() => false } {
+                if sender.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+        loops::block_on(registration).unwrap_or_else(|_| Err(loops_have_ended()))?;
+        Ok(Self { received, task })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn loops_have_ended() -> io::Error {
+    io::Error::other("the server's loops have ended")
+}
+
+/// Runs what blocks on a thread of its own, so that it can be awaited on any runtime.
+///
+/// # Errors
+/// The system gave no thread.
+pub(super) fn on_own_thread<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<oneshot::Receiver<T>> {
+    let (sender, receiver) = oneshot::channel();
+    // A caller that no longer waits has dropped the receiver.
+    thread::Builder::new().name("server".to_owned()).spawn(move || drop(sender.send(run())))?;
+    Ok(receiver)
+}

@@ -1,0 +1,102 @@
+//! The [`Service`] of each loop: made where it is used first, ended on all loops together.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anywire_loops::{self as loops, Loops, Task};
+use anywire_wire::{Connection, ConnectionLimit};
+
+use crate::connection::ConnectionTask;
+use crate::counters::{Counters, Live};
+use crate::limits::Limits;
+use crate::router::Table;
+use crate::service::{Ending, Service};
+
+/// What every loop needs to make its [`Service`].
+pub(super) struct Services {
+    /// Tells servers on the same loops apart.
+    id: u64,
+    table: Arc<Table>,
+    limits: Limits,
+    connections: ConnectionLimit,
+    live: Box<[Arc<Live>]>,
+}
+
+impl Services {
+    pub(super) fn new(table: Table, limits: Limits, loops: usize) -> Self {
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            table: Arc::new(table),
+            connections: limits.connections.map_or_else(ConnectionLimit::default, ConnectionLimit::new),
+            limits,
+            live: (0..loops).map(|_| Arc::default()).collect(),
+        }
+    }
+
+    /// The limit of connections, which all addresses share.
+    pub(super) fn limit(&self) -> &ConnectionLimit {
+        &self.connections
+    }
+
+    /// Serves a connection on the loop that it arrived on.
+    pub(super) fn serve(&self, connection: Connection) {
+        let service = self.here();
+        if service.ending() == Ending::No {
+            drop(loops::spawn(ConnectionTask::new(connection, service)));
+        }
+    }
+
+    /// What all loops have counted so far.
+    pub(super) fn counters(&self) -> Counters {
+        let mut sum = Counters { accept_pauses: self.connections.pauses(), ..Counters::default() };
+        self.live.iter().for_each(|live| live.add_to(&mut sum));
+        sum
+    }
+
+    /// Ends the server on every loop. Each task says how many connections it had to cut at the deadline.
+    pub(super) fn end(self: &Arc<Self>, loops: &Loops, deadline: Duration) -> Vec<Task<usize>> {
+        let end = |services: Arc<Self>| move || async move { services.end_here(deadline).await };
+        loops.iter().map(|handle| handle.spawn(end(Arc::clone(self)))).collect()
+    }
+
+    /// Aborts every connection now.
+    pub(super) fn cut(self: &Arc<Self>, loops: &Loops) {
+        for handle in loops.iter() {
+            let services = Arc::clone(self);
+            drop(handle.spawn(move || async move { services.here().end(Ending::Cut) }));
+        }
+    }
+
+    /// This loop's service.
+    fn here(&self) -> Rc<Service> {
+        let services = all_here();
+        let mut services = services.borrow_mut();
+        let service = services.entry(self.id).or_insert_with(|| {
+            let index = loops::current().map_or(0, |handle| handle.id().index());
+            Rc::new(Service::new(Arc::clone(&self.table), self.limits.clone(), Arc::clone(&self.live[index])))
+        });
+        Rc::clone(service)
+    }
+
+    async fn end_here(&self, deadline: Duration) -> usize {
+        let service = self.here();
+        service.end(Ending::Draining);
+        let finished = tokio::time::timeout(deadline, service.emptied()).await;
+        let cut = if finished.is_ok() { 0 } else { service.open() };
+        service.end(Ending::Cut);
+        service.emptied().await;
+        all_here().borrow_mut().remove(&self.id);
+        cut
+    }
+}
+
+/// The services of this loop, one a server.
+fn all_here() -> Rc<RefCell<HashMap<u64, Rc<Service>>>> {
+    loops::local(RefCell::default)
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
