@@ -67,9 +67,26 @@ pub use anywire_wire::Address;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The code of anywire beside that of reqwest compiles.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-reqwest.md")]
+pub struct FromReqwest;
+
 /// The programs of the guide compile and run.
 #[cfg(all(doctest, feature = "full"))]
 mod guide {
+    #[doc = include_str!("../../../docs/guide/first-service.md")]
+    mod first_service {}
+    #[doc = include_str!("../../../docs/guide/errors.md")]
+    mod errors {}
+    #[doc = include_str!("../../../docs/guide/state.md")]
+    mod state {}
+    #[doc = include_str!("../../../docs/guide/tests.md")]
+    mod tests {}
+    #[doc = include_str!("../../../docs/guide/embedding.md")]
+    mod embedding {}
+    #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
+    mod reverse_proxy {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]
     mod own_protocol {}
 }

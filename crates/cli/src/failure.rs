@@ -136,7 +136,7 @@ mod tests {
         let failure = Failure::of(Code::Failed, &Outer(io::Error::other("it is in use; stop who holds it")));
         let lines = Report { failure: &failure, coloured: false }.to_string();
         assert_eq!(lines, "error: listening on tcp:h:1 failed: it is in use\nhelp: stop who holds it\n");
-        let broke = BodyError::from(io::Error::other("it broke"));
+        let broke = BodyError::Wire(io::Error::other("it broke"));
         let lines = Report { failure: &Failure::of(Code::Read, &broke), coloured: false }.to_string();
         let help = "try again if the request may be repeated";
         assert_eq!(lines, format!("error: reading a body: the connection broke: it broke\nhelp: {help}\n"));

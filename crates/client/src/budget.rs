@@ -1,8 +1,8 @@
-//! Questions that want a true answer from a task that has used up its share of the loop's turn.
+//! Polling that is right even after a task has used up its cooperative budget.
 //!
-//! The runtime has a wire or a channel that such a task polls say "pending", whatever it holds, and polls the task again
-//! ([`tokio::task::coop`]). To us that would say "the peer is quiet", or "we hear when the caller leaves". A caller who
-//! makes many calls in one poll gets there.
+//! The runtime has a wire or a channel that such a task polls say "pending", whatever it holds, and polls the task
+//! again ([`tokio::task::coop`]). To us that would say "the peer is quiet", or "we hear when the caller leaves". A
+//! caller who makes many calls in one poll gets there.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

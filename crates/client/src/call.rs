@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_http::Method;
-use anywire_http::body::Body;
-use anywire_http::h1::Framing;
-use anywire_http::h1::encode;
-use anywire_http::url::Url;
+use anywire_http::{Body, Method, Request, RequestHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
 
@@ -19,12 +15,13 @@ use crate::sending::Sending;
 
 /// A call that is not sent yet.
 ///
-/// What is wrong with an argument is reported by [`send`](Self::send), so that calls read in one line.
+/// [`send`](Self::send) reports a fault in an argument, so that calls read in one line.
 ///
 /// ```no_run
 /// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
 /// let order = [("item", "tea"), ("count", "2")];
-/// let response = client.post("http://shop/orders").query(&order).json(&order).via("unix:/run/shop.sock").send().await?;
+/// let call = client.post("http://shop/orders").query(&order).json(&order).via("unix:/run/shop.sock");
+/// let response = call.send().await?;
 /// assert_eq!(response.status(), 201);
 /// # Ok(()) }
 /// ```
@@ -44,12 +41,37 @@ impl<'a> Call<'a> {
         Self { client, draft }
     }
 
-    /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the connection
-    /// is closed after the response.
+    /// A call with a request that was made elsewhere, to the URL that `url` gives.
+    pub(crate) fn of(
+        client: &'a Arc<Handle>,
+        request: Result<Request, Error>,
+        url: impl FnOnce(&mut RequestHead) -> Result<Url, Error>,
+    ) -> Self {
+        let draft = request.and_then(|mut request| {
+            if let Some(fault) = request.fault() {
+                return Err(fault.clone().into());
+            }
+            let url = url(&mut request.head)?;
+            let mut draft = Draft::new(request.head.method().clone(), url, &client.config().timeouts);
+            draft.headers = request.head.into_headers();
+            // Written from the body, whose length is known here.
+            for name in RESERVED {
+                draft.headers.remove(name);
+            }
+            draft.check_host()?;
+            draft.last_on_connection = draft.headers.contains("connection");
+            draft.body = request.body.into();
+            Ok(Box::new(draft))
+        });
+        Self { client, draft }
+    }
+
+    /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the
+    /// connection is closed after the response.
     ///
-    /// [`send`](Self::send) reports [`Header`](Error::Header) if the name or the value holds a byte that may not be sent,
-    /// CR and LF among them, and [`ReservedHeader`](Error::ReservedHeader) for `content-length` and
-    /// `transfer-encoding`, which come from the body.
+    /// [`send`](Self::send) reports [`Header`](Error::Header) if the name or the value holds a forbidden byte, such as
+    /// CR or LF. It reports [`ReservedHeader`](Error::ReservedHeader) for `content-length` and `transfer-encoding`:
+    /// the client writes them from the body.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<[u8]>) -> Self {
         let (name, value) = (name.as_ref(), value.as_ref());
         self.edit(|draft| {
@@ -58,9 +80,7 @@ impl<'a> Call<'a> {
             }
             draft.headers.append(name, value)?;
             if name.eq_ignore_ascii_case("host") {
-                // Tried out now, so that a bad one cannot cost a connection later.
-                let headers = &draft.headers;
-                encode::request_head(&mut Vec::new(), &draft.method, "/", "", headers, Framing::None)?;
+                draft.check_host()?;
             }
             draft.last_on_connection |= name.eq_ignore_ascii_case("connection");
             Ok(())
@@ -94,8 +114,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`, `tcp:10.0.0.1:80`,
-    /// `memory:app`. The URL still gives the `host` field and the path.
+    /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`,
+    /// `tcp:10.0.0.1:80`, `memory:app`. The URL still gives the `host` field and the path.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|draft| {
             draft.via = Some(address.to_address().map_err(|source| Error::Via { source })?);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_http::Method;
-use anywire_http::body::Body;
+use anywire_http::{Method, Request, RequestHead, Url, Version};
 
+use crate::Error;
 use crate::call::Call;
 use crate::counters::ClientCounters;
 use crate::handle::{Closing, Handle};
@@ -16,8 +16,8 @@ use crate::sending::Sending;
 /// A clone is the same client. When the last one is dropped, idle connections are closed, calls that are under way
 /// finish, and loops that the client started for itself stop.
 ///
-/// A call made on one of the client's loops stays on that loop. A call from elsewhere is handed to the loops in
-/// turn; its future may be awaited on any executor.
+/// A call that is made on one of the client's loops stays on that loop. A call from elsewhere goes to the next loop in
+/// turn. Any executor may await its future.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), anywire_client::Error> {
@@ -73,24 +73,65 @@ impl Client {
         Call::new(&self.handle, method, url.as_ref())
     }
 
-    /// Sends a request made of the `http` crate's types. Its URI is absolute.
+    /// Sends a [`Request`] of anywire or of the `http` crate. Its target is an absolute URL.
     ///
     /// ```no_run
     /// # async fn example(client: anywire_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// let request = http::Request::put("http://127.0.0.1:8080/item").header("x-id", "7").body("text")?;
-    /// let answer: http::Response<_> = client.send(request).await?.try_into()?;
+    /// let request = http::Request::put("http://127.0.0.1:8080/item").header("x-id", "7").body("text".to_owned())?;
+    /// let response: http::Response<_> = client.send(request).await?.try_into()?;
     /// # Ok(()) }
     /// ```
-    pub fn send<B: Into<Body>>(&self, request: http::Request<B>) -> Sending {
-        let (parts, body) = request.into_parts();
-        let mut call = self.request(parts.method, parts.uri.to_string()).body(body);
-        for (name, value) in &parts.headers {
-            // Written from the body, whose length is known here and need not be said again.
-            if name != http::header::CONTENT_LENGTH {
-                call = call.header(name, value);
-            }
-        }
-        call.send()
+    pub fn send<R>(&self, request: R) -> Sending
+    where
+        R: TryInto<Request>,
+        R::Error: Into<Error>,
+    {
+        let url = |head: &mut RequestHead| {
+            let target = head.target();
+            Url::parse(&target).map_err(|source| Error::of_url(&target, source))
+        };
+        Call::of(&self.handle, request.try_into().map_err(Into::into), url).send()
+    }
+
+    /// A call that sends a request on to `upstream`, a URL such as `http://backend:8080`, as a reverse proxy does. The
+    /// result of its [`send`](Call::send) is a handler's result: see [`Response`](crate::Response) and [`Error`].
+    ///
+    /// Method, path and query stay as they came, behind the path of `upstream` if it has one. The fields stay, except
+    /// the ones for one connection ([`Headers::remove_hop_by_hop`](anywire_http::Headers::remove_hop_by_hop)). The
+    /// `host` becomes the upstream's: set another one by [`header`](Call::header). A `via` is added (RFC 9110 section
+    /// 7.6.3). The body streams with back-pressure.
+    ///
+    /// The call has no total deadline, because a body may be as long as it likes: silence ends the call.
+    ///
+    /// ```no_run
+    /// use anywire_client::{Client, Error, Response};
+    ///
+    /// async fn proxy(client: &Client, request: anywire_http::Request) -> Result<Response, Error> {
+    ///     client.forward(request, "http://backend:8080").send().await
+    /// }
+    /// ```
+    pub fn forward<R>(&self, request: R, upstream: impl AsRef<str>) -> Call<'_>
+    where
+        R: TryInto<Request>,
+        R::Error: Into<Error>,
+    {
+        let url = |head: &mut RequestHead| {
+            let upstream = upstream.as_ref();
+            let base = Url::parse(upstream).map_err(|source| Error::of_url(upstream, source))?;
+            let via = match head.version() {
+                Version::HTTP_10 => "1.0 anywire",
+                Version::HTTP_2 => "2 anywire",
+                _ => "1.1 anywire",
+            };
+            let headers = head.headers_mut();
+            headers.remove_hop_by_hop();
+            headers.remove("host");
+            headers.append("via", via)?;
+            // `OPTIONS *` asks about the server itself, for which the upstream has its own path.
+            Ok(base.join(head.path_and_query()).unwrap_or(base))
+        };
+        let call = Call::of(&self.handle, request.try_into().map_err(Into::into), url);
+        call.total_timeout(Duration::MAX)
     }
 
     /// What the client counted so far, per loop. Empty before the first call of a client with its own loops.

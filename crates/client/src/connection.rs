@@ -1,10 +1,10 @@
 //! A pooled connection: it owns the wire, and says what happened on it to the pool's task that polls it.
 //!
-//! It is *idle* (armed for reading and without a buffer, so that the peer's FIN, its RST or unexpected bytes end it at
-//! once), *busy* with as many calls as its protocol allows, or *closed*.
+//! It is *idle*, *busy* with as many calls as its protocol allows, or *closed*. An idle connection has no buffer and
+//! is registered for reading: the peer's FIN, its RST or unexpected bytes end it at once.
 //!
-//! A call that is put on an idle connection is encoded and written in the poll of its caller, with the waker of the
-//! connection's task, so that this task runs for the first time when the response is there.
+//! A call on an idle connection is encoded and written in the poll of its caller, with the waker of the connection's
+//! task. So this task runs for the first time when the response is there.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::hash_map::RandomState;
@@ -89,7 +89,7 @@ impl Conn {
         self.key
     }
 
-    /// Calls that it can take now, beside those that it carries.
+    /// How many more calls it can take now.
     pub(crate) fn slots(&self) -> usize {
         let core = self.core.borrow();
         let Session::H1(session) = &core.session;
@@ -100,8 +100,8 @@ impl Conn {
         self.calls.get() == 0
     }
 
-    /// Whether a connection with a slot can be given a call: no end, no error and no byte is known to have come. Such a
-    /// byte would be taken for the response of that call.
+    /// Whether a connection with a slot can be given a call: no end, no error and no byte is known to have come. Such
+    /// a byte would be taken for the response of that call.
     pub(crate) fn is_alive(&self) -> bool {
         // A connection whose task never ran is just dialled.
         let Some(waker) = self.waker.get() else { return true };
@@ -213,7 +213,7 @@ impl Core {
         if ready!(wire.poll_readable(cx)).is_err() {
             return Poll::Ready(());
         }
-        // What is ready may be a leftover of the last response's read. Only a read tells, and one byte is enough.
+        // The readiness may date from before the last read. Only a read tells, and one byte is enough.
         wire.poll_read(cx, &mut [0]).map(|_| ())
     }
 }

@@ -7,7 +7,7 @@ use crate::Phase;
 /// Makes [`Counters`] and the cells behind them from one list.
 macro_rules! counters {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// What the pools of one loop did so far, and what they hold now. Each deadline has a counter of its own.
+        /// Counts and gauges of the pools of one loop. Each deadline has a counter of its own.
         ///
         /// ```
         /// let client = anywire_client::Client::new();
@@ -43,13 +43,13 @@ counters! {
     requests,
     /// Connections that were dialled with success.
     dialed,
-    /// Dials that failed, those that were too slow included.
+    /// Dials that failed or were too slow.
     dial_failures,
     /// Requests that went out on a connection that had already served one.
     reused,
     /// Requests that were sent again after their reused connection turned out dead.
     resent,
-    /// Idle connections that were closed because the peer closed them, or sent what nobody asked for.
+    /// Idle connections that were closed because the peer closed them, or sent unexpected bytes.
     evicted,
     /// Calls that were refused because the queue was full.
     queue_full,

@@ -1,5 +1,6 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
+use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::url::{UrlError, redact};
-use anywire_http::{InvalidHeader, StatusCode};
+use anywire_http::{ConvertError, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
 use anywire_loops::{StartError, TaskError};
 use anywire_wire::{AddressError, DialError};
 
@@ -60,6 +61,12 @@ pub enum Error {
     /// The `host` is none (RFC 9110 section 7.2), or the target is none. Fault of the caller.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// The request given to [`send`](crate::Client::send) is none that can be sent. Fault of the caller.
+    #[error(transparent)]
+    Request(#[from] InvalidRequest),
+    /// The request given to [`send`](crate::Client::send) cannot be converted. Fault of the caller.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// The value given to [`json`](crate::Call::json) does not serialise. Fault of the caller.
     #[error("cannot send the value as JSON")]
     JsonBody(#[source] serde_json::Error),
@@ -154,7 +161,7 @@ pub enum Error {
     ClosedByPeer {
         /// The origin of the URL.
         origin: String,
-        /// What was going on.
+        /// The phase in which it failed.
         phase: Phase,
         /// Whether any byte of the request had been sent.
         sent: bool,
@@ -164,7 +171,7 @@ pub enum Error {
     Io {
         /// The origin of the URL.
         origin: String,
-        /// What was going on.
+        /// The phase in which it failed.
         phase: Phase,
         /// What the system reported.
         source: io::Error,
@@ -176,7 +183,7 @@ pub enum Error {
     Answer {
         /// The origin of the URL.
         origin: String,
-        /// What is wrong with it.
+        /// The first thing that is wrong with it.
         source: DecodeError,
     },
     /// The peer sent more interim answers (1xx) than [`Limits::interim_answers`](crate::Limits::interim_answers), and
@@ -211,7 +218,7 @@ pub enum Error {
     /// The answer's body failed on its way to the caller.
     #[error("cannot read the answer's body")]
     Body(#[source] BodyError),
-    /// The answer's body is larger than what is collected. A limit.
+    /// The answer's body is larger than the limit for collected bodies. A limit.
     #[error(
         "the answer's body is over {limit_bytes} bytes; read it with chunk(), or raise the limit `body_bytes`"
     )]
@@ -237,7 +244,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is wrong with the URL of a call.
+    /// The error for a bad URL of a call.
     pub(crate) fn of_url(url: &str, source: UrlError) -> Self {
         let url = redact(url);
         match source {
@@ -257,6 +264,8 @@ impl Error {
             | Self::Header(_)
             | Self::ReservedHeader { .. }
             | Self::Encode(_)
+            | Self::Request(_)
+            | Self::Convert(_)
             | Self::JsonBody(_)
             | Self::Query(_)
             | Self::RequestBody { .. }
@@ -295,8 +304,8 @@ impl Error {
         }
     }
 
-    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, it sent too many interim
-    /// answers, or it switched protocols unasked.
+    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, it sent too many
+    /// interim answers, or it switched protocols unasked.
     pub fn is_protocol(&self) -> bool {
         matches!(self, Self::Answer { .. } | Self::Interim { .. } | Self::Switched { .. })
     }
@@ -309,8 +318,8 @@ impl Error {
         }
     }
 
-    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe only
-    /// if doing it twice is.
+    /// Whether the peer may have acted on the request, because a byte of it was sent. If so, sending it again is safe
+    /// only if doing it twice is.
     pub fn may_have_been_processed(&self) -> bool {
         match self {
             Self::RequestBody { sent, .. }
@@ -345,6 +354,33 @@ impl Error {
             Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
             _ => None,
         }
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// The error as a proxy's response. Only the log shows the cause.
+///
+/// A timeout is 504. A full queue or too many origins are 503. A request's body that could not be read is 413, 408 or
+/// 400. Another fault of the caller is 500. The rest is 502.
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            _ if self.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+            Self::QueueFull { .. } | Self::TooManyOrigins { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::RequestBody { source, .. } if source.is_too_large() => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::RequestBody { source, .. } if source.is_timeout() => StatusCode::REQUEST_TIMEOUT,
+            Self::RequestBody { source, .. } if source.fault() != anywire_http::Fault::Caller => {
+                StatusCode::BAD_REQUEST
+            }
+            _ if self.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        Response::new(status).caused_by(&self)
     }
 }
 

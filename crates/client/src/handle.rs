@@ -27,7 +27,7 @@ impl Deref for Handle {
 }
 
 impl Handle {
-    /// Takes no new call. What is still under way at the deadline is cut.
+    /// Takes no new call, and cuts the calls that are still under way at the deadline.
     pub(crate) async fn close(&self, deadline: Duration) -> Closing {
         self.set_closed();
         let id = self.id();

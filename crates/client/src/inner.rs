@@ -25,7 +25,7 @@ pub(crate) struct Inner {
     loops: OnceLock<ClientLoops>,
     /// Held while own loops start, so that they start once.
     starting: Mutex<()>,
-    /// The turn of calls from outside.
+    /// Counts calls from outside, which take the loops in turn.
     turn: AtomicUsize,
     closed: AtomicBool,
     /// Calls that their callers dropped before the answer. A full queue looks through its waiters only if this moved.
@@ -95,8 +95,8 @@ impl Inner {
         Ok(self.loops.get_or_init(|| ClientLoops { own: Some(loops.clone()), ..ClientLoops::of(&loops) }))
     }
 
-    /// The loop for a call from outside: the owners of connections in turn. Loops that have ended are passed over, unless
-    /// all have: then the call fails on the one whose turn it is.
+    /// The loop for a call from outside: each loop that may have connections, in turn. Loops that have ended are
+    /// skipped. If all have ended, the call fails on the next one.
     pub(crate) fn next_loop(&self, loops: &ClientLoops) -> usize {
         let owners = self.owners(loops.list.len());
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

@@ -1,10 +1,12 @@
-//! A call on its way: what the caller asked for, and once it is submitted, who waits for it until when.
+//! A call on its way: the request as the caller made it, then the submitted job with its deadlines and its caller.
 
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anywire_http::h1::Framing;
+use anywire_http::h1::encode::{self, EncodeError};
 use anywire_http::{Body, BodyError, Headers, Method, Url, body};
 use anywire_wire::Address;
 use bytes::Bytes;
@@ -15,7 +17,7 @@ use crate::{Error, Response, Timeouts};
 /// What the caller of a call gets.
 pub(crate) type Reply = Result<Response, Error>;
 
-/// What a caller asks for. Boxed once, so that it moves from the caller to a connection as one word.
+/// The request of a caller. Boxed once: it moves from the caller to a connection as one word.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) method: Method,
@@ -44,12 +46,22 @@ impl Draft {
         }
     }
 
+    /// Whether its `host` field, if it has one, can be sent: a bad one must not cost a connection later.
+    pub(crate) fn check_host(&self) -> Result<(), EncodeError> {
+        match self.headers.contains("host") {
+            true => {
+                encode::request_head(&mut Vec::new(), &self.method, "/", "", &self.headers, Framing::None)
+            }
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn origin(&self) -> String {
         self.url.origin().to_owned()
     }
 }
 
-/// A submitted call. It moves from a pool's queue to a connection, and back once if that connection turns out dead.
+/// A submitted call. It moves from a pool's queue to a connection, and back once if the connection turns out dead.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) draft: Box<Draft>,
@@ -108,7 +120,7 @@ impl<B: Into<Body>> From<B> for Contained {
 }
 
 impl Contained {
-    /// The body, of which only [`poll_chunk`](Self::poll_chunk) runs the caller's code.
+    /// The body, to be looked at: only [`poll_chunk`](Self::poll_chunk) runs the caller's code.
     pub(crate) fn get(&self) -> &Body {
         &self.0
     }

@@ -2,13 +2,16 @@
 //!
 //! Each loop keeps its own connections to each origin, a *child pool*. A call made on a loop finds a connection
 //! there, is encoded and is written in one poll, without a lock and without another thread. A call from any other
-//! thread or runtime is handed to the loops in turn.
+//! thread or runtime goes to the next loop in turn.
 //!
 //! | to | use |
 //! | --- | --- |
 //! | call | [`Client::get`] and its like, then [`Call::send`] |
+//! | send a request that was made elsewhere | [`Client::send`] |
+//! | pass a request on, as a proxy | [`Client::forward`] |
 //! | go by another wire than the URL's | [`Call::via`] |
-//! | read the answer | [`Response::bytes`], [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
+//! | refuse an error status | [`Response::error_for_status`] |
+//! | read the answer | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
@@ -25,9 +28,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What is not here: TLS (an `https` URL is [`Error::Tls`]), HTTP/2, redirects, cookies, proxies, compression, and
-//! retries, but for one: a request that went out on a connection which had died while it was idle is sent once more
-//! on a fresh one, if the peer cannot have seen it or seeing it twice is no harm.
+//! Not here: TLS (an `https` URL is [`Error::Tls`]), HTTP/2, redirects, cookies, proxies and compression. There is one
+//! kind of retry: if a connection died while it was idle, its request is sent once more on a fresh one, unless the
+//! peer may have seen it and repeating it does harm.
 
 mod budget;
 mod builder;

@@ -1,7 +1,7 @@
 //! The bounds of a client: how much of each thing, and how long each phase may take.
 //!
 //! Every value is a builder value of one client; there are no process-wide settings. Reaching a limit is a typed
-//! [`Error`](crate::Error), never a hang. Durations are kept by the loops' coarse deadlines.
+//! [`Error`](crate::Error), never a hang. The loops' coarse deadlines measure durations.
 
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ pub struct Limits {
     /// Connections to one origin, exact in sum over all loops. Default 512: one busy origin stays far below the
     /// descriptors of a process. At least 1.
     pub connections_per_origin: usize,
-    /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768: a
-    /// burst of 1,000 calls on one of 32 loops waits, and a queue of small requests stays below 32 MiB. One more call is
+    /// Calls that may wait for a connection to one origin, in sum over all loops: each has its share. Default 32,768:
+    /// a burst of 1,000 calls on one of 32 loops waits, and a queue of small requests stays below 32 MiB. One more
+    /// call is
     /// [`QueueFull`](crate::Error::QueueFull).
     pub queue_per_origin: usize,
     /// Dials under way to one origin at a time, in sum over all loops, but one on each loop at least. Default 32: a
@@ -40,7 +41,7 @@ pub struct Limits {
     /// Bytes of one streamed answer that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
     /// caller and loop overlap while a slow reader still stops the peer.
     pub body_ahead_bytes: usize,
-    /// Bounds on the head and the trailers of an answer. Default: those of [`HeadLimits`].
+    /// Limits of the head and the trailers of an answer. Default: [`HeadLimits::default`].
     pub answer: HeadLimits,
 }
 
@@ -66,8 +67,8 @@ impl Limits {
     }
 }
 
-/// How long each phase of a call, and each state of a connection, may last. A deadline is never early, and up to 300 ms
-/// late.
+/// How long each phase of a call, and each state of a connection, may last. A deadline is never early, and up to 300
+/// ms late.
 ///
 /// ```
 /// use std::time::Duration;

@@ -31,7 +31,7 @@ pub(crate) struct Local {
     empty: Notify,
 }
 
-/// The clients that have pools on a loop; kept in the loop's storage, so that it ends with the loop.
+/// The clients with pools on a loop. It lies in the loop's storage, so it ends with the loop.
 #[derive(Default)]
 struct Registry {
     locals: RefCell<Vec<Rc<Local>>>,
@@ -79,7 +79,7 @@ impl Local {
             empty: Notify::new(),
         });
         drop(anywire_loops::spawn(Rc::clone(&local).run()));
-        // A client that is closed already gets pools for this one call, and nobody finds them again.
+        // If the client is closed already, the pools serve this one call: they are not registered.
         if !local.retired.get() {
             let registry = anywire_loops::local(Registry::default);
             registry.locals.borrow_mut().push(Rc::clone(&local));
@@ -221,7 +221,7 @@ impl Local {
         Poll::Pending
     }
 
-    /// Ends what is overdue in each pool, drops pools that are over, and says when to look again.
+    /// Ends overdue calls in each pool, drops pools that are over, and sets the time of the next sweep.
     fn sweep(&self) {
         let now = clock::now();
         for pool in self.all_pools() {

@@ -143,7 +143,7 @@ impl Pool {
             self.dialing.set(dialing + 1);
             let dial = Dial { pool: Rc::clone(self) };
             if anywire_loops::spawn(dial.run()).is_finished() {
-                // A loop that ends drops what it is given, so that no dial will ever end.
+                // A loop that ends drops its new tasks, so no dial will ever end.
                 self.waiting.fail(|sent| Error::Loop { source: TaskError::Stopped, sent });
                 return;
             }
@@ -203,7 +203,7 @@ impl Pool {
     /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(clock::now());
-        // If no call waits, the connection turns idle, and an idle one reads all the time.
+        // Without a waiting call the connection turns idle, and an idle one is registered for reading anyway.
         if self.waiting.len() > 0 && !conn.is_alive() {
             self.evict(conn);
             return ControlFlow::Break(());
@@ -230,7 +230,7 @@ impl Pool {
     /// Closes a connection that the peer closed, or broke.
     fn evict(&self, conn: &Conn) {
         self.close(conn);
-        // Counted last, so that whoever sees the count finds the connection gone.
+        // Counted last: when the count is visible, the connection is gone.
         self.context.cells.evicted.add(1);
     }
 
@@ -256,7 +256,7 @@ impl Pool {
         }
     }
 
-    /// Closes what is idle, and what comes free from now on.
+    /// Closes idle connections now, and the others after their calls.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
         while let Some(conn) = self.pop_free() {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, ConvertError, Headers, ResponseHead, StatusCode, Url, Version};
+use anywire_http::{
+    Body, BodyError, ConvertError, Headers, IntoResponse, ResponseHead, StatusCode, Url, Version,
+};
 use anywire_loops::TaskError;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -117,7 +119,7 @@ impl Response {
     ///
     /// # Errors
     /// [`BodyTooLarge`](Error::BodyTooLarge) beyond [`Limits::body_bytes`](crate::Limits::body_bytes), 16 MiB by
-    /// default; and those of [`chunk`](Self::chunk).
+    /// default; and the errors of [`chunk`](Self::chunk).
     pub async fn bytes(mut self) -> Result<Bytes, Error> {
         self.collect().await
     }
@@ -125,7 +127,7 @@ impl Response {
     /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`Text`](Error::Text), and those of [`bytes`](Self::bytes).
+    /// [`Text`](Error::Text), and the errors of [`bytes`](Self::bytes).
     pub async fn text(mut self) -> Result<String, Error> {
         let bytes = self.collect().await?;
         String::from_utf8(bytes.into()).map_err(|error| Error::Text(error.utf8_error()))
@@ -134,7 +136,8 @@ impl Response {
     /// The rest of the body read as JSON, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`JsonAnswer`](Error::JsonAnswer), which names the URL and the status, and those of [`bytes`](Self::bytes).
+    /// [`JsonAnswer`](Error::JsonAnswer), which names the URL and the status, and the errors of
+    /// [`bytes`](Self::bytes).
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T, Error> {
         let bytes = self.collect().await?;
         serde_json::from_slice(&bytes).map_err(|source| {
@@ -144,8 +147,8 @@ impl Response {
         })
     }
 
-    /// Head and body apart, for example to pass the body on. The body's errors are then those of the body; dropping it
-    /// before its end closes the connection, too.
+    /// Head and body apart, for example to pass the body on. Its errors are [`BodyError`]s then. Dropping it before
+    /// its end closes the connection, too.
     ///
     /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
     /// states the length that this answer stated.
@@ -171,17 +174,32 @@ impl Response {
     }
 }
 
+impl From<Response> for anywire_http::Response {
+    /// Status, version and fields as the peer sent them, and the body as it comes.
+    fn from(response: Response) -> Self {
+        let (head, body) = response.into_parts();
+        let (status, version) = (head.status(), head.version());
+        let mut converted = Self::from_parts(status, head.into_headers(), body);
+        converted.version = version;
+        converted
+    }
+}
+
 impl TryFrom<Response> for http::Response<Body> {
     type Error = ConvertError;
 
-    /// The answer in the `http` crate's types.
     fn try_from(response: Response) -> Result<Self, ConvertError> {
-        let (head, body) = response.into_parts();
-        let (status, version) = (head.status(), head.version());
-        let mut converted =
-            Self::try_from(anywire_http::Response::from_parts(status, head.into_headers(), body))?;
-        *converted.version_mut() = version;
-        Ok(converted)
+        anywire_http::Response::from(response).try_into()
+    }
+}
+
+/// Passes the response on: fields of the upstream's connection are dropped, the body streams with back-pressure, and
+/// trailers follow it.
+impl IntoResponse for Response {
+    fn into_response(self) -> anywire_http::Response {
+        let mut response = anywire_http::Response::from(self);
+        response.headers.remove_hop_by_hop();
+        response
     }
 }
 
@@ -262,8 +280,8 @@ fn explain_size(error: BodyError) -> Error {
     }
 }
 
-/// States of [`StreamState::total`]: handed out as a stream, being collected, and each of these past the total deadline, which
-/// ended the latter.
+/// States of [`StreamState::total`]: handed out as a stream, being collected, and each of these past the total
+/// deadline, which ended the latter.
 const STREAMED: u8 = 0;
 const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;

@@ -133,7 +133,7 @@ impl Placed {
         let refused = self.hand_over.map(|mut hand_over| Pin::new(&mut hand_over).poll(cx));
         match refused {
             Some(Poll::Ready(Err(source))) => Error::Loop { sent: source != TaskError::Full, source },
-            // It was on a connection, or near one, and what is known about it is gone with the loop.
+            // It may have been on a connection. The loop that knew is gone.
             _ => Error::Loop { source: TaskError::Stopped, sent: true },
         }
     }

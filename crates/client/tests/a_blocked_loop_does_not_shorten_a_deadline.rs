@@ -1,5 +1,4 @@
-//! A call's deadlines begin when what they wait for does, however far a task that blocked the loop has left the loop's
-//! coarse clock behind.
+//! A call's deadlines count from the true time, even if a task has blocked the loop and its coarse clock is behind.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

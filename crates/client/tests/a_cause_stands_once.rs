@@ -59,9 +59,9 @@ fn of_a_body_that_fails_on_its_way_up() {
     let (_loops, client) = client(1, |builder| builder);
     let peer = Peer::start(wire("tcp"), |mut talk| drop(talk.request()));
     let (mut sender, body) = Body::channel(16);
-    sender.send("part".into()).expect("room for it");
+    sender.try_send("part").expect("room for it");
     sender.abort(BodyError::failed("the disk is gone"));
     let error = block_on(client.post(peer.url("/")).body(body).send()).expect_err("no whole request");
     let chain = assert_each_cause_once(&error);
-    assert!(chain.ends_with("reading a body: its maker failed: the disk is gone"), "{chain}");
+    assert!(chain.ends_with("reading a body: its source failed: the disk is gone"), "{chain}");
 }

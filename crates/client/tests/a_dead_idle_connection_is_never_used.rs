@@ -72,7 +72,7 @@ fn an_answer_with_bytes_behind_it_ends_its_connection() {
     });
 }
 
-/// An answer that fills a read buffer to its last byte, and what lies behind it in the same write.
+/// An answer that fills a read buffer to its last byte, and more bytes behind it in the same write.
 fn full_buffer(behind: &str) -> String {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 00000\r\n\r\n";
     let length = Buffer::DEFAULT_BYTES - head.len();
@@ -135,7 +135,7 @@ fn an_answer_that_fills_the_buffer_leaves_its_connection_alive() {
 
 #[test]
 fn the_look_comes_before_each_call() {
-    // All on one loop and in memory: the end is there, and no task had a turn to see it.
+    // All on one loop and in memory: the end has come, and no task has run since to see it.
     let gate = Gate::new();
     let (loops, client) = client(1, |builder| builder);
     let via = gate.via().clone();

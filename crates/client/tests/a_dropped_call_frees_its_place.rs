@@ -139,7 +139,7 @@ fn a_body_that_was_asked_for_and_dropped_frees_its_place() {
         for converted in [false, true] {
             let (client, via) = (client.clone(), peer.via().clone());
             let (endless, next) = (peer.url("/endless"), peer.url("/"));
-            // On the loop, where the connection has its turn between two steps.
+            // On the loop, where the connection's task runs between two steps.
             let calling = loops.get(0).spawn(move || async move {
                 let answer = client.get(endless).via(&via).send().await.expect("an answer");
                 let mut body = match converted {

@@ -1,4 +1,4 @@
-//! A body of 10 GiB and a caller who reads a little of it: the peer's sending stops, memory stays flat, and leaving
+//! A caller reads a little of a body of 10 GiB: the peer stops sending, memory stays flat, and dropping the response
 //! closes the connection.
 
 mod support;
@@ -36,7 +36,7 @@ fn nothing_is_read_that_nobody_asked_for() {
         assert!(written < 32 << 20, "{written} bytes left the peer, {read} were read");
         let after = resident_bytes().expect("proc is mounted");
         assert!(after.saturating_sub(before) < 32 << 20, "from {before} to {after} bytes");
-        // A caller who takes its time is no silent peer: what was sent is still there after the read timeout.
+        // A slow caller is no silent peer: the bytes that were sent are still there after the read timeout.
         for _ in 0..2 {
             block_on(answer.chunk()).expect("a good body").expect("more to come");
         }

@@ -1,4 +1,4 @@
-//! A task that has used up its share of the loop's turn makes calls as good as any other.
+//! A task that has used up its cooperative budget makes calls as well as any other.
 //!
 //! The runtime has whatever such a task polls say "pending", however ready it is.
 

@@ -32,7 +32,7 @@ fn pieces_arrive_as_one_body_with_trailers() {
             let feeding = std::thread::spawn(move || {
                 for _ in 0..300 {
                     block_on(sender.ready()).expect("a reader");
-                    sender.send(Bytes::from(vec![b'x'; 1000])).expect("room");
+                    sender.try_send(Bytes::from(vec![b'x'; 1000])).expect("room");
                 }
                 let mut trailers = Headers::new();
                 trailers.append("x-sum", "7").expect("a good trailer");
@@ -78,7 +78,7 @@ fn a_peer_that_does_not_read_stops_the_body() {
                     }
                 }
                 block_on(sender.ready()).expect("a reader");
-                sender.send(Bytes::from(vec![b'x'; 10_000])).expect("room");
+                sender.try_send(Bytes::from(vec![b'x'; 10_000])).expect("room");
                 fed += 10_000;
             }
             assert!(go_on.is_none(), "the body never stopped");
@@ -113,7 +113,7 @@ fn a_body_that_fails_fails_its_call_only() {
         });
         let (_loops, client) = client(1, |builder| builder);
         let (mut sender, body) = Body::channel(10);
-        sender.send(Bytes::from_static(b"part")).expect("room");
+        sender.try_send(Bytes::from_static(b"part")).expect("room");
         sender.abort(BodyError::failed("the disk is gone"));
         let error = block_on(client.post(peer.url("/")).via(peer.via()).body(body).send())
             .expect_err("a broken body");
@@ -123,7 +123,7 @@ fn a_body_that_fails_fails_its_call_only() {
 
         for (declared, given, how) in [(10, "short", "shorter"), (3, "long", "longer")] {
             let (mut sender, body) = Body::channel(10);
-            sender.send(Bytes::from_static(given.as_bytes())).expect("room");
+            sender.try_send(Bytes::from_static(given.as_bytes())).expect("room");
             sender.finish();
             let call = client.post(peer.url("/")).via(peer.via()).body(body.with_length(declared));
             let error = block_on(call.send()).expect_err("not the declared length");
@@ -146,7 +146,7 @@ fn an_answer_before_the_bodys_end_is_the_answer() {
         });
         let (_loops, client) = client(1, |builder| builder);
         let (mut sender, body) = Body::channel(10);
-        sender.send(Bytes::from_static(b"part")).expect("room");
+        sender.try_send(Bytes::from_static(b"part")).expect("room");
         let answer =
             block_on(client.post(peer.url("/")).via(peer.via()).body(body).send()).expect("an answer");
         assert_eq!(answer.status(), 413);

@@ -80,10 +80,10 @@ fn a_request_of_the_http_crate_goes_by_its_uri() {
         }
     });
     let (_loops, client) = client(1, |builder| builder);
-    let request = http::Request::put(peer.url("/z")).header("x-two", "2").body("text");
+    let request = http::Request::put(peer.url("/z")).header("x-two", "2").body("text".to_owned());
     block_on(client.send(request.expect("a good request"))).expect("an answer");
     let request = requests.recv().expect("a request");
-    assert_eq!((request.head.method().as_str(), request.head.target()), ("PUT", "/z"));
+    assert_eq!((request.head.method().as_str(), &*request.head.target()), ("PUT", "/z"));
     assert_eq!(request.head.headers().get("x-two"), Some("2"));
     assert_eq!(request.body, b"text");
 }

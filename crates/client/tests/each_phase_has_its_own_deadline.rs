@@ -383,7 +383,7 @@ fn fed(mut piece: impl FnMut() -> Option<Bytes> + Send + 'static, pace: Duration
     thread::spawn(move || {
         let _hold = hold;
         while let Some(piece) = piece() {
-            if block_on(sender.ready()).is_err() || sender.send(piece).is_err() {
+            if block_on(sender.ready()).is_err() || sender.try_send(piece).is_err() {
                 return;
             }
             sleep(pace);

@@ -1,4 +1,4 @@
-//! Nobody listens, or the name is none: the error says so, and that nothing was sent.
+//! A dial that is refused, or a name that does not exist: the error says so, and that nothing was sent.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{OK, Peer, block_on, client, wire};
 #[test]
 fn refused() {
     let (_loops, client) = client(1, |builder| builder);
-    // A port that was free a moment ago; nobody else is given it soon.
+    // A port that was free a moment ago. The system does not give it out again soon.
     let address =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     let error = block_on(client.get(format!("http://{address}/")).send()).expect_err("nobody listens");

@@ -1,5 +1,5 @@
-//! A storm of calls to a peer that closes, stalls and cuts as it likes, from callers who leave as they like: when it
-//! is over, every place is free again.
+//! Many calls to a peer that closes, stalls and cuts at random, from callers who leave at random: in the end every
+//! place is free again.
 
 mod support;
 

@@ -210,7 +210,7 @@ fn a_streaming_body_is_not_sent_again() {
         let (_loops, client) = client(1, |builder| builder);
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
         let (mut sender, body) = Body::channel(10);
-        sender.send(Bytes::from_static(b"once")).expect("room");
+        sender.try_send(Bytes::from_static(b"once")).expect("room");
         sender.finish();
         let call = client.put(peer.url("/")).via(peer.via()).body(body);
         let error = block_on(call.send()).expect_err("the connection ends");

@@ -6,19 +6,22 @@
 mod channel;
 mod error;
 
+use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures_core::Stream;
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
 
 use self::channel::Receiver;
 use crate::Headers;
 
 pub use self::channel::{SendError, Sender};
-pub use self::error::BodyError;
+pub use self::error::{BodyError, BoxError};
 
 /// The bytes of a message, read with [`Body::chunk`] or [`Body::bytes`].
 ///
@@ -51,7 +54,8 @@ struct Coming {
 }
 
 enum Source {
-    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>),
+    Stream(Pin<Box<dyn Items>>),
+    Frames(Pin<Box<dyn Frames>>),
     Channel(Receiver),
     /// Nothing at any time; `declared` says what the head states.
     Withheld,
@@ -66,9 +70,38 @@ impl Body {
         Self { kind: Kind::Full(Bytes::new()) }
     }
 
-    /// The items of `stream`, one after the other; an error ends the body.
-    pub fn stream(stream: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
+    /// The items of `stream`, one after the other. An error ends the body, as [`BodyError::failed`] says.
+    pub fn stream<T, E>(stream: impl Stream<Item = Result<T, E>> + Send + 'static) -> Self
+    where
+        T: Into<Bytes> + 'static,
+        E: Into<BoxError> + 'static,
+    {
         Self::from_source(Source::Stream(Box::pin(stream)))
+    }
+
+    /// A body of another kind: its data, and its trailers. Its length is declared if its size hint is exact.
+    ///
+    /// ```
+    /// use anywire_http::Body;
+    ///
+    /// let body = Body::wrap(String::from("hello"));
+    /// assert_eq!(body.length(), Some(5));
+    /// ```
+    pub fn wrap<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send + 'static,
+    {
+        let mut slot = Some(body);
+        if let Some(body) = (&mut slot as &mut dyn Any).downcast_mut::<Option<Self>>() {
+            return body.take().unwrap_or_default();
+        }
+        let Some(body) = slot.filter(|body| !body.is_end_stream()) else { return Self::empty() };
+        let length = body.size_hint().exact();
+        let wrapped = Self::from_source(Source::Frames(Box::pin(body)));
+        match length {
+            Some(length) => wrapped.with_length(length),
+            None => wrapped,
+        }
     }
 
     /// A body that a [`Sender`] fills, at most about `limit_bytes` ahead of its reader.
@@ -243,8 +276,9 @@ impl Coming {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         for _ in 0..EMPTY_IN_A_ROW_MAX {
             let next = match &mut self.source {
-                Source::Stream(stream) => ready!(stream.as_mut().poll_next(cx)).transpose(),
+                Source::Stream(stream) => ready!(stream.as_mut().poll_next_item(cx)),
                 Source::Channel(receiver) => ready!(receiver.poll_chunk(cx)),
+                Source::Frames(body) => ready!(body.as_mut().poll_next_chunk(cx, &mut self.trailers)),
                 Source::Withheld | Source::Ended => return Poll::Ready(Ok(None)),
             };
             match next {
@@ -270,6 +304,74 @@ impl Coming {
     }
 }
 
+/// A stream, whatever its items are.
+trait Items: Send {
+    /// The next item; `None` at the end.
+    fn poll_next_item(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
+}
+
+impl<S: Stream<Item = Result<T, E>> + Send, T: Into<Bytes>, E: Into<BoxError>> Items for S {
+    fn poll_next_item(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        let item = ready!(self.poll_next(cx)).transpose().map_err(BodyError::failed)?;
+        Poll::Ready(Ok(item.map(Into::into)))
+    }
+}
+
+/// A foreign body, of which only the frames matter.
+trait Frames: Send {
+    /// The next data; `None` at the end, and then `trailers` are set if there were any.
+    fn poll_next_chunk(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        trailers: &mut Option<Box<Headers>>,
+    ) -> Poll<Result<Option<Bytes>, BodyError>>;
+}
+
+impl<B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send> Frames for B {
+    fn poll_next_chunk(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        trailers: &mut Option<Box<Headers>>,
+    ) -> Poll<Result<Option<Bytes>, BodyError>> {
+        let Some(frame) = ready!(self.poll_frame(cx)) else { return Poll::Ready(Ok(None)) };
+        Poll::Ready(match frame.map_err(BodyError::failed)?.into_data() {
+            Ok(mut data) => Ok(Some(data.copy_to_bytes(data.remaining()))),
+            Err(frame) => {
+                *trailers = frame.into_trailers().ok().map(|map| Box::new(Headers::from(&map)));
+                // Not the end: an empty chunk is skipped, and the body polled again.
+                Ok(Some(Bytes::new()))
+            }
+        })
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    /// Data, and then the trailers if there are any, which [`Body::trailers`] does not give any more.
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(chunk) = ready!(self.poll_chunk(cx))? {
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
+        }
+        let Kind::Coming(coming) = &mut self.kind else { return Poll::Ready(None) };
+        let Some(trailers) = coming.trailers.take() else { return Poll::Ready(None) };
+        let map = HeaderMap::try_from(&*trailers).map_err(BodyError::failed)?;
+        Poll::Ready(Some(Ok(Frame::trailers(map))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.as_full().is_some_and(Bytes::is_empty) && self.trailers().is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length().map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
 /// Empty items of a stream that one poll skips: a stream of nothing else must not keep its reader's task for ever.
 const EMPTY_IN_A_ROW_MAX: u32 = 32;
 
@@ -285,7 +387,7 @@ impl fmt::Debug for Body {
             Kind::Full(bytes) if bytes.is_empty() => "empty",
             Kind::Full(_) => "full",
             Kind::Coming(coming) => match &coming.source {
-                Source::Stream(_) => "stream",
+                Source::Stream(_) | Source::Frames(_) => "stream",
                 Source::Channel(_) => "channel",
                 Source::Withheld => "withheld",
                 Source::Ended => "empty",

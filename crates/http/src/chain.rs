@@ -13,7 +13,7 @@ use std::fmt;
 /// ```
 /// use anywire_http::{BodyError, Chain};
 ///
-/// let error = BodyError::from(std::io::Error::other("the cable is cut"));
+/// let error = BodyError::Wire(std::io::Error::other("the cable is cut"));
 /// assert_eq!(
 ///     Chain(&error).to_string(),
 ///     "reading a body: the connection broke: the cable is cut; try again if the request may be repeated",

@@ -1,9 +1,11 @@
 //! Conversions from and to the types of the `http` crate, which the rest of the ecosystem speaks.
 
+use bytes::Buf;
+use http::Uri;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Uri, Version};
 
-use crate::{Body, Headers, InvalidTarget, Request, RequestHead, Response};
+use crate::body::BoxError;
+use crate::{Body, Headers, IntoResponse, InvalidRequest, InvalidTarget, Request, RequestHead, Response};
 
 /// A message that the `http` crate's types cannot hold, or the other way round.
 #[derive(Debug, thiserror::Error)]
@@ -46,103 +48,145 @@ impl TryFrom<&Headers> for HeaderMap {
     }
 }
 
-impl TryFrom<http::Request<Body>> for Request {
+impl<B> TryFrom<http::Request<B>> for Request
+where
+    B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send + 'static,
+{
     type Error = ConvertError;
 
-    /// Takes path and query as the target (CONNECT: the authority), and the URI's authority as `Host` if the
-    /// fields hold none. The version becomes 1.1; extensions are dropped.
-    fn try_from(request: http::Request<Body>) -> Result<Self, ConvertError> {
+    /// The target is the URI, without a user. Version and extensions stay.
+    fn try_from(request: http::Request<B>) -> Result<Self, ConvertError> {
         let (parts, body) = request.into_parts();
         let authority = parts.uri.authority().map(|authority| authority.as_str());
-        let target = match (&parts.method, authority) {
-            (&Method::CONNECT, Some(authority)) => authority,
-            _ => parts.uri.path_and_query().map_or("/", |target| target.as_str()),
+        let authority = authority.map(|authority| authority.rsplit('@').next().unwrap_or(authority));
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut head = match (authority, parts.uri.scheme_str()) {
+            (Some(authority), None) => RequestHead::new(parts.method, authority)?,
+            (Some(authority), Some(scheme)) => {
+                let mut head = RequestHead::new(parts.method, path)?;
+                head.set_origin(scheme, authority)?;
+                head
+            }
+            (None, _) => RequestHead::new(parts.method, path)?,
         };
-        let mut head = RequestHead::new(parts.method.clone(), target)?;
-        let host = authority.map(|authority| authority.rsplit('@').next().unwrap_or(authority));
-        if let Some(host) = host
-            && !parts.headers.contains_key(http::header::HOST)
-        {
-            head.headers_mut().append("host", host)?;
-        }
-        head.headers_mut().extend(parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        Ok(Self::from_parts(head, body))
+        head.set_version(parts.version);
+        *head.headers_mut() = Headers::from(&parts.headers);
+        *head.extensions_mut() = parts.extensions;
+        Ok(Self::from_parts(head, Body::wrap(body)))
     }
 }
 
 impl TryFrom<Request> for http::Request<Body> {
     type Error = ConvertError;
 
-    /// The URI is the target as it stands in the request line.
+    /// The URI is the target. Version and extensions stay.
     fn try_from(request: Request) -> Result<Self, ConvertError> {
-        if let Some(fault) = request.fault() {
-            return Err(fault.clone().into());
+        match request.fault() {
+            None => {}
+            Some(InvalidRequest::Target(fault)) => return Err(fault.clone().into()),
+            Some(InvalidRequest::Header(fault)) => return Err(fault.clone().into()),
         }
+        let mut head = request.head;
         let mut converted = Self::new(request.body);
-        *converted.method_mut() = request.head.method().clone();
-        *converted.uri_mut() = request.head.target().parse::<Uri>()?;
-        *converted.version_mut() = request.head.version();
-        *converted.headers_mut() = HeaderMap::try_from(request.head.headers())?;
+        *converted.method_mut() = head.method().clone();
+        *converted.uri_mut() = head.target().parse::<Uri>()?;
+        *converted.version_mut() = head.version();
+        *converted.headers_mut() = HeaderMap::try_from(head.headers())?;
+        *converted.extensions_mut() = std::mem::take(head.extensions_mut());
         Ok(converted)
     }
 }
 
-impl From<http::Response<Body>> for Response {
-    /// Version and extensions are dropped: the encoder decides the version.
-    fn from(response: http::Response<Body>) -> Self {
+impl<B> From<http::Response<B>> for Response
+where
+    B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send + 'static,
+{
+    /// Version and extensions stay.
+    fn from(response: http::Response<B>) -> Self {
         let (parts, body) = response.into_parts();
-        Self::from_parts(parts.status, Headers::from(&parts.headers), body)
+        let mut converted = Self::from_parts(parts.status, Headers::from(&parts.headers), Body::wrap(body));
+        converted.version = parts.version;
+        if !parts.extensions.is_empty() {
+            *converted.extensions_mut() = parts.extensions;
+        }
+        converted
+    }
+}
+
+impl<B> IntoResponse for http::Response<B>
+where
+    B: http_body::Body<Data: Buf, Error: Into<BoxError>> + Send + 'static,
+{
+    fn into_response(self) -> Response {
+        self.into()
     }
 }
 
 impl TryFrom<Response> for http::Response<Body> {
     type Error = ConvertError;
 
+    /// Version and extensions stay.
     fn try_from(response: Response) -> Result<Self, ConvertError> {
         if let Some(fault) = response.fault() {
             return Err(fault.clone().into());
         }
         let headers = HeaderMap::try_from(&response.headers)?;
+        let extensions = response.extensions().clone();
         let mut converted = Self::new(response.body);
         *converted.status_mut() = response.status;
-        *converted.version_mut() = Version::HTTP_11;
+        *converted.version_mut() = response.version;
         *converted.headers_mut() = headers;
+        *converted.extensions_mut() = extensions;
         Ok(converted)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http::StatusCode;
-
     use super::*;
+    use crate::{Method, StatusCode, Version};
 
     #[test]
     fn requests_go_there_and_back() {
-        let request = Request::new(Method::PUT, "/a?b=c").expect("valid").header("X-One", "1").body("hi");
+        let mut request = Request::put("/a?b=c").header("X-One", "1").body("hi");
+        request.head.set_version(Version::HTTP_10);
+        request.head.extensions_mut().insert(7_u8);
         let there = http::Request::<Body>::try_from(request).expect("convertible");
-        assert_eq!(there.uri().query(), Some("b=c"));
+        assert_eq!((there.uri().query(), there.extensions().get()), (Some("b=c"), Some(&7_u8)));
         let back = Request::try_from(there).expect("convertible");
-        assert_eq!(back.head.target(), "/a?b=c");
-        assert_eq!(back.head.headers().get("x-one"), Some("1"));
+        assert_eq!((&*back.head.target(), back.head.version()), ("/a?b=c", Version::HTTP_10));
+        assert_eq!(
+            (back.head.headers().get("x-one"), back.head.extensions().get()),
+            (Some("1"), Some(&7_u8))
+        );
         assert_eq!(back.body.length(), Some(2));
     }
 
     #[test]
-    fn the_authority_of_a_uri_becomes_the_host() {
+    fn targets_of_any_form_go_there_and_back() {
+        for (method, target) in [
+            (Method::GET, "http://a.example:81/x?y"),
+            (Method::CONNECT, "a.example:443"),
+            (Method::OPTIONS, "*"),
+        ] {
+            let there = http::Request::<Body>::try_from(Request::new(method, target)).expect("convertible");
+            assert_eq!(Request::try_from(there).expect("convertible").head.target(), target);
+        }
         let request = http::Request::get("http://user@a.example:81/x").body(Body::empty()).expect("valid");
         let request = Request::try_from(request).expect("convertible");
-        assert_eq!(request.head.target(), "/x");
-        assert_eq!(request.head.headers().get("host"), Some("a.example:81"));
+        assert_eq!((request.head.path(), request.head.host()), ("/x", Some("a.example:81")));
     }
 
     #[test]
     fn responses_go_there_and_back() {
-        let response = Response::new(StatusCode::CREATED).header("a", "1").header("a", "2").body("x");
+        let mut response = Response::new(StatusCode::CREATED).header("a", "1").header("a", "2").body("x");
+        response.version = Version::HTTP_2;
+        response.extensions_mut().insert(7_u8);
         let there = http::Response::<Body>::try_from(response).expect("convertible");
         assert_eq!(there.headers().get_all("a").iter().count(), 2);
         let back = Response::from(there);
         assert_eq!((back.status, back.headers.len()), (StatusCode::CREATED, 2));
+        assert_eq!((back.version, back.extensions().get()), (Version::HTTP_2, Some(&7_u8)));
     }
 
     #[test]

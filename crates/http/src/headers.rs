@@ -73,7 +73,7 @@ impl Headers {
     }
 
     /// Names and values in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> + Clone {
         let lines = self.lines();
         lines.fields.iter().map(move |field| (lines.name(field), lines.value(field)))
     }
@@ -94,8 +94,8 @@ impl Headers {
     ///
     /// [`InvalidHeader`] if the name is no token or the value holds a control character; nothing is changed
     /// then.
-    pub fn insert(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
-        let value = line::check(name, value.as_ref())?;
+    pub fn insert(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
+        let (name, value) = line::check(name.as_ref(), value.as_ref())?;
         self.remove(name);
         self.held.block_mut().push(name, value)
     }
@@ -107,8 +107,8 @@ impl Headers {
     /// # Errors
     ///
     /// As [`Headers::insert`].
-    pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
-        let value = line::check(name, value.as_ref())?;
+    pub fn append(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
+        let (name, value) = line::check(name.as_ref(), value.as_ref())?;
         self.held.block_mut().push(name, value)
     }
 
@@ -120,12 +120,44 @@ impl Headers {
 
     /// Removes all fields of this name; says whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
-        !self.is_empty() && self.held.block_mut().remove(name)
+        self.contains(name) && self.held.block_mut().remove(name)
     }
 
     /// Removes all fields.
     pub fn clear(&mut self) {
         self.held.clear();
+    }
+
+    /// Removes the fields that concern one connection only, as a proxy has to before it passes a message on (RFC 9110
+    /// section 7.6.1).
+    ///
+    /// These are the fields that `Connection` names, `Connection` itself, `Proxy-Connection`, `Keep-Alive`, `TE`,
+    /// `Transfer-Encoding` and `Upgrade`. `TE: trailers` stays, because bodies carry their trailers on.
+    ///
+    /// ```
+    /// use anywire_http::Headers;
+    ///
+    /// let mut headers = Headers::new();
+    /// headers.append("connection", "close, X-Trace")?;
+    /// headers.append("x-trace", "1")?;
+    /// headers.append("accept", "text/html")?;
+    /// headers.remove_hop_by_hop();
+    /// assert_eq!(headers.wire_bytes(), b"accept: text/html\r\n");
+    /// # Ok::<(), anywire_http::InvalidHeader>(())
+    /// ```
+    pub fn remove_hop_by_hop(&mut self) {
+        let is_text = |list: &[u8]| std::str::from_utf8(list).ok().map(str::to_owned);
+        let named: Vec<String> = self.values_of(Kind::Connection).filter_map(is_text).collect();
+        for name in named.iter().flat_map(|list| list.split(',')) {
+            self.remove(name.trim());
+        }
+        let wants_trailers = list_token(self.get_all("te"), "trailers");
+        for name in ["connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade"] {
+            self.remove(name);
+        }
+        if wants_trailers {
+            self.append_static(&TE_TRAILERS);
+        }
     }
 
     /// All lines as they travel, each ended by CR LF, without the empty line.
@@ -237,7 +269,7 @@ impl Extend<(HeaderName, HeaderValue)> for Headers {
     fn extend<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(&mut self, fields: T) {
         for (name, value) in fields {
             // Both types were checked when they were made; only 4 GiB of them could be refused.
-            let _ = self.append(name.as_str(), value.as_bytes());
+            let _ = self.append(name, value);
         }
     }
 }
@@ -249,6 +281,8 @@ impl FromIterator<(HeaderName, HeaderValue)> for Headers {
         headers
     }
 }
+
+static TE_TRAILERS: StaticHeader = StaticHeader::new("te: trailers");
 
 #[cfg(test)]
 mod tests {
@@ -345,6 +379,33 @@ mod tests {
         other.clear();
         assert!(other.is_empty());
         assert_eq!((alone.len(), alone.wire_bytes()), (1, &b"content-type: text/plain\r\n"[..]));
+    }
+
+    #[test]
+    fn fields_of_one_connection_are_not_passed_on() {
+        let mut headers = Headers::new();
+        for (name, value) in [
+            ("Connection", "X-One , close"),
+            ("X-One", "1"),
+            ("connection", "x-two"),
+            ("x-two", "2"),
+            ("x-three", "3"),
+            ("Keep-Alive", "timeout=5"),
+            ("Proxy-Connection", "keep-alive"),
+            ("TE", "gzip, Trailers"),
+            ("Transfer-Encoding", "chunked"),
+            ("Upgrade", "websocket"),
+            ("x-one", "again"),
+            ("content-length", "3"),
+        ] {
+            headers.append(name, value).expect("valid");
+        }
+        headers.remove_hop_by_hop();
+        assert_eq!(headers.wire_bytes(), b"x-three: 3\r\ncontent-length: 3\r\nte: trailers\r\n");
+        let mut plain = sample();
+        plain.append("te", "gzip").expect("valid");
+        plain.remove_hop_by_hop();
+        assert_eq!(plain, sample());
     }
 
     #[test]

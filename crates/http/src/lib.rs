@@ -52,6 +52,7 @@ pub mod message;
 pub mod url;
 
 mod fault;
+mod into_response;
 mod limits;
 mod spare;
 
@@ -62,7 +63,8 @@ pub use convert::ConvertError;
 pub use date::DateLine;
 pub use fault::Fault;
 pub use headers::{Headers, InvalidHeader, StaticHeader};
-pub use http::{Method, StatusCode, Version};
+pub use http::{Extensions, Method, StatusCode, Version};
+pub use into_response::{IntoResponse, IntoResponseParts};
 pub use limits::HeadLimits;
-pub use message::{InvalidTarget, Request, RequestHead, Response, ResponseHead};
+pub use message::{InvalidRequest, InvalidTarget, Request, RequestHead, Response, ResponseHead};
 pub use url::Url;

@@ -2,9 +2,11 @@
 
 mod request;
 mod response;
+mod target;
 
-pub use request::{InvalidTarget, Request, RequestHead};
+pub use request::{InvalidRequest, InvalidTarget, Request, RequestHead};
 pub use response::{Response, ResponseHead};
 
 pub(crate) use request::RequestParts;
 pub(crate) use response::ResponseParts;
+pub(crate) use target::{Target, is_host, is_target};

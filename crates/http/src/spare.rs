@@ -5,6 +5,7 @@
 //! copies.
 
 use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
 /// The spare boxes of one type, of one thread: the first `count` slots are taken.
@@ -51,8 +52,56 @@ pub(crate) trait Spare: Sized + 'static {
     /// Whether its memory is small enough to be kept.
     fn is_small(&self) -> bool;
 
+    /// Drops what its user put into it and must not outlive the message.
+    fn release(&mut self) {}
+
     /// Empties it for its next use.
     fn clear(&mut self);
+}
+
+/// A box from the thread's spares, which goes back to them when it is dropped. One pointer, so that it is cheap to move.
+#[derive(Clone)]
+pub(crate) struct Pooled<T: Pool> {
+    /// `None` only while it is dropped.
+    value: Option<Box<T>>,
+}
+
+/// A [`Spare`] that is seen through a [`Pooled`].
+pub(crate) trait Pool: Spare {
+    /// What a reader sees of a value that is gone.
+    fn gone() -> &'static Self;
+}
+
+impl<T: Pool> From<Box<T>> for Pooled<T> {
+    #[inline]
+    fn from(value: Box<T>) -> Self {
+        Self { value: Some(value) }
+    }
+}
+
+impl<T: Pool> Deref for Pooled<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.value.as_deref().unwrap_or_else(|| T::gone())
+    }
+}
+
+impl<T: Pool> DerefMut for Pooled<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.get_or_insert_with(draw)
+    }
+}
+
+impl<T: Pool> Drop for Pooled<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(value) = self.value.take() {
+            give_back(value);
+        }
+    }
 }
 
 /// An empty one, with room.
@@ -74,7 +123,8 @@ pub(crate) fn draw_unclean<T: Spare>() -> Box<T> {
 
 /// Keeps it for the next [`draw`], unless it is unusually large or there are enough.
 #[inline]
-pub(crate) fn give_back<T: Spare>(spare: Box<T>) {
+pub(crate) fn give_back<T: Spare>(mut spare: Box<T>) {
+    spare.release();
     if spare.is_small() {
         // Fails only while the thread ends; the memory is then simply freed.
         let _ = T::kept().try_with(|kept| kept.push(spare));

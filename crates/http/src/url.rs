@@ -8,6 +8,8 @@ use core::net::Ipv4Addr;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::message::is_target;
+
 /// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`.
 ///
 /// ```
@@ -70,6 +72,24 @@ impl Url {
     #[inline]
     pub fn path_and_query(&self) -> &str {
         &self.text[self.path..]
+    }
+
+    /// This origin with another path and query, which stay as they are: nothing is escaped and no dot segment is removed.
+    /// The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or cannot
+    /// stand in a request line.
+    ///
+    /// ```
+    /// let base = anywire_http::Url::parse("http://host/base/")?;
+    /// let url = base.join("/a/../b?c").expect("a path");
+    /// assert_eq!(url.as_str(), "http://host/base/a/../b?c");
+    /// # Ok::<(), anywire_http::url::UrlError>(())
+    /// ```
+    pub fn join(&self, path_and_query: &str) -> Option<Self> {
+        if !path_and_query.starts_with('/') || !is_target(path_and_query) {
+            return None;
+        }
+        let base = self.text.split_once('?').map_or(&*self.text, |(base, _)| base).trim_end_matches('/');
+        Some(Self { text: [base, path_and_query].concat(), path: self.path })
     }
 
     /// Adds pairs to the query; they must be percent-encoded already.

@@ -58,11 +58,11 @@ fn there_is_room_until_the_limit_and_again_when_the_reader_took_some() {
     let (bell, waker) = bell();
     let (mut sender, mut body) = Body::channel(10);
     assert!(is_ready(&mut sender, &waker));
-    sender.send(Bytes::from_static(b"12345678")).expect("room");
+    sender.try_send(Bytes::from_static(b"12345678")).expect("room");
     assert!(is_ready(&mut sender, &waker));
-    sender.send(Bytes::from_static(b"90abc")).expect("room for the last chunk");
+    sender.try_send(Bytes::from_static(b"90abc")).expect("room for the last chunk");
     assert!(!is_ready(&mut sender, &waker));
-    let refused = sender.send(Bytes::from_static(b"d"));
+    let refused = sender.try_send(Bytes::from_static(b"d"));
     assert_eq!(refused, Err(SendError::Full { chunk: Bytes::from_static(b"d") }));
     assert_eq!(bell.rung(), 0);
     assert_eq!(now(body.chunk()).expect("no error").as_deref(), Some(&b"12345678"[..]));
@@ -79,7 +79,7 @@ fn nothing_is_wanted_before_the_reader_asked() {
     assert!(next(&mut body, &reader_waker).is_pending());
     assert_eq!(bell.rung(), 1);
     assert!(is_wanted(&mut sender, &waker));
-    sender.send(Bytes::from_static(b"x")).expect("room");
+    sender.try_send(Bytes::from_static(b"x")).expect("room");
     assert_eq!(reader_bell.rung(), 1);
     assert!(matches!(next(&mut body, &reader_waker), Poll::Ready(Ok(Some(_)))));
 }
@@ -89,7 +89,7 @@ fn nothing_more_is_wanted_until_the_reader_has_taken_what_fills_the_channel() {
     let (bell, waker) = bell();
     let (mut sender, mut body) = Body::channel(1);
     assert!(next(&mut body, Waker::noop()).is_pending() && is_wanted(&mut sender, &waker));
-    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(!is_wanted(&mut sender, &waker));
     assert!(next(&mut body, Waker::noop()).is_ready());
     assert_eq!(bell.rung(), 1);
@@ -100,7 +100,7 @@ fn nothing_more_is_wanted_until_the_reader_has_taken_what_fills_the_channel() {
 fn the_first_question_is_told_though_it_finds_a_chunk() {
     let (bell, waker) = bell();
     let (mut sender, mut body) = Body::channel(10);
-    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(!is_wanted(&mut sender, &waker));
     assert!(next(&mut body, Waker::noop()).is_ready());
     assert_eq!(bell.rung(), 1);
@@ -113,7 +113,7 @@ fn a_sender_is_awaited_while_its_reader_waits_and_then_alone() {
     assert!(!sender.is_awaited(), "nobody has asked");
     assert!(next(&mut body, Waker::noop()).is_pending());
     assert!(sender.is_awaited());
-    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(!sender.is_awaited(), "the reader has something to take");
     assert!(next(&mut body, Waker::noop()).is_ready());
     assert!(!sender.is_awaited(), "the reader works on what it has");
@@ -126,7 +126,8 @@ fn each_error_says_who_is_at_fault() {
         (BodyError::TooLarge { limit_bytes: 1 }, Fault::Limit),
         (h1::DecodeError::ChunkSize.into(), Fault::Peer),
         (h1::DecodeError::HeadTooLarge { limit: 1 }.into(), Fault::Limit),
-        (io::Error::from(io::ErrorKind::ConnectionReset).into(), Fault::Wire),
+        (BodyError::Wire(io::ErrorKind::ConnectionReset.into()), Fault::Wire),
+        (io::Error::from(io::ErrorKind::NotFound).into(), Fault::Caller),
         (BodyError::Timeout, Fault::Peer),
         (BodyError::failed("no more"), Fault::Caller),
     ];
@@ -140,9 +141,9 @@ fn what_was_sent_comes_before_the_end_and_the_trailers_after() {
     let (mut sender, mut body) = Body::channel(10);
     let mut trailers = Headers::new();
     trailers.append("sum", "1").expect("valid");
-    sender.send(Bytes::from_static(b"a")).expect("room");
-    sender.send(Bytes::new()).expect("ignored");
-    sender.send(Bytes::from_static(b"b")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::new()).expect("ignored");
+    sender.try_send(Bytes::from_static(b"b")).expect("room");
     sender.trailers(trailers.clone());
     sender.finish();
     assert!(body.trailers().is_none());
@@ -155,7 +156,7 @@ fn what_was_sent_comes_before_the_end_and_the_trailers_after() {
 fn a_sender_that_goes_away_leaves_the_body_incomplete() {
     let (bell, waker) = bell();
     let (mut sender, mut body) = Body::channel(10);
-    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(matches!(next(&mut body, &waker), Poll::Ready(Ok(Some(_)))));
     assert!(next(&mut body, &waker).is_pending());
     drop(sender);
@@ -175,12 +176,12 @@ fn a_sender_that_gives_up_says_why() {
 fn a_reader_that_goes_away_closes_the_sender() {
     let (bell, waker) = bell();
     let (mut sender, body) = Body::channel(1);
-    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(!is_ready(&mut sender, &waker));
     drop(body);
     assert_eq!(bell.rung(), 1);
     assert_eq!(now(sender.ready()), Err(SendError::Closed));
-    assert_eq!(sender.send(Bytes::from_static(b"b")), Err(SendError::Closed));
+    assert_eq!(sender.try_send(Bytes::from_static(b"b")), Err(SendError::Closed));
     assert!(sender.is_closed());
 }
 
@@ -189,7 +190,7 @@ fn a_reader_that_goes_away_wakes_a_sender_that_had_room() {
     let (bell, waker) = bell();
     let (mut sender, mut body) = Body::channel(10);
     assert!(is_ready(&mut sender, &waker));
-    sender.send(Bytes::from_static(b"a")).expect("room");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
     assert!(matches!(next(&mut body, &waker), Poll::Ready(Ok(Some(_)))));
     assert!(next(&mut body, &waker).is_pending());
     assert!(is_wanted(&mut sender, &waker));
@@ -215,7 +216,7 @@ fn a_reader_of_a_busy_sender_lets_others_run() {
     let (mut sender, mut body) = Body::channel(10);
     let mut in_a_row = 0;
     for round in 1..=10_000 {
-        sender.send(Bytes::from_static(b"x")).expect("room");
+        sender.try_send(Bytes::from_static(b"x")).expect("room");
         match next(&mut body, &waker) {
             Poll::Ready(_) => in_a_row += 1,
             Poll::Pending => {
@@ -235,11 +236,11 @@ fn bytes_stop_at_their_limit() {
     assert!(matches!(now(Body::from("hello").bytes(4)), Err(BodyError::TooLarge { limit_bytes: 4 })));
     let (mut sender, mut body) = Body::channel(10);
     for _ in 0..3 {
-        sender.send(Bytes::from_static(b"abc")).expect("room");
+        sender.try_send(Bytes::from_static(b"abc")).expect("room");
     }
     assert!(matches!(now(body.bytes(8)), Err(BodyError::TooLarge { limit_bytes: 8 })));
     let (mut sender, mut body) = Body::channel(10);
-    sender.send(Bytes::from_static(b"abc")).expect("room");
+    sender.try_send(Bytes::from_static(b"abc")).expect("room");
     sender.finish();
     assert!(matches!(now(body.bytes(2)), Err(BodyError::TooLarge { limit_bytes: 2 })), "in its only chunk");
     let (_sender, body) = Body::channel(10);
@@ -284,8 +285,8 @@ fn a_stream_of_empty_items_lets_others_run() {
 
 #[test]
 fn an_error_ends_a_stream() {
-    let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-    let mut body = Body::stream(Items(vec![Ok(Bytes::from_static(b"never")), Err(reset.into())]));
+    let reset = BodyError::Wire(io::ErrorKind::ConnectionReset.into());
+    let mut body = Body::stream(Items(vec![Ok(Bytes::from_static(b"never")), Err(reset)]));
     assert_eq!(h1::Framing::of_response(&body), h1::Framing::Chunked);
     assert_eq!(now(body.chunk()).expect_err("reset").fault(), Fault::Wire);
     assert!(matches!(now(body.chunk()), Ok(None)));

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 
 use anywire_http::h1::DecodeError;
-use anywire_http::{BodyError, Chain, ConvertError, Request};
+use anywire_http::{BodyError, Chain, ConvertError, RequestHead};
 
 fn assert_each_cause_once(error: &(dyn Error + 'static)) {
     let chain = Chain(error).to_string();
@@ -42,7 +42,7 @@ fn errors_of_bodies() {
 
 #[test]
 fn errors_of_conversions() {
-    let target = Request::new(anywire_http::Method::GET, "/a b").expect_err("a space");
+    let target = RequestHead::new(anywire_http::Method::GET, "/a b").expect_err("a space");
     assert_each_cause_once(&ConvertError::from(target));
     let uri = "http://[".parse::<http::Uri>().expect_err("no URI");
     assert_each_cause_once(&ConvertError::from(uri));

@@ -16,7 +16,7 @@ use pin_project_lite::pin_project;
 
 use crate::extract::{FromRequest, FromRequestParts, Needs};
 use crate::request::Request;
-use crate::respond::IntoResponse;
+use anywire_http::IntoResponse;
 
 /// An `async` function of up to eight extractors that answers requests.
 ///

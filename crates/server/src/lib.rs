@@ -44,6 +44,7 @@ mod router;
 mod server;
 mod service;
 
+pub use anywire_http::IntoResponse;
 pub use counters::Counters;
 pub use extract::{
     FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
@@ -56,6 +57,6 @@ pub use handler::Handler;
 pub use handler::{Arguments, Function};
 pub use limits::Limits;
 pub use request::{Parts, Request};
-pub use respond::{Error, Html, IntoResponse};
+pub use respond::{Error, Html};
 pub use router::{RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};

@@ -1,5 +1,6 @@
 //! A request as a handler sees it: head, body, path parameters, and the connection it came on.
 
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 
@@ -97,7 +98,7 @@ impl Parts {
     }
 
     /// The request target as it came, with its query.
-    pub fn target(&self) -> &str {
+    pub fn target(&self) -> Cow<'_, str> {
         self.head.target()
     }
 

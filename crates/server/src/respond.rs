@@ -1,41 +1,15 @@
-//! What a handler may return: everything that can become a response, and the error that `?` turns into one.
+//! What a handler may return beside the types that [`IntoResponse`] names: JSON, HTML, and the error that `?` makes of
+//! any other.
 
 use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-use anywire_http::{Body, BodyError, Chain, Response, StaticHeader, StatusCode};
-use bytes::Bytes;
+use anywire_http::{Body, BodyError, Chain, IntoResponse, Response, StaticHeader, StatusCode};
 use serde::Serialize;
 
 use crate::extract::{Json, Rejection, status_of};
-
-/// Something that becomes a [`Response`].
-///
-/// Text is `text/plain; charset=utf-8`, bytes are `application/octet-stream`, [`Json`] is `application/json`,
-/// [`Html`] is `text/html; charset=utf-8`; a status code alone has no body; a pair of status and anything else sets
-/// the status; a triple sets fields in the middle, of which two of one name both stand. `Err` of a
-/// `Result` answers like its value.
-///
-/// ```
-/// use anywire_http::StatusCode;
-/// use anywire_server::IntoResponse;
-///
-/// let response = (StatusCode::CREATED, [("location", "/orders/7")], "made").into_response();
-/// assert_eq!(response.status, StatusCode::CREATED);
-/// assert_eq!(response.headers.get("location"), Some("/orders/7"));
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot become a response",
-    label = "a handler gives a `{Self}`, be it as its result or as its error",
-    note = "return text, bytes, a `StatusCode`, `Json(..)`, a `Response`, a pair of status and one of them, or a `Result` of two of them",
-    note = "for a type of your own, implement `IntoResponse`; as an error that `?` makes of any other, take `anywire_server::Error`"
-)]
-pub trait IntoResponse {
-    /// Makes the response.
-    fn into_response(self) -> Response;
-}
 
 /// Text that is HTML.
 #[derive(Debug, Clone)]
@@ -154,131 +128,24 @@ impl IntoResponse for Error {
     }
 }
 
-impl IntoResponse for Response {
-    fn into_response(self) -> Response {
-        self
-    }
-}
-
-impl IntoResponse for StatusCode {
-    fn into_response(self) -> Response {
-        Response::new(self)
-    }
-}
-
-impl IntoResponse for () {
-    fn into_response(self) -> Response {
-        Response::new(StatusCode::OK)
-    }
-}
-
-impl IntoResponse for std::convert::Infallible {
-    fn into_response(self) -> Response {
-        match self {}
-    }
-}
-
-impl IntoResponse for &'static str {
-    fn into_response(self) -> Response {
-        typed(&TEXT, self)
-    }
-}
-
-impl IntoResponse for String {
-    fn into_response(self) -> Response {
-        typed(&TEXT, self)
-    }
-}
-
-impl IntoResponse for Cow<'static, str> {
-    fn into_response(self) -> Response {
-        match self {
-            Cow::Borrowed(text) => text.into_response(),
-            Cow::Owned(text) => text.into_response(),
-        }
-    }
-}
-
-impl IntoResponse for Bytes {
-    fn into_response(self) -> Response {
-        typed(&OCTETS, self)
-    }
-}
-
-impl IntoResponse for Vec<u8> {
-    fn into_response(self) -> Response {
-        typed(&OCTETS, self)
-    }
-}
-
-impl IntoResponse for Body {
-    fn into_response(self) -> Response {
-        typed(&OCTETS, self)
-    }
-}
-
 impl<T: Into<Body>> IntoResponse for Html<T> {
     fn into_response(self) -> Response {
-        typed(&HTML, self.0)
+        Response::typed(&HTML, self.0)
     }
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
-            Ok(text) => typed(&JSON, text),
+            Ok(text) => Response::typed(&JSON, text),
             // A map with keys that are no strings, or a `Serialize` that fails: the handler's fault.
             Err(cause) => Error::from(cause).into_response(),
         }
     }
 }
 
-impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
-    fn into_response(self) -> Response {
-        match self {
-            Ok(value) => value.into_response(),
-            Err(error) => error.into_response(),
-        }
-    }
-}
-
-impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
-    fn into_response(self) -> Response {
-        let mut response = self.1.into_response();
-        response.status = self.0;
-        response
-    }
-}
-
-impl<const N: usize, R: IntoResponse> IntoResponse for (StatusCode, [(&str, &str); N], R) {
-    fn into_response(self) -> Response {
-        let mut response = (self.0, self.2).into_response();
-        for (index, (name, value)) in self.1.into_iter().enumerate() {
-            // A field replaces what the body brought, and stands beside an earlier one of the array: two cookies.
-            let again = self.1[..index].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
-            let set = match again {
-                true => response.headers.append(name, value),
-                false => response.headers.insert(name, value),
-            };
-            if let Err(invalid) = set {
-                return Error::from(invalid).into_response();
-            }
-        }
-        response
-    }
-}
-
 /// What the peer reads when the reason is for the log alone.
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 
-/// A 200 with a content type and a body.
-fn typed(content_type: &'static StaticHeader, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(StatusCode::OK).body(body);
-    response.headers.append_static(content_type);
-    response
-}
-
-static TEXT: StaticHeader = StaticHeader::new("content-type: text/plain; charset=utf-8");
 static HTML: StaticHeader = StaticHeader::new("content-type: text/html; charset=utf-8");
 static JSON: StaticHeader = StaticHeader::new("content-type: application/json");
-static OCTETS: StaticHeader = StaticHeader::new("content-type: application/octet-stream");

@@ -129,7 +129,7 @@ fn the_limit_holds_for_a_body_that_is_left_while_the_answer_streams() {
         let router = Router::new().post("/", async |unread: Body| {
             let (mut sender, answer) = Body::channel(100);
             drop(anywire_loops::spawn(async move {
-                sender.send("streamed".into()).expect("there is room");
+                sender.try_send("streamed").expect("there is room");
                 drop(unread);
                 sender.finish();
             }));

@@ -135,7 +135,7 @@ async fn two_chunks(gate: Arc<Notify>) -> Body {
     drop(anywire_loops::spawn(async move {
         for _ in 0..2 {
             gate.notified().await;
-            sender.send(Bytes::from_static(b"some")).expect("there is room");
+            sender.try_send(Bytes::from_static(b"some")).expect("there is room");
         }
         sender.finish();
     }));

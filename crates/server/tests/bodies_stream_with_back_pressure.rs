@@ -66,7 +66,7 @@ fn a_slow_reader_stops_the_handler() {
                             return;
                         }
                         made.fetch_add(1, Ordering::Relaxed);
-                        if sender.send(Bytes::from_static(&[b'x'; CHUNK])).is_err() {
+                        if sender.try_send(Bytes::from_static(&[b'x'; CHUNK])).is_err() {
                             return;
                         }
                     }

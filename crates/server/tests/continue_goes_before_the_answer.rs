@@ -17,10 +17,10 @@ fn router() -> Router {
             // Answers first, and reads while the answer streams.
             let (mut sender, answer) = Body::channel(1024);
             drop(anywire_loops::spawn(async move {
-                sender.send("first ".into()).expect("there is room");
+                sender.try_send("first ").expect("there is room");
                 let rest = body.bytes(1024).await.expect("the peer sends it");
                 sender.ready().await.expect("the peer reads");
-                sender.send(rest).expect("there is room");
+                sender.try_send(rest).expect("there is room");
                 sender.finish();
             }));
             answer

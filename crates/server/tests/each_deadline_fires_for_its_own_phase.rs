@@ -157,7 +157,8 @@ fn ticking(chunks: usize, interval: Duration) -> Body {
     let (mut sender, body) = Body::channel(64 * 1024);
     drop(anywire_loops::spawn(async move {
         for _ in 0..chunks {
-            if sender.ready().await.is_err() || sender.send(Bytes::from_static(&LARGE[..16 * 1024])).is_err()
+            if sender.ready().await.is_err()
+                || sender.try_send(Bytes::from_static(&LARGE[..16 * 1024])).is_err()
             {
                 return;
             }

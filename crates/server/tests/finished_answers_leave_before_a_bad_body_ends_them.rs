@@ -188,7 +188,7 @@ fn a_part_is_never_taken_for_the_whole() {
         drop(anywire_loops::spawn(async move {
             let mut body = body;
             while let Ok(Some(chunk)) = body.chunk().await {
-                if sender.ready().await.is_err() || sender.send(chunk).is_err() {
+                if sender.ready().await.is_err() || sender.try_send(chunk).is_err() {
                     return;
                 }
             }

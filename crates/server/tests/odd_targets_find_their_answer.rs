@@ -87,7 +87,7 @@ fn a_tunnel_is_refused_even_with_a_fallback() {
 #[test]
 fn the_server_as_a_whole_has_options() {
     assert_eq!(answer(&support::serve(routes()), "OPTIONS *").0, 204);
-    let fallback = async |request: Request| request.target().to_owned();
+    let fallback = async |request: Request| request.target().into_owned();
     assert_eq!(answer(&support::serve(routes().fallback(fallback)), "OPTIONS *"), (200, "*".into()));
     // The form is for OPTIONS alone.
     assert_eq!(answer(&support::serve(routes()), "GET *").0, 400);

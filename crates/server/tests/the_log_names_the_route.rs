@@ -140,7 +140,7 @@ fn a_body_that_fails_under_way() {
     assert_eq!((answer.status, answer.text()), (500, "the server failed to answer this request"));
     let (level, text) = only_line("/torn");
     assert_eq!(level, Level::ERROR);
-    assert!(text.contains("cause=reading a body: its maker failed: the tape is torn"), "{text}");
+    assert!(text.contains("cause=reading a body: its source failed: the tape is torn"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The receiving half of an exchange: a response as it comes, and how its caller gets it.
+//! The receiving half of an exchange: a response on its way to the caller.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -58,7 +58,7 @@ impl Answer {
             Self::Here { body, .. } => body.push(data),
             Self::Streams { sender, .. } => {
                 // There is room, as was just seen; a reader who left meanwhile is noticed next time.
-                let _ = sender.send(Bytes::copy_from_slice(data));
+                let _ = sender.try_send(Bytes::copy_from_slice(data));
             }
             Self::Awaited | Self::Over => {}
         }
@@ -85,7 +85,7 @@ impl Answer {
             body = body.with_length(length);
         }
         // Neither can fail: the channel is new and its reader is here.
-        let _ = sender.send(first.into_bytes());
+        let _ = sender.try_send(first.into_bytes());
         if let Some(trailers) = trailers {
             sender.trailers(trailers);
         }
@@ -107,7 +107,7 @@ impl Answer {
                     None => body_of(&head, body.into_bytes()),
                     Some(trailers) => {
                         let (mut sender, rest) = Body::channel(limits.body_ahead_bytes);
-                        let _ = sender.send(body.into_bytes());
+                        let _ = sender.try_send(body.into_bytes());
                         sender.trailers(trailers);
                         sender.finish();
                         rest

@@ -1,8 +1,8 @@
 //! One request and its response: a state machine that is polled by the connection's task.
 //!
-//! Sending and receiving go on side by side: a response may come before the request is sent whole, and an error while
-//! sending does not hide a response that the peer sent before it closed. Body bytes go both ways with back-pressure:
-//! a request's body is polled only while little of it waits to leave, a response's is read only when its reader asks.
+//! Sending and receiving go on side by side. A response may come before the request is sent whole, and an error in
+//! sending does not hide a response that the peer sent before it closed. Bodies have back-pressure both ways: the
+//! request's is polled only while little of it waits to leave, the response's is read only when its reader asks.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -27,8 +27,8 @@ use crate::{Error, Phase};
 pub(crate) struct Exchange {
     job: Job,
     stage: Stage,
-    /// Whether the call may go out once more if the connection proves to have died while it was idle: it had carried a
-    /// request before, and the body can be sent twice.
+    /// The connection has carried a request before, and the body can be sent twice. So the call may go out once more
+    /// if the connection turns out dead.
     replayable: bool,
     output: Output,
     upload: Upload,
@@ -85,7 +85,7 @@ impl Exchange {
         self.stage != Stage::Encoded
     }
 
-    /// What is left for the caller of a complete response. Gives back what other calls can use.
+    /// The complete response for the caller. Returns the output to the loop's spares.
     pub(crate) fn into_delivery(self, context: &LoopContext) -> Delivery {
         context.keep_output(self.output);
         self.answer.finish(self.job, &context.config().limits)
@@ -298,8 +298,8 @@ impl Exchange {
         })
     }
 
-    /// Whether the call may go out once more: its connection had died while it was idle, and either the peer cannot
-    /// have seen the request or seeing it twice is no harm (RFC 9110 section 9.2.2).
+    /// Whether the call may go out once more: the connection died while it was idle, and the peer cannot have seen the
+    /// request, or repeating it does no harm (RFC 9110 section 9.2.2).
     fn may_resend(&self) -> bool {
         let harmless = !self.job.sent || is_idempotent(self.method());
         self.replayable && harmless && self.stage != Stage::Heard && self.job.reply.is_some()
@@ -310,7 +310,7 @@ impl Exchange {
         Job { resent: true, ..self.job }
     }
 
-    /// For how long the connection may be kept after this response.
+    /// How long the connection may be idle after this response. None: it is to be closed.
     fn may_reuse(&self, head: &ResponseHead, context: &LoopContext) -> Option<Duration> {
         let idle = context.config().timeouts.idle;
         if self.job.draft.last_on_connection {
@@ -388,8 +388,8 @@ fn peer_idle_timeout(value: &str) -> Option<Duration> {
     seconds.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks
-/// and its clock.
+/// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other
+/// tasks and its clock.
 const READS_IN_A_ROW_MAX: u32 = 8;
 
 #[cfg(test)]

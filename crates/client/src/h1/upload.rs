@@ -11,7 +11,7 @@ use anywire_wire::{Connection, Output};
 
 use crate::job::{Contained, Draft};
 
-/// What is still to be sent of a request.
+/// The part of a request that is still to be sent.
 #[derive(Debug)]
 pub(super) enum Upload {
     /// Nothing; the output may still hold bytes.

@@ -1,4 +1,4 @@
-//! Which deadline holds a call on a connection: the silence of what it waits for, or its total.
+//! The deadline of a call on a connection: a limit on silence, or on the whole call.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub(super) enum WaitsFor {
     CallerTakes,
 }
 
-/// Sets the connection's timer, and knows what it means if the timer expires.
+/// Sets the connection's timer, and knows the phase that is over time if the timer expires.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     /// What the silence counts for. None if it has to be counted anew.

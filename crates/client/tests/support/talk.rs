@@ -107,7 +107,7 @@ impl Talk {
         self.with(write).flatten()
     }
 
-    /// Reads what is there, at most so many bytes; none if the client has closed.
+    /// Reads at most so many bytes; none if the client has closed.
     pub fn read(&self, count: usize) -> Option<Vec<u8>> {
         let read = async move |connection: &mut Connection| {
             let mut bytes = vec![0; count];

@@ -31,12 +31,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls a future once, with nobody to wake.
+/// Polls a future once, with a waker that does nothing.
 pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Waits for something that nobody announces, such as a counter.
+/// Waits for something that sends no event, such as a counter.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let hang = Instant::now() + HANG;
     while !condition() {

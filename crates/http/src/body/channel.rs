@@ -14,7 +14,7 @@ use crate::Headers;
 
 /// Fills a body that was made with [`super::Body::channel`].
 ///
-/// Wait for [`Sender::ready`], then [`Sender::send`]; end with [`Sender::finish`]. Dropping it before that
+/// Give it chunks with [`Sender::send`], and end with [`Sender::finish`]. Dropping it before that
 /// tells the reader that the body is [`BodyError::Incomplete`].
 ///
 /// The task that polled the sender last is woken when the reader leaves, even if that poll was ready. So a
@@ -50,12 +50,32 @@ impl Sender {
         self.poll_until(cx, |state| state.wanted && state.has_room())
     }
 
-    /// Hands over a chunk; an empty one is ignored.
+    /// Waits until there is room, and hands over a chunk. An empty one is ignored.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), anywire_http::body::SendError> {
+    /// let (mut sender, body) = anywire_http::Body::channel(64 * 1024);
+    /// sender.send("hello").await?;
+    /// sender.finish();
+    /// # drop(body);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Closed`] if the reader is gone.
+    pub async fn send(&mut self, chunk: impl Into<Bytes>) -> Result<(), SendError> {
+        self.ready().await?;
+        self.try_send(chunk)
+    }
+
+    /// Hands over a chunk if there is room. An empty one is ignored.
     ///
     /// # Errors
     ///
     /// [`SendError::Full`] without room (see [`Sender::ready`]), [`SendError::Closed`] if the reader is gone.
-    pub fn send(&mut self, chunk: Bytes) -> Result<(), SendError> {
+    pub fn try_send(&mut self, chunk: impl Into<Bytes>) -> Result<(), SendError> {
+        let chunk = chunk.into();
         let mut state = self.shared.lock();
         if state.reader_gone {
             return Err(SendError::Closed);
@@ -151,7 +171,7 @@ pub enum SendError {
     #[error("sending a body's chunk: its reader is gone; stop making the body")]
     Closed,
     /// As many bytes wait as the channel holds. Fault of the caller, who did not wait until there was room.
-    #[error("sending a body's chunk: the channel is full; wait for Sender::ready first")]
+    #[error("sending a body's chunk: the channel is full; use Sender::send, which waits for room")]
     Full {
         /// The chunk that was not taken.
         chunk: Bytes,

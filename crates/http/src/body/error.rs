@@ -23,19 +23,29 @@ pub enum BodyError {
     Malformed(#[from] DecodeError),
     /// The connection broke. Fault of the wire.
     #[error("reading a body: the connection broke; try again if the request may be repeated")]
-    Wire(#[from] std::io::Error),
+    Wire(#[source] std::io::Error),
     /// The peer sent nothing for longer than the deadline. Fault of the peer.
     #[error("reading a body: the peer sent nothing until the deadline; send faster, or raise the deadline")]
     Timeout,
-    /// Its maker gave up, for a reason of its own. Fault of the caller.
-    #[error("reading a body: its maker failed")]
-    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The code or the file that it comes from failed. Fault of the caller.
+    #[error("reading a body: its source failed")]
+    Failed(#[source] BoxError),
+}
+
+/// An error of any type.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A source of a body that fails with an I/O error, such as a file. An error of the connection is [`BodyError::Wire`].
+impl From<std::io::Error> for BodyError {
+    fn from(error: std::io::Error) -> Self {
+        Self::failed(error)
+    }
 }
 
 impl BodyError {
-    /// Wraps a reason of the maker of a body. A reason that is a `BodyError` itself stays what it is, and so does its
-    /// fault.
-    pub fn failed(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    /// Wraps the reason why the source of a body failed. A reason that is a `BodyError` stays what it is, and so does
+    /// its fault.
+    pub fn failed(reason: impl Into<BoxError>) -> Self {
         match reason.into().downcast::<Self>() {
             Ok(error) => *error,
             Err(reason) => Self::Failed(reason),

@@ -5,8 +5,9 @@
 
 use http::{Method, StatusCode, Version};
 
-use super::{Framing, host::is_host};
+use super::Framing;
 use crate::headers::{Kind, Kinds, LENGTH_NAME, OK_LINE};
+use crate::message::{is_host, is_target};
 use crate::{DateLine, Headers};
 
 /// What a response head is made of.
@@ -162,7 +163,7 @@ pub fn request_head(
     headers: &Headers,
     framing: Framing,
 ) -> Result<(), EncodeError> {
-    if !super::is_target(target) {
+    if !is_target(target) {
         return Err(EncodeError::Target);
     }
     let host = headers.value_of(Kind::Host).unwrap_or(host.as_bytes());

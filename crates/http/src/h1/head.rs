@@ -284,12 +284,6 @@ pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 }
 }
 
-/// Whether `target` can stand in a request line: not empty, no space, no control character.
-pub(crate) fn is_target(target: &str) -> bool {
-    // No early exit, so that the compiler tests many bytes at once.
-    !target.is_empty() && target.bytes().fold(true, |so_far, byte| so_far & (byte > b' ') & (byte != 0x7f))
-}
-
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// In place of a count of bytes, of which there are never so many.

@@ -29,4 +29,3 @@ pub use response_decoder::{ResponseDecoder, ResponseEvent};
 pub use view::{RequestView, ResponseView};
 
 pub(crate) use framing::decimal;
-pub(crate) use head::is_target;

@@ -140,23 +140,25 @@ pub enum InvalidHeader {
     },
 }
 
-/// Checks a field and gives its value without the white space around it.
+/// Checks a field and gives its name, and its value without the white space around it.
 #[inline]
-pub(super) fn check<'v>(name: &str, value: &'v [u8]) -> Result<&'v [u8], InvalidHeader> {
-    if !is_token(name.as_bytes()) || name.len() > usize::from(u16::MAX) {
+pub(super) fn check<'f>(name: &'f [u8], value: &'f [u8]) -> Result<(&'f str, &'f [u8]), InvalidHeader> {
+    let Some(name) = token(name).filter(|name| name.len() <= usize::from(u16::MAX)) else {
         return Err(invalid_name(name));
-    }
+    };
     // No early exit, so that the compiler tests many bytes at once.
     if !value.iter().fold(true, |valid, &byte| valid & is_value_byte(byte)) {
         return Err(invalid_value(name, value));
     }
-    Ok(trim(value))
+    Ok((name, trim(value)))
 }
 
-/// Whether `text` is a token (RFC 9110 section 5.6.2).
+/// `text` if it is a token (RFC 9110 section 5.6.2).
 #[inline]
-fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)])
+fn token(text: &[u8]) -> Option<&str> {
+    let is_token = !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)]);
+    // A token is ASCII.
+    if is_token { std::str::from_utf8(text).ok() } else { None }
 }
 
 /// Visible characters, space, tab and obs-text (RFC 9110 section 5.5).
@@ -172,7 +174,8 @@ fn trim(mut value: &[u8]) -> &[u8] {
 }
 
 #[cold]
-fn invalid_name(name: &str) -> InvalidHeader {
+fn invalid_name(name: &[u8]) -> InvalidHeader {
+    let name = String::from_utf8_lossy(&name[..name.len().min(256)]);
     InvalidHeader::Name { name: name.chars().take(64).flat_map(char::escape_default).collect() }
 }
 
@@ -208,21 +211,21 @@ mod tests {
 
     #[test]
     fn errors_name_the_part_that_is_wrong() {
-        let error = check("x\r\ny", b"1").expect_err("no token");
+        let error = check(b"x\r\ny", b"1").expect_err("no token");
         assert!(error.to_string().contains(r"x\r\ny"), "{error}");
-        let error = check("x", b"ab\ncd").expect_err("no value");
+        let error = check(b"x", b"ab\ncd").expect_err("no value");
         assert_eq!(error, InvalidHeader::Value { name: "x".into(), byte: b'\n', position: 2 });
     }
 
     #[test]
     fn long_names_are_refused() {
-        assert!(check(&"n".repeat(65_536), b"").is_err());
-        assert!(check(&"n".repeat(65_535), b"").is_ok());
+        assert!(check(&[b'n'; 65_536], b"").is_err());
+        assert!(check(&[b'n'; 65_535], b"").is_ok());
     }
 
     #[test]
     fn white_space_around_the_value_is_dropped() {
-        assert_eq!(check("x", b" \t a b \t"), Ok(&b"a b"[..]));
-        assert_eq!(check("x", b" \t"), Ok(&b""[..]));
+        assert_eq!(check(b"x", b" \t a b \t"), Ok(("x", &b"a b"[..])));
+        assert_eq!(check(b"x", b" \t"), Ok(("x", &b""[..])));
     }
 }

@@ -1,93 +1,168 @@
 //! A request head, and a request with its body.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 use std::thread::LocalKey;
 
-use http::{Method, Version};
+use http::{Extensions, Method, Version};
 
-use crate::h1;
+use super::target::{Target, is_origin, is_target};
 use crate::headers::Kind;
-use crate::spare::{self, Spare, Spares};
+use crate::spare::{self, Pool, Pooled, Spare, Spares};
 use crate::{Body, Headers, InvalidHeader};
 
-/// The head of a request: method, target, version and header fields.
+/// The head of a request: method, target, version, header fields and extensions, in any version of HTTP.
 ///
-/// One pointer, so that it is cheap to move; its memory is kept for the next one when it is dropped.
+/// One pointer, so that it is cheap to move. The next head uses its memory when it is dropped.
+///
+/// ```
+/// use anywire_http::{Method, RequestHead};
+///
+/// let mut head = RequestHead::new(Method::GET, "/orders?page=2")?;
+/// head.set_origin("https", "shop.example")?;
+/// assert_eq!((head.authority(), head.path(), head.query()), (Some("shop.example"), "/orders", Some("page=2")));
+/// assert_eq!(head.target(), "https://shop.example/orders?page=2");
+/// # Ok::<(), anywire_http::InvalidTarget>(())
+/// ```
+#[derive(Clone)]
 pub struct RequestHead {
-    /// `None` only while it is dropped.
-    parts: Option<Box<RequestParts>>,
+    parts: Pooled<RequestParts>,
 }
 
 /// What a request head holds.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestParts {
     pub(crate) headers: Headers,
-    pub(crate) target: String,
+    /// Path and query, or `*`. Empty for CONNECT.
+    pub(crate) path: String,
+    /// Empty unless the target names an authority.
+    pub(crate) authority: String,
+    /// Empty unless the target is a URL.
+    pub(crate) scheme: String,
     pub(crate) method: Method,
     pub(crate) version: Version,
+    pub(crate) extensions: Extensions,
 }
 
 impl RequestHead {
-    /// A head in HTTP/1.1 without fields. `target` is what stands in the request line: `/path?query`.
+    /// A head in HTTP/1.1 without fields. `target` is `/path?query` or a URL; `host:port` for CONNECT; it may be `*` for
+    /// OPTIONS (RFC 9112 section 3.2).
     ///
     /// # Errors
     ///
-    /// [`InvalidTarget`] if the target is empty, or holds white space or a control character.
+    /// [`InvalidTarget`] if the target has another form, or holds white space or a control character.
     pub fn new(method: Method, target: &str) -> Result<Self, InvalidTarget> {
-        if !h1::is_target(target) {
-            return Err(InvalidTarget::new(target));
-        }
         let mut parts = spare::draw::<RequestParts>();
-        parts.target.push_str(target);
+        match Target::parse(&method, target).filter(|_| is_target(target)) {
+            Some(target) => parts.set_target(target),
+            None => return Err(InvalidTarget::new(target)),
+        }
         parts.method = method;
-        Ok(Self { parts: Some(parts) })
+        Ok(Self::from_parts(parts))
     }
 
     /// A head that a decoder filled.
     #[inline]
     pub(crate) fn from_parts(parts: Box<RequestParts>) -> Self {
-        Self { parts: Some(parts) }
+        Self { parts: parts.into() }
     }
 
     /// The method.
     #[inline]
     pub fn method(&self) -> &Method {
-        &self.parts().method
+        &self.parts.method
     }
 
-    /// The target as it stands in the request line: `/path?query`, `http://host/path`, `host:port` or `*`.
+    /// Sets the method.
+    pub fn set_method(&mut self, method: Method) {
+        self.parts.method = method;
+    }
+
+    /// The whole target as HTTP/1 writes it: `/path?query`, `http://host/path?query` if the target names scheme and
+    /// authority, `host:port` for CONNECT, or `*`. Allocates for a URL.
+    pub fn target(&self) -> Cow<'_, str> {
+        let RequestParts { path, authority, scheme, .. } = &*self.parts;
+        match (&**scheme, &**authority) {
+            ("", "") => path.into(),
+            ("", authority) => authority.into(),
+            (scheme, authority) => format!("{scheme}://{authority}{path}").into(),
+        }
+    }
+
+    /// The scheme of the target, if the target is a URL: `http`. HTTP/2 always sends it, HTTP/1 to proxies only.
+    pub fn scheme(&self) -> Option<&str> {
+        Some(&*self.parts.scheme).filter(|scheme| !scheme.is_empty())
+    }
+
+    /// The authority of the target, if the target names one: `host` or `host:port`. See also [`RequestHead::host`].
+    pub fn authority(&self) -> Option<&str> {
+        Some(&*self.parts.authority).filter(|authority| !authority.is_empty())
+    }
+
+    /// Replaces scheme and authority. Path and query stay, as a proxy needs it.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTarget`] if the scheme is none, or the authority is not `host` or `host:port`.
+    pub fn set_origin(&mut self, scheme: &str, authority: &str) -> Result<(), InvalidTarget> {
+        if !is_origin(scheme, authority) {
+            return Err(InvalidTarget::new(&format!("{scheme}://{authority}")));
+        }
+        set(&mut self.parts.scheme, scheme);
+        set(&mut self.parts.authority, authority);
+        Ok(())
+    }
+
+    /// Path and query: `/path?query`; `*` if that is the target; empty for CONNECT.
     #[inline]
-    pub fn target(&self) -> &str {
-        &self.parts().target
+    pub fn path_and_query(&self) -> &str {
+        &self.parts.path
     }
 
-    /// The path, without the query and not decoded: `/path`; `/` if the target is a URL without one; `*` or
-    /// empty for the other forms (RFC 9112 section 3.2).
+    /// Replaces path and query. Scheme and authority stay.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTarget`] if the text does not begin with `/`, or holds white space or a control character.
+    pub fn set_path_and_query(&mut self, path: &str) -> Result<(), InvalidTarget> {
+        if !path.starts_with('/') || !is_target(path) {
+            return Err(InvalidTarget::new(path));
+        }
+        set(&mut self.parts.path, path);
+        Ok(())
+    }
+
+    /// The path, without the query and not decoded: `/path`, or `*`; empty for CONNECT.
     pub fn path(&self) -> &str {
-        let (path, _) = split_query(self.origin_form());
-        if path.is_empty() && *self.method() != Method::CONNECT { "/" } else { path }
+        split_query(self.path_and_query()).0
     }
 
-    /// What follows the first `?` of the target, if there is one.
+    /// The text behind the first `?` of the target, if there is one.
     pub fn query(&self) -> Option<&str> {
-        split_query(self.origin_form()).1
+        split_query(self.path_and_query()).1
     }
 
-    /// The version of the request line: 1.0 or 1.1.
+    /// The version of HTTP that the head came in, or is meant for. HTTP/1.1 unless set.
     #[inline]
     pub fn version(&self) -> Version {
-        self.parts().version
+        self.parts.version
+    }
+
+    /// Sets the version.
+    pub fn set_version(&mut self, version: Version) {
+        self.parts.version = version;
     }
 
     /// The header fields.
     #[inline]
     pub fn headers(&self) -> &Headers {
-        &self.parts().headers
+        &self.parts.headers
     }
 
     /// The header fields, to be changed.
     pub fn headers_mut(&mut self) -> &mut Headers {
-        &mut self.parts_mut().headers
+        &mut self.parts.headers
     }
 
     /// The header fields, alone.
@@ -95,78 +170,65 @@ impl RequestHead {
         std::mem::take(self.headers_mut())
     }
 
-    /// The host that is asked, with the port if one was given: that of the target if it is a URL, else that
-    /// of the `Host` field (RFC 9112 section 3.2.2).
+    /// Values that layers and handlers attach to the request, by their type. Never sent.
+    pub fn extensions(&self) -> &Extensions {
+        &self.parts.extensions
+    }
+
+    /// The extensions, to be changed.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.parts.extensions
+    }
+
+    /// The host that is asked, with the port if one was given: the target's authority, else the `Host` field (RFC 9112
+    /// section 3.2.2).
     pub fn host(&self) -> Option<&str> {
-        let target = self.target();
-        if *self.method() == Method::CONNECT {
-            return Some(target);
-        }
-        match absolute(target) {
-            Some((authority, _)) => Some(authority),
-            None => std::str::from_utf8(self.headers().value_of(Kind::Host)?).ok(),
-        }
-    }
-
-    /// The target without scheme and authority.
-    fn origin_form(&self) -> &str {
-        let target = self.target();
-        if target.starts_with('/') {
-            return target;
-        }
-        if *self.method() == Method::CONNECT {
-            return "";
-        }
-        absolute(target).map_or(target, |(_, rest)| rest)
-    }
-
-    #[inline]
-    fn parts(&self) -> &RequestParts {
-        static NOTHING: RequestParts = RequestParts::new();
-        self.parts.as_deref().unwrap_or(&NOTHING)
-    }
-
-    #[inline]
-    fn parts_mut(&mut self) -> &mut RequestParts {
-        self.parts.get_or_insert_with(spare::draw)
-    }
-}
-
-impl Clone for RequestHead {
-    fn clone(&self) -> Self {
-        Self { parts: self.parts.clone() }
-    }
-}
-
-impl Drop for RequestHead {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(parts) = self.parts.take() {
-            spare::give_back(parts);
-        }
+        self.authority().or_else(|| std::str::from_utf8(self.headers().value_of(Kind::Host)?).ok())
     }
 }
 
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RequestParts { headers, target, method, version } = self.parts();
         f.debug_struct("RequestHead")
-            .field("method", method)
-            .field("target", target)
-            .field("version", version)
-            .field("headers", headers)
-            .finish()
+            .field("method", self.method())
+            .field("target", &self.target())
+            .field("version", &self.version())
+            .field("headers", self.headers())
+            .finish_non_exhaustive()
     }
 }
 
 impl RequestParts {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
             headers: Headers::new(),
-            target: String::new(),
+            path: String::new(),
+            authority: String::new(),
+            scheme: String::new(),
             method: Method::GET,
             version: Version::HTTP_11,
+            extensions: Extensions::new(),
         }
+    }
+
+    /// Replaces the target. A URL without a path has the path `/` (RFC 9110 section 4.2.3).
+    #[inline]
+    pub(crate) fn set_target(&mut self, target: Target<'_>) {
+        set(&mut self.scheme, target.scheme);
+        set(&mut self.authority, target.authority);
+        self.path.clear();
+        if !target.scheme.is_empty() && !target.path.starts_with('/') {
+            self.path.push('/');
+        }
+        self.path.push_str(target.path);
+    }
+}
+
+#[inline]
+fn set(place: &mut String, text: &str) {
+    place.clear();
+    if !text.is_empty() {
+        place.push_str(text);
     }
 }
 
@@ -177,22 +239,40 @@ impl Spare for RequestParts {
 
     #[cold]
     fn allocate() -> Box<Self> {
-        Box::new(Self { target: String::with_capacity(TARGET_BYTES), ..Self::new() })
+        Box::new(Self { path: String::with_capacity(PATH_BYTES), ..Self::new() })
     }
 
     #[inline]
     fn is_small(&self) -> bool {
-        self.target.capacity() <= TARGET_BYTES_KEPT_MAX
+        let target_bytes = self.path.capacity() | self.authority.capacity() | self.scheme.capacity();
+        target_bytes <= TARGET_BYTES_KEPT_MAX
             && (self.method == Method::GET || self.method.as_str().len() <= METHOD_BYTES_KEPT_MAX)
             && self.headers.is_small()
     }
 
     #[inline]
+    fn release(&mut self) {
+        if !self.extensions.is_empty() {
+            self.extensions.clear();
+        }
+    }
+
+    #[inline]
     fn clear(&mut self) {
         self.headers.clear();
-        self.target.clear();
+        self.path.clear();
+        self.authority.clear();
+        self.scheme.clear();
         self.method = Method::GET;
         self.version = Version::HTTP_11;
+    }
+}
+
+impl Pool for RequestParts {
+    #[cold]
+    fn gone() -> &'static Self {
+        static GONE: LazyLock<RequestParts> = LazyLock::new(RequestParts::new);
+        &GONE
     }
 }
 
@@ -200,11 +280,12 @@ thread_local! {
     static KEPT: Spares<RequestParts> = const { Spares::new() };
 }
 
-/// Room for most targets.
-const TARGET_BYTES: usize = 128;
+/// Room for most paths.
+const PATH_BYTES: usize = 128;
 
-/// A larger target is not kept: 256 spares of this size are 256 KiB a thread at most.
-const TARGET_BYTES_KEPT_MAX: usize = 1024;
+/// Larger parts of a target are not kept: 256 spares with three parts of this size are 768 KiB a thread at most. One less
+/// than a power of two, so that one comparison holds for all parts.
+const TARGET_BYTES_KEPT_MAX: usize = 1023;
 
 /// A longer method has memory of its own; nobody sends it twice.
 const METHOD_BYTES_KEPT_MAX: usize = 15;
@@ -212,30 +293,63 @@ const METHOD_BYTES_KEPT_MAX: usize = 15;
 /// A request: head and body.
 ///
 /// ```
-/// use anywire_http::{Method, Request};
+/// use anywire_http::Request;
 ///
-/// let request = Request::new(Method::POST, "/orders")?.header("content-type", "text/plain").body("two teas");
+/// let request = Request::post("/orders").header("content-type", "text/plain").body("two teas");
 /// assert_eq!(request.body.length(), Some(8));
-/// # Ok::<(), anywire_http::InvalidTarget>(())
+/// assert!(request.fault().is_none());
 /// ```
 #[derive(Debug)]
 pub struct Request {
-    /// Method, target, version and fields.
+    /// Method, target, version, fields and extensions.
     pub head: RequestHead,
     /// The body; empty unless set.
     pub body: Body,
     /// The first mistake that a builder method was given; a builder cannot return it.
-    fault: Option<Box<InvalidHeader>>,
+    fault: Option<Box<InvalidRequest>>,
 }
 
 impl Request {
-    /// A request in HTTP/1.1 without fields and body.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidTarget`] as [`RequestHead::new`].
-    pub fn new(method: Method, target: &str) -> Result<Self, InvalidTarget> {
-        Ok(Self::from_parts(RequestHead::new(method, target)?, Body::empty()))
+    /// A request in HTTP/1.1 without fields and body. `target` as for [`RequestHead::new`]. One that cannot be sent is
+    /// remembered as the request's [`Request::fault`], and `/` stands in its place.
+    pub fn new(method: Method, target: &str) -> Self {
+        match RequestHead::new(method, target) {
+            Ok(head) => Self::from_parts(head, Body::empty()),
+            Err(invalid) => {
+                let head = RequestHead::from_parts(spare::draw());
+                Self { head, body: Body::empty(), fault: Some(Box::new(invalid.into())) }
+            }
+        }
+    }
+
+    /// A GET request, as [`Request::new`].
+    pub fn get(target: &str) -> Self {
+        Self::new(Method::GET, target)
+    }
+
+    /// A HEAD request, as [`Request::new`].
+    pub fn head(target: &str) -> Self {
+        Self::new(Method::HEAD, target)
+    }
+
+    /// A POST request, as [`Request::new`].
+    pub fn post(target: &str) -> Self {
+        Self::new(Method::POST, target)
+    }
+
+    /// A PUT request, as [`Request::new`].
+    pub fn put(target: &str) -> Self {
+        Self::new(Method::PUT, target)
+    }
+
+    /// A PATCH request, as [`Request::new`].
+    pub fn patch(target: &str) -> Self {
+        Self::new(Method::PATCH, target)
+    }
+
+    /// A DELETE request, as [`Request::new`].
+    pub fn delete(target: &str) -> Self {
+        Self::new(Method::DELETE, target)
     }
 
     /// Puts head and body together.
@@ -246,8 +360,8 @@ impl Request {
     /// Adds a field. One that cannot be sent is remembered as the request's [`Request::fault`].
     #[must_use]
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
-        if let Err(fault) = self.head.headers_mut().append(name, value) {
-            self.fault.get_or_insert_with(|| Box::new(fault));
+        if let Err(invalid) = self.head.headers_mut().append(name, value) {
+            self.fault.get_or_insert_with(|| Box::new(invalid.into()));
         }
         self
     }
@@ -259,16 +373,28 @@ impl Request {
         self
     }
 
-    /// The first field that a builder method refused. Who sends the request must refuse to if there is one.
-    pub fn fault(&self) -> Option<&InvalidHeader> {
+    /// The first mistake that a builder method was given. A sender of requests has to refuse a request that has one.
+    pub fn fault(&self) -> Option<&InvalidRequest> {
         self.fault.as_deref()
     }
 }
 
-/// A request target that cannot stand in a request line. The caller is at fault.
+/// A request that cannot be sent. The caller is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// The target.
+    #[error(transparent)]
+    Target(#[from] InvalidTarget),
+    /// A header field.
+    #[error(transparent)]
+    Header(#[from] InvalidHeader),
+}
+
+/// A request target that cannot be sent. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "building a request: the target `{shown}` is empty or holds white space or control characters; percent-encode them"
+    "building a request: the target `{shown}` is neither `/path?query` nor `http://host/path?query`; percent-encode white space and control characters, and leave out a user"
 )]
 pub struct InvalidTarget {
     /// The beginning of the target, made printable.
@@ -288,15 +414,6 @@ fn split_query(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Splits `scheme://authority/rest` into authority and `/rest`.
-fn absolute(target: &str) -> Option<(&str, &str)> {
-    if target.starts_with('/') {
-        return None;
-    }
-    let (_, after) = target.split_once("://")?;
-    Some(after.split_at(after.find(['/', '?', '#']).unwrap_or(after.len())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,15 +429,39 @@ mod tests {
             ("/a/b?c=d?e", "/a/b", Some("c=d?e")),
             ("/?", "/", Some("")),
             ("http://h:1/p?q", "/p", Some("q")),
-            ("http://h", "/", None),
-            ("http://h?q", "/", Some("q")),
             ("*", "*", None),
         ];
         for (target, path, query) in cases {
             let head = head(Method::OPTIONS, target);
-            assert_eq!((head.target(), head.path(), head.query()), (target, path, query));
+            assert_eq!((&*head.target(), head.path(), head.query()), (target, path, query));
+        }
+        for (target, path_and_query) in [("http://h", "/"), ("http://h?q", "/?q")] {
+            let head = head(Method::GET, target);
+            assert_eq!((head.path_and_query(), head.authority()), (path_and_query, Some("h")));
         }
         assert_eq!(head(Method::CONNECT, "h:443").path(), "");
+        assert_eq!(head(Method::CONNECT, "h:443").target(), "h:443");
+    }
+
+    #[test]
+    fn the_origin_of_a_request_can_be_replaced() {
+        let mut head = head(Method::GET, "http://a:1/b?c");
+        head.set_origin("https", "d").expect("an origin");
+        assert_eq!(
+            (head.scheme(), head.authority(), head.path_and_query()),
+            (Some("https"), Some("d"), "/b?c")
+        );
+        head.set_path_and_query("/e").expect("a path");
+        assert_eq!(head.target(), "https://d/e");
+        for (scheme, authority) in
+            [("", "d"), ("https", ""), ("https", "u@d"), ("h ttp", "d"), ("http", "d/x")]
+        {
+            assert!(head.set_origin(scheme, authority).is_err(), "{scheme} {authority}");
+        }
+        for path in ["", "e", "/e f", "/e\r\n"] {
+            assert!(head.set_path_and_query(path).is_err(), "{path}");
+        }
+        assert_eq!(head.target(), "https://d/e");
     }
 
     #[test]
@@ -345,27 +486,34 @@ mod tests {
         assert_eq!(head.target(), "/a?b");
         let clone = head.clone();
         drop(head);
-        assert_eq!((clone.target(), clone.headers().get("y")), ("/a?b", Some("3")));
-        assert_eq!(clone.headers().wire_bytes(), b"y: 3\r\n");
+        assert_eq!((&*clone.target(), clone.headers().get("y")), ("/a?b", Some("3")));
     }
 
     #[test]
-    fn targets_that_break_the_line_are_refused() {
-        for target in ["", "/a b", "/a\r\nx: y", "/\u{7f}", "/\0"] {
-            assert!(RequestHead::new(Method::GET, target).is_err(), "{target:?}");
-        }
-    }
-
-    #[test]
-    fn heads_are_small_to_move() {
+    fn messages_are_small_to_move() {
         assert_eq!(size_of::<RequestHead>(), size_of::<usize>());
+        assert_eq!(size_of::<Request>(), 6 * size_of::<usize>());
     }
 
     #[test]
-    fn a_refused_field_is_remembered() {
-        let request = head(Method::GET, "/");
-        let request = Request::from_parts(request, Body::empty()).header("a b", "1").header("c", "2");
-        assert!(matches!(request.fault(), Some(InvalidHeader::Name { .. })));
+    fn extensions_end_with_their_request() {
+        let value = std::sync::Arc::new(());
+        let mut request = Request::get("/");
+        request.head.extensions_mut().insert(value.clone());
+        assert_eq!(std::sync::Arc::strong_count(&value), 2);
+        drop(request);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+        assert!(Request::get("/").head.extensions().is_empty());
+    }
+
+    #[test]
+    fn the_first_mistake_is_remembered() {
+        let request = Request::get("/").header("a b", "1").header("c", "2");
+        assert!(matches!(request.fault(), Some(InvalidRequest::Header(InvalidHeader::Name { .. }))));
         assert_eq!(request.head.headers().len(), 1);
+        let request = Request::get("/a b").header("a b", "1");
+        assert!(matches!(request.fault(), Some(InvalidRequest::Target(_))));
+        assert!(matches!(Request::get("a").fault(), Some(InvalidRequest::Target(_))));
+        assert!(Request::get("http://a/b").fault().is_none());
     }
 }

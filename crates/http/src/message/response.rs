@@ -2,21 +2,22 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::LazyLock;
 use std::thread::LocalKey;
 
-use http::{StatusCode, Version};
+use http::{Extensions, StatusCode, Version};
 
 use crate::h1;
 use crate::headers::Kind;
-use crate::spare::{self, Spare, Spares};
-use crate::{Body, Chain, Headers, InvalidHeader};
+use crate::spare::{self, Pool, Pooled, Spare, Spares};
+use crate::{Body, Chain, Headers, InvalidHeader, StaticHeader};
 
-/// The head of a response that was decoded: status, version and header fields.
+/// The head of a response as a client gets it: status, version and header fields, in any version of HTTP.
 ///
-/// One pointer, so that it is cheap to move; its memory is kept for the next one when it is dropped.
+/// One pointer, so that it is cheap to move. The next head uses its memory when it is dropped.
+#[derive(Clone)]
 pub struct ResponseHead {
-    /// `None` only while it is dropped.
-    parts: Option<Box<ResponseParts>>,
+    parts: Pooled<ResponseParts>,
 }
 
 /// What a response head holds.
@@ -29,39 +30,51 @@ pub(crate) struct ResponseParts {
 }
 
 impl ResponseHead {
+    /// A head in HTTP/1.1 without fields.
+    pub fn new(status: StatusCode) -> Self {
+        let mut parts = spare::draw::<ResponseParts>();
+        parts.status = status;
+        Self::from_parts(parts)
+    }
+
     /// A head that a decoder filled.
     #[inline]
     pub(crate) fn from_parts(parts: Box<ResponseParts>) -> Self {
-        Self { parts: Some(parts) }
+        Self { parts: parts.into() }
     }
 
     /// The status.
     #[inline]
     pub fn status(&self) -> StatusCode {
-        self.parts().status
+        self.parts.status
     }
 
-    /// The reason phrase as the server sent it, which has no meaning; empty if there is none or it is not
+    /// The reason phrase of HTTP/1 as the server sent it, which has no meaning; empty if there is none or it is not
     /// ASCII (RFC 9112 section 4).
     pub fn reason(&self) -> &str {
-        &self.parts().reason
+        &self.parts.reason
     }
 
-    /// The version of the status line: 1.0 or 1.1.
+    /// The version of HTTP that the head came in.
     #[inline]
     pub fn version(&self) -> Version {
-        self.parts().version
+        self.parts.version
+    }
+
+    /// Sets the version.
+    pub fn set_version(&mut self, version: Version) {
+        self.parts.version = version;
     }
 
     /// The header fields.
     #[inline]
     pub fn headers(&self) -> &Headers {
-        &self.parts().headers
+        &self.parts.headers
     }
 
     /// The header fields, to be changed.
     pub fn headers_mut(&mut self) -> &mut Headers {
-        &mut self.parts_mut().headers
+        &mut self.parts.headers
     }
 
     /// The header fields, alone.
@@ -87,37 +100,11 @@ impl ResponseHead {
     pub fn stated_length(&self) -> Option<u64> {
         h1::decimal(self.headers().value_of(Kind::ContentLength)?)
     }
-
-    #[inline]
-    fn parts(&self) -> &ResponseParts {
-        static NOTHING: ResponseParts = ResponseParts::new();
-        self.parts.as_deref().unwrap_or(&NOTHING)
-    }
-
-    #[inline]
-    fn parts_mut(&mut self) -> &mut ResponseParts {
-        self.parts.get_or_insert_with(spare::draw)
-    }
-}
-
-impl Clone for ResponseHead {
-    fn clone(&self) -> Self {
-        Self { parts: self.parts.clone() }
-    }
-}
-
-impl Drop for ResponseHead {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(parts) = self.parts.take() {
-            spare::give_back(parts);
-        }
-    }
 }
 
 impl fmt::Debug for ResponseHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ResponseParts { headers, reason, status, version } = self.parts();
+        let ResponseParts { headers, reason, status, version } = &*self.parts;
         f.debug_struct("ResponseHead")
             .field("status", status)
             .field("reason", reason)
@@ -162,6 +149,13 @@ impl Spare for ResponseParts {
     }
 }
 
+impl Pool for ResponseParts {
+    fn gone() -> &'static Self {
+        static GONE: ResponseParts = ResponseParts::new();
+        &GONE
+    }
+}
+
 thread_local! {
     static KEPT: Spares<ResponseParts> = const { Spares::new() };
 }
@@ -181,7 +175,9 @@ const REASON_BYTES_KEPT_MAX: usize = 256;
 pub struct Response {
     /// The status.
     pub status: StatusCode,
-    /// The fields; those that frame the message are written by the encoder and left out if they stand here.
+    /// The version of HTTP that the response came in. A server sends it in the version of the connection.
+    pub version: Version,
+    /// The fields; the encoder writes those that frame the message, and leaves them out here.
     pub headers: Headers,
     /// The body; empty unless set.
     pub body: Body,
@@ -196,6 +192,7 @@ struct Aside {
     fault: Option<InvalidHeader>,
     /// Why this is the answer, for the log.
     cause: Option<String>,
+    extensions: Extensions,
 }
 
 impl Response {
@@ -208,16 +205,53 @@ impl Response {
     /// Puts a response together.
     #[inline]
     pub fn from_parts(status: StatusCode, headers: Headers, body: Body) -> Self {
-        Self { status, headers, body, aside: None }
+        Self { status, version: Version::HTTP_11, headers, body, aside: None }
+    }
+
+    /// A 200 with a `content-type` and a body; what an [`IntoResponse`](crate::IntoResponse) of a media type gives.
+    ///
+    /// ```
+    /// use anywire_http::{Response, StaticHeader};
+    ///
+    /// static CSV: StaticHeader = StaticHeader::new("content-type: text/csv");
+    /// assert_eq!(Response::typed(&CSV, "a,b").headers.get("content-type"), Some("text/csv"));
+    /// ```
+    pub fn typed(content_type: &'static StaticHeader, body: impl Into<Body>) -> Self {
+        let mut response = Self::new(StatusCode::OK).body(body);
+        response.headers.append_static(content_type);
+        response
+    }
+
+    /// Makes a response of a head that was received.
+    pub fn from_head(head: ResponseHead, body: Body) -> Self {
+        let version = head.version();
+        Self { version, ..Self::from_parts(head.status(), head.into_headers(), body) }
+    }
+
+    /// Values that handlers and layers attach to the response, by their type. Never sent.
+    pub fn extensions(&self) -> &Extensions {
+        static NONE: LazyLock<Extensions> = LazyLock::new(Extensions::new);
+        self.aside.as_ref().map_or(&NONE, |aside| &aside.extensions)
+    }
+
+    /// The extensions, to be changed.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.aside.get_or_insert_default().extensions
     }
 
     /// Adds a field. One that cannot be sent is remembered as the response's [`Response::fault`].
     #[must_use]
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
-        if let Err(fault) = self.headers.append(name, value) {
+        let appended = self.headers.append(name, value);
+        self.note(appended);
+        self
+    }
+
+    /// Remembers a field that was refused, if it is the first one.
+    pub(crate) fn note(&mut self, added: Result<(), InvalidHeader>) {
+        if let Err(fault) = added {
             self.aside.get_or_insert_default().fault.get_or_insert(fault);
         }
-        self
     }
 
     /// Remembers why this is the answer: the error and its causes, as [`Chain`] prints them. The peer never sees it; a
@@ -275,7 +309,16 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_small_to_move() {
+    fn messages_are_small_to_move() {
         assert_eq!(size_of::<ResponseHead>(), size_of::<usize>());
+        assert_eq!(size_of::<Response>(), 8 * size_of::<usize>());
+    }
+
+    #[test]
+    fn extensions_are_kept_and_not_sent() {
+        let mut response = Response::new(StatusCode::OK);
+        assert!(response.extensions().is_empty());
+        response.extensions_mut().insert(7_u8);
+        assert_eq!((response.extensions().get(), response.headers.len()), (Some(&7_u8), 0));
     }
 }

@@ -10,8 +10,9 @@ use anywire_http::{BodyError, Chain, Fault, Response, StatusCode};
 
 use super::Dispatch;
 use crate::handler::Slot;
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
+use anywire_http::IntoResponse;
 
 impl Dispatch {
     /// Looks at a response before it is sent.

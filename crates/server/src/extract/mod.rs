@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use anywire_http::{Headers, Method};
 
 use crate::request::{Parts, Request};
-use crate::respond::IntoResponse;
+use anywire_http::IntoResponse;
 
 pub use body::Json;
 pub use path::Path;

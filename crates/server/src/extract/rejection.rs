@@ -3,7 +3,8 @@
 use anywire_http::body::BodyError;
 use anywire_http::{Chain, Fault, Response, StatusCode};
 
-use crate::respond::{IntoResponse, told_to_peer};
+use crate::respond::told_to_peer;
+use anywire_http::IntoResponse;
 
 /// Why one of the extractors of this crate refused; each variant says who is at fault by its status.
 #[derive(Debug, thiserror::Error)]

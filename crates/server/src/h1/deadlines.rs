@@ -10,8 +10,8 @@ use anywire_wire::Connection;
 use super::respond::RequestFacts;
 use super::session::{End, Session, Stage};
 use super::timers::{Expired, Waits};
-use crate::respond::IntoResponse;
 use crate::service::Service;
+use anywire_http::IntoResponse;
 
 impl Session {
     /// Counts the time that has passed since the last turn.

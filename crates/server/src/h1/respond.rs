@@ -8,9 +8,10 @@ use anywire_http::h1::{Framing, encode};
 use anywire_http::{BodyError, Fault, Response, StatusCode, Version};
 
 use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
-use crate::respond::{FAILED, IntoResponse};
+use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
+use anywire_http::IntoResponse;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]

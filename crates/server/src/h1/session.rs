@@ -19,8 +19,9 @@ use super::upload::Upload;
 use crate::context::{FreeContext, Gone, Origin};
 use crate::dispatch::{Run, Started};
 use crate::limits::Limits;
-use crate::respond::{IntoResponse, told_to_peer};
+use crate::respond::told_to_peer;
 use crate::service::{Date, Service};
+use anywire_http::IntoResponse;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {

@@ -93,7 +93,7 @@ impl Session {
                 Ok(Some(RequestEvent::Data(data))) => {
                     upload.awaits_continue = false;
                     // There is room, and a reader that has gone meanwhile shows at the next look.
-                    let _ = sender.send(Bytes::copy_from_slice(data));
+                    let _ = sender.try_send(Bytes::copy_from_slice(data));
                     moved = true;
                 }
                 Ok(Some(RequestEvent::Trailers(trailers))) => sender.trailers(trailers),

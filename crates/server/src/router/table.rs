@@ -11,7 +11,7 @@ use super::{Entry, Fallback, RouteError, Router, Scope};
 use crate::extract::{StateFactories, States};
 use crate::handler::{Endpoint, Slot};
 use crate::request::Params;
-use crate::respond::IntoResponse;
+use anywire_http::IntoResponse;
 
 impl Router {
     /// Checks everything and builds the tree.
@@ -165,7 +165,7 @@ impl Table {
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
-        let target = head.target();
+        let target = head.path_and_query();
         let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
         if *head.method() == Method::GET {
             literal.get
@@ -196,7 +196,7 @@ impl Table {
         if let Some(endpoint) = self.fallbacks.find(head.path()) {
             return Matched::Endpoint(endpoint, Params::default());
         }
-        if *head.method() == Method::OPTIONS && head.target() == "*" {
+        if *head.method() == Method::OPTIONS && head.path() == "*" {
             // Asks for the server as a whole and finds that it answers (RFC 9110 section 9.3.7).
             return StatusCode::NO_CONTENT.into();
         }
