@@ -25,10 +25,10 @@
 //! | WebSocket | events as a streaming body: [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
-//! | a deadline or a thread pool of one route | `tokio::time::timeout` and a channel to a thread within the handler |
-//! | interim responses of a handler's own (103) | nothing; `100 Continue` is sent when a handler reads the body |
+//! | a deadline or a thread pool of one route | `tokio::time::timeout` and `tokio::task::spawn_blocking` in the handler |
+//! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
 //! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
-//! | CONNECT | nothing: it is answered 501 |
+//! | CONNECT | it is answered 501 |
 
 mod connection;
 mod context;
