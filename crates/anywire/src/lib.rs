@@ -71,6 +71,11 @@ pub use anywire_wire::Address;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The code of the page for users of axum compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-axum.md")]
+pub struct FromAxum;
+
 /// The code of anywire beside that of reqwest compiles.
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../../../docs/from-reqwest.md")]
