@@ -22,7 +22,7 @@
 //! | --- | --- |
 //! | TLS, HTTP/2 | a reverse proxy in front of a `tcp:` or `unix:` address |
 //! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
-//! | WebSocket | events as a streaming body: [`Body::channel`](anywire_http::Body::channel) |
+//! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
 //! | a deadline or a thread pool of one route | `tokio::time::timeout` and `tokio::task::spawn_blocking` in the handler |
