@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A connection lives on one loop, and so do its handlers: no lock and no thread switch on the way of a request.
-//! Everything has a limit ([`Limits`]), a counter ([`Counters`]) and an answer that says what was wrong.
+//! Everything has a limit ([`Limits`]) and a counter ([`Counters`]), and a refused request gets its reason as text.
 //!
 //! # What is not here (yet)
 //!
