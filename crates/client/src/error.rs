@@ -206,8 +206,8 @@ pub enum Error {
         /// The origin of the URL.
         origin: String,
     },
-    /// The status is one of an error, by [`error_for_status`](crate::Response::error_for_status). Fault of the caller
-    /// below 500, else of the peer.
+    /// The status is one of an error, by [`error_for_status`](crate::Response::error_for_status), or not 101, by
+    /// [`upgrade`](crate::Response::upgrade). Fault of the caller if it is 4xx, else of the peer.
     #[error("{url} answered {status}")]
     Status {
         /// The URL that was called.
