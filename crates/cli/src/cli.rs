@@ -2,6 +2,7 @@
 
 use anywire::wire::{self, Wire};
 use clap::{ArgAction, Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use crate::call::{Get, Post};
 use crate::compare::Compare;
@@ -56,12 +57,12 @@ impl Command {
 
     /// What is logged unless RUST_LOG says otherwise. A service tells of its life. A call says nothing: its first -v
     /// shows the heads and raises no level.
-    pub(crate) fn log_level(&self, verbose: u8) -> &'static str {
+    pub(crate) fn log_level(&self, verbose: u8) -> LevelFilter {
         match (self, verbose) {
-            (Self::Serve(_), 0) => "info",
-            (_, 0) | (Self::Get(_) | Self::Post(_), 1) => "warn",
-            (_, 1) | (Self::Get(_) | Self::Post(_), 2) => "debug",
-            _ => "trace",
+            (Self::Serve(_), 0) => LevelFilter::INFO,
+            (_, 0) | (Self::Get(_) | Self::Post(_), 1) => LevelFilter::WARN,
+            (_, 1) | (Self::Get(_) | Self::Post(_), 2) => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
         }
     }
 }

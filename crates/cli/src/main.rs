@@ -28,7 +28,8 @@ use std::process::ExitCode;
 
 use anywire_sys::descriptors;
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 use crate::cli::Cli;
 
@@ -48,11 +49,10 @@ fn main() -> ExitCode {
 /// Logs to stderr: stdout carries results only.
 fn start_log(cli: &Cli) {
     let level = cli.command.log_level(cli.verbose);
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    let chosen =
+        std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
+    let filter = chosen.unwrap_or_else(|| Targets::new().with_default(level));
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
+    let lines = lines.with_ansi(io::stderr().is_terminal());
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anywire::load::Stop;
-use anywire::load::text::{grouped, time};
-use anywire_swarm_load::{CONNECTIONS_MAX, Error, Mode, Monitor, Order, Phase, Plan, Progress as Standing};
-use anywire_sys::memory;
+use anywire::load::text::grouped;
+use anywire_swarm_load::{CONNECTIONS_MAX, Error, Mode, Monitor, Order, Plan};
 use clap::{Args, Subcommand};
 
 use self::tasks::Tasks;
@@ -121,11 +120,19 @@ impl Options {
             grouped(plan.connections.into()),
             plan.core
         ));
-        let mut watch = Watch::new(&plan, &progress);
-        let outcome = progress::during(
-            || watch.show(&monitor.progress()),
-            || anywire_swarm_load::run(&plan, &stop, &monitor),
-        );
+        let mut said = Instant::now();
+        // On a terminal always anew, elsewhere a line now and then.
+        let show = || {
+            let now = monitor.progress();
+            if progress.is_bar() {
+                let share = now.share.clamp(0.0, 1.0);
+                progress.show((share * f64::from(plan.connections)) as u64, || now.to_string());
+            } else if said.elapsed() >= SAY_EVERY {
+                said = Instant::now();
+                progress.say(&now.to_string());
+            }
+        };
+        let outcome = progress::during(show, || anywire_swarm_load::run(&plan, &stop, &monitor));
         progress.finish();
         let outcome = match outcome {
             Err(Error::Stopped) => return signals.check(),
@@ -134,64 +141,6 @@ impl Options {
         output::table_or_json(&outcome, self.json.as_deref())?;
         signals.check()?;
         outcome.check().map_err(|error| failure(&error, "--connections"))
-    }
-}
-
-/// Shows how a run goes: on a terminal always anew, elsewhere a line now and then.
-struct Watch<'r> {
-    plan: &'r Plan,
-    progress: &'r Progress,
-    /// Messages completed when the rate was computed last, and the rate.
-    counted: (Instant, u64),
-    rate: f64,
-    said: Instant,
-    measuring_since: Option<Instant>,
-}
-
-impl<'r> Watch<'r> {
-    fn new(plan: &'r Plan, progress: &'r Progress) -> Self {
-        let now = Instant::now();
-        Self { plan, progress, counted: (now, 0), rate: 0.0, said: now, measuring_since: None }
-    }
-
-    fn show(&mut self, now: &Standing) {
-        let (since, completed) = self.counted;
-        if since.elapsed() >= RATE_EVERY {
-            self.rate = (now.completed - completed) as f64 / since.elapsed().as_secs_f64();
-            self.counted = (Instant::now(), now.completed);
-        }
-        if self.progress.is_bar() {
-            // As many as are open, and then as much as has passed of the time that is measured.
-            let connections = f64::from(self.plan.connections);
-            let share = if now.phase == Phase::Measuring {
-                let began = *self.measuring_since.get_or_insert_with(Instant::now);
-                began.elapsed().as_secs_f64() / self.plan.duration.as_secs_f64()
-            } else {
-                now.opened as f64 / connections
-            };
-            self.progress.show((share.min(1.0) * connections) as u64, || self.line(now));
-        } else if self.said.elapsed() >= SAY_EVERY {
-            self.said = Instant::now();
-            self.progress.say(&self.line(now));
-        }
-    }
-
-    fn line(&self, now: &Standing) -> String {
-        let opened = grouped(now.opened);
-        let memory = memory::anonymous_bytes().unwrap_or(0) >> 20;
-        let phase = match now.phase {
-            Phase::Opening => return format!("opening: {opened} connections up, {memory} MiB"),
-            Phase::WarmUp => "warming up",
-            Phase::Measuring => "measuring",
-        };
-        let percentiles = now.percentiles.map_or_else(String::new, |times| {
-            let [p50, p99, p9999] = times.map(|at| time(at.as_secs_f64() * 1e6));
-            format!(", p50 {p50}, p99 {p99}, p99.99 {p9999}")
-        });
-        let (rate, retransmits) = (grouped(self.rate.round() as u64), grouped(now.retransmits));
-        format!(
-            "{phase}: {opened} connections up, {rate}/s{percentiles}, {retransmits} retransmits, {memory} MiB"
-        )
     }
 }
 
@@ -239,8 +188,6 @@ static ORDERS: [(&str, &str, Order); 2] = [
     ("sequential", "As they lie in memory, so that the processor foresees the next one", Order::Sequential),
 ];
 
-/// How long a rate is measured before it is shown.
-const RATE_EVERY: Duration = Duration::from_millis(500);
 /// How often a line is written where there is no terminal.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 

@@ -3,15 +3,17 @@
 //! Phases: all connections are opened; they line up in the order of the run (the clock stands still
 //! meanwhile, or the first ones would get more turns than the last); a warm-up; the measured part.
 
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anywire_load::Stop;
+use anywire_load::text::grouped;
 use anywire_stack::device::{Device, DeviceCounters};
 use anywire_stack::swarm::{Conn, Swarm};
-use anywire_sys::cpu;
+use anywire_sys::{cpu, memory};
 use anywire_tcp::{ConnectError, ConnectOptions, Counters, Engine, Instant as Moment};
 
 use crate::book::book;
@@ -77,31 +79,33 @@ impl Monitor {
     }
 }
 
-/// Where a run stands.
+/// Where a run stands; `Display` says it in a line.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Progress {
-    /// Its phase.
-    pub phase: Phase,
+    /// The part of the present phase that is done, 0 .. 1.
+    pub share: f64,
+    /// Its name; empty before the first.
+    pub phase: &'static str,
     /// Connections that are open at both ends, or, if they are short, were.
     pub opened: u64,
-    /// Messages completed.
-    pub completed: u64,
+    /// Messages completed in a second of this phase.
+    pub rate: f64,
     /// Segments sent again.
     pub retransmits: u64,
     /// The times that 50 %, 99 % and 99.99 % of the measured messages took at most.
     pub percentiles: Option<[Duration; 3]>,
 }
 
-/// Which part of a run it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// Connections are opened and line up.
-    #[default]
-    Opening,
-    /// They run, and nothing counts.
-    WarmUp,
-    /// They are measured.
-    Measuring,
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rate, memory) = (grouped(self.rate as u64), memory::anonymous_bytes().unwrap_or(0) >> 20);
+        write!(f, "{}: {} connections up, {rate}/s", self.phase, grouped(self.opened))?;
+        if let Some([p50, p99, p9999]) = self.percentiles {
+            write!(f, ", p50 {p50:.1?}, p99 {p99:.1?}, p99.99 {p9999:.1?}")?;
+        }
+        write!(f, ", {} retransmits, {memory} MiB", grouped(self.retransmits))
+    }
 }
 
 /// A run under way.
@@ -112,6 +116,8 @@ pub(crate) struct Drive<'r> {
     monitor: &'r Monitor,
     stop: &'r Stop,
     clock: Clock,
+    /// When this phase began, and how many messages were completed then.
+    phase: (Instant, u64),
     /// Connections asked for.
     asked: u64,
     /// The next four-tuple of short connections.
@@ -127,17 +133,18 @@ impl<'r> Drive<'r> {
         monitor: &'r Monitor,
         stop: &'r Stop,
     ) -> Self {
-        Self { plan, client, server, monitor, stop, clock: Clock::start(), asked: 0, tuple: 0, rounds: 0 }
+        let (clock, phase) = (Clock::start(), (Instant::now(), 0));
+        Self { plan, client, server, monitor, stop, clock, phase, asked: 0, tuple: 0, rounds: 0 }
     }
 
     /// Runs it to its end, or to the stop.
     pub(crate) fn run(&mut self) -> Result<Measured, Error> {
-        let start = Instant::now();
+        self.begin("opening");
         if self.plan.stays() {
             self.open_all()?;
             self.line_up()?;
         }
-        let opening_seconds = start.elapsed().as_secs_f64();
+        let opening_seconds = self.phase.0.elapsed().as_secs_f64();
         self.warm_up()?;
         Ok(Measured { opening_seconds, ..self.measure()? })
     }
@@ -187,25 +194,21 @@ impl<'r> Drive<'r> {
     }
 
     fn warm_up(&mut self) -> Result<(), Error> {
-        self.monitor.update(|progress| progress.phase = Phase::WarmUp);
-        let (start, first) = (Instant::now(), completed());
-        loop {
+        let (start, first) = self.begin("warming up");
+        let all = first + u64::from(self.plan.connections);
+        while completed() < all || start.elapsed() < self.plan.warm_up {
+            self.look()?;
             self.reopen()?;
             self.round();
-            if completed() - first >= u64::from(self.plan.connections) && start.elapsed() >= self.plan.warm_up
-            {
-                return Ok(());
-            }
-            self.look()?;
         }
+        Ok(())
     }
 
     fn measure(&mut self) -> Result<Measured, Error> {
-        self.monitor.update(|progress| progress.phase = Phase::Measuring);
+        let (start, completed_before) = self.begin("measuring");
         book(|book| book.measuring.set(true));
         let cpu_used = || cpu::current_thread_cpu().map_or(0.0, |cpu| cpu.total().as_secs_f64());
-        let (start, cpu_before, completed_before) = (Instant::now(), cpu_used(), completed());
-        let [client, server] = self.counters();
+        let (cpu_before, [client, server]) = (cpu_used(), self.counters());
         let mut shown = start;
         while start.elapsed() < self.plan.duration && !self.stop.is_stopped() {
             for _ in 0..ROUNDS_A_LOOK {
@@ -242,6 +245,13 @@ impl<'r> Drive<'r> {
             cpu_seconds,
             frames: both(|counters| counters.frames_sent),
         })
+    }
+
+    /// Begins a phase. Returns when that is, and how many messages are completed.
+    fn begin(&mut self, name: &'static str) -> (Instant, u64) {
+        self.monitor.update(|progress| progress.phase = name);
+        self.phase = (Instant::now(), completed());
+        self.phase
     }
 
     /// A turn for the end that has more to receive: so neither queue grows, and neither end takes in what it
@@ -310,9 +320,15 @@ impl<'r> Drive<'r> {
     /// Notes how it goes. Connections that should stay and have ended are an error.
     fn note_progress(&mut self) -> Result<(), Error> {
         let [client, server] = self.counters();
+        let (begun, before) = self.phase;
+        let (seconds, opened) = (begun.elapsed().as_secs_f64(), client.opened.min(server.accepted));
         self.monitor.update(|progress| {
-            progress.opened = client.opened.min(server.accepted);
-            progress.completed = completed();
+            progress.share = match progress.phase {
+                "measuring" => seconds / self.plan.duration.as_secs_f64(),
+                _ => opened as f64 / f64::from(self.plan.connections),
+            };
+            progress.opened = opened;
+            progress.rate = (completed() - before) as f64 / seconds;
             progress.retransmits = client.retransmits + server.retransmits;
         });
         let (timed_out, reset) = (client.timed_out + server.timed_out, client.reset + server.reset);

@@ -105,7 +105,7 @@ pub enum Error {
     Corrupt(u64),
     /// The checksum of the tasks is wrong.
     #[error("measuring '{0}': the tasks' checksum is wrong; turns were lost or mixed up: please report it")]
-    Checksum(&'static str),
+    Checksum(String),
     /// Not one message was completed in time.
     #[error("nothing was completed in the time that was measured; measure for longer")]
     Nothing,

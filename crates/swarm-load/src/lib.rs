@@ -19,7 +19,7 @@ mod run;
 pub mod tasks;
 mod turns;
 
-pub use drive::{Monitor, Phase, Progress};
+pub use drive::{Monitor, Progress};
 pub use error::Error;
 pub use outcome::{Completions, Measured, Memory, Outcome, Short};
 pub use plan::{CONNECTIONS_MAX, Mode, Order, Plan};

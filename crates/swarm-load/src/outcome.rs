@@ -262,81 +262,60 @@ impl Outcome {
 
     /// The rows of the table: a name and its figures.
     fn rows(&self) -> Vec<(&'static str, String)> {
-        let Measured { echoes, retransmits, timeouts, .. } = self.measured;
+        let mut rows = Vec::new();
+        let mut row = |name, figures| rows.push((name, figures));
+        let Self { ns_per_echo, segments_per_echo, acknowledgments, memory, .. } = self;
         let per_second = |rate: f64| grouped(rate.round() as u64);
+        let (rate, frames) = (per_second(self.echoes_per_second), per_second(self.frames_per_second));
         let unit = if self.plan.mode == Mode::Push { "messages" } else { "echoes" };
-        let mut rows = vec![
-            (
-                "rate",
-                format!("{} {unit}/s, {:.1} ns each", per_second(self.echoes_per_second), self.ns_per_echo),
-            ),
-            (
-                "frames",
-                format!(
-                    "{}/s, {:.2} an echo; acknowledgments {}",
-                    per_second(self.frames_per_second),
-                    self.segments_per_echo,
-                    self.acknowledgments
-                ),
-            ),
-        ];
+        row("rate", format!("{rate} {unit}/s, {ns_per_echo:.1} ns each"));
+        row(
+            "frames",
+            format!("{frames}/s, {segments_per_echo:.2} an echo; acknowledgments {acknowledgments}"),
+        );
         if let Some(short) = &self.measured.short {
-            let closed = per_second(short.connections_per_second);
-            rows.push(("closed", format!("{closed}/s by FINs, {} failed", self.failed)));
-            rows.push((
-                "TIME-WAIT",
-                format!(
-                    "{} s, {} at the end, {} reused by timestamps, {} cut short",
-                    short.time_wait_seconds,
-                    grouped(short.time_waits),
-                    grouped(short.time_wait_reused),
-                    grouped(short.time_wait_evicted)
-                ),
-            ));
+            let Short { connections_per_second, time_wait_seconds, .. } = *short;
+            let [left, reused, evicted] =
+                [short.time_waits, short.time_wait_reused, short.time_wait_evicted].map(grouped);
+            row(
+                "closed",
+                format!("{}/s by FINs, {} failed", per_second(connections_per_second), self.failed),
+            );
+            let ends = format!("{reused} reused by timestamps, {evicted} cut short");
+            row("TIME-WAIT", format!("{time_wait_seconds} s, {left} at the end, {ends}"));
         }
         let [p50, p99, p9999, max] =
             [self.p50_us, self.p99_us, self.p9999_us, self.max_us].map(|us| known(us, time));
         let little = known(self.little, |little| format!("{little:.3}"));
-        rows.push(("latency", format!("p50 {p50}, p99 {p99}, p99.99 {p9999}, max {max}; Little {little}")));
+        row("latency", format!("p50 {p50}, p99 {p99}, p99.99 {p9999}, max {max}; Little {little}"));
         let gap = known(self.longest_gap_ratio, |gap| format!("{gap:.2}"));
         let mut fairness = format!("longest gap {gap} rounds, {} starved", grouped(self.starved));
-        if let (Some(jain), Some(of)) = (self.jain, self.completions) {
-            fairness = format!(
-                "Jain {jain:.6}, completions {} to {} (mean {:.1}), {fairness}",
-                of.min, of.max, of.mean
-            );
+        if let (Some(jain), Some(Completions { min, mean, max, .. })) = (self.jain, self.completions) {
+            fairness = format!("Jain {jain:.6}, completions {min} to {max} (mean {mean:.1}), {fairness}");
         }
-        rows.push(("fairness", fairness));
-        rows.push(("verified", format!("{} payloads, {} corrupt", grouped(echoes), grouped(self.corrupt))));
-        rows.push(("retransmits", format!("{}, {} by timeout", grouped(retransmits), grouped(timeouts))));
-        let memory = &self.memory;
+        row("fairness", fairness);
+        let Measured { echoes, retransmits, timeouts, .. } = self.measured;
+        let [echoes, corrupt, retransmits, timeouts] =
+            [echoes, self.corrupt, retransmits, timeouts].map(grouped);
+        row("verified", format!("{echoes} payloads, {corrupt} corrupt"));
+        row("retransmits", format!("{retransmits}, {timeouts} by timeout"));
         let megabytes = |bytes: u64| grouped(bytes / 1_000_000);
-        rows.push((
-            "memory",
-            format!(
-                "{:.1} bytes an endpoint resident, {:.1} computed; {} MB, {} MB in huge pages ({})",
-                self.bytes_per_endpoint,
-                memory.computed_bytes_per_endpoint,
-                megabytes(memory.resident_bytes),
-                megabytes(memory.huge_page_bytes),
-                memory.pages,
-            ),
-        ));
-        rows.push((
-            "",
-            format!(
-                "blocks {}, table {}, segments {}, timers {}, others {}, tasks {} MB; tasks of {} and {} bytes",
-                megabytes(memory.blocks_bytes),
-                megabytes(memory.table_bytes),
-                megabytes(memory.segments_bytes),
-                megabytes(memory.timers_bytes),
-                megabytes(memory.others_bytes),
-                megabytes(memory.tasks_bytes),
-                memory.client_task_bytes,
-                memory.server_task_bytes,
-            ),
-        ));
-        rows.extend(self.notes().into_iter().map(|note| ("note", note)));
+        let (each, computed) = (self.bytes_per_endpoint, memory.computed_bytes_per_endpoint);
+        let (resident, huge) = (megabytes(memory.resident_bytes), megabytes(memory.huge_page_bytes));
+        let pages = format!("{resident} MB, {huge} MB in huge pages ({})", memory.pages);
+        row("memory", format!("{each:.1} bytes an endpoint resident, {computed:.1} computed; {pages}"));
+        let parts = [
+            ("blocks", memory.blocks_bytes),
+            ("table", memory.table_bytes),
+            ("segments", memory.segments_bytes),
+            ("timers", memory.timers_bytes),
+            ("others", memory.others_bytes),
+            ("tasks", memory.tasks_bytes),
+        ];
+        let parts = parts.map(|(name, bytes)| format!("{name} {}", megabytes(bytes))).join(", ");
+        let Memory { client_task_bytes, server_task_bytes, .. } = memory;
+        row("", format!("{parts} MB; tasks of {client_task_bytes} and {server_task_bytes} bytes"));
+        self.notes().into_iter().for_each(|note| row("note", note));
         rows
     }
 }

@@ -153,21 +153,13 @@ impl Plan {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Echo => "echo",
-            Self::Push => "push",
-            Self::Short => "short",
-            Self::Http => "http",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Random => "random",
-            Self::Sequential => "sequential",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 

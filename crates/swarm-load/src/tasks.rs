@@ -13,7 +13,7 @@ use anywire_load::Stop;
 use anywire_load::text::{Columns, grouped, known};
 use anywire_stack::swarm::{self, Limits, Tasks};
 use anywire_sys::{cpu, memory};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::plan::{Order, check_memory};
@@ -33,28 +33,37 @@ pub struct Plan {
     pub measures: Vec<Measure>,
 }
 
-/// One thing to measure, and in which order tasks follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
-    /// All tasks are always ready.
-    Yield {
-        /// The order in which they are woken at first.
-        order: Order,
-        /// Whether the ring has room for all, so that this order stays; else they go in rounds by their number.
-        keep_order: bool,
-    },
-    /// Some tasks are ready; each wakes its neighbour, and parks.
-    Ring {
-        /// Whether the neighbour is the next one in memory or any.
-        order: Order,
-        /// How many are ready at a time.
-        tokens: u64,
-    },
-    /// All tasks sleep for the same time, again and again.
-    Sleep {
-        /// For how long.
-        time: Duration,
-    },
+/// One thing to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Measure {
+    /// What the tasks do.
+    #[serde(rename = "measure")]
+    pub kind: Kind,
+    /// The order in which tasks are woken: that of memory or any.
+    pub order: Order,
+    /// How many tasks of a ring are ready at a time; `null` if it is none.
+    pub tokens: Option<u64>,
+    /// For how long each sleeps.
+    #[serde(rename = "sleep_seconds", serialize_with = "seconds")]
+    pub sleep: Option<Duration>,
+}
+
+/// What tasks do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// All are always ready. They go in rounds by their number.
+    Yield,
+    /// All are always ready. The ring has room for all of them, so that their order stays.
+    YieldKeepingOrder,
+    /// Some are ready; each wakes its neighbour, and parks.
+    Ring,
+    /// All sleep for the same time, again and again.
+    Sleep,
+}
+
+fn seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(serializer)
 }
 
 /// The result.
@@ -79,14 +88,9 @@ pub struct Outcome {
 pub struct Figures {
     /// Its name in the table.
     pub label: String,
-    /// `yield`, `yield_keeping_order`, `ring` or `sleep`.
-    pub measure: &'static str,
-    /// The order in which tasks were woken.
-    pub order: Order,
-    /// For how long each sleeps.
-    pub sleep_seconds: Option<f64>,
-    /// How many tasks are ready at a time; all if `null`.
-    pub tokens: Option<u64>,
+    /// What was measured.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// Turns that were measured.
     pub switches: u64,
     /// How long they took.
@@ -155,7 +159,7 @@ impl Outcome {
     /// A checksum that is wrong: turns were lost or mixed up.
     pub fn check(&self) -> Result<(), Error> {
         match self.measures.iter().find(|figures| !figures.checksum_agrees) {
-            Some(figures) => Err(Error::Checksum(figures.measure)),
+            Some(figures) => Err(Error::Checksum(figures.label.clone())),
             None => Ok(()),
         }
     }
@@ -185,73 +189,69 @@ impl fmt::Display for Outcome {
 }
 
 impl Measure {
+    /// Tasks that yield.
+    pub fn yielding(order: Order, keep_order: bool) -> Self {
+        let kind = if keep_order { Kind::YieldKeepingOrder } else { Kind::Yield };
+        Self { kind, order, tokens: None, sleep: None }
+    }
+
+    /// A ring in which so many tasks are ready.
+    pub fn ring(order: Order, tokens: u64) -> Self {
+        Self { kind: Kind::Ring, order, tokens: Some(tokens), sleep: None }
+    }
+
+    /// Tasks that sleep for so long.
+    pub fn sleeping(time: Duration) -> Self {
+        Self { kind: Kind::Sleep, order: Order::Sequential, tokens: None, sleep: Some(time) }
+    }
+
     /// Bytes that the tasks take at most, including their queues.
     fn bytes(self, count: u64) -> u64 {
-        let slot = match self {
-            Self::Yield { .. } => slot_bytes(yields),
-            Self::Ring { .. } => slot_bytes(walks),
-            Self::Sleep { .. } => slot_bytes(sleeps),
-        };
-        let queue = match self {
-            Self::Yield { keep_order: true, .. } => count.next_power_of_two() * 4,
-            Self::Yield { .. } | Self::Ring { .. } => count / 8,
-            Self::Sleep { .. } => count * 4 + count / 8,
+        let (slot, queue) = match self.kind {
+            Kind::Yield => (slot_bytes(yields), count / 8),
+            Kind::YieldKeepingOrder => (slot_bytes(yields), count.next_power_of_two() * 4),
+            Kind::Ring => (slot_bytes(walks), count / 8),
+            Kind::Sleep => (slot_bytes(sleeps), count * 4 + count / 8),
         };
         count * slot as u64 + queue
     }
 
     /// Measures it. `goes_on` is asked now and then, with the switches so far; at `false` the measure ends.
     fn run(self, plan: &Plan, goes_on: &mut dyn FnMut(u64) -> bool) -> io::Result<Figures> {
-        let (count, turns) = (plan.count, Turns::new(self.order(), plan.count, 0));
+        let (count, turns) = (plan.count, Turns::new(self.order, plan.count, 0));
         let mut limits = Limits::default();
-        match self {
-            Self::Yield { keep_order, .. } => {
-                if keep_order {
-                    limits.ring_entries = count as usize;
-                }
-                let numbers = (0..count).map(|place| turns.at(place) as u32);
-                Executor::start(count, limits, numbers, yields)?.measure(self, plan, goes_on)
+        if self.kind == Kind::YieldKeepingOrder {
+            limits.ring_entries = count as usize;
+        }
+        TALLY.with(|tally| tally.sleep.set(self.sleep.unwrap_or_default()));
+        match self.kind {
+            Kind::Yield | Kind::YieldKeepingOrder => {
+                Executor::start(count, limits, |place| turns.at(place), yields)?.measure(self, plan, goes_on)
             }
-            Self::Ring { tokens, .. } => {
+            Kind::Ring => {
                 let next = |number: u32| turns.at((turns.place(number.into()) + 1) % count) as u32;
-                let numbers = (0..count).map(|number| number as u32);
-                let mut executor = Executor::start(count, limits, numbers, |number| walks(next(number)))?;
+                let mut executor =
+                    Executor::start(count, limits, |place| place, |number| walks(next(number)))?;
                 executor.tasks.run(count as usize);
+                let tokens = self.tokens.unwrap_or(count);
                 (0..tokens).for_each(|token| executor.tasks.wake(turns.at(token * count / tokens) as u32));
                 executor.measure(self, plan, goes_on)
             }
-            Self::Sleep { time } => {
-                TALLY.with(|tally| tally.sleep.set(time));
-                let numbers = (0..count).map(|number| number as u32);
-                Executor::start(count, limits, numbers, sleeps)?.measure(self, plan, goes_on)
+            Kind::Sleep => {
+                Executor::start(count, limits, |place| place, sleeps)?.measure(self, plan, goes_on)
             }
-        }
-    }
-
-    const fn order(self) -> Order {
-        match self {
-            Self::Yield { order, .. } | Self::Ring { order, .. } => order,
-            Self::Sleep { .. } => Order::Sequential,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Yield { keep_order: false, .. } => "yield",
-            Self::Yield { keep_order: true, .. } => "yield_keeping_order",
-            Self::Ring { .. } => "ring",
-            Self::Sleep { .. } => "sleep",
         }
     }
 }
 
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Yield { order, keep_order: false } => write!(f, "yield, {order}"),
-            Self::Yield { order, keep_order: true } => write!(f, "yield, {order}, in order of wakes"),
-            Self::Ring { order, tokens } => write!(f, "ring, {order}, {tokens} ready"),
-            Self::Sleep { time } => write!(f, "sleep {time:?}"),
+        let Self { kind, order, tokens, sleep } = self;
+        match kind {
+            Kind::Yield => write!(f, "yield, {order}"),
+            Kind::YieldKeepingOrder => write!(f, "yield, {order}, in order of wakes"),
+            Kind::Ring => write!(f, "ring, {order}, {} ready", tokens.unwrap_or_default()),
+            Kind::Sleep => write!(f, "sleep {:?}", sleep.unwrap_or_default()),
         }
     }
 }
@@ -265,16 +265,16 @@ struct Executor<F> {
 }
 
 impl<F: Future<Output = ()>> Executor<F> {
-    /// Spawns each of these numbers once; they are all below the count.
+    /// Spawns each number below the count once, in the order that `at` gives.
     fn start(
         count: u64,
         limits: Limits,
-        numbers: impl Iterator<Item = u32>,
+        at: impl Fn(u64) -> u64,
         task: impl Fn(u32) -> F,
     ) -> io::Result<Self> {
         let bytes_before = memory::resident_bytes()?;
         let mut tasks = Tasks::with_limits(count as usize, limits)?;
-        for number in numbers {
+        for number in (0..count).map(|place| at(place) as u32) {
             tasks
                 .spawn_at(number, task(number))
                 .expect("each number is below the count, and is spawned once");
@@ -289,11 +289,7 @@ impl<F: Future<Output = ()>> Executor<F> {
         plan: &Plan,
         goes_on: &mut dyn FnMut(u64) -> bool,
     ) -> io::Result<Figures> {
-        let (sleep, tokens) = match what {
-            Measure::Sleep { time } => (Some(time), None),
-            Measure::Ring { tokens, .. } => (None, Some(tokens)),
-            Measure::Yield { .. } => (None, None),
-        };
+        let sleep = what.sleep;
         // The first turns bring the tasks into their order, and sleepers out of step.
         let warm_up = if sleep.is_some() { plan.count } else { plan.count.min(WARM_UP_TURNS) };
         let mut turns = 0;
@@ -316,10 +312,7 @@ impl<F: Future<Output = ()>> Executor<F> {
         let (sum, ended) = TALLY.with(|tally| (tally.sum.get(), tally.ended.get()));
         Ok(Figures {
             label: what.to_string(),
-            measure: what.name(),
-            order: what.order(),
-            sleep_seconds: sleep.map(|time| time.as_secs_f64()),
-            tokens,
+            measure: what,
             switches,
             seconds,
             cpu_seconds: used.total().as_secs_f64(),
@@ -489,10 +482,10 @@ mod tests {
 
     #[test]
     fn every_measure_agrees_with_its_checksum() {
-        let mut measures = vec![Measure::Sleep { time: Duration::from_micros(100) }];
+        let mut measures = vec![Measure::sleeping(Duration::from_micros(100))];
         for order in [Order::Sequential, Order::Random] {
-            measures.extend([false, true].map(|keep_order| Measure::Yield { order, keep_order }));
-            measures.push(Measure::Ring { order, tokens: 100 });
+            measures.extend([false, true].map(|keep_order| Measure::yielding(order, keep_order)));
+            measures.push(Measure::ring(order, 100));
         }
         let core = cpu::available_cores()[0];
         let plan = Plan { count: 5000, duration: Duration::from_millis(1), core, measures };
@@ -501,7 +494,7 @@ mod tests {
         assert_eq!(outcome.measures.len(), plan.measures.len());
         for figures in outcome.measures {
             assert!(figures.switches > 0, "{figures:?}");
-            if figures.measure == "sleep" {
+            if figures.measure.kind == Kind::Sleep {
                 assert!(figures.switches >= 5000 && figures.late_seconds.is_some(), "{figures:?}");
             } else {
                 assert!(figures.turns_most - figures.turns_least <= 1, "{figures:?}");

@@ -86,12 +86,12 @@ impl Tasks {
         let tokens = self.tokens.min(self.count);
         let of_kind = |kind: &Kind| match kind {
             Kind::Yield => vec![
-                Measure::Yield { order: Sequential, keep_order: false },
-                Measure::Yield { order: Random, keep_order: false },
-                Measure::Yield { order: Random, keep_order: true },
+                Measure::yielding(Sequential, false),
+                Measure::yielding(Random, false),
+                Measure::yielding(Random, true),
             ],
-            Kind::Ring => [Sequential, Random].map(|order| Measure::Ring { order, tokens }).to_vec(),
-            Kind::Sleep => self.sleep.iter().map(|time| Measure::Sleep { time: *time }).collect(),
+            Kind::Ring => [Sequential, Random].map(|order| Measure::ring(order, tokens)).to_vec(),
+            Kind::Sleep => self.sleep.iter().copied().map(Measure::sleeping).collect(),
         };
         self.only.iter().flat_map(of_kind).collect()
     }

@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn messages_are_small_to_move() {
         assert_eq!(size_of::<RequestHead>(), size_of::<usize>());
-        assert_eq!(size_of::<Request>(), 6 * size_of::<usize>());
+        assert_eq!(size_of::<Request>(), size_of::<[usize; 6]>());
     }
 
     #[test]

@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn messages_are_small_to_move() {
         assert_eq!(size_of::<ResponseHead>(), size_of::<usize>());
-        assert_eq!(size_of::<Response>(), 8 * size_of::<usize>());
+        assert_eq!(size_of::<Response>(), size_of::<[usize; 8]>());
     }
 
     #[test]
