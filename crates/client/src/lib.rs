@@ -29,7 +29,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Not here: TLS (an `https` URL is [`Error::Tls`]), HTTP/2, redirects, cookies, proxies and compression. There is one
+//! Not here: TLS (an `https` URL is [`UrlError::Tls`]), HTTP/2, redirects, cookies, proxies and compression. There is one
 //! kind of retry: if a connection died while it was idle, its request is sent once more on a fresh one, unless the
 //! peer may have seen it and repeating it does harm.
 
