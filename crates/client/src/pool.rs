@@ -336,6 +336,7 @@ impl Future for Drive {
                         break;
                     }
                 }
+                Event::Upgraded(delivery) => delivery.make(),
                 Event::Over(delivery) => {
                     pool.close(conn);
                     delivery.make();
