@@ -5,9 +5,6 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-#[cfg(test)]
-mod busy_wires;
-
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::ops::ControlFlow;
