@@ -201,15 +201,20 @@ impl Pool {
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(clock::now());
         // Without a waiting call the connection turns idle, and an idle one is registered for reading anyway.
-        if self.waiting.len() > 0 && !conn.is_alive() {
-            self.evict(conn);
+        if self.waiting.len() > 0 {
+            if !conn.is_alive() {
+                self.evict(conn);
+                return ControlFlow::Break(());
+            }
+            if let Some(job) = self.waiting.pop(false) {
+                self.start(conn, job);
+                return ControlFlow::Continue(());
+            }
+        }
+        if self.retired.get() {
             return ControlFlow::Break(());
         }
-        match self.waiting.pop(false) {
-            Some(job) => self.start(conn, job),
-            None if self.retired.get() => return ControlFlow::Break(()),
-            None => self.push_free(conn),
-        }
+        self.push_free(conn);
         ControlFlow::Continue(())
     }
 
