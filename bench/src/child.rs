@@ -78,7 +78,7 @@ impl Drop for ServerChild {
     }
 }
 
-/// Runs `bench call NAME` on this core to its end and reads what it measured.
+/// Runs `bench call NAME` on this core to its end and reads its figures.
 ///
 /// # Errors
 /// The child could not start, failed, or printed no result.
@@ -110,7 +110,7 @@ pub enum Announcement {
 pub fn announce(announcement: &Announcement) {
     let line = serde_json::to_string(announcement).expect("an enum of an address and a text is always JSON");
     let mut stdout = io::stdout().lock();
-    // If nobody reads it, standard input is closed too, and that ends the process.
+    // If its reader has gone, standard input is closed too, which ends the process.
     let _ = writeln!(stdout, "{line}");
     let _ = stdout.flush();
 }

@@ -28,7 +28,7 @@ pub struct Options {
     /// Measure these clients alone, separated by commas (all: see `bench list`).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// The server that is called; any of those of `http-server`.
+    /// The server that is called, by its name in `http-server`.
     #[arg(long, value_name = "NAME", default_value = "limit")]
     target: String,
     /// The core of the server.

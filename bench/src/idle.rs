@@ -21,7 +21,7 @@ pub const NAME: &str = "idle";
 /// What all servers used.
 #[derive(Serialize)]
 pub struct IdleResult {
-    /// What was done, in words.
+    /// The work, in words.
     pub what: String,
     connections: usize,
     rows: Vec<Row>,

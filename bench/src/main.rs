@@ -47,7 +47,7 @@ enum Command {
     /// Serve as this candidate until standard input closes (how the program starts itself).
     #[command(hide = true)]
     Serve(ChildOptions),
-    /// Call as this candidate and print what it took (how the program starts itself).
+    /// Call as this candidate and print its cost (the program starts itself so).
     #[command(hide = true)]
     Call {
         #[command(flatten)]

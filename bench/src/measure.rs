@@ -121,7 +121,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// What was used since an earlier moment.
+    /// The use since an earlier moment.
     pub fn since(&self, earlier: &Self) -> CpuUsed {
         let user = self.user_ticks.saturating_sub(earlier.user_ticks) as f64;
         let system = self.system_ticks.saturating_sub(earlier.system_ticks) as f64;

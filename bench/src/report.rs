@@ -117,7 +117,7 @@ impl Bound {
 /// A bar and whether it was met.
 #[derive(Serialize)]
 pub struct Bar {
-    /// What is judged.
+    /// The figure that is judged.
     pub what: String,
     /// The bar, as text.
     pub bar: String,

@@ -17,7 +17,7 @@ use crate::table::{self, Table};
 pub struct Scenario {
     /// Its name on the command line and in results.
     pub name: &'static str,
-    /// What is done, in words.
+    /// The work, in words.
     pub what: &'static str,
     /// Connections.
     pub connections: usize,
@@ -99,7 +99,7 @@ impl Scenario {
         }
     }
 
-    /// Refuses a measurement in which the two sides did not do what was asked.
+    /// Refuses a measurement in which a side did not carry out its plan.
     fn accept(&self, outcome: &Outcome) -> Result<()> {
         let (open, asked) = (outcome.connections_open, self.connections);
         ensure!(open >= asked, "only {open} of {asked} connections were open at the server");
@@ -162,7 +162,7 @@ impl Window for SystemCallWindow {
 pub struct ScenarioResult {
     /// The scenario's name.
     pub name: &'static str,
-    /// What was done, in words.
+    /// The work, in words.
     pub what: &'static str,
     connections: usize,
     depth: usize,

@@ -1,5 +1,5 @@
-//! Two engines over a link that loses, doubles, delays and damages frames as the input says: what is heard is what was said,
-//! and once the link is whole again everything ends.
+//! Two engines over a link that loses, doubles, delays and damages frames as the input says. Each side receives exactly
+//! the bytes that the other sent, and when the link works again, all connections end.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use anywire_tcp::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// The byte of a stream at a place, by who sends it.
+/// The byte at a place of the stream that an end sends.
 fn byte(end: usize, place: usize) -> u8 {
     (place * 31 + place / 251 + end * 101) as u8
 }
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     let mut under_way: [VecDeque<(Instant, Vec<u8>)>; 2] = Default::default();
     let mut fates = fates.iter();
     let mut now = Instant::from_micros(1_000_000);
-    // A link that loses most of what it is given makes each segment wait for a minute.
+    // If the link loses most frames, each segment waits for a minute.
     let end_at = now + Duration::from_secs(36_000);
     let mut ready = Vec::new();
     while engines.iter().any(|engine| engine.connections() + engine.in_time_wait() + engine.half_open() > 0) {

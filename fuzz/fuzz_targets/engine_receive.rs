@@ -1,7 +1,7 @@
 //! No frames and no calls, in any order, make an engine panic, spin, or keep more than its limits.
 //!
 //! Bytes are read as operations: frames from a peer that mostly knows the numbers of its connections, frames of nothing but
-//! noise, calls of the holder, and time. What leaves is read as well, so that the peer can follow.
+//! noise, calls of the user, and time. Outgoing frames are read as well, so that the peer knows the numbers.
 
 #![no_main]
 

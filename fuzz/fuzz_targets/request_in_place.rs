@@ -1,4 +1,4 @@
-//! Requests that are decoded where they lie give the same events, and the same error, as those that are copied.
+//! Requests decoded in place give the same events, and the same error, as copied ones.
 //!
 //! The last two bytes of the input choose the limits and say how long the pieces are, so that the rest is plain HTTP
 //! which mutates well.

@@ -1,4 +1,4 @@
-//! Answers that are decoded where they lie give the same events, and the same error, as those that are copied.
+//! Answers decoded in place give the same events, and the same error, as copied ones.
 //!
 //! The last two bytes of the input choose the limits and the method, and say how long the pieces are, so that the
 //! rest is plain HTTP which mutates well.

@@ -31,7 +31,7 @@ pub struct Client {
     pub version: fn() -> String,
     /// How it is set, in one line, so that a reader can object.
     pub settings: &'static str,
-    /// Runs the plan and tells what it took.
+    /// Runs the plan and returns its cost.
     pub call: fn(&Plan) -> Result<Tally>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn command(connections: usize, duration: Duration, url: &str) -> Comm
     command
 }
 
-/// Runs it and reads what it printed.
+/// Runs it and reads its output.
 ///
 /// # Errors
 /// It is not installed, failed, or printed something else.

@@ -30,7 +30,7 @@ fn serve(announce: &Announce) -> Result<()> {
         let listener = TcpListener::from_std(listener)?;
         announce.listening(listener.local_addr()?);
         // `pipeline_flush` gathers the answers of pipelined requests into one write and turns off vectored writes, which
-        // is what hyper's own entries in public comparisons use. No timer is given, so that none is armed a request.
+        // is what hyper's own entries in public comparisons use. Without a timer, none is armed for each request.
         let mut http = http1::Builder::new();
         http.pipeline_flush(true);
         loop {

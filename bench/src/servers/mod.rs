@@ -104,7 +104,7 @@ fn listener() -> Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A port nobody else gets while the returned socket lives, for servers that bind by themselves with SO_REUSEPORT.
+/// A port that stays reserved while the returned socket lives, for servers that bind by themselves with SO_REUSEPORT.
 /// The socket does not listen, so no connection comes its way.
 fn reserved_port() -> Result<(Socket, SocketAddr)> {
     let socket = bound_socket(Sharing::Yes)?;

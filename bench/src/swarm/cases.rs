@@ -49,7 +49,7 @@ struct Case {
     figures: &'static [Figure],
 }
 
-/// What is run.
+/// The command.
 #[derive(Clone, Copy)]
 enum What {
     /// `anywire swarm` with these options.
@@ -62,7 +62,7 @@ enum What {
     Bulk,
 }
 
-/// One figure of a case, and what it must reach.
+/// One figure of a case, and its goal.
 struct Figure {
     unit: &'static str,
     of: Of,
@@ -248,7 +248,7 @@ pub struct Outcome {
     case: &'static str,
     /// The options of the command.
     arguments: Vec<String>,
-    /// What it wrote, with the model's figure filled in.
+    /// Its result, with the model's figure filled in.
     result: Value,
 }
 
@@ -331,7 +331,7 @@ impl Case {
     }
 }
 
-/// Runs the command to its end, and reads what it found.
+/// Runs the command to its end, and reads its result.
 fn call(command: &Path, subcommand: &[&str], arguments: &[String], core: usize) -> Result<Value> {
     let output = Command::new(command)
         .args(subcommand)
@@ -348,7 +348,7 @@ fn call(command: &Path, subcommand: &[&str], arguments: &[String], core: usize) 
         .with_context(|| format!("`{} {}` gave no result: {last}", subcommand.join(" "), arguments.join(" ")))
 }
 
-/// The model of the same connections; none for what it does not model.
+/// The model of the same connections; `None` for a case without a model.
 fn model_of(arguments: &[String], run: What) -> Option<Model> {
     let What::Swarm(_) = run else { return None };
     let value = |name: &str| {
@@ -512,7 +512,7 @@ impl Results {
     }
 }
 
-/// Connections whose turn comes again within a batch of requests and their answers.
+/// Connections that have another turn within a batch of requests and their answers.
 const FEW: u32 = 256;
 
 #[cfg(test)]

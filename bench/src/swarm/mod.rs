@@ -32,7 +32,7 @@ pub struct Options {
     /// Clients, each with a server's end of its own.
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "6000000")]
     connections: Vec<u32>,
-    /// Whose turn is when.
+    /// The order of the connections' turns.
     #[arg(long, value_delimiter = ',', value_enum, default_value = "random,sequential")]
     order: Vec<Order>,
     /// Segments an echo: 3 if the response is acknowledged at once, 2 if with the next request.
@@ -44,7 +44,7 @@ pub struct Options {
     /// Frames a batch, with prefetch; `none` for one by one, without.
     #[arg(long, value_delimiter = ',', value_parser = batch, default_value = "64", value_name = "NUMBERS")]
     batch: Vec<Batch>,
-    /// How long the model keeps what it sent.
+    /// How long the model keeps sent data.
     #[arg(long, value_delimiter = ',', value_enum, default_value = "until-acknowledged")]
     kept: Vec<Kept>,
     /// Bytes of payload each way.

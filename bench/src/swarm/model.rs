@@ -32,12 +32,12 @@ use serde::Serialize;
 use self::engine::{Engine, Settings};
 use self::frame::{Frame, PAYLOAD_BYTES_MAX};
 
-/// What is modelled.
+/// The modelled load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Model {
     /// Clients, each with a server's end of its own; so endpoints are twice as many.
     pub connections: u32,
-    /// Whose turn is when.
+    /// The order of the connections' turns.
     pub order: Order,
     /// Segments an echo: 2, or 3 with an acknowledgment of its own for the response.
     pub segments: u32,
@@ -45,7 +45,7 @@ pub struct Model {
     pub checksum: bool,
     /// Frames a batch, with prefetch; `None`: one by one, without.
     pub batch: Option<usize>,
-    /// How long what was sent is kept.
+    /// How long sent data is kept.
     pub kept: Kept,
     /// Bytes of payload each way; 240 at most.
     pub payload_bytes: usize,
@@ -80,7 +80,7 @@ impl Default for Model {
     }
 }
 
-/// In which order connections take turns.
+/// The order of the connections' turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -177,7 +177,7 @@ impl World {
             keep_until_sent: model.kept == Kept::UntilSent,
         };
         self.start_over(model);
-        // Until all have had a turn: then all that is kept has its place, and caches hold what they will hold.
+        // Until each connection had a turn: then the kept segments have their places, and the caches are in their steady state.
         let round = u64::from(self.connections.max(WARM_UP_ECHOES_MIN));
         self.echo(model, &settings, &mut |echoes| echoes < round)?;
         let (wall, cpu) = (Instant::now(), current_thread_cpu()?);
@@ -195,7 +195,7 @@ impl World {
         })
     }
 
-    /// Memory of both ends: blocks, tables, and the places for what is kept.
+    /// Memory of both ends: blocks, tables, and the places for kept segments.
     pub fn bytes(&self) -> usize {
         self.client.bytes() + self.server.bytes()
     }
@@ -336,7 +336,7 @@ const fn pattern() -> [u8; PAYLOAD_BYTES_MAX] {
 const PAYLOAD: [u8; PAYLOAD_BYTES_MAX] = pattern();
 /// At the head of a payload: connection and number of the echo.
 const STAMP_BYTES: usize = 8;
-/// How many turns ahead a client's block is asked for.
+/// How many turns ahead a client's block is prefetched.
 const TURNS_AHEAD: usize = 16;
 /// The largest batch.
 const BATCH_MAX: usize = 1024;

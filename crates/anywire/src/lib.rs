@@ -39,6 +39,10 @@
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
 //! A feature only adds; `full` enables all of them.
+//!
+//! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
+//! tests, embedding, a reverse proxy, a protocol and a wire of your own. The docs of `server` and `client` list the features
+//! that are missing.
 
 #[cfg(feature = "client")]
 pub use anywire_client as client;
@@ -56,7 +60,7 @@ pub use anywire_wire as wire;
 
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
-pub use anywire_http::{Body, Headers, Method, Response, StatusCode};
+pub use anywire_http::{Body, Bytes, Headers, Method, Response, StatusCode};
 pub use anywire_loops::Loops;
 #[cfg(feature = "server")]
 pub use anywire_server::{Error, Html, IntoResponse, Json, Path, Query, Request, Router, Server, State};
@@ -67,7 +71,33 @@ pub use anywire_wire::Address;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The code of the page for users of axum compiles and runs.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../docs/from-axum.md")]
+pub struct FromAxum;
+
 /// The code of anywire beside that of reqwest compiles.
 #[cfg(all(doctest, feature = "full"))]
 #[doc = include_str!("../../../docs/from-reqwest.md")]
 pub struct FromReqwest;
+
+/// The programs of the guide compile and run.
+#[cfg(all(doctest, feature = "full"))]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/first-service.md")]
+    mod first_service {}
+    #[doc = include_str!("../../../docs/guide/errors.md")]
+    mod errors {}
+    #[doc = include_str!("../../../docs/guide/state.md")]
+    mod state {}
+    #[doc = include_str!("../../../docs/guide/tests.md")]
+    mod tests {}
+    #[doc = include_str!("../../../docs/guide/embedding.md")]
+    mod embedding {}
+    #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
+    mod reverse_proxy {}
+    #[doc = include_str!("../../../docs/guide/own-protocol.md")]
+    mod own_protocol {}
+    #[doc = include_str!("../../../docs/guide/own-wire.md")]
+    mod own_wire {}
+}

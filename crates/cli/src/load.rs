@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anywire::http::Method;
-use anywire::load::{Amount, Limits, Monitor, Outcome, Phase, Plan, Run, Stop, report};
+use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
@@ -148,10 +148,10 @@ fn show(progress: &Progress, monitor: &Monitor, begun: Instant, by_requests: boo
     let done = if by_requests { now.answered } else { begun.elapsed().as_millis() as u64 };
     progress.show(done, || {
         let phase = match now.phase {
-            Phase::Connecting => "connecting",
-            Phase::WarmUp => "warming up",
-            Phase::Measuring => "measuring",
-            Phase::Ended => "ending",
+            RunPhase::Connecting => "connecting",
+            RunPhase::WarmUp => "warming up",
+            RunPhase::Measuring => "measuring",
+            RunPhase::Ended => "ending",
         };
         let answers = now.answered + now.answered_in_warm_up;
         format!("{phase}: {answers} answers, {} errors, {} connections", now.errors, now.connections_open)

@@ -58,6 +58,7 @@ mod spare;
 
 pub use body::{Body, BodyError};
 pub use buffer::Buffer;
+pub use bytes::Bytes;
 pub use chain::Chain;
 pub use convert::ConvertError;
 pub use date::DateLine;

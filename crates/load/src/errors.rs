@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a run could not start, or gave no result.
 ///
-/// What goes wrong between the generator and its peer is not in here: it is counted by kind in
+/// Faults between the generator and its peer are not in here. They are counted by kind in
 /// [`Totals::errors`](crate::Totals), and the run goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,14 +30,14 @@ pub enum LoadError {
     Address {
         /// The text that was given.
         url: String,
-        /// What is wrong with the address.
+        /// Why it is no address.
         #[source]
         source: AddressError,
     },
     /// The plan asks for more than [`Limits`](crate::Limits) allows, or for nothing (the caller's fault).
     #[error("the plan asks for {asked} {what}, allowed is {least} to {most}; change the plan or its limits")]
     Limit {
-        /// What was asked for, in words.
+        /// The quantity, in words.
         what: &'static str,
         /// How much of it.
         asked: u64,
@@ -73,7 +73,7 @@ pub enum LoadError {
     OnLoop,
 }
 
-/// What went wrong with an exchange, by where it went wrong.
+/// The kinds of faults of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -88,7 +88,7 @@ pub enum ErrorKind {
     Write,
     /// Receiving failed, or ended inside an answer.
     Read,
-    /// What came is no HTTP answer, or one that nobody asked for.
+    /// The bytes are no HTTP answer, or one without a request.
     Parse,
     /// No answer within the plan's timeout; its age stands in the histogram, so that the tail shows it.
     Timeout,
@@ -213,7 +213,7 @@ impl ErrorCounts {
 pub struct ErrorSample {
     /// Its kind.
     pub kind: ErrorKind,
-    /// What was tried and what was found.
+    /// The operation, and how it failed.
     pub message: String,
 }
 
@@ -237,7 +237,7 @@ pub(crate) fn dial_message(address: &Address, error: &DialError) -> String {
         );
     }
     let text = error.to_string();
-    // Most dial errors name the address themselves; saying it twice helps nobody.
+    // Most dial errors name the address themselves.
     if text.contains(address.location()) { text } else { format!("{address}: {text}") }
 }
 

@@ -74,7 +74,7 @@ impl Latency {
         (self.count() > 0).then(|| Duration::from_nanos(self.nanoseconds.value_at_quantile(quantile)))
     }
 
-    /// How many latencies were longer than `limit`, to the three digits that are kept.
+    /// How many latencies were longer than `limit`, to three digits.
     pub fn count_above(&self, limit: Duration) -> u64 {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         if limit >= HIGHEST_NS { 0 } else { self.nanoseconds.count_between(limit + 1, HIGHEST_NS) }

@@ -1,15 +1,34 @@
 //! The load generator of anywire, and what is built on it: the compare harness and the reports.
 //!
-//! [`run`] loads a URL over any wire in the closed mode: N connections spread over the caller's loops, each with up
-//! to `depth` requests in flight; every answer is parsed, matched to its request in order, and recorded in a histogram of
-//! three digits ([`Latency`]) which is merged exactly over the loops. What goes wrong is counted by kind ([`ErrorKind`]).
-//! The result is an [`Outcome`]: a value, a table (`Display`), and JSON.
+//! [`run`] loads a URL over any wire in the closed mode: its connections are spread over the caller's loops, and each
+//! has up to `depth` requests in flight. Each answer is parsed, matched to its request, and recorded in a histogram of
+//! three digits ([`Latency`]); merging the loops' histograms loses nothing. Faults are counted by kind
+//! ([`ErrorKind`]). The result is an [`Outcome`]: a value, a table (`Display`), and JSON.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use anywire_load::{Amount, Plan, run};
+//! use anywire_loops::Loops;
+//!
+//! let plan = Plan {
+//!     connections: 16,
+//!     amount: Amount::Duration(Duration::from_secs(5)),
+//!     ..Plan::new("http://localhost:8080/")
+//! };
+//! let outcome = run(&Loops::start(1)?, plan)?;
+//! assert_eq!(outcome.totals.errors.total(), 0, "{outcome}");
+//! println!("{:.0} requests/s", outcome.rate.achieved);
+//! if let Some(latency) = &outcome.latency.send {
+//!     println!("p99: {} us", latency.p99);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! [`compare`](compare::compare) runs the same load against several [`Candidate`](compare::Candidate)s in rounds and
 //! says what a request cost each of them. [`report`] makes a page of either.
 //!
-//! Closed mode: a connection sends its next request when an answer has come. So a stall of the server also stops
-//! the requests that would have shown it, and the tail is better than users see; each result says so.
+//! Closed mode: a connection sends its next request when an answer has come. So a stall of the server also stops the
+//! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
 
 pub mod compare;
 mod engine;
@@ -26,7 +45,7 @@ mod summing;
 mod table;
 pub mod text;
 
-pub use engine::{Boundary, Monitor, Phase, Progress, Run, run, run_observed, start};
+pub use engine::{Boundary, Monitor, Progress, Run, RunPhase, run, run_observed, start};
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};
 pub use histogram::{CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};

@@ -1,4 +1,4 @@
-//! The outcome of a run as a typed value, which is also its JSON (`anywire.load/1`): what is unknown is `null`, never 0.
+//! The outcome of a run as a typed value, which is also its JSON (`anywire.load/1`). Unknown figures are `null`, never 0.
 
 use std::collections::BTreeMap;
 
@@ -173,7 +173,7 @@ pub struct Rate {
     pub given_up: bool,
 }
 
-/// Latencies by what they are counted from.
+/// Latencies, by the moment from which they count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// From the write of a request to the read of its whole answer; `null` without an answer. With requests that

@@ -13,7 +13,7 @@ use crate::errors::LoadError;
 use crate::limits::Limits;
 use crate::stop::Stop;
 
-/// What a run does; fill in what differs from the defaults of [`Plan::new`].
+/// The plan of a run. Set the fields that differ from the defaults of [`Plan::new`]; [`run`](crate::run) checks them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,13 +49,13 @@ pub struct Plan {
     pub headers: Headers,
     /// The body of each request (empty).
     pub body: Bytes,
-    /// Longest wait for an answer, from the request's send (10 s, kept to about 0.2 s); then the connection is
+    /// Longest wait for an answer, from the sending of its request (10 s, exact to about 0.2 s). Then the connection is
     /// aborted and opened anew.
     pub timeout: Duration,
     /// Longest wait for a connection, all addresses of a name together (3 s: a lost SYN is sent again after one second,
     /// and again after two more).
     pub connect_timeout: Duration,
-    /// What a good answer looks like.
+    /// How a good answer looks.
     pub expect: Expect,
     /// Limits of the run.
     pub limits: Limits,
@@ -136,7 +136,7 @@ pub enum Amount {
     Requests(u64),
 }
 
-/// What a good answer looks like; what differs is counted, and the connection is kept.
+/// How a good answer looks. Any other is counted, and its connection is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expect {
     /// The only status that is good (`None`: any below 400); others count as `status`.
@@ -145,10 +145,10 @@ pub struct Expect {
     pub body_bytes: Option<u64>,
 }
 
-/// A plan that was checked: what the connections need.
+/// A checked plan, as the connections need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
-    /// What is dialled.
+    /// The address to dial.
     pub(crate) address: Address,
     /// The encoded request, as often as it leaves in one write at most.
     pub(crate) window: Bytes,

@@ -104,7 +104,7 @@ impl Outcome {
     }
 }
 
-/// The larger of two figures of which either may be unknown.
+/// The larger of two figures, either of which may be unknown.
 fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     [one, other].into_iter().flatten().reduce(f64::max)
 }

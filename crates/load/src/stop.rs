@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Ends every run and comparison that holds a clone of it; the result so far is kept and flagged `interrupted`.
+/// Ends each run and comparison that holds a clone. The result so far is kept and flagged `interrupted`.
 #[derive(Debug, Clone)]
 pub struct Stop {
     said: Arc<watch::Sender<bool>>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anywire_loops::Loops;
 
-use crate::engine::{Counts, End, Part, Yield};
+use crate::engine::{Counts, End, LoopResult, Part};
 use crate::errors::ErrorSample;
 use crate::histogram::Latency;
 use crate::host::{Host, Tool};
@@ -15,30 +15,30 @@ use crate::outcome::{
 };
 use crate::plan::{Amount, Plan, Prepared};
 
-/// Puts the loops' yields together.
+/// Puts the loops' results together.
 pub(crate) fn outcome(
     loops: &Loops,
     plan: &Plan,
     prepared: &Prepared,
-    yields: &[Yield],
+    results: &[LoopResult],
     end: End,
 ) -> Outcome {
-    let mut totals = totals(yields);
+    let mut totals = totals(results);
     if let Amount::Requests(requests) = plan.amount {
         totals.unsent = Some(requests.saturating_sub(totals.sent));
     }
     // After the last request of the plan nothing is left either, and that is its end.
     let given_up = end == End::NothingLeft && totals.unsent != Some(0);
-    let elapsed = yields.iter().map(|one| one.measured).max().unwrap_or_default();
+    let elapsed = results.iter().map(|one| one.measured).max().unwrap_or_default();
     let mut latency = Latency::new();
-    for one in yields {
+    for one in results {
         latency.merge(&one.latency);
     }
-    let busiest = yields.iter().map(|one| one.counts.measured.answered).max().unwrap_or_default();
-    let mean = totals.answered as f64 / yields.len().max(1) as f64;
+    let busiest = results.iter().map(|one| one.counts.measured.answered).max().unwrap_or_default();
+    let mean = totals.answered as f64 / results.len().max(1) as f64;
     let shares: Vec<LoopShare> = loops
         .iter()
-        .zip(yields)
+        .zip(results)
         .enumerate()
         .map(|(id, (one, share))| loop_share(id, one.core(), share))
         .collect();
@@ -60,18 +60,18 @@ pub(crate) fn outcome(
             given_up,
         },
         latency: Latencies { send: latency.summary() },
-        generator: generator(yields, &shares, totals.answered),
+        generator: generator(results, &shares, totals.answered),
         loops: shares,
         balance: (totals.answered > 0).then(|| busiest as f64 / mean),
         totals,
     }
 }
 
-fn totals(yields: &[Yield]) -> Totals {
+fn totals(results: &[LoopResult]) -> Totals {
     let mut totals = Totals::default();
     let (mut oldest, mut oldest_in_warm_up): (Option<Duration>, Option<Duration>) = (None, None);
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-    for Yield { counts, open_at_start, open_at_end, .. } in yields {
+    for LoopResult { counts, open_at_start, open_at_end, .. } in results {
         let Counts {
             opened,
             lost,
@@ -153,7 +153,7 @@ fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
     }
 }
 
-fn loop_share(id: usize, core: Option<usize>, share: &Yield) -> LoopShare {
+fn loop_share(id: usize, core: Option<usize>, share: &LoopResult) -> LoopShare {
     let busy = match share.cpu {
         Some(cpu) if !share.measured.is_zero() => {
             Some(cpu.total().as_secs_f64() / share.measured.as_secs_f64())
@@ -163,9 +163,9 @@ fn loop_share(id: usize, core: Option<usize>, share: &Yield) -> LoopShare {
     LoopShare { id, core, requests: share.counts.measured.answered, connections: share.open_at_end, busy }
 }
 
-fn generator(yields: &[Yield], shares: &[LoopShare], answered: u64) -> Generator {
+fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Generator {
     // One loop that cannot tell its time makes the sum unknown.
-    let Some(cpu) = yields.iter().map(|one| one.cpu).collect::<Option<Vec<_>>>() else {
+    let Some(cpu) = results.iter().map(|one| one.cpu).collect::<Option<Vec<_>>>() else {
         return Generator::default();
     };
     let user_us: f64 = cpu.iter().map(|cpu| cpu.user.as_nanos() as f64 / 1000.0).sum();
@@ -189,9 +189,9 @@ mod tests {
     use super::*;
 
     /// One second of a loop that used so many ms of its core.
-    fn second(cpu_ms: u64) -> Yield {
+    fn second(cpu_ms: u64) -> LoopResult {
         let cpu = CpuTime { user: Duration::from_millis(cpu_ms), system: Duration::ZERO };
-        Yield {
+        LoopResult {
             counts: Counts::default(),
             latency: Latency::new(),
             measured: Duration::from_secs(1),
@@ -201,10 +201,10 @@ mod tests {
         }
     }
 
-    fn limited_by(yields: &[Yield]) -> Option<String> {
+    fn limited_by(results: &[LoopResult]) -> Option<String> {
         let shares: Vec<LoopShare> =
-            yields.iter().enumerate().map(|(id, one)| loop_share(id, None, one)).collect();
-        generator(yields, &shares, 1).limited_by
+            results.iter().enumerate().map(|(id, one)| loop_share(id, None, one)).collect();
+        generator(results, &shares, 1).limited_by
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn cpu_that_is_unknown_limits_nothing() {
-        let unknown = Yield { cpu: None, ..second(0) };
+        let unknown = LoopResult { cpu: None, ..second(0) };
         assert_eq!(limited_by(&[second(990), unknown]), None);
     }
 }

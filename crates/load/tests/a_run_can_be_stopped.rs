@@ -1,10 +1,10 @@
-//! Stopping gives what was measured until then, flagged; what was on its way is no error.
+//! A stopped run has a result, flagged as interrupted. Requests in flight are no errors.
 
 mod support;
 
 use std::time::Duration;
 
-use anywire_load::{Amount, LoadError, Phase, Plan, start};
+use anywire_load::{Amount, LoadError, Plan, RunPhase, start};
 use anywire_loops::Loops;
 use support::server::{Manner, TestServer};
 
@@ -23,7 +23,7 @@ fn stopped_while_measuring() {
             std::thread::yield_now();
         }
         let progress = monitor.progress();
-        assert_eq!((progress.phase, progress.connections_open, progress.errors), (Phase::Measuring, 3, 0));
+        assert_eq!((progress.phase, progress.connections_open, progress.errors), (RunPhase::Measuring, 3, 0));
         stop.stop();
     });
     let outcome = run.wait().unwrap();

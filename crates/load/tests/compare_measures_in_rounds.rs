@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anywire_load::compare::{
-    Candidate, CandidateError, CompareError, Options, Running, Settings, Stage, Step, compare,
+    Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Stage, Step, compare,
 };
 use anywire_load::report;
 use anywire_sys::cpu::{self, CpuTime};
@@ -40,7 +40,7 @@ impl Candidate for Memory {
         self.limit
     }
 
-    fn start(&self, _: &Settings) -> Result<Box<dyn Running>, CandidateError> {
+    fn start(&self, _: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
         // Tests of this file run at the same time, and one name is served once.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(Served(TestServer::start(&format!("memory:compare-{number}"), Manner::Answer))))
@@ -49,7 +49,7 @@ impl Candidate for Memory {
 
 struct Served(TestServer);
 
-impl Running for Served {
+impl RunningServer for Served {
     fn url(&self) -> String {
         "http://test/".to_owned()
     }
@@ -79,7 +79,7 @@ impl Candidate for Garbled {
         "memory"
     }
 
-    fn start(&self, _: &Settings) -> Result<Box<dyn Running>, CandidateError> {
+    fn start(&self, _: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
         let manner = Manner::Bytes("this is not HTTP\r\n\r\n");
         Ok(Box::new(Served(TestServer::start("memory:compare-garbled", manner))))
     }
@@ -99,7 +99,7 @@ impl Candidate for Broken {
         "none"
     }
 
-    fn start(&self, _: &Settings) -> Result<Box<dyn Running>, CandidateError> {
+    fn start(&self, _: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
         Err("there is nothing to start".into())
     }
 }

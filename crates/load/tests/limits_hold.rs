@@ -1,4 +1,4 @@
-//! Limits: what is beyond them is refused before anything is sent, and what is within them works at their edge.
+//! A plan beyond a limit is refused before anything is sent, and one at the edge of a limit works.
 
 mod support;
 

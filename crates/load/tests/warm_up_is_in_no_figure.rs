@@ -1,4 +1,4 @@
-//! What was answered during the warm-up is shown, and is part of nothing else.
+//! Answers of the warm-up are shown, and are part of no other figure.
 
 mod support;
 

@@ -1,13 +1,13 @@
 //! The time to within a tick, without asking the system for it.
 //!
 //! Reading the clock costs some tens of nanoseconds, which adds up at a million requests a second. A `date` header
-//! or a log line does not need it: while any [`Deadline`](crate::Deadline) exists on a loop, the loop reads the clock
-//! once every [`TICK`](crate::deadline::TICK), and these functions give what it read. Without one, or on a thread
-//! that is no loop, they read the clock themselves.
+//! or a log line needs no such precision. While any [`Deadline`](crate::Deadline) exists on a loop, the loop reads the
+//! clock once every [`TICK`](crate::deadline::TICK), and these functions return the last reading. Without a deadline,
+//! or on a thread that is no loop, they read the clock themselves.
 //!
-//! They are never ahead of the true time, and behind by as long as a task has blocked the loop. So a limit that counts
-//! from them ends early on a loop that was blocked. What must not end early counts from [`Instant::now`], or is a
-//! [`Deadline`](crate::Deadline), which knows no clock: it counts ticks from when it is set.
+//! They are never ahead of the true time. They are behind it by as long as a task has blocked the loop, so a limit that
+//! counts from them ends early on such a loop. To never end early, count from [`Instant::now`] or use a
+//! [`Deadline`](crate::Deadline), which reads no clock: it counts ticks from when it is set.
 
 use std::time::{Instant, SystemTime};
 
@@ -40,5 +40,5 @@ impl Reading {
 
 #[inline]
 fn reading() -> Option<Reading> {
-    Local::try_with(|local| local.wheel().reading()).flatten()
+    Local::try_with(|local| local.registry().reading()).flatten()
 }

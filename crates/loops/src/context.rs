@@ -13,7 +13,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::contained::{Relay, contain};
-use crate::deadline::Wheel;
+use crate::deadline::Registry;
 use crate::guarded::Guarded;
 use crate::handle::{Job, LoopHandle};
 use crate::inbox::BATCH;
@@ -27,7 +27,7 @@ pub fn current() -> Option<LoopHandle> {
 
 /// Runs a future on the present loop, beside the present task. It need not be `Send`.
 ///
-/// A panic is caught, counted, logged, and given to whoever awaits the task.
+/// A panic is caught, counted, logged, and returned by the [`LocalTask`].
 ///
 /// ```
 /// let loops = anywire_loops::Loops::start(1)?;
@@ -55,8 +55,8 @@ where
 /// The one value of type `T` that the present loop keeps, made by `init` when first asked for.
 ///
 /// It lives until the loop ends. Then it is dropped on the loop: after the loop's tasks, and after the values that
-/// were made later. So its destructor may use the values that its `init` asked for. Types tell values apart, so wrap what
-/// others might keep too in a type of your own.
+/// were made later. So its destructor may use the values that its `init` asked for. A value is found by its type, so
+/// wrap a common type in one of your own.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -104,15 +104,15 @@ pub async fn stopping() {
 /// The part of a loop that never leaves its thread.
 pub(crate) struct Local {
     shared: Arc<Shared>,
-    wheel: Rc<Wheel>,
+    registry: Rc<Registry>,
     /// A loop keeps few values, so a search from the start beats hashing.
     values: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     /// When tasks that still run are cut; `None` until the loop is told to stop.
     stop_at: Cell<Option<Instant>>,
     told_to_stop: Notify,
-    /// Hand-overs that were taken out of the inbox and have not had their turn.
+    /// Hand-overs that were taken out of the inbox and have not run yet.
     in_hand: RefCell<VecDeque<Job>>,
-    /// How many have had it since the main future was polled.
+    /// How many ran since the main future was last polled.
     taken: Cell<usize>,
 }
 
@@ -120,7 +120,7 @@ impl Local {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            wheel: Rc::default(),
+            registry: Rc::default(),
             values: RefCell::default(),
             stop_at: Cell::new(None),
             told_to_stop: Notify::new(),
@@ -159,11 +159,11 @@ impl Local {
         &self.shared
     }
 
-    pub(crate) fn wheel(&self) -> &Rc<Wheel> {
-        &self.wheel
+    pub(crate) fn registry(&self) -> &Rc<Registry> {
+        &self.registry
     }
 
-    /// Called by the main future: gives hand-overs their turn, and says whether more wait.
+    /// Called by the main future: runs hand-overs, and returns whether more wait.
     ///
     /// The runtime polls the main future, then about as many tasks as one [`BATCH`], then timers and sockets. One batch
     /// a round keeps hand-overs from starving timers and sockets, and from making tasks faster than they are polled.
@@ -185,7 +185,7 @@ impl Local {
         }
     }
 
-    /// Gives the next hand-over its turn; false if there is none.
+    /// Runs the next hand-over; false if there is none.
     fn take_hand_over(&self) -> bool {
         let mut in_hand = self.in_hand.borrow_mut();
         if in_hand.is_empty() {
@@ -207,12 +207,12 @@ impl Local {
         true
     }
 
-    /// Refuses hand-overs from now on, unless some wait. Says whether it did.
+    /// Refuses hand-overs from now on, unless some wait. Returns whether it refuses them.
     pub(crate) fn close_if_idle(&self) -> bool {
         self.in_hand.borrow().is_empty() && self.shared.inbox.close_if_empty()
     }
 
-    /// Refuses hand-overs from now on, and drops those that wait. Says how many that were.
+    /// Refuses hand-overs from now on, drops the waiting ones, and returns their number.
     pub(crate) fn close(&self) -> u64 {
         let in_hand = self.in_hand.take();
         let waiting = self.shared.inbox.close();
@@ -239,8 +239,8 @@ impl Local {
         self.shared.counts.panics.add(1);
     }
 
-    /// Tells the tasks that the loop is to end, and when those that still run will be cut. An earlier time given
-    /// before stays.
+    /// Tells the tasks that the loop is to end, and sets the time at which the remaining ones are dropped. An earlier
+    /// time stays.
     fn stop(&self, at: Instant) {
         let at = self.stop_at.get().map_or(at, |before| before.min(at));
         self.stop_at.set(Some(at));
@@ -271,7 +271,7 @@ impl Local {
         Rc::clone(value).downcast().ok()
     }
 
-    /// Drops the values that the loop keeps, the newest first, those that the others make meanwhile included.
+    /// Drops the loop's values, the newest first. A destructor may add values; they are dropped too.
     pub(crate) fn drop_values(&self) {
         loop {
             let Some(value) = self.values.borrow_mut().pop() else {

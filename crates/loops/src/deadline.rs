@@ -1,18 +1,18 @@
 //! Coarse deadlines that cost one memory write to set.
 //!
 //! A server sets a deadline for each request and almost never reaches one. A timer of the runtime would cost a lock,
-//! a reading of the clock and a walk through its wheel each time. Here setting is a store of a tick number, and
+//! a reading of the clock and a walk through its timer wheel each time. Here setting is a store of a tick number, and
 //! clearing another; once a tick, one task a loop looks whether the earliest of them is due.
 //!
-//! Most deadlines are only ever moved away: each request puts off the end of its connection. So the wheel hears of a
-//! time only if it is nearer than the one that it has. If that comes too early, it wakes the task once for nothing, and
-//! then hears of the right one. With 10,000 connections the wheel's entry was one of ten lines of memory that a request
-//! touched, and none of them is in the cache then.
+//! Most deadlines are only ever moved to a later time: each request puts off the end of its connection. So a new time
+//! is written to the registry only if it is earlier than the time there. If the registry's time comes first, the task
+//! is woken once for nothing, and the right time is written then. With 10,000 connections the registry's entry was one
+//! of ten cache lines that a request touched, and all of them were cache misses.
 //!
-//! A deadline is never early. It is late by 100 to 200 ms if its length is a multiple of [`TICK`], by up to 300 ms
-//! otherwise, and by whatever time tasks have blocked the loop.
+//! A deadline is never early. It is late by 100 to 200 ms if its length is a multiple of [`TICK`], else by up to 300
+//! ms. Added to that is the time for which tasks have blocked the loop.
 
-mod wheel;
+mod registry;
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,8 +26,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock::Reading;
 use crate::context::Local;
 
-use self::wheel::UNSET;
-pub(crate) use self::wheel::Wheel;
+pub(crate) use self::registry::Registry;
+use self::registry::UNSET;
 
 /// One deadline of one loop, unset at first. Make one a connection, and set it as often as needed.
 ///
@@ -48,17 +48,17 @@ pub(crate) use self::wheel::Wheel;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Deadline {
-    wheel: Rc<Wheel>,
+    registry: Rc<Registry>,
     key: usize,
     /// The tick at which it expires.
     due: Cell<u32>,
-    /// The tick that the wheel has: not later than `due`, unless it has passed.
+    /// The tick in the registry: not later than `due`, unless it has passed.
     wakes: Cell<u32>,
-    /// Whom the wheel wakes.
+    /// Identifies the waker in the registry.
     waiter: Cell<Identity>,
 }
 
-/// What tells a waker from all others, as long as the wheel holds it.
+/// Identifies a waker, as long as the registry holds it.
 type Identity = (*const (), *const RawWakerVTable);
 
 impl Deadline {
@@ -70,30 +70,30 @@ impl Deadline {
     #[track_caller]
     #[allow(clippy::new_without_default, reason = "it depends on where it is called")]
     pub fn new() -> Self {
-        let wheel = Local::with(|local| Rc::clone(local.wheel()));
-        let deadline = Self::on(wheel);
-        let wheel = &deadline.wheel;
-        if wheel.start_ticking(Reading::take()) {
+        let registry = Local::with(|local| Rc::clone(local.registry()));
+        let deadline = Self::on(registry);
+        let registry = &deadline.registry;
+        if registry.start_ticking(Reading::take()) {
             // Past the count of tasks: a shutdown need not wait for it.
-            tokio::task::spawn_local(tick(Rc::clone(wheel)));
+            tokio::task::spawn_local(tick(Rc::clone(registry)));
         }
         deadline
     }
 
-    fn on(wheel: Rc<Wheel>) -> Self {
-        let key = wheel.insert();
+    fn on(registry: Rc<Registry>) -> Self {
+        let key = registry.insert();
         let nobody = (ptr::null(), ptr::null());
-        Self { wheel, key, due: Cell::new(UNSET), wakes: Cell::new(UNSET), waiter: Cell::new(nobody) }
+        Self { registry, key, due: Cell::new(UNSET), wakes: Cell::new(UNSET), waiter: Cell::new(nobody) }
     }
 
     /// Sets it to expire in `after`, whatever it was set to before. Longer than thirteen years is as good as unset.
     #[inline]
     pub fn set(&self, after: Duration) {
-        let due = self.wheel.tick_after(after);
+        let due = self.registry.tick_after(after);
         self.due.set(due);
-        if due < self.wakes.get() || self.wakes.get() <= self.wheel.now() {
+        if due < self.wakes.get() || self.wakes.get() <= self.registry.now() {
             self.wakes.set(due);
-            self.wheel.set(self.key, due);
+            self.registry.set(self.key, due);
         }
     }
 
@@ -102,13 +102,13 @@ impl Deadline {
     pub fn clear(&self) {
         self.due.set(UNSET);
         self.wakes.set(UNSET);
-        self.wheel.set(self.key, UNSET);
+        self.registry.set(self.key, UNSET);
     }
 
     /// Ready if it has expired, and until it is set again or cleared; else wakes the task when it expires.
     ///
-    /// Only the task that polled last is woken; too early, perhaps, if the deadline was moved away, and then it has to
-    /// poll again. Setting it anew does not need another poll.
+    /// Only the task that polled last is woken. It may be woken too early, if the deadline was moved to a later time,
+    /// and must poll again then. Setting the deadline anew does not need another poll.
     #[inline]
     pub fn poll_expired(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.is_expired() {
@@ -117,12 +117,12 @@ impl Deadline {
         let waker = context.waker();
         let waiter = (waker.data(), ptr::from_ref(waker.vtable()));
         if self.waiter.get() != waiter {
-            self.wheel.wait(self.key, waker);
+            self.registry.wait(self.key, waker);
             self.waiter.set(waiter);
         }
-        if self.wakes.get() <= self.wheel.now() {
+        if self.wakes.get() <= self.registry.now() {
             self.wakes.set(self.due.get());
-            self.wheel.set(self.key, self.due.get());
+            self.registry.set(self.key, self.due.get());
         }
         Poll::Pending
     }
@@ -130,13 +130,13 @@ impl Deadline {
     /// Whether it has expired, without waiting for it.
     #[inline]
     pub fn is_expired(&self) -> bool {
-        self.due.get() <= self.wheel.now()
+        self.due.get() <= self.registry.now()
     }
 }
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        self.wheel.remove(self.key);
+        self.registry.remove(self.key);
     }
 }
 
@@ -149,14 +149,14 @@ impl fmt::Debug for Deadline {
 /// The resolution of deadlines and of [`clock`](crate::clock): 100 ms.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// Turns the wheel while there is any deadline in it.
-async fn tick(wheel: Rc<Wheel>) {
+/// Ticks while there is any deadline in the registry.
+async fn tick(registry: Rc<Registry>) {
     let mut next = Instant::now() + TICK;
     let mut sleep = std::pin::pin!(sleep_until(next));
     loop {
         sleep.as_mut().await;
         let reading = Reading::take();
-        if !wheel.tick(reading) {
+        if !registry.tick(reading) {
             return;
         }
         next = next_beat(next, Instant::from_std(reading.instant));
@@ -167,8 +167,8 @@ async fn tick(wheel: Rc<Wheel>) {
 /// When the next tick is to come, after one that was expected at a time and came `now`.
 ///
 /// Ticks keep to a fixed beat, so that their lateness does not add up over the length of a deadline. After a delay of
-/// more than a tick the beat starts anew: else the ticks that were missed would follow at once, and a deadline set
-/// just before them would be early.
+/// more than a tick the beat starts anew. Otherwise the missed ticks would follow at once, and a deadline set just
+/// before them would be early.
 fn next_beat(expected: Instant, now: Instant) -> Instant {
     let beat = if now.saturating_duration_since(expected) <= TICK { expected } else { now };
     beat + TICK
@@ -182,12 +182,12 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// Turns a wheel whose ticks are late by `lateness`, in ms, and sets a deadline of `after` some time into it.
-    /// Says how much later than asked it expired.
+    /// Ticks a registry, each tick late by `lateness` (in ms), and sets a deadline of `after` during one of them.
+    /// Returns how much later than asked it expired.
     fn expires_late_by(lateness: &[u64], set_in_tick: usize, set_at_share: f64, after: Duration) -> Duration {
         let start = Instant::now();
-        let wheel = Rc::<Wheel>::default();
-        let deadline = Deadline::on(Rc::clone(&wheel));
+        let registry = Rc::<Registry>::default();
+        let deadline = Deadline::on(Rc::clone(&registry));
         let mut expected = start + TICK;
         let mut last = start;
         let mut set_at = None;
@@ -199,7 +199,7 @@ mod tests {
                 set_at = Some(last + (now - last).mul_f64(set_at_share));
                 deadline.set(after);
             }
-            wheel.tick(Reading { instant: now.into_std(), ..Reading::take() });
+            registry.tick(Reading { instant: now.into_std(), ..Reading::take() });
             if let Some(set_at) = set_at
                 && deadline.is_expired()
             {

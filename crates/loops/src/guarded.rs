@@ -1,4 +1,4 @@
-//! The futures that a loop wraps around those of its users: panics are caught, hand-overs taken.
+//! Wrappers of users' futures: they catch panics, and take hand-overs after each poll.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -48,7 +48,7 @@ impl<F> Guarded<F> {
     /// Drops the future, and no longer counts the task as live.
     fn end(self: Pin<&mut Self>) {
         let mut stage = self.project().stage;
-        // The panic is counted and logged. The outcome of the task stays what it was.
+        // A panic here is counted and logged. It does not change the outcome of the task.
         let _ = contain("a destructor", || stage.set(Stage::Ended));
     }
 }
@@ -117,7 +117,7 @@ impl<F: Future> Future for Delivering<F> {
         let this = self.project();
         let outcome = ready!(this.guarded.poll(context));
         if let Some(sender) = this.sender.take() {
-            // Fails if the handle was dropped: nobody wants the outcome.
+            // Fails if the handle was dropped, and the outcome with it.
             let _ = sender.send(outcome);
         }
         Poll::Ready(())

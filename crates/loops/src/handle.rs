@@ -14,8 +14,7 @@ use crate::task::{Task, TaskError};
 
 /// One loop. Cheap to clone, and usable from any thread.
 ///
-/// A handle does not keep its loop running: once the loop has ended, what is spawned ends with
-/// [`TaskError::Stopped`].
+/// A handle does not keep its loop running. After the loop's end, new tasks end with [`TaskError::Stopped`].
 #[derive(Clone)]
 pub struct LoopHandle {
     shared: Arc<Shared>,
@@ -34,12 +33,12 @@ impl LoopHandle {
     ///
     /// May be called from any thread, this loop's own included; the closure runs soon and never within this call.
     /// A loop that is asleep is woken once, however many hand-overs follow; one that is awake takes them without a
-    /// system call. A panic of the closure or the future is caught, counted, logged, and given to the caller. If
-    /// a destructor panics, of a captured value or of an output that nobody takes, the panic is counted and logged.
+    /// system call. A panic of the closure or the future is caught, counted, logged, and returned by the [`Task`]. A
+    /// panic of a destructor, of a captured value or of an output that was not awaited, is counted and logged.
     ///
     /// An awake loop takes a hand-over after each poll of a task started through this crate, and all of them before
     /// it sleeps. So they wait while a task blocks, or while tasks given straight to tokio never let the loop sleep.
-    /// However many come, tasks, timers and sockets have their turns between them.
+    /// They never starve tasks, timers and sockets, which are polled between batches of hand-overs.
     ///
     /// ```
     /// use std::rc::Rc;
@@ -75,7 +74,7 @@ impl LoopHandle {
                     stage.begin(tokio::task::spawn_local(delivering).abort_handle());
                 }
                 Err(text) => {
-                    // Fails if the handle was dropped: nobody wants the outcome.
+                    // Fails if the handle was dropped, and the outcome with it.
                     let _ = sender.send(Contained::new(Err(TaskError::Panicked(text))));
                 }
             });
@@ -133,7 +132,7 @@ impl fmt::Debug for LoopHandle {
     }
 }
 
-/// What lies in the inbox of a loop.
+/// An entry of a loop's inbox.
 pub(crate) enum Job {
     /// To be called on the loop. It catches its own panics, and can be dropped without one.
     HandOver(Box<dyn FnOnce() + Send>),

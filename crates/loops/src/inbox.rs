@@ -1,9 +1,9 @@
 //! The way work gets from any thread to a loop, with at most one wake-up while the loop sleeps and none while it
 //! does not.
 //!
-//! Waking a loop costs a write to an eventfd: a system call, and mostly a switch of threads. So it is done only for
-//! a loop that sleeps, and only by the first of those who hand something over meanwhile. The others rely on a
-//! promise: a loop that is awake looks into its inbox before it sleeps, and after each poll of a task.
+//! Waking a loop costs a write to an eventfd: a system call, and mostly a switch of threads. So only a loop that sleeps
+//! is woken, and only by the first hand-over. The others rely on a rule: a loop that is awake looks into its inbox
+//! before it sleeps, and after each poll of a task.
 //!
 //! Why no hand-over is lost: a pusher first makes `pending` true and then reads `state`; a loop that is about to
 //! sleep first makes `state` [`PARKED`] and then reads `pending`. A fence stands between the two on either side, so
@@ -20,7 +20,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, PoisonErro
 /// The inbox of one loop, for jobs of type `J`.
 pub(crate) struct Inbox<J> {
     queue: Mutex<Queue<J>>,
-    /// Whether a job may wait, here or in the hands of the loop; written under the queue's lock, read without.
+    /// Whether a job may wait, here or already taken by the loop. Written under the queue's lock, read without it.
     pending: AtomicBool,
     /// [`AWAKE`], [`PARKED`] or [`NOTIFIED`].
     state: AtomicU8,
@@ -42,7 +42,7 @@ impl<J> Inbox<J> {
         }
     }
 
-    /// Leaves a job for the loop, and wakes it if it sleeps and nobody has.
+    /// Queues a job, and wakes the loop if it sleeps and was not woken yet.
     pub(crate) fn push(&self, job: J) -> Result<(), Refused<J>> {
         let mut queue = self.lock();
         if queue.closed {
@@ -58,8 +58,8 @@ impl<J> Inbox<J> {
         Ok(())
     }
 
-    /// Leaves a job ahead of all others and whatever the limit: the loop's own business, such as being told to stop.
-    /// Gives it back once closed.
+    /// Queues a job before all others and past the limit: for the loop itself, such as the order to stop. Returns the
+    /// job if the inbox is closed.
     pub(crate) fn push_first(&self, job: J) -> Result<(), J> {
         let mut queue = self.lock();
         if queue.closed {
@@ -127,12 +127,12 @@ impl<J> Inbox<J> {
         self.state.store(AWAKE, Relaxed);
     }
 
-    /// Sets what wakes the loop. Before this a push wakes nobody, which is right: the loop is still starting.
+    /// Sets the waker of the loop. Before this a push needs no waker, because the loop is still starting.
     pub(crate) fn set_waker(&self, waker: &Waker) {
         self.lock().waker = Some(waker.clone());
     }
 
-    /// Has the loop look at its inbox and at whether it is to stop.
+    /// Makes the loop check its inbox, and whether it must stop.
     pub(crate) fn wake(&self) {
         let waker = self.lock().waker.clone();
         if let Some(waker) = waker {
@@ -140,7 +140,7 @@ impl<J> Inbox<J> {
         }
     }
 
-    /// Refuses all later jobs if none waits now: so none is dropped that was taken in time. Says whether it did.
+    /// Refuses all later jobs if none waits now, so that no job in time is dropped. Returns whether it is closed.
     pub(crate) fn close_if_empty(&self) -> bool {
         let mut queue = self.lock();
         if queue.jobs.is_empty() {
@@ -149,9 +149,9 @@ impl<J> Inbox<J> {
         queue.closed
     }
 
-    /// Refuses all later jobs, and gives back those that were waiting.
+    /// Refuses all later jobs, and returns the waiting ones.
     ///
-    /// It also lets the waker go: that holds the runtime, whose hooks hold the inbox.
+    /// It also drops the waker, because that holds the runtime, whose hooks hold the inbox.
     pub(crate) fn close(&self) -> VecDeque<J> {
         let mut queue = self.lock();
         queue.closed = true;
@@ -175,7 +175,7 @@ impl<J> Inbox<J> {
     }
 }
 
-/// Why a job was not taken; it is given back, to be dropped outside the lock.
+/// Why a job was refused. The job is returned, so that it is dropped outside the lock.
 pub(crate) enum Refused<J> {
     /// As many as the limit allows are waiting.
     Full(J),
@@ -192,11 +192,11 @@ struct Queue<J> {
 
 /// The most jobs that a loop takes at a time.
 pub(crate) const BATCH: usize = 64;
-/// More places than this are not kept after a burst of hand-overs.
+/// The capacity that the queue keeps after a burst of hand-overs, in jobs.
 const SPARE_MAX: usize = 1024;
 /// The loop runs, and will look before it sleeps.
 const AWAKE: u8 = 0;
 /// The loop sleeps, or is about to; it must be woken.
 const PARKED: u8 = 1;
-/// The loop sleeps and somebody has woken it already.
+/// The loop sleeps and has been woken already.
 const NOTIFIED: u8 = 2;

@@ -1,8 +1,8 @@
 //! One event loop a core: placement, hand-over, loop-local storage and coarse deadlines.
 //!
-//! A **loop** is one OS thread with one tokio [`LocalRuntime`](tokio::runtime::LocalRuntime). What is opened on a
-//! loop stays there, so tasks need not be `Send`, and state shared between them needs no lock: an [`Rc`](std::rc::Rc)
-//! and a [`Cell`](std::cell::Cell) will do.
+//! A **loop** is one OS thread with one tokio [`LocalRuntime`](tokio::runtime::LocalRuntime). A connection stays on the
+//! loop that opened it. So tasks need not be `Send`, and they share state without a lock, in an [`Rc`](std::rc::Rc)
+//! or a [`Cell`](std::cell::Cell).
 //!
 //! | to | use |
 //! | --- | --- |
@@ -46,7 +46,7 @@ mod signals;
 mod task;
 mod thread;
 
-/// What the inbox synchronises by. Its model test gives it loom's instead.
+/// The locks and atomics of the inbox. Its model test replaces them by loom's.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
     pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -14,9 +14,9 @@ pub struct Limits {
     /// Hand-overs that may wait for one loop to take them. Default: 262,144.
     ///
     /// A loop takes about as many hand-overs as it polls tasks. The limit is reached if one task has blocked the loop
-    /// for long, or if callers hand over faster than the loop can work and do not wait for answers. Each holds some 100 bytes beside what its closure has captured: the
-    /// default bounds the queue to about 25 MiB. A hand-over beyond it ends with [`TaskError::Full`] and is counted
-    /// in [`LoopCounters::refused`].
+    /// for long, or if callers hand over faster than the loop can work and do not wait for answers. Each hand-over holds
+    /// some 100 bytes beside the captured values, so the default bounds the queue to about 25 MiB. A hand-over beyond
+    /// it ends with [`TaskError::Full`] and is counted in [`LoopCounters::refused`].
     ///
     /// [`TaskError::Full`]: crate::TaskError::Full
     /// [`LoopCounters::refused`]: crate::LoopCounters::refused

@@ -16,7 +16,7 @@ use crate::counters::{LoopCounters, LoopState};
 use crate::handle::{Job, LoopHandle, LoopId};
 use crate::limits::Limits;
 use crate::shutdown::{Shutdown, ShutdownError};
-use crate::thread::Plan;
+use crate::thread::LoopConfig;
 
 /// A set of running loops. Cheap to clone; all clones are the same loops.
 ///
@@ -75,8 +75,8 @@ impl Loops {
         self.inner.loops.iter().cloned()
     }
 
-    /// A loop for new work: the present one if the caller runs on one of these, so that nothing is handed over; else
-    /// the next in turn. Skips loops that no longer run, unless none does.
+    /// A loop for new work: the caller's own loop if it is one of these, which saves the hand-over, else the next in
+    /// turn. Skips loops that no longer run, unless none does.
     pub fn pick(&self) -> LoopHandle {
         match current() {
             Some(present) if present.shared().group == self.inner.group && is_running(&present) => present,
@@ -84,8 +84,8 @@ impl Loops {
         }
     }
 
-    /// The next loop in turn, wherever the caller runs: spreads work evenly. Skips loops that no longer run,
-    /// unless none does.
+    /// The next loop in turn, also for a caller on a loop: spreads work evenly. Skips loops that no longer run, unless
+    /// none does.
     pub fn next_in_turn(&self) -> LoopHandle {
         let loops = &self.inner.loops;
         let turn = self.inner.turn.fetch_add(1, Relaxed) % loops.len();
@@ -100,10 +100,9 @@ impl Loops {
 
     /// Stops all loops and waits for them. Blocks; for the thread that started them.
     ///
-    /// Tasks learn of it through [`stopping`](crate::stopping). Each loop ends when its last task has; at the deadline
-    /// it drops those that are left. From then on everything handed over ends with
-    /// [`TaskError::Stopped`](crate::TaskError::Stopped). A second call waits for the same end, or an earlier one if
-    /// its deadline is earlier.
+    /// Tasks are told by [`stopping`](crate::stopping). Each loop ends with its last task; at the deadline it drops the
+    /// remaining ones. From then on new tasks end with [`TaskError::Stopped`](crate::TaskError::Stopped). A second call
+    /// waits for the same end, or for an earlier one if its deadline is earlier.
     ///
     /// A loop whose thread a task blocks cannot be stopped. It is left behind one second after the deadline, and
     /// counted in [`Shutdown::loops_stuck`].
@@ -208,11 +207,11 @@ impl Builder {
         // On an early return `inner` is dropped, which stops the loops that run already.
         for number in 0..count {
             let core = self.pinning.core(number);
-            let plan = Plan { id: LoopId(number as u32), group, core, limits: self.limits };
+            let config = LoopConfig { id: LoopId(number as u32), group, core, limits: self.limits };
             let (ready, answer) = mpsc::channel();
             let thread = std::thread::Builder::new()
                 .name(format!("{name}-{number}"))
-                .spawn(move || plan.run(&ready))
+                .spawn(move || config.run(&ready))
                 .map_err(StartError::Thread)?;
             inner.threads.get_mut().unwrap_or_else(PoisonError::into_inner).push(thread);
             let handle = answer.recv().map_err(|_| StartError::Died)??;
@@ -221,8 +220,8 @@ impl Builder {
         Ok(Loops { inner: Arc::new(inner) })
     }
 
-    /// The most loops that can be asked for: 1024, far beyond the cores of any machine, so that a slip in a setting
-    /// gives an error and not ten thousand threads.
+    /// The most loops: 1024, far beyond the cores of any machine, so that a typing error in a setting does not start
+    /// ten thousand threads.
     pub const COUNT_MAX: usize = 1024;
 }
 
@@ -250,7 +249,10 @@ impl Pinning {
 #[non_exhaustive]
 pub enum StartError {
     /// A count of 0, or beyond [`Builder::COUNT_MAX`].
-    #[error("cannot start {0} loops: between 1 and {max} are possible; one for each core is usual", max = Builder::COUNT_MAX)]
+    #[error(
+        "cannot start {0} loops: between 1 and {max} are possible; one for each core is usual",
+        max = Builder::COUNT_MAX
+    )]
     Count(usize),
     /// [`Pinning::Cores`] with an empty list.
     #[error("cannot pin loops: the list of cores is empty; name at least one core, or do not pin")]

@@ -16,7 +16,7 @@ use crate::limits::Limits;
 /// One loop as all threads see it. Handles keep it alive after the loop has ended.
 pub(crate) struct Shared {
     pub(crate) id: LoopId,
-    /// Tells the loops of one [`Loops`](crate::Loops) from those of another.
+    /// The number of the [`Loops`](crate::Loops) that it belongs to.
     pub(crate) group: u64,
     /// The core the thread is pinned to.
     pub(crate) core: Option<usize>,

@@ -1,6 +1,6 @@
 //! How a shutdown went.
 
-/// What was left when the loops were shut down.
+/// Tasks and loops that a shutdown did not end in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {

@@ -23,7 +23,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to receive the signals; those that came before are not seen.
+    /// Starts to receive the signals. Earlier ones are lost.
     ///
     /// # Errors
     ///

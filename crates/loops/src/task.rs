@@ -48,7 +48,7 @@ impl<T> Task<T> {
     ///
     /// # Errors
     ///
-    /// Those of the task: [`TaskError`].
+    /// See [`TaskError`].
     ///
     /// # Panics
     ///
@@ -149,7 +149,7 @@ pub(crate) type Outcome<T> = Result<T, TaskError>;
 /// Sends the outcome of a task to its handle. Dropped before that, it tells the handle that there is none.
 pub(crate) type Sender<T> = oneshot::Sender<Contained<Outcome<T>>>;
 
-/// How far a task has come, known to its handle and to its loop, so that it can be aborted.
+/// The progress of a task, shared by its handle and its loop, so that it can be aborted at any stage.
 pub(crate) struct Stage(Mutex<State>);
 
 enum State {

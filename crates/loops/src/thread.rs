@@ -16,21 +16,21 @@ use crate::limits::Limits;
 use crate::loops::StartError;
 use crate::shared::Shared;
 
-/// What one loop is to be.
-pub(crate) struct Plan {
+/// The configuration of one loop.
+pub(crate) struct LoopConfig {
     pub(crate) id: LoopId,
     pub(crate) group: u64,
     pub(crate) core: Option<usize>,
     pub(crate) limits: Limits,
 }
 
-impl Plan {
-    /// Is the loop: sets up, says through `ready` how that went, runs, and cleans up.
+impl LoopConfig {
+    /// The whole life of the loop: sets up, sends the result of that to `ready`, runs, and cleans up.
     pub(crate) fn run(self, ready: &mpsc::Sender<Result<LoopHandle, StartError>>) {
         let (shared, runtime) = match self.set_up() {
             Ok(parts) => parts,
             Err(error) => {
-                // Whoever started the loops listens until each has answered.
+                // Cannot fail: `start` waits for the answer of each loop.
                 let _ = ready.send(Err(error));
                 return;
             }
@@ -91,7 +91,7 @@ async fn until_stopped(local: &Local) {
     .await;
 }
 
-/// Drops what is left: hand-overs, then tasks, then the loop's values. Says how many tasks that cut.
+/// Drops the remaining hand-overs, then the tasks, then the loop's values. Returns how many tasks that cut.
 fn wind_up(runtime: LocalRuntime, local: &Local) -> u64 {
     // Destructors may start tasks, which end at once.
     let handle = runtime.handle().clone();

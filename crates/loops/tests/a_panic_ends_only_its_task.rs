@@ -1,4 +1,4 @@
-//! A panic in a task is caught, counted and told to whoever awaits it; the loop and its other tasks go on.
+//! A panic in a task is caught, counted and returned by its handle. The loop and its other tasks go on.
 
 use anywire_loops::{Loops, TaskError, spawn};
 
@@ -30,7 +30,7 @@ fn a_panic_ends_only_its_task() {
     });
     assert_eq!(in_local_task.wait(), Ok(Err(TaskError::Panicked("(a panic without text)".into()))));
 
-    // Nobody awaits this one; it is counted all the same.
+    // This one is not awaited, and is counted all the same.
     drop(one.spawn(|| async { panic!("unheard") }));
     // Tasks begin in the order in which they were handed over, so that one is over now.
     one.spawn(|| async {}).wait().expect("the loop goes on");

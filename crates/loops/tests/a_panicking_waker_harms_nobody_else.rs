@@ -1,4 +1,4 @@
-//! A waker that panics, when it wakes or when it is dropped, costs nobody else a wake-up.
+//! If a waker panics, when it wakes or when it is dropped, all other tasks are still woken.
 
 mod common;
 

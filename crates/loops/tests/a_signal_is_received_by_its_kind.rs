@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM reach the task that registered for them, each as what it is, and leave the process alive.
+//! SIGINT and SIGTERM reach the task that registered for them, and the process lives on.
 
 use anywire_loops::{Loops, Signal, Signals};
 use rustix::process::{self, getpid, kill_process};

@@ -1,4 +1,4 @@
-//! Loops that nobody holds any more stop, and leave nothing behind: no thread, no descriptor, no value.
+//! Loops stop when their last handle is dropped, and leave nothing behind: no thread, no descriptor, no value.
 
 use std::fs;
 use std::path::Path;

@@ -365,7 +365,7 @@ impl Work {
     }
 }
 
-/// Aborts its task when dropped: whoever spawned it may be aborted first.
+/// Aborts its task when dropped: its parent may be aborted first.
 struct Ends(LocalTask<()>);
 
 impl Drop for Ends {

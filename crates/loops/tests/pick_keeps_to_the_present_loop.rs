@@ -27,7 +27,7 @@ fn on_a_loop_it_is_that_loop() {
             for _ in 0..10 {
                 assert!(loops.pick().same_as(&one));
             }
-            // Another set of loops is another world: there it is anybody's turn.
+            // For another set of loops the caller is a stranger: the next in turn is picked.
             let picked = others.pick();
             assert!(!picked.same_as(&one) && !picked.is_current());
             assert!(!others.pick().same_as(&picked));

@@ -9,7 +9,7 @@ use anywire_loops::{Loops, ShutdownError, TaskError, stopping};
 /// Long enough that a test which gets there has failed.
 const NEVER: Duration = Duration::from_secs(600);
 
-/// Whoever waits longer than this has found a hang.
+/// A longer wait than this is a hang.
 const HANG: Duration = Duration::from_secs(60);
 
 struct TellsDrop(mpsc::Sender<&'static str>);

@@ -1,4 +1,4 @@
-//! Handlers: plain `async fn`s whose arguments are taken out of the request and whose result becomes the response.
+//! Handlers: `async fn`s whose arguments come out of the request and whose result becomes the response.
 //!
 //! One impl covers all handlers, and each of its bounds is a trait of its own. So the compiler reports the bound that
 //! fails, on the argument or result that fails it, instead of "`Handler` is not implemented".
@@ -25,7 +25,7 @@ use anywire_http::IntoResponse;
 /// extracted from left to right, and the first one that fails answers instead of the handler. The result implements
 /// [`IntoResponse`].
 ///
-/// A closure may capture values that are `Clone + Send + Sync`; it is cloned for each request that runs beside others.
+/// A closure may capture values that are `Clone + Send + Sync`. It is cloned for each request.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -35,7 +35,7 @@ use anywire_http::IntoResponse;
 /// }
 ///
 /// let greeting = String::from("Hello, World!");
-/// let router = Router::new().get("/hello/{name}", hello).get("/", async move || greeting.clone());
+/// let router = Router::new().get("/hello/{name}", hello).get("/", async move || greeting);
 /// # drop(router);
 /// ```
 #[diagnostic::on_unimplemented(
@@ -49,7 +49,7 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     /// Answers one request.
     fn call(self, request: Request) -> impl Future<Output = Response> + 'static;
 
-    /// Names what the arguments need from the router, so that a lack is an error at start.
+    /// Names the states that the arguments need, so that a missing one is an error at start.
     fn needs(needs: &mut Needs);
 }
 
@@ -77,25 +77,25 @@ where
     }
 }
 
-/// An `async` function of these arguments, whatever they are.
+/// An `async` function of any arguments.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not an `async` function of at most eight arguments"
 )]
 pub trait Function<Args> {
-    /// What it gives.
+    /// Its result.
     type Output;
 
-    /// Calls it.
-    fn run(&self, args: Args) -> impl Future<Output = Self::Output>;
+    /// Calls the function.
+    fn run(self, args: Args) -> impl Future<Output = Self::Output>;
 }
 
 /// The arguments of a handler: all but the last one come from the head, the last one comes by way of `Via`.
 pub trait Arguments<Via>: Sized {
-    /// Takes all of them out of the request, or answers for the one that fails.
+    /// Extracts all of them, or returns the response of the first that fails.
     fn extract(request: Request) -> impl Future<Output = Result<Self, Response>>;
 
-    /// Names what they need from the router.
+    /// Names the states that they need from the router.
     fn needs(needs: &mut Needs);
 }
 
@@ -107,10 +107,10 @@ impl Arguments<()> for () {
     fn needs(_: &mut Needs) {}
 }
 
-impl<F: AsyncFn() -> R, R> Function<()> for F {
+impl<F: AsyncFnOnce() -> R, R> Function<()> for F {
     type Output = R;
 
-    fn run(&self, (): ()) -> impl Future<Output = R> {
+    fn run(self, (): ()) -> impl Future<Output = R> {
         self()
     }
 }
@@ -138,10 +138,10 @@ macro_rules! arguments {
         }
 
         #[allow(non_snake_case, reason = "one identifier serves as the type and as the value of an argument")]
-        impl<F: AsyncFn($($head,)* $last) -> R, R, $($head,)* $last> Function<($($head,)* $last,)> for F {
+        impl<F: AsyncFnOnce($($head,)* $last) -> R, R, $($head,)* $last> Function<($($head,)* $last,)> for F {
             type Output = R;
 
-            fn run(&self, ($($head,)* $last,): ($($head,)* $last,)) -> impl Future<Output = R> {
+            fn run(self, ($($head,)* $last,): ($($head,)* $last,)) -> impl Future<Output = R> {
                 self($($head,)* $last)
             }
         }
@@ -159,13 +159,13 @@ arguments! {
     (A B C D E G H | I)
 }
 
-/// A handler whose arguments' types are forgotten, as the router keeps it.
+/// A handler without the types of its arguments, as the router keeps it.
 pub(crate) trait Endpoint: Send + Sync {
     /// Memory for one run of the handler after another.
     fn slot(&self) -> Slot;
 }
 
-/// Forgets the argument types of a handler.
+/// Erases the argument types of a handler.
 pub(crate) fn endpoint<H: Handler<Args>, Args: 'static>(handler: H) -> Arc<dyn Endpoint> {
     Arc::new(Typed { handler, args: PhantomData::<fn() -> Args> })
 }
@@ -182,13 +182,12 @@ impl<H: Handler<Args>, Args> Endpoint for Typed<H, Args> {
     }
 }
 
-/// Where a handler runs: its future is made in place, so that a request allocates nothing once slots are there.
+/// Memory for the future of a handler. It is reused, so that a request allocates nothing.
 pub(crate) type Slot = Pin<Box<dyn Run>>;
 
 /// The slots of one handler that are free.
 ///
-/// Most runs are over before another begins, so one slot serves them all, and taking it is cheaper than popping it off a
-/// list.
+/// Most runs end before the next one begins, so `last` serves them all. Taking it is cheaper than a pop from a list.
 #[derive(Default)]
 pub(crate) struct Slots {
     last: Cell<Option<Slot>>,
@@ -218,13 +217,13 @@ impl Slots {
     }
 }
 
-/// Spare slots kept of each handler, on each loop.
+/// Spare slots of one handler on one loop.
 const SPARE_SLOTS_MAX: usize = 256;
 
-/// What can be done with a [`Slot`]: start, and poll until ready; then it is clear and can be started again. After a
-/// panic, which is the error, it is not.
+/// Operations of a [`Slot`]: start it, and poll it until it is ready. Then it is clear and can start again. After a panic,
+/// which is the error, it cannot.
 pub(crate) trait Run {
-    /// Starts the handler and polls it for the first time, which is the only time for most.
+    /// Starts the handler and polls it once, which is enough for most.
     fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
 }
@@ -238,7 +237,7 @@ pin_project! {
 }
 
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
-    // Part of both ways in: where it starts, the compiler sees that the future is at its beginning.
+    // Inlined into both callers: in `start` the compiler then knows the state of the future.
     #[inline(always)]
     fn go_on(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
         let mut this = self.project();
@@ -251,7 +250,7 @@ impl<S: Fn(Request) -> F, F: Future<Output = Response>> Running<S, F> {
     }
 }
 
-// Panics are caught here, where the handler is known: outside, its request and its response would be moved once more.
+// Panics are caught here, where the type of the handler is known. Outside, request and response would move once more.
 impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
     fn start(
         mut self: Pin<&mut Self>,

@@ -14,7 +14,21 @@
 //! ```
 //!
 //! A connection lives on one loop, and so do its handlers: no lock and no thread switch on the way of a request.
-//! Everything has a limit ([`Limits`]), a counter ([`Counters`]) and an answer that says what was wrong.
+//! Everything has a limit ([`Limits`]) and a counter ([`Counters`]), and a refused request gets its reason as text.
+//!
+//! # What is not here (yet)
+//!
+//! | not here | until then |
+//! | --- | --- |
+//! | TLS, HTTP/2 | a reverse proxy in front of a `tcp:` or `unix:` address |
+//! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
+//! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
+//! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
+//! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
+//! | a deadline or a thread pool of one route | `tokio::time::timeout` and `tokio::task::spawn_blocking` in the handler |
+//! | interim responses of a handler's own, such as 103 | the final one; 100 is sent when the handler reads the body |
+//! | a stripped prefix: a nested handler sees the whole path | [`Path`] takes the part behind the prefix |
+//! | CONNECT | it is answered 501 |
 
 mod connection;
 mod context;

@@ -1,18 +1,18 @@
-//! A request as a handler sees it: head, body, path parameters, and the connection it came on.
+//! A request as a handler sees it: head, body, path parameters and connection.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 
-use anywire_http::{Body, Headers, Method, RequestHead, Version};
+use anywire_http::{Body, Extensions, Headers, Method, RequestHead, Version};
 use anywire_wire::{Address, Credentials};
 
 use crate::context::RequestContext;
 use crate::router::EndpointId;
 
-/// One request: the [`Parts`] that came before the body, and the body, which is read only when asked for.
+/// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
 ///
-/// Extractors read it; a handler that wants all of it takes it as its last argument.
+/// A handler takes it as its last argument. A client sends it on after `into()`.
 ///
 /// ```
 /// use anywire_server::{Request, Router};
@@ -25,11 +25,11 @@ use crate::router::EndpointId;
 #[derive(Debug)]
 pub struct Request {
     parts: Parts,
-    /// `None` with most requests: unlike an empty body this is nothing to move and nothing to drop.
+    /// `None` for most requests, which is cheaper to move and to drop than an empty body.
     body: Option<Body>,
 }
 
-/// A request without its body: the head, what the route's `{name}`s matched, and the peer.
+/// A request without its body: head, path parameters and peer.
 #[derive(Debug)]
 pub struct Parts {
     head: RequestHead,
@@ -49,7 +49,7 @@ impl Request {
         Self { parts: Parts { head, params, endpoint, context }, body }
     }
 
-    /// Whether the head announced a body. A length of 0 is none; chunks are one, although they may turn out to be empty.
+    /// Whether the head announced a body. A length of 0 counts as none. Chunks count as a body, although they may be empty.
     pub fn has_body(&self) -> bool {
         self.body.as_ref().is_some_and(|body| !body.is_empty())
     }
@@ -70,7 +70,7 @@ impl Request {
     }
 }
 
-/// To be sent on by a client: head and body move, the path parameters and the peer stay behind.
+/// For sending it on with a client. Head and body move; path parameters and peer are dropped.
 impl From<Request> for anywire_http::Request {
     fn from(request: Request) -> Self {
         Self::from_parts(request.parts.head, request.body.unwrap_or_default())
@@ -127,7 +127,17 @@ impl Parts {
         &self.head
     }
 
-    /// What `{name}` of the route matched, still percent-encoded.
+    /// Values that travel with the request and are not sent: what one extractor leaves for another, or for the handler.
+    pub fn extensions(&self) -> &Extensions {
+        self.head.extensions()
+    }
+
+    /// The extensions, to be changed.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        self.head.extensions_mut()
+    }
+
+    /// The path parameter `{name}`, still percent-encoded.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params().find_map(|(key, value)| (key == name).then_some(value))
     }
@@ -138,23 +148,22 @@ impl Parts {
         self.params.iter().map(move |(name, range)| (name, path.get(range).unwrap_or_default()))
     }
 
-    /// The address at the other end, as its wire says it.
+    /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
         &self.context.origin.peer
     }
 
-    /// Process, user and group at the other end, on wires that know them (Unix sockets).
+    /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
         self.context.origin.credentials
     }
 
-    /// Ready once the peer has ended its direction while the handler works: it may have left, and it may still wait for
-    /// its answer.
+    /// Ready once the peer has ended its direction while the handler works.
     ///
-    /// A handler whose peer resets the connection is dropped at once. After an end the two cases look the same, so the
-    /// handler has [`Limits::half_close_deadline`](crate::Limits::half_close_deadline) to answer; this tells it earlier,
-    /// to stop what is not worth finishing. The end is seen behind 8 KiB of unread bytes at most. Never ready once the
-    /// handler has answered.
+    /// If the peer resets the connection, the handler is dropped at once. If the peer only ends its direction, it may still
+    /// wait for the response, so the handler has [`Limits::half_close_deadline`](crate::Limits::half_close_deadline) to
+    /// answer. This future lets it stop earlier. The end is noticed behind at most 8 KiB of unread bytes. The future is
+    /// never ready once the handler has answered.
     ///
     /// ```
     /// use anywire_server::{Request, Router};
@@ -181,8 +190,8 @@ impl Parts {
     }
 }
 
-/// Where the path parameters of a route stand in the path; names are the route's. Most routes have none, and a
-/// request is moved often, so what there is stands behind one pointer.
+/// The path parameters: names from the route, and ranges in the path. One pointer, because requests move often and most
+/// have no parameters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Params(Option<Box<Matches>>);
 

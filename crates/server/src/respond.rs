@@ -1,5 +1,4 @@
-//! What a handler may return beside the types that [`IntoResponse`] names: JSON, HTML, and the error that `?` makes of
-//! any other.
+//! Results of handlers beyond the types of `anywire_http`: JSON, HTML, and an error type for `?`.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -17,11 +16,11 @@ pub struct Html<T>(pub T);
 
 /// An error that a handler returns: a status, what the peer may read, and the causes, which only the log shows.
 ///
-/// Any `std::error::Error` converts by `?` into a 500 whose text goes to the log and not to the peer. The log names the
-/// route and each cause once, as an error for a status of 500 and more and at debug level below.
+/// `?` converts any `std::error::Error` into a 500. Its text goes to the log and not to the peer. The log names the route
+/// and each cause once: at error level for a status of 500 or more, else at debug level.
 ///
-/// Two errors are the peer's fault and answer so: a [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or
-/// 400). Give the error of another body, such as that of an upstream's answer, a status of your own:
+/// Two errors keep the status of a peer's fault: a [`Rejection`], and a [`BodyError`] of a request's body (413, 408 or
+/// 400). If you read the body of another message, such as an upstream's response, give its error a status of your own:
 /// `Error::new(..).caused_by(error)`.
 ///
 /// ```
@@ -68,7 +67,7 @@ impl Error {
         self
     }
 
-    /// The cause, from which `source()` leads to the causes behind it.
+    /// The cause. Its `source()` is the next cause.
     pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_deref()
     }
@@ -110,7 +109,7 @@ impl<E: StdError + 'static> From<E> for Error {
     }
 }
 
-/// What the peer reads of the text of an error. It cannot raise a limit of this server; who can reads the log.
+/// The text of an error without the advice to raise a limit: the peer cannot follow it, and the log has it.
 pub(crate) fn told_to_peer(mut text: String) -> String {
     if let Some(end) = text.find(", or raise ") {
         text.truncate(end);
@@ -138,13 +137,13 @@ impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(text) => Response::typed(&JSON, text),
-            // A map with keys that are no strings, or a `Serialize` that fails: the handler's fault.
+            // A map whose keys are not strings, or a `Serialize` that fails: the handler's fault.
             Err(cause) => Error::from(cause).into_response(),
         }
     }
 }
 
-/// What the peer reads when the reason is for the log alone.
+/// The text for the peer if the reason is for the log alone.
 pub(crate) const FAILED: &str = "the server failed to answer this request";
 
 static HTML: StaticHeader = StaticHeader::new("content-type: text/html; charset=utf-8");

@@ -1,4 +1,4 @@
-//! The router: paths, at each path a handler per method, and routers within it.
+//! The router: paths, a handler for each method of a path, nested routers.
 
 mod call;
 mod error;
@@ -17,18 +17,19 @@ pub(crate) use self::table::{EndpointId, Matched, Table};
 
 /// Routes and their handlers.
 ///
-/// A path is literal text, `{name}` for one segment (also `a-{name}.b`, one a segment), and `{*rest}` for all that
-/// follows; literal beats variable, and the cost of a match does not grow with the number of routes. A path without
-/// a route answers 404, and a method that the path does not have answers 405 with `Allow`. The `GET` handler answers
-/// `HEAD`, without its body, and the list of methods answers `OPTIONS`, unless they have a handler of their own.
-/// `CONNECT` asks for a tunnel, which this server does not make, and answers 501.
+/// A path has literal segments, `{name}` for one segment (or a part of it: `a-{name}.b`), and `{*rest}` for the remaining
+/// segments. Literal text wins over variables. The cost of a match does not grow with the number of routes.
+///
+/// An unknown path is a 404, an unknown method of a known path a 405 with `Allow`. `HEAD` gets the response of `GET`
+/// without its body, and `OPTIONS` the list of methods, unless they have handlers of their own. `CONNECT` is a 501: this
+/// server makes no tunnels.
 ///
 /// Routers compose: [`nest`](Self::nest) puts one behind a prefix, [`merge`](Self::merge) beside another. Each keeps its
 /// own states and its own fallback.
 ///
-/// [`Server::start`](crate::Server::start) reports the mistakes of a router: two handlers for one path and method,
-/// paths that clash or have the syntax of another framework, a state that is missing, two states of one type. Each error
-/// names the route, or the lines of code.
+/// [`Server::start`](crate::Server::start) reports mistakes as [`RouteError`]s, which name the route and the line of code:
+/// two handlers for one path and method, conflicting paths, path syntax of another framework, a missing state, two
+/// states of one type.
 ///
 /// ```
 /// use anywire_server::{Path, Router, State};
@@ -45,7 +46,7 @@ pub(crate) use self::table::{EndpointId, Matched, Table};
 pub struct Router {
     routes: Vec<Route>,
     fallbacks: Vec<Fallback>,
-    /// The states of this router, and behind them those of nested routers. A parent stands before its children.
+    /// The states of this router, then of its nested routers. A parent comes before its children.
     scopes: Vec<Scope>,
 }
 
@@ -54,27 +55,27 @@ struct Route {
     methods: Vec<(Method, Entry)>,
 }
 
-/// A handler for the paths below a prefix that no route has.
+/// A handler for the unknown paths below a prefix.
 struct Fallback {
-    /// Without a `/` at its end: empty for all paths.
+    /// Without a `/` at its end. Empty for all paths.
     prefix: String,
     entry: Entry,
 }
 
-/// A handler as it was given.
+/// A handler and where it was given.
 struct Entry {
     endpoint: Arc<dyn Endpoint>,
     needs: Needs,
     place: &'static Location<'static>,
-    /// The index of the router whose states it sees.
+    /// The index of its router's scope.
     scope: usize,
 }
 
-/// The states of one router among those that were put together.
+/// The states of one router.
 #[derive(Default)]
 struct Scope {
     states: StateFactories,
-    /// The router around it, whose states its handlers see, too.
+    /// The outer router, whose states its handlers get, too.
     parent: Option<usize>,
 }
 
@@ -148,8 +149,8 @@ impl Router {
         self
     }
 
-    /// Answers what no route has, instead of 404. The fallback of a nested router answers below its prefix; without one,
-    /// that of the router around it does. It gets no path parameters.
+    /// Answers unknown paths instead of the 404. The fallback of a nested router answers the unknown paths below its prefix. A
+    /// nested router without a fallback uses that of the outer router. Fallbacks get no path parameters.
     #[track_caller]
     pub fn fallback<H: Handler<Args>, Args: 'static>(mut self, handler: H) -> Self {
         let entry = Entry::new(handler, Location::caller());
@@ -157,17 +158,17 @@ impl Router {
         self
     }
 
-    /// Gives a value to the handlers that take a [`State`](crate::State) of its type, those of nested routers included. Each
-    /// loop holds a clone. A second value of the same type is an error at start; that of a nested router hides this one
-    /// from the handlers there.
+    /// Sets the value for all handlers that take a [`State`](crate::State) of its type, in nested routers as well. Each loop
+    /// holds a clone. A second value of the same type is an error at start. A nested router may have its own value of
+    /// this type; its handlers then get that one.
     #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.scopes[0].states.give(value, Location::caller());
         self
     }
 
-    /// Puts all routes of another router behind a prefix, which may have parameters. Its `/` becomes the prefix itself. It
-    /// keeps its states, which its handlers see before those of this router, and its fallback.
+    /// Adds all routes of another router below a prefix, which may have parameters. The route `/` becomes the prefix itself.
+    /// The nested router keeps its fallback and its states. Its handlers also get the states of this router.
     pub fn nest(mut self, prefix: &str, inner: Self) -> Self {
         let prefix = prefix.trim_end_matches('/');
         let first = self.scopes.len();
@@ -177,7 +178,7 @@ impl Router {
         for route in inner.routes {
             let path = match route.path.as_str() {
                 "/" if !prefix.is_empty() => prefix.to_owned(),
-                // A path without its `/` stays as it is, so that `build` refuses it.
+                // A path without a leading `/` stays as it is, so that `build` refuses it.
                 path if path.starts_with('/') => format!("{prefix}{path}"),
                 path => path.to_owned(),
             };
@@ -192,8 +193,8 @@ impl Router {
         self
     }
 
-    /// Puts all routes of another router beside the own ones. It keeps its states, which its handlers see before those of
-    /// this router. Its fallback becomes the one of both.
+    /// Adds all routes of another router. Its handlers keep their states and also get those of this router. Its fallback
+    /// becomes that of both; if each has one, that is an error at start.
     ///
     /// ```
     /// use anywire_server::Router;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anywire_http::{Method, Request, Response, StatusCode};
 use anywire_loops::block_on;
-use anywire_server::{Error, Json, Path, Router, State};
+use anywire_server::{Error, FromRequestParts, Json, Parts, Path, Router, State};
 
 #[derive(Clone, Default)]
 struct Calls(Arc<AtomicU32>);
@@ -72,6 +72,30 @@ fn as_over_a_wire() {
     assert_eq!(answer(&app, request(Method::POST, "/double").body("21")).0, 415);
     let echo = request(Method::POST, "/echo").header("content-type", "text/x").body("hello");
     assert_eq!(answer(&app, echo), text(200, "hello"));
+}
+
+/// Leaves a value for the handler.
+struct Mark;
+
+impl FromRequestParts for Mark {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Self::Rejection> {
+        let given: u32 = parts.extensions().get().copied().unwrap_or_default();
+        parts.extensions_mut().insert(given + 1);
+        Ok(Self)
+    }
+}
+
+#[test]
+fn extensions_travel_with_the_request() {
+    let router = Router::new().get("/", async |_: Mark, _: Mark, request: anywire_server::Request| {
+        let request: Request = request.into();
+        request.head.extensions().get::<u32>().expect("marked twice").to_string()
+    });
+    let mut marked = request(Method::GET, "/");
+    marked.head.extensions_mut().insert(5_u32);
+    assert_eq!(answer(&router, marked), (200, "7".to_owned()));
 }
 
 #[test]

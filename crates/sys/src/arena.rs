@@ -1,14 +1,14 @@
 //! Memory for very many values of one type: reserved once, never moved, grown as it is needed, in huge pages.
 //!
-//! A table of millions of connections wants three things that a `Vec` does not give. It must not be copied when it
-//! grows, as that would stop everything for a second; so the whole range of addresses is reserved at the start, and
-//! memory comes with [`Arena::grow`]. It should lie in pages of 2 MiB, since a lookup in 2 GB of 4 KiB pages misses
-//! the address translation as well as the cache. And a place that will be needed soon can be asked for ahead of time:
+//! A table of millions of connections needs three things that a `Vec` does not give. It must not be copied when it
+//! grows, because that would stop everything for a second: the whole range of addresses is reserved at the start, and
+//! [`Arena::grow`] adds memory. It should lie in pages of 2 MiB, since a lookup in 2 GB of 4 KiB pages misses the
+//! address translation as well as the cache. And a place that will be needed soon can be prefetched:
 //! [`Arena::prefetch`].
 //!
-//! Which pages: those of the pool that an administrator has set aside (`vm.nr_hugepages`), if the whole reservation
-//! fits into what is left of it; else transparent ones, where the system allows them on request (`madvise`); else the
-//! usual small ones. [`Arena::pages`] says what it is, [`crate::memory::huge_page_bytes`] what came of it.
+//! The pages come from the system's pool of huge pages (`vm.nr_hugepages`), if the whole reservation fits into its free
+//! part. Else they are transparent huge pages, if the system allows them on request (`madvise`), else small ones.
+//! [`Arena::pages`] is the choice, [`crate::memory::huge_page_bytes`] the result.
 //!
 //! Limits: a place has at least one byte and an alignment of at most 4096; memory is given back only when the arena is
 //! dropped. The reservation itself costs no memory, except from the pool of huge pages. If the system has no memory
@@ -64,7 +64,7 @@ impl<T: Copy> Arena<T> {
     /// # Errors
     ///
     /// `InvalidInput` if there is nothing to reserve (no places, or places of no bytes), if the alignment of `T` is
-    /// above 4096, or if the size exceeds all addresses; else what `mmap(2)` said: `OutOfMemory` if the process may
+    /// above 4096, or if the size exceeds all addresses. Else the error of `mmap(2)`: `OutOfMemory` if the process may
     /// not have so many addresses.
     pub fn reserve(capacity: usize, fill: T) -> io::Result<Self> {
         let refused = |why: &str| {
@@ -126,7 +126,7 @@ impl<T: Copy> Arena<T> {
         let len = (until_bytes / size_of::<T>()).min(self.capacity);
         let new = len - self.len;
         // SAFETY: `len` is at most `capacity`, so these places lie in the mapping, which is readable, writable, ours
-        // alone and at least `capacity` places long; `MaybeUninit` asks nothing of what they hold.
+        // alone and at least `capacity` places long. `MaybeUninit` allows any content.
         let places = unsafe {
             slice::from_raw_parts_mut(
                 self.first.add(self.len).cast::<std::mem::MaybeUninit<T>>().as_ptr(),
@@ -172,7 +172,7 @@ impl<T: Copy> Arena<T> {
     #[inline(always)]
     pub fn as_slice(&self) -> &[T] {
         // SAFETY: the first `len` places lie in the mapping, were all written by `grow`, and the mapping lives as long
-        // as `self`. It starts at a page, so they are aligned; nobody else has its address, so `&self` shares them.
+        // as `self`. It starts at a page, so they are aligned. Only `self` has its address, so `&self` shares them.
         unsafe { slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 
@@ -270,8 +270,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// A mapping that starts at a multiple of [`STEP_BYTES`], without which the kernel could use no huge page for its
-    /// ends: a step more is mapped, and what sticks out on both sides is given back.
+    /// A mapping that starts at a multiple of [`STEP_BYTES`]; otherwise the kernel could use no huge page for its ends.
+    /// It maps one step more, and unmaps the excess on both sides.
     fn aligned(bytes: usize) -> io::Result<Self> {
         let start = map(bytes + STEP_BYTES, MapFlags::NORESERVE)?;
         let before = start.as_ptr().align_offset(STEP_BYTES);
@@ -304,7 +304,7 @@ fn map(bytes: usize, flags: MapFlags) -> io::Result<NonNull<u8>> {
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Gives pages back that [`map`] gave; callers pass each page once, and let nobody use it afterwards.
+/// Unmaps pages of [`map`]. Callers pass each page once, and no reference to it may be left.
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes > 0 {
         // SAFETY: a whole number of pages of a mapping that is ours and that nothing refers to any more. The call
@@ -318,7 +318,7 @@ fn pool_has_pages() -> bool {
     fs::read_to_string("/proc/sys/vm/nr_hugepages").is_ok_and(|count| count.trim() != "0")
 }
 
-/// Whether the advice is heeded: `madvise(2)` accepts it even where the system is set to `never`.
+/// Whether the advice has an effect: `madvise(2)` accepts it even if the system is set to `never`.
 fn transparent_allowed() -> bool {
     fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
         .is_ok_and(|modes| !modes.contains("[never]"))

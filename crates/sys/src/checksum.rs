@@ -73,7 +73,7 @@ pub fn copy_and_sum(source: &[u8], target: &mut [u8]) -> u64 {
     {
         let (start, to, len) = (source.as_ptr(), target.as_mut_ptr(), source.len());
         match BEST.load(Relaxed) {
-            // SAFETY: `BEST` says so only on a processor with AVX-512; the target is as long and nobody else's.
+            // SAFETY: `BEST` says so only on a processor with AVX-512; the target is as long, and borrowed uniquely.
             AVX_512 => return unsafe { avx_512::pass::<true>(start, to, len, 0) },
             // SAFETY: the same for AVX2, and there are 32 bytes.
             AVX2 if len >= 32 => return unsafe { avx2::pass::<true>(start, to, len, 0) },
@@ -106,9 +106,9 @@ fn other_copy(source: &[u8], target: &mut [u8]) -> u64 {
     {
         let (start, to, len) = (source.as_ptr(), target.as_mut_ptr(), source.len().min(target.len()));
         match best() {
-            // SAFETY: the processor has AVX-512; the target is as long and nobody else's.
+            // SAFETY: the processor has AVX-512; the target is as long, and borrowed uniquely.
             AVX_512 => return unsafe { avx_512::pass::<true>(start, to, len, 0) },
-            // SAFETY: the processor has AVX2, and there are 32 bytes; the target is as long and nobody else's.
+            // SAFETY: the processor has AVX2, and there are 32 bytes; the target is as long, and borrowed uniquely.
             AVX2 if len >= 32 => return unsafe { avx2::pass::<true>(start, to, len, 0) },
             _ => {}
         }
@@ -153,7 +153,7 @@ fn find_out() -> u8 {
     best
 }
 
-/// The sum of two sums: what is carried out at the top comes in at the bottom.
+/// The sum of two sums, with the carry added at the bottom.
 #[inline(always)]
 const fn add(first: u64, second: u64) -> u64 {
     let (sum, carry) = first.overflowing_add(second);
@@ -208,7 +208,7 @@ mod avx_512 {
         // The last 1 to 64 bytes.
         let last = (len - 1) & !63;
         let mask = u64::MAX >> (len.wrapping_neg() & 63);
-        // SAFETY: what is masked out is neither read nor written; `last` is less than `len`.
+        // SAFETY: masked bytes are neither read nor written; `last` is less than `len`.
         let tail = unsafe {
             let tail = _mm512_maskz_loadu_epi8(mask, source.add(last).cast());
             if COPY {
@@ -353,7 +353,7 @@ fn plain(bytes: &[u8], initial: u64) -> u64 {
     let (words, rest) = rest.as_chunks::<8>();
     let sum = words.iter().fold(sum, |sum, eight| add(sum, u64::from_le_bytes(*eight)));
     let last = match bytes.last_chunk() {
-        // The last eight bytes overlap what was summed already; those are shifted out. Two shifts, for none are left if
+        // The last eight bytes overlap bytes that were summed already; those are shifted out. Two shifts, for none are left if
         // the length is a multiple of eight.
         Some(eight) => u64::from_le_bytes(*eight) >> 1 >> (63 - 8 * rest.len()),
         None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),

@@ -2,11 +2,11 @@
 //!
 //! One thread, one listener on the loopback, one level-triggered epoll, written the way one would in C: a `recv`
 //! into one large buffer that all connections share, and a `send` from prebuilt responses, as many in one call as
-//! requests have arrived. State is an array indexed by descriptor. Whatever a real server needs beyond this loop is
-//! the server's own; the rest is the kernel's.
+//! requests have arrived. State is an array indexed by descriptor. The cost of a real server beyond this loop is the
+//! server's own; the rest is the kernel's.
 //!
 //! It is no web server. It takes the length of a connection's first request, up to the first empty line, as the
-//! length of all later ones, and never looks at a byte again; so a client must send the same request each time,
+//! length of all later ones, and never looks at a byte again. So a client must send the same request each time,
 //! without a body. Requests may arrive split and joined in any way. A peer that does not take its answers is not
 //! read from until it has.
 //!
@@ -158,8 +158,8 @@ impl Default for Options {
     }
 }
 
-/// A listener with room for the whole burst of connects at the start of a load run; the 128 of the standard library
-/// would drop some, and each dropped one costs its client a second.
+/// A listener whose accept queue holds the burst of connects at the start of a load run. The 128 places of the standard
+/// library are too few, and each dropped connect costs its client a second.
 fn listen() -> io::Result<TcpListener> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 

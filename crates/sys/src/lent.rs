@@ -1,9 +1,9 @@
-//! A value that its owner lends to whatever runs on its thread meanwhile: what tasks share, without a pointer in each.
+//! A value that its owner lends to all code on its thread for a time, so that tasks share it without a pointer in each.
 //!
-//! A future is polled without arguments of its own. What the tasks of an executor have in common, such as the engine of
-//! their connections, lies at a fixed place of the thread while they run: the owner puts it there with [`Lent::lend`],
-//! and they reach it with [`Lent::with`]. Both cost a load and two stores, and the value does not move; a `RefCell` of an
-//! `Option` of a `Box` does the same with three looks at memory and a destructor that the thread has to know.
+//! A future is polled without arguments of its own. The tasks of an executor share values, such as the engine of their
+//! connections, through a fixed place of the thread: the owner puts the value there with [`Lent::lend`], and tasks reach
+//! it with [`Lent::with`]. Both cost a load and two stores, and the value does not move. A `RefCell` of an `Option` of a
+//! `Box` needs three reads of memory, and a destructor of the thread.
 
 #![allow(unsafe_code)]
 
@@ -35,7 +35,7 @@ impl<T: 'static> Lent<T> {
         Self { value: Cell::new(None), is_lent: Cell::new(false) }
     }
 
-    /// Lends a value for the time of `during`; what was lent before is lent again afterwards.
+    /// Lends a value for the time of `during`. Afterwards the value that was lent before is lent again.
     pub fn lend<R>(place: &'static LocalKey<Self>, value: &mut T, during: impl FnOnce() -> R) -> R {
         let value = Some(NonNull::from(value));
         let (value, is_lent) = place.with(|place| (place.value.replace(value), place.is_lent.replace(true)));
@@ -50,8 +50,8 @@ impl<T: 'static> Lent<T> {
         let mut value = place.with(|place| place.value.take())?;
         let _value = Back { place, value: Some(value) };
         // SAFETY: `lend` was given this value for its own use alone, and is still running: it takes its pointer away from
-        // here before it returns, or unwinds. Meanwhile nobody else has it: it was taken from its place, which belongs to
-        // this thread, and comes back when `what` has ended.
+        // here before it returns, or unwinds. The pointer is unique meanwhile: it was taken from its place, which
+        // belongs to this thread, and comes back when `what` has ended.
         Some(what(unsafe { value.as_mut() }))
     }
 

@@ -1,10 +1,10 @@
 //! How much memory this process holds, as the kernel counts it, and how much it may still take.
 //!
-//! What it holds comes from `/proc/self/smaps_rollup`, which walks the page tables and is exact. `/proc/self/status`
+//! The memory it holds comes from `/proc/self/smaps_rollup`, which walks the page tables and is exact. `/proc/self/status`
 //! is the fall-back on kernels before 4.14; it lags by up to 64 pages for each thread. Pages from the pool of huge
 //! pages (`MAP_HUGETLB`), which the kernel counts apart, are counted in.
 //!
-//! What it may take comes from `/proc/meminfo` and from the limits of its control group, version 1 or 2, where those
+//! The memory it may take comes from `/proc/meminfo` and from the limits of its control group, version 1 or 2, if these
 //! are mounted at their usual places under `/sys/fs/cgroup`.
 
 use std::fs;

@@ -1,19 +1,19 @@
 //! Asking the processor to fetch memory ahead of its use, so that many cache misses are in flight at once.
 //!
 //! A miss that a program waits for costs about 100 ns; a dozen that were asked for in advance cost 10 ns each. So code
-//! that walks over much memory in an order that it knows (the frames of a batch, the entries of a ready ring) asks for
-//! the places some steps ahead. Asking reads nothing, changes nothing and never faults; on processors other than
+//! that walks over much memory in a known order (the frames of a batch, the entries of a ready ring) prefetches the
+//! places some steps ahead. Prefetching reads nothing, changes nothing and never faults; on processors other than
 //! x86-64 and AArch64 it does nothing.
 //!
-//! What to keep to: 8 to 32 places ahead, and an address that is at hand. An address that has itself just been asked
-//! for would have to be waited for.
+//! Prefetch 8 to 32 places ahead, and only from addresses that are in the cache: the program would wait for an address
+//! that was itself only just prefetched.
 
 #![allow(unsafe_code)]
 
 /// Bytes that the cache moves at once.
 pub const LINE_BYTES: usize = 64;
 
-/// Lines of a value that are asked for: of a larger one, who knows which are wanted.
+/// The most lines of one value that are prefetched. Of a larger value the caller may need any part.
 const LINES_MAX: usize = 4;
 
 /// Asks for a value's cache lines, the first four at most.

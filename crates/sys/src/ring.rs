@@ -1,8 +1,8 @@
 //! A ring of byte frames between two threads of one process: one writes, one reads, neither ever waits.
 //!
 //! It carries what must go from one core to another: frames between two switches. The writer copies frames in
-//! and [publishes](Writer::publish) them together, the reader looks at them where they lie and frees them
-//! together: the cache lines that both cores write to are touched once a batch, not once a frame.
+//! and [publishes](Writer::publish) them together. The reader reads them in place and frees them together. So the
+//! cache lines that both cores write to are touched once a batch, not once a frame.
 //!
 //! A frame takes its bytes, four for its length, and up to three to be aligned. It never wraps: what does not
 //! fit before the end of the memory goes to its start, so that each frame is one slice. There is no wake-up
@@ -123,7 +123,7 @@ impl Writer {
         true
     }
 
-    /// Shows the reader what has been pushed so far.
+    /// Makes the frames pushed so far visible to the reader.
     #[inline]
     pub fn publish(&mut self) {
         if self.published != self.head {
@@ -146,7 +146,7 @@ impl Writer {
         self.capacity / 4
     }
 
-    /// Whether the reader has gone: nobody will see what is pushed.
+    /// Whether the reader was dropped: further frames will not be read.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed.load(Ordering::Acquire)
     }
@@ -160,8 +160,8 @@ impl Writer {
     fn write_word(&self, offset: usize, word: u32) {
         let cell = &self.shared.words[offset / WORD_BYTES];
         // SAFETY: `push` has made sure that the word is free: it lies from `head` on, and less than
-        // `capacity` beyond `read`, so that the reader does not touch it before it is published; and it is
-        // `push` alone that calls this, by the only reference to the only writer.
+        // `capacity` beyond `read`, so the reader does not touch it before it is published. Only `push`
+        // calls this, by the only reference to the only writer.
         unsafe { *cell.get() = word }
     }
 
@@ -243,7 +243,7 @@ impl Reader {
     }
 }
 
-/// Frees the room of what was read, also if the one who looks at it panics.
+/// Frees the room of the frames that were read, also if their reader panics.
 struct Freed<'a> {
     reader: &'a mut Reader,
 }

@@ -1,4 +1,4 @@
-//! How much of what was written to a socket is still on its way (`SIOCOUTQ`).
+//! How many bytes that were written to a socket are still on their way (`SIOCOUTQ`).
 //!
 //! A write succeeds once the kernel has the bytes, which says nothing of the peer: megabytes may wait in the kernel for
 //! a peer that reads nothing. Two looks at this queue tell a slow peer from one that takes nothing.
@@ -6,8 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Bytes that were written and that the peer's system has not acknowledged (TCP) or its process not read (Unix
-/// sockets, whose kernel counts its own overhead too, so that only changes mean something).
+/// Bytes that were written, and that the peer's system has not acknowledged (TCP) or its process not read (Unix
+/// sockets). For Unix sockets the kernel counts its own overhead too, so only changes of the number mean something.
 ///
 /// ```
 /// use std::io::{Read, Write};

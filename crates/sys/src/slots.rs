@@ -3,8 +3,8 @@
 //! An executor of millions of tasks wants task *i* at a place that can be computed, with no allocation and no pointer
 //! for each. [`Slots`] is that place: a range of addresses in huge pages, where memory comes with the first value that
 //! is put near it. Beside each value lies one byte: whether the place is taken, and a mark of 7 bits that is the
-//! caller's own. It is beside the value and not in a bitmap, because whoever asks for it wants the value next: both
-//! come with one cache line.
+//! caller's own. It is beside the value and not in a bitmap, because the value is read next: both come with one
+//! cache line.
 //!
 //! Limits: a place takes the bytes of the value and the byte, rounded up to the alignment of the value (at most 4096).
 //! Memory is given back only when all is dropped.
@@ -51,7 +51,7 @@ struct Slot<T> {
 }
 
 impl<T> Slots<T> {
-    /// Bytes of one place: those of a `T` and one more, rounded up to its alignment.
+    /// Bytes of one place: the size of a `T` plus one, rounded up to its alignment.
     pub const SLOT_BYTES: usize = size_of::<Slot<T>>();
 
     /// Reserves addresses for `capacity` values, and no memory.
@@ -59,7 +59,7 @@ impl<T> Slots<T> {
     /// # Errors
     ///
     /// `InvalidInput` if `capacity` is 0, if the alignment of `T` is above 4096, or if the size exceeds all addresses;
-    /// else what `mmap(2)` said: `OutOfMemory` if the process may not have so many addresses.
+    /// else the error of `mmap(2)`: `OutOfMemory` if the process may not have so many addresses.
     pub fn reserve(capacity: usize) -> io::Result<Self> {
         let refused = |why: &str| {
             let message = format!(

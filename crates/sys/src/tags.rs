@@ -1,7 +1,7 @@
-//! Which of ten tags are the one that is looked for: what a lookup in a bucket of a hash table asks first.
+//! Compares ten tags with one at once: the first step of a lookup in a bucket of a hash table.
 //!
 //! Ten, because ten tags of 16 bits, ten values of 32 and four bytes more fill a cache line. All are compared at once
-//! with what every x86-64 has (SSE2); elsewhere the compiler does what it can.
+//! with SSE2, which every x86-64 has; for other processors the compiler chooses.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A waker for tasks that nobody can wake from outside: it reports a wake during the poll, and refuses to be kept.
+//! A waker for tasks that cannot be woken from outside: it reports a wake during the poll, and panics when cloned.
 //!
 //! An executor whose own futures know their task by its number needs no waker. A future from elsewhere that keeps one
 //! (a timer, a channel, a socket of another runtime) would wait for ever in such a task, and silently. This waker makes
@@ -22,8 +22,8 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 /// assert!(std::panic::catch_unwind(|| waker.clone()).is_err());
 /// ```
 pub fn unkept(woken: fn()) -> Waker {
-    // SAFETY: the functions of `TABLE` keep the contract of `RawWaker`: `clone` never returns, so there is one waker for
-    // each call of this, `wake` and `wake_by_ref` turn `data` back into what it was made of here, nothing is owned, and
+    // SAFETY: the functions of `TABLE` keep the contract of `RawWaker`. `clone` never returns, so each call of this makes
+    // one waker. `wake` and `wake_by_ref` turn `data` back into the `fn()` that it was made of. Nothing is owned, and
     // `fn()` may be called from any thread.
     unsafe { Waker::from_raw(RawWaker::new(woken as *const (), &TABLE)) }
 }

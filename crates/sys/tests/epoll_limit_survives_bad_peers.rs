@@ -1,4 +1,4 @@
-//! Peers that reset, never end their request or vanish cost nobody else anything, and stopping closes everything.
+//! Peers that reset, never end their request or vanish do not harm others, and stopping closes everything.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The counter counts each system call of its thread, and those of no other.
+//! The counter counts each system call of its thread, and of no other.
 //!
 //! Where the system does not let us count, the test says why and passes, except under `CI`, where it fails.
 

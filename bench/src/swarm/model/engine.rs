@@ -57,7 +57,7 @@ pub struct Block {
     window_max: u32,
     epoch_start: u32,
     cubic: [u16; 2],
-    /// The kept segment that is not acknowledged yet, or [`NONE`].
+    /// The unacknowledged segment, or [`NONE`].
     transmit_head: u32,
     receive_head: u32,
     extension: u32,
@@ -161,7 +161,7 @@ impl Engine {
         Ok(Self { blocks, table, kept, ethernet, arrivals: Vec::new() })
     }
 
-    /// Forgets what is kept, and gives out places from now on in the order of `random`, or one after another. That
+    /// Forgets all kept segments. From now on places are used in the order of `random`, or one after another. That
     /// many places are made usable.
     pub fn start_over(&mut self, places: usize, random: Option<&mut super::Random>) {
         for block in self.blocks.iter_mut() {
@@ -385,7 +385,7 @@ pub const NONE: u32 = u32::MAX;
 const ESTABLISHED: u16 = 4;
 const WINDOW_BYTES: u32 = 65_536;
 const WINDOW_SCALE: u32 = 3;
-/// Before the data of a kept segment: sequence number, length, when it was sent.
+/// Before the data of a kept segment: sequence number, length, time of sending.
 const NOTES_BYTES: usize = 16;
 /// How many free places ahead are asked for.
 const KEPT_AHEAD: usize = 8;

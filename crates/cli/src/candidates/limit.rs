@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anywire::load::compare::{Candidate, CandidateError, Running, Settings};
+use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::wire::Address;
 use anywire_sys::cpu::CpuTime;
 use anywire_sys::epoll_limit::{EpollLimit, Options};
@@ -30,7 +30,7 @@ impl Candidate for Limit {
         true
     }
 
-    fn start(&self, settings: &Settings) -> Result<Box<dyn Running>, CandidateError> {
+    fn start(&self, settings: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
         let options = Options { core: settings.core, body_bytes: settings.body_bytes };
         let limit = EpollLimit::start(options)?;
         let address = limit.address();
@@ -44,7 +44,7 @@ struct RunningLimit {
     address: Address,
 }
 
-impl Running for RunningLimit {
+impl RunningServer for RunningLimit {
     fn url(&self) -> String {
         // The same request, byte for byte, that the service gets.
         service::URL.to_owned()

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use anywire::load::compare::{Candidate, CandidateError, Running, Settings};
+use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::loops::{LoopHandle, Loops, Pinning};
 use anywire::server::{self, Server};
 use anywire::wire::{self, Address, Wire};
@@ -37,7 +37,7 @@ impl Candidate for Service {
         self.wire.scheme()
     }
 
-    fn start(&self, settings: &Settings) -> Result<Box<dyn Running>, CandidateError> {
+    fn start(&self, settings: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
         let address = self.wire.scratch().ok_or("this wire has no address for a trial")?;
         let pinning = settings.core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
         let loops = Loops::builder().count(1).pinning(pinning).name("service").start()?;
@@ -65,7 +65,7 @@ struct RunningService {
     loops: Loops,
 }
 
-impl Running for RunningService {
+impl RunningServer for RunningService {
     fn url(&self) -> String {
         URL.to_owned()
     }

@@ -1,4 +1,4 @@
-//! What the harness asks of a candidate: start a server, say where it is, and let its thread be sampled.
+//! The traits of a candidate: it starts a server, names its address, and gives the CPU time of its thread.
 
 use std::error::Error;
 use std::io;
@@ -14,7 +14,7 @@ pub trait Candidate {
     /// The wire that it is reached over: the scheme of its address.
     fn wire(&self) -> &str;
 
-    /// What a reader must know to read its figures; empty if there is nothing.
+    /// A remark for readers of its figures; empty if there is none.
     fn note(&self) -> String {
         String::new()
     }
@@ -28,15 +28,15 @@ pub trait Candidate {
     ///
     /// # Errors
     ///
-    /// Whatever kept it from starting; the row says it, and the other candidates go on.
-    fn start(&self, settings: &Settings) -> Result<Box<dyn Running>, CandidateError>;
+    /// The server did not start. The error is shown in the row, and the other candidates go on.
+    fn start(&self, settings: &Settings) -> Result<Box<dyn RunningServer>, CandidateError>;
 }
 
 /// Why a candidate did not start, in words for the reader of the row.
 pub type CandidateError = Box<dyn Error + Send + Sync>;
 
 /// A candidate's server under way, with one thread that does all its work. Dropping it stops the server.
-pub trait Running {
+pub trait RunningServer {
     /// The URL to load.
     fn url(&self) -> String;
 

@@ -1,8 +1,8 @@
 //! The rounds: every candidate once a round, in an order that is drawn anew, each started anew.
 //!
-//! A candidate is started for each of its rounds and stopped after it. Kept warm, it would keep one memory layout and
-//! one spread of its connections for all rounds, and that luck would look like a difference between candidates; started
-//! anew, it becomes part of the spread. And no idle server of another candidate shares the core meanwhile.
+//! A candidate is started for each of its rounds and stopped after it. If it ran on, its memory layout and the order of
+//! its connections would stay the same for all rounds, and good or bad luck in them would look like a difference between
+//! candidates. Started anew, luck is part of the spread. And no idle server of another candidate shares the core.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ pub fn compare(
             of_round[index] =
                 round::measure(&bench, candidate, round, &mut rows[index], |stage| progress(&step(stage)))?;
             if options.stop.is_stopped() {
-                // A round in which not every candidate had its turn would tilt the medians.
+                // A round without all candidates would tilt the medians.
                 interrupted = true;
                 break 'rounds;
             }

@@ -1,6 +1,6 @@
 //! The compare harness: the same load against several candidates in alternating rounds, and what each request cost.
 //!
-//! A candidate brings a server and says how to sample it ([`Candidate`], [`Running`]); [`compare`] measures, and gives
+//! A candidate brings a server and says how to sample it ([`Candidate`], [`RunningServer`]); [`compare`] measures, and gives
 //! a [`Comparison`], which is the JSON `anywire.compare/1` and prints as a table with bars.
 
 mod candidate;
@@ -11,7 +11,7 @@ mod round;
 mod settings;
 mod table;
 
-pub use candidate::{Candidate, CandidateError, Running, Settings};
+pub use candidate::{Candidate, CandidateError, RunningServer, Settings};
 pub use harness::{CompareError, Stage, Step, compare};
 pub use order::Order;
 pub use result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA, Spread, Spreads};

@@ -12,7 +12,7 @@ pub struct Comparison {
     pub schema: String,
     /// What measured.
     pub tool: Tool,
-    /// Where; `loops` and `pinning` are those of the client.
+    /// The machine; `loops` and `pinning` are the client's.
     pub host: Host,
     /// Where the server's and the client's threads ran.
     pub placement: Placement,

@@ -5,7 +5,7 @@ use anywire_loops::Loops;
 use anywire_sys::cpu::CpuTime;
 use anywire_sys::syscalls::SyscallCounter;
 
-use crate::compare::candidate::{Candidate, Running, Settings};
+use crate::compare::candidate::{Candidate, RunningServer, Settings};
 use crate::compare::harness::Stage;
 use crate::compare::result::{RoundResult, Row};
 use crate::compare::settings::Options;
@@ -76,7 +76,7 @@ pub(crate) fn measure(
 /// The measured load, and the CPU time of the server's thread in it.
 fn load(
     bench: &Bench<'_>,
-    running: &dyn Running,
+    running: &dyn RunningServer,
     row: &mut Row,
 ) -> Result<(Outcome, Option<CpuTime>), LoadError> {
     let options = bench.options;
@@ -103,7 +103,7 @@ fn load(
 
 /// System calls of the server's thread per answer, from a short load of its own: the tracepoint costs time at each call
 /// and would stand in the CPU figures.
-fn syscalls(bench: &Bench<'_>, running: &dyn Running, row: &mut Row) -> Result<Option<f64>, LoadError> {
+fn syscalls(bench: &Bench<'_>, running: &dyn RunningServer, row: &mut Row) -> Result<Option<f64>, LoadError> {
     let counter = match SyscallCounter::for_thread(running.server_thread()) {
         Ok(counter) => counter,
         Err(error) => {
@@ -137,7 +137,7 @@ fn syscalls(bench: &Bench<'_>, running: &dyn Running, row: &mut Row) -> Result<O
     }
 }
 
-fn plan(bench: &Bench<'_>, running: &dyn Running) -> Plan {
+fn plan(bench: &Bench<'_>, running: &dyn RunningServer) -> Plan {
     let options = bench.options;
     Plan {
         via: running.via(),
@@ -162,12 +162,12 @@ fn add_errors(row: &mut Row, round: usize, outcome: &Outcome) {
     }
 }
 
-/// Adds a message once, and not without end.
+/// Adds a message, unless it is there already or the row is full.
 fn message(row: &mut Row, message: String) {
     if row.error_messages.len() < MESSAGES_MAX && !row.error_messages.contains(&message) {
         row.error_messages.push(message);
     }
 }
 
-/// Messages kept for one row.
+/// The most messages of one row.
 const MESSAGES_MAX: usize = 20;

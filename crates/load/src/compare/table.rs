@@ -77,7 +77,7 @@ fn spread(spread: Option<Spread>) -> String {
     spread.map_or_else(|| "-".to_owned(), |spread| format!("{}-{}", digits(spread.min), digits(spread.max)))
 }
 
-/// Two bars a candidate on one scale: what a request cost the server, and what it cost the client.
+/// Two bars for each candidate, on one scale: the CPU time per request of the server, and of the client.
 fn bars(rows: &[Row]) -> String {
     let costs = |row: &Row| [row.server_cpu_us_per_request, row.client_cpu_us_per_request];
     let most = rows.iter().flat_map(costs).flatten().fold(0.0, f64::max);

@@ -43,14 +43,14 @@ pub(crate) struct Exchange {
     deadline: Deadline,
 }
 
-/// What is known of an answer whose head has come.
+/// The answer that is being received.
 struct Answer {
     status: StatusCode,
     body_bytes: u64,
     keep_alive: bool,
 }
 
-/// What is looked at of an answer's head: a copy of all of it would be dropped at once.
+/// The facts of an answer's head that are needed. A copy of the whole head would be dropped at once.
 struct Seen {
     status: StatusCode,
     framing: Framing,
@@ -246,8 +246,8 @@ impl Exchange {
         if keep_alive {
             return Ok(());
         }
-        // The peer said that this was its last answer (RFC 9112 section 9.6): what was sent after it is lost, but that
-        // is the pipelining's doing and no fault.
+        // The peer announced that this is its last answer (RFC 9112 section 9.6). Requests that were pipelined behind it
+        // are lost, which is no fault.
         self.lose();
         Err(Ending::Closed)
     }
@@ -285,11 +285,11 @@ impl Exchange {
         self.unwritten += drawn as usize * self.tally.prepared.request_bytes;
     }
 
-    /// Writes what is unwritten, as far as the wire takes it.
+    /// Writes as many of the unwritten bytes as the wire takes.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let prepared = &self.tally.prepared;
         while self.unwritten > 0 {
-            // All requests are the same bytes, so the rest of a half-written one is found from what is unwritten.
+            // All requests are the same bytes, so the number of unwritten bytes gives the place within a request.
             let begun =
                 (prepared.request_bytes - self.unwritten % prepared.request_bytes) % prepared.request_bytes;
             let end = (begun + self.unwritten).min(prepared.window.len());
@@ -375,7 +375,7 @@ impl Exchange {
         Ending::Failed
     }
 
-    /// Counts what is in flight as lost with the connection.
+    /// Counts the requests in flight as lost with the connection.
     #[cold]
     fn lose(&mut self) {
         let mut counts = self.tally.counts();
@@ -389,7 +389,7 @@ impl Exchange {
 }
 
 impl Drop for Exchange {
-    /// The run has ended: what is in flight is no error, but it is said how long the oldest has waited.
+    /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
     fn drop(&mut self) {
         let mut counts = self.tally.counts();
         for batch in &self.batches {
@@ -402,7 +402,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Why an answer cannot be read. What the decoder advises is meant for the sender, which does not read this.
+/// Why an answer cannot be read. The decoder's advice is left out, because it is meant for the sender.
 #[cold]
 fn decode_message(error: &DecodeError) -> String {
     let found = without_advice(error);
@@ -419,7 +419,7 @@ fn decode_message(error: &DecodeError) -> String {
     }
 }
 
-/// What was tried and found.
+/// The part of the message before the advice.
 fn without_advice(error: &DecodeError) -> String {
     let text = error.to_string();
     text.split_once("; ").map_or(text.clone(), |(found, _)| found.to_owned())

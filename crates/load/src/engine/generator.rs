@@ -1,4 +1,4 @@
-//! One loop's part of a run: it starts its connections, follows the phases, and hands back what was counted.
+//! One loop's part of a run: it starts its connections, follows the phases, and returns its counts.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::plan::{Plan, Prepared};
 
 /// The phases of a run, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum RunPhase {
     /// Connections are opened, nothing is sent.
     Connecting,
     /// Load that is in no figure.
@@ -29,28 +29,28 @@ pub enum Phase {
     Ended,
 }
 
-/// What a loop says to the run.
+/// An event that a loop reports to the controller of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum LoopEvent {
     /// Each of its connections is open, or failed once.
-    Settled,
+    Attempted,
     /// None of its connections has anything left to do.
     Idle,
 }
 
-/// What a loop needs to know.
+/// One loop's share of the run.
 pub(crate) struct Share {
     pub(crate) plan: Arc<Plan>,
     pub(crate) prepared: Arc<Prepared>,
     pub(crate) connections: usize,
     pub(crate) requests: u64,
-    pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) news: mpsc::UnboundedSender<News>,
+    pub(crate) phase: watch::Receiver<RunPhase>,
+    pub(crate) events: mpsc::UnboundedSender<LoopEvent>,
     pub(crate) live: Arc<Live>,
 }
 
-/// What a loop counted.
-pub(crate) struct Yield {
+/// The counts of one loop.
+pub(crate) struct LoopResult {
     pub(crate) counts: Counts,
     pub(crate) latency: Latency,
     /// The measured part here; zero if the run ended before it.
@@ -62,31 +62,31 @@ pub(crate) struct Yield {
 }
 
 /// Runs this loop's part; called on the loop.
-pub(crate) async fn generate(mut share: Share) -> Yield {
+pub(crate) async fn generate(mut share: Share) -> LoopResult {
     let tally = Rc::new(Tally::new(share.plan, share.prepared, share.connections, share.requests));
     let options = DialOptions { connect_timeout: tally.plan.connect_timeout, ..DialOptions::default() };
     let dialer = Rc::new(Dialer::new(options));
     let workers: Vec<_> = (0..share.connections)
         .map(|_| anywire_loops::spawn(worker::work(Rc::clone(&tally), Rc::clone(&dialer))))
         .collect();
-    let stage = Stage::new(Rc::clone(&tally), share.live, share.news);
+    let watch = PhaseWatch::new(Rc::clone(&tally), share.live, share.events);
 
-    stage.until(&mut share.phase, Phase::WarmUp).await;
+    watch.until(&mut share.phase, RunPhase::WarmUp).await;
     tally.started.set(true);
-    // Zero connections per loop happen with fewer connections than loops; the notification is then for nobody.
-    if *share.phase.borrow() == Phase::WarmUp {
+    // With fewer connections than loops, a loop may have none; nothing waits for the notification then.
+    if *share.phase.borrow() == RunPhase::WarmUp {
         tally.go.notify_waiters();
-        stage.until(&mut share.phase, Phase::Measuring).await;
+        watch.until(&mut share.phase, RunPhase::Measuring).await;
     }
 
     let open_at_start = tally.open.get();
     let cpu_before = cpu::current_thread_cpu();
     let begun = Instant::now();
     let mut measured = Duration::ZERO;
-    if *share.phase.borrow() == Phase::Measuring {
+    if *share.phase.borrow() == RunPhase::Measuring {
         tally.measure();
         tally.go.notify_waiters();
-        stage.until(&mut share.phase, Phase::Ended).await;
+        watch.until(&mut share.phase, RunPhase::Ended).await;
         measured = begun.elapsed();
     }
     let cpu = match (cpu::current_thread_cpu(), cpu_before) {
@@ -104,35 +104,35 @@ pub(crate) async fn generate(mut share: Share) -> Yield {
     }
     let latency = tally.latency().clone();
     let counts = tally.counts().clone();
-    Yield { counts, latency, measured, cpu, open_at_start, open_at_end }
+    LoopResult { counts, latency, measured, cpu, open_at_start, open_at_end }
 }
 
-/// The part that waits: it follows the run's phases, and tells what happens here.
-struct Stage {
+/// Waits for the phases of the run, and reports the events of this loop meanwhile.
+struct PhaseWatch {
     tally: Rc<Tally>,
     live: Arc<Live>,
-    news: mpsc::UnboundedSender<News>,
-    settled_said: Cell<bool>,
+    events: mpsc::UnboundedSender<LoopEvent>,
+    attempted_said: Cell<bool>,
     idle_said: Cell<bool>,
 }
 
-impl Stage {
-    fn new(tally: Rc<Tally>, live: Arc<Live>, news: mpsc::UnboundedSender<News>) -> Self {
-        Self { tally, live, news, settled_said: Cell::new(false), idle_said: Cell::new(false) }
+impl PhaseWatch {
+    fn new(tally: Rc<Tally>, live: Arc<Live>, events: mpsc::UnboundedSender<LoopEvent>) -> Self {
+        Self { tally, live, events, attempted_said: Cell::new(false), idle_said: Cell::new(false) }
     }
 
-    /// Waits until the run is in `phase` or past it; the run's own end counts as [`Phase::Ended`].
-    async fn until(&self, phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+    /// Waits until the run is in `phase` or past it; the run's own end counts as [`RunPhase::Ended`].
+    async fn until(&self, phase: &mut watch::Receiver<RunPhase>, wanted: RunPhase) {
         let mut reached = pin!(async move {
-            // An error means that the run was dropped: nobody waits for this loop any more.
+            // An error means that the run was dropped, and this loop has to end.
             let _ = phase.wait_for(|now| *now >= wanted).await;
         });
         loop {
-            if self.tally.unsettled.get() == 0 && !self.settled_said.replace(true) {
-                let _ = self.news.send(News::Settled);
+            if self.tally.unattempted.get() == 0 && !self.attempted_said.replace(true) {
+                let _ = self.events.send(LoopEvent::Attempted);
             }
             if self.tally.working.get() == 0 && !self.idle_said.replace(true) {
-                let _ = self.news.send(News::Idle);
+                let _ = self.events.send(LoopEvent::Idle);
             }
             self.tally.publish(&self.live);
             if self.first(reached.as_mut()).await {

@@ -9,8 +9,8 @@ mod run;
 mod tally;
 mod worker;
 
-pub use generator::Phase;
-pub(crate) use generator::Yield;
+pub(crate) use generator::LoopResult;
+pub use generator::RunPhase;
 pub use monitor::{Monitor, Progress};
 pub(crate) use run::End;
 pub use run::{Boundary, Run, run, run_observed, start};

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::engine::generator::Phase;
+use crate::engine::generator::RunPhase;
 use crate::engine::tally::Live;
 
 /// Looks at a run from any thread.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     live: Arc<[Arc<Live>]>,
-    phases: watch::Receiver<Phase>,
+    phases: watch::Receiver<RunPhase>,
 }
 
 impl Monitor {
-    pub(crate) fn new(live: Vec<Arc<Live>>, phases: watch::Receiver<Phase>) -> Self {
+    pub(crate) fn new(live: Vec<Arc<Live>>, phases: watch::Receiver<RunPhase>) -> Self {
         Self { live: live.into(), phases }
     }
 
@@ -36,7 +36,7 @@ impl Monitor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Its phase.
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// Answers of the measured part so far.
     pub answered: u64,
     /// Answers of the warm-up so far.

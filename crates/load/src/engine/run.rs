@@ -8,7 +8,7 @@ use std::time::Duration;
 use anywire_loops::{Loops, Task, block_on};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::engine::generator::{self, News, Phase, Share, Yield};
+use crate::engine::generator::{self, LoopEvent, LoopResult, RunPhase, Share};
 use crate::engine::monitor::Monitor;
 use crate::engine::tally::Live;
 use crate::errors::LoadError;
@@ -32,8 +32,8 @@ use crate::summing;
 ///
 /// # Errors
 ///
-/// The plan is wrong, the loops ended, or this thread is an event loop. What goes wrong with the peer is no error here:
-/// it is counted in the outcome.
+/// The plan is wrong, the loops ended, or this thread is an event loop. Faults of the peer are no errors here:
+/// they are counted in the outcome.
 pub fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
     start(loops, plan)?.wait()
 }
@@ -45,7 +45,7 @@ pub fn run(loops: &Loops, plan: Plan) -> Result<Outcome, LoadError> {
 ///
 /// # Errors
 ///
-/// Those of [`run`].
+/// As [`run`].
 pub fn run_observed(
     loops: &Loops,
     plan: Plan,
@@ -56,7 +56,7 @@ pub fn run_observed(
     let run = begin(loops, plan, Some(sender))?;
     while let Some((boundary, seen)) = block_on(boundaries.recv()) {
         observe(boundary);
-        // Nobody waits for the answer if the run was lost meanwhile; the outcome says so.
+        // Fails if the run was lost meanwhile; the outcome reports that.
         let _ = seen.send(());
     }
     run.wait()
@@ -73,7 +73,7 @@ pub fn start(loops: &Loops, plan: Plan) -> Result<Run, LoadError> {
 
 fn begin(loops: &Loops, plan: Plan, boundaries: Option<Observer>) -> Result<Run, LoadError> {
     let prepared = plan.prepare()?;
-    let (phase, phases) = watch::channel(Phase::Connecting);
+    let (phase, phases) = watch::channel(RunPhase::Connecting);
     let live: Vec<Arc<Live>> = loops.iter().map(|_| Arc::default()).collect();
     let monitor = Monitor::new(live.clone(), phases);
     let controller = Controller {
@@ -88,7 +88,7 @@ fn begin(loops: &Loops, plan: Plan, boundaries: Option<Observer>) -> Result<Run,
     Ok(Run { lead: Lead(task), monitor })
 }
 
-/// Where the controller says that it stands at a boundary, and how it is told to go on.
+/// Receives each boundary, and the sender by which the observer lets the controller go on.
 type Observer = mpsc::UnboundedSender<(Boundary, oneshot::Sender<()>)>;
 
 /// A run under way. Dropping it ends the run without an outcome.
@@ -117,14 +117,14 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Those of [`Run::outcome`]; this thread is an event loop.
+    /// As [`Run::outcome`]; and if this thread is an event loop.
     pub fn wait(self) -> Result<Outcome, LoadError> {
         refuse_on_loop()?;
         block_on(self.outcome())
     }
 }
 
-/// The controller's task, which ends with its handle: nobody is left to take the outcome.
+/// The controller's task. Dropping the handle aborts it, because the outcome goes with the handle.
 #[derive(Debug)]
 struct Lead(Task<Result<Outcome, LoadError>>);
 
@@ -148,8 +148,8 @@ impl Drop for Lead {
 pub enum Boundary {
     /// The measured part begins when the observer returns.
     Measuring,
-    /// The measured part ends when the observer returns. The load still runs, so that what it costs a server to see its
-    /// connections close is in no figure.
+    /// The measured part ends when the observer returns. The load still runs, so the figures do not include the cost of
+    /// closing the connections.
     Measured,
 }
 
@@ -169,31 +169,31 @@ struct Controller {
     loops: Loops,
     plan: Arc<Plan>,
     prepared: Arc<Prepared>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<RunPhase>,
     boundaries: Option<Observer>,
     live: Vec<Arc<Live>>,
 }
 
 impl Controller {
     async fn lead(self) -> Result<Outcome, LoadError> {
-        let (news_sender, news) = mpsc::unbounded_channel();
-        let tasks = self.spawn_generators(&news_sender);
-        drop(news_sender);
-        let mut loops = LoopNews { news, settled: 0, idle: 0, count: tasks.len() };
+        let (event_sender, events) = mpsc::unbounded_channel();
+        let tasks = self.spawn_generators(&event_sender);
+        drop(event_sender);
+        let mut loops = LoopProgress { events, attempted: 0, idle: 0, count: tasks.len() };
 
-        let mut going = self.unless_ended(None, &mut loops, LoopNews::all_settled).await;
+        let mut going = self.unless_ended(None, &mut loops, LoopProgress::all_attempted).await;
         if going && !self.plan.warm_up.is_zero() {
-            self.phase.send_replace(Phase::WarmUp);
-            going = self.unless_ended(Some(self.plan.warm_up), &mut loops, LoopNews::all_idle).await;
+            self.phase.send_replace(RunPhase::WarmUp);
+            going = self.unless_ended(Some(self.plan.warm_up), &mut loops, LoopProgress::all_idle).await;
         }
         if going {
             self.cross(Boundary::Measuring).await;
-            self.phase.send_replace(Phase::Measuring);
+            self.phase.send_replace(RunPhase::Measuring);
             let time = match self.plan.amount {
                 Amount::Duration(time) => Some(time),
                 Amount::Requests(_) => None,
             };
-            going = self.unless_ended(time, &mut loops, LoopNews::all_idle).await;
+            going = self.unless_ended(time, &mut loops, LoopProgress::all_idle).await;
         }
         let end = match going {
             _ if self.plan.stop.is_stopped() => End::Stopped,
@@ -201,23 +201,23 @@ impl Controller {
             true => End::TimeUp,
         };
         self.cross(Boundary::Measured).await;
-        self.phase.send_replace(Phase::Ended);
+        self.phase.send_replace(RunPhase::Ended);
 
-        let mut yields: Vec<Yield> = Vec::with_capacity(tasks.len());
+        let mut results: Vec<LoopResult> = Vec::with_capacity(tasks.len());
         for task in tasks {
-            yields.push(task.await.map_err(|source| LoadError::LoopLost { source })?);
+            results.push(task.await.map_err(|source| LoadError::LoopLost { source })?);
         }
-        Ok(summing::outcome(&self.loops, &self.plan, &self.prepared, &yields, end))
+        Ok(summing::outcome(&self.loops, &self.plan, &self.prepared, &results, end))
     }
 
     /// Starts each loop's part with its share of the connections and requests.
-    fn spawn_generators(&self, news: &mpsc::UnboundedSender<News>) -> Vec<Task<Yield>> {
+    fn spawn_generators(&self, events: &mpsc::UnboundedSender<LoopEvent>) -> Vec<Task<LoopResult>> {
         let count = self.loops.len();
         let requests = match self.plan.amount {
             Amount::Requests(requests) => requests,
             Amount::Duration(_) => 0,
         };
-        // Connections that have work: the requests are divided by connections, not by loops, some of which may have none.
+        // The requests are divided by connections, not by loops, because a loop may have no connection.
         let connections = self.plan.connections;
         let mut connections_before = 0;
         let mut tasks = Vec::with_capacity(count);
@@ -230,7 +230,7 @@ impl Controller {
                 connections: own,
                 requests: share(connections_before + own) - share(connections_before),
                 phase: self.phase.subscribe(),
-                news: news.clone(),
+                events: events.clone(),
                 live: Arc::clone(&self.live[index]),
             };
             connections_before += own;
@@ -239,13 +239,13 @@ impl Controller {
         tasks
     }
 
-    /// Waits for `time` (without: for ever) or until the loops have news that satisfies `done`. False if the run has
-    /// to end now: it was stopped, or nothing is left that could go on.
+    /// Waits for `time` (`None`: for ever) or until the loops' progress satisfies `done`. False if the run has to end now:
+    /// it was stopped, or no connection can go on.
     async fn unless_ended(
         &self,
         time: Option<Duration>,
-        loops: &mut LoopNews,
-        done: fn(&LoopNews) -> bool,
+        loops: &mut LoopProgress,
+        done: fn(&LoopProgress) -> bool,
     ) -> bool {
         let time = time.map_or(FOREVER, |time| time);
         tokio::select! {
@@ -256,7 +256,7 @@ impl Controller {
         }
     }
 
-    /// Tells the observer, if there is one, and waits until it has looked.
+    /// Tells the observer, if there is one, and waits for its reply.
     async fn cross(&self, boundary: Boundary) {
         let Some(observer) = &self.boundaries else { return };
         let (seen, sight) = oneshot::channel();
@@ -267,28 +267,28 @@ impl Controller {
     }
 }
 
-/// What the loops have said so far.
-struct LoopNews {
-    news: mpsc::UnboundedReceiver<News>,
-    settled: usize,
+/// The events of all loops so far.
+struct LoopProgress {
+    events: mpsc::UnboundedReceiver<LoopEvent>,
+    attempted: usize,
     idle: usize,
     count: usize,
 }
 
-impl LoopNews {
+impl LoopProgress {
     async fn until(&mut self, done: fn(&Self) -> bool) {
         while !done(self) {
-            match self.news.recv().await {
-                Some(News::Settled) => self.settled += 1,
-                Some(News::Idle) => self.idle += 1,
+            match self.events.recv().await {
+                Some(LoopEvent::Attempted) => self.attempted += 1,
+                Some(LoopEvent::Idle) => self.idle += 1,
                 // All loops have ended without saying so: they were shut down.
                 None => self.idle = self.count,
             }
         }
     }
 
-    fn all_settled(&self) -> bool {
-        self.settled == self.count || self.all_idle()
+    fn all_attempted(&self) -> bool {
+        self.attempted == self.count || self.all_idle()
     }
 
     fn all_idle(&self) -> bool {

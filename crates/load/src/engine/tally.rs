@@ -1,4 +1,4 @@
-//! What the connections of one loop count together. Only that loop writes, so that a count is a load and a store.
+//! The counts of one loop's connections.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ pub(crate) struct Tally {
     pub(crate) prepared: Arc<Prepared>,
     /// Connections dialling now, bounded by `Limits::dials_at_once`.
     pub(crate) dials: Semaphore,
-    /// Said when a worker's first attempt has its result, and when a worker ends.
+    /// Notified when a worker's first attempt has its result, and when a worker ends.
     pub(crate) changed: Notify,
-    /// Said when load may begin.
+    /// Notified when load may begin.
     pub(crate) go: Notify,
-    /// Said when the last request of the measured part was drawn.
+    /// Notified when the last request of the measured part was drawn.
     spent: Notify,
     pub(crate) started: Cell<bool>,
     /// Workers whose first attempt has no result yet.
-    pub(crate) unsettled: Cell<usize>,
+    pub(crate) unattempted: Cell<usize>,
     /// Workers that have not ended.
     pub(crate) working: Cell<usize>,
     /// Connections open now.
@@ -90,7 +90,7 @@ impl Tally {
             go: Notify::new(),
             spent: Notify::new(),
             started: Cell::new(false),
-            unsettled: Cell::new(workers),
+            unattempted: Cell::new(workers),
             working: Cell::new(workers),
             open: Cell::new(0),
             measuring: Cell::new(false),
@@ -100,7 +100,7 @@ impl Tally {
         }
     }
 
-    /// From now on what is sent belongs to the measured part.
+    /// Begins the measured part: requests sent from now on belong to it.
     pub(crate) fn measure(&self) {
         self.measuring.set(true);
         if self.is_spent() {

@@ -12,7 +12,7 @@ use crate::errors::{dial_kind, dial_message};
 /// Runs one connection of the plan until the requests are spent or the connection is given up; the end of the run
 /// drops it.
 pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
-    let mut settling = Settling { tally: Rc::clone(&tally), settled: false };
+    let mut first_attempt = FirstAttempt { tally: Rc::clone(&tally), attempted: false };
     let limits = &tally.plan.limits;
     let mut failures = 0;
     let mut opened_before = false;
@@ -21,7 +21,7 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
         let Some(dialled) = unless_spent(&tally, dial(&tally, &dialer)).await else { return };
         match dialled {
             Ok(mut exchange) => {
-                settling.settle();
+                first_attempt.finish();
                 wait_for_start(&tally).await;
                 let ending = poll_fn(|context| exchange.poll(context)).await;
                 let answers = exchange.answers();
@@ -45,7 +45,7 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                 tally.error(true, dial_kind(&error), message);
             }
         }
-        settling.settle();
+        first_attempt.finish();
         if tally.is_spent() {
             return;
         }
@@ -91,26 +91,26 @@ async fn wait_for_start(tally: &Tally) {
     }
 }
 
-/// Says that the first attempt has its result, at the latest when the worker ends, even by a panic: the run waits for
-/// it.
-struct Settling {
+/// Reports that the first attempt has its result. Dropping it does so too, since the run waits for each worker, even for
+/// one that panicked.
+struct FirstAttempt {
     tally: Rc<Tally>,
-    settled: bool,
+    attempted: bool,
 }
 
-impl Settling {
-    fn settle(&mut self) {
-        if !self.settled {
-            self.settled = true;
-            self.tally.unsettled.set(self.tally.unsettled.get() - 1);
+impl FirstAttempt {
+    fn finish(&mut self) {
+        if !self.attempted {
+            self.attempted = true;
+            self.tally.unattempted.set(self.tally.unattempted.get() - 1);
             self.tally.changed.notify_one();
         }
     }
 }
 
-impl Drop for Settling {
+impl Drop for FirstAttempt {
     fn drop(&mut self) {
-        self.settle();
+        self.finish();
         self.tally.working.set(self.tally.working.get() - 1);
         self.tally.changed.notify_one();
     }

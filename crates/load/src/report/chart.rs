@@ -103,7 +103,7 @@ pub(crate) fn strips(title: &'static str, strips: &[Strip], colour: Colour) -> R
     })
 }
 
-/// Latency over percentile: to the right each step is a tenth of what was left, upwards a tenfold latency.
+/// Latency over percentile: each step to the right is a tenth of the remaining requests, each step up a tenfold latency.
 pub(crate) fn curve(
     title: &'static str,
     points: &[CurvePoint],
@@ -161,7 +161,7 @@ fn decade_above(us: f64) -> f64 {
     10_f64.powf((us * 1.001).log10().ceil())
 }
 
-/// A power of ten in its unit, without decimals; nothing for what lies between.
+/// A power of ten in its unit, without decimals; empty for all other values.
 fn decade(us: f64) -> String {
     let exponent = us.log10();
     if (exponent - exponent.round()).abs() > 1e-6 {
@@ -193,7 +193,7 @@ fn ticks(least: f64, most: f64) -> Vec<f64> {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws on a fresh area and gives the SVG, with a title for those who cannot see it.
+/// Draws on a new area and returns the SVG, with a title for screen readers.
 fn draw(
     title: &'static str,
     height: i32,

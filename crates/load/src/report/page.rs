@@ -114,7 +114,7 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// In JSON a `<` can stand only within a string, where this escape means the same; so neither `</script` nor `<!--`
+/// In JSON a `<` can stand only within a string, where this escape means the same. So neither `</script` nor `<!--`
 /// can end the element or change how it is read.
 fn json_in_script(json: &str) -> String {
     json.replace('<', "\\u003c")

@@ -97,5 +97,5 @@ pub(crate) fn assert_goes_on(one: &LoopHandle) {
 /// What the last of a bomb's panics says.
 pub(crate) const BANG: &str = "a bomb went off";
 
-/// Whoever waits longer than this has found a hang.
+/// A longer wait than this is a hang.
 pub(crate) const HANG: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! The body as JSON, bytes, text, or as the stream it is.
+//! Extractors of the body: as JSON, bytes, text or a stream.
 
 use std::convert::Infallible;
 
@@ -11,9 +11,9 @@ use crate::request::Request;
 
 /// A JSON body in a request (as an argument) or a response (as a result).
 ///
-/// As an argument it asks for a content type of `application/json` or `application/*+json` (else 415), reads at most
-/// [`Limits::body_bytes`](crate::Limits::body_bytes) (else 413), and answers 400 for text that is no JSON, 422 for
-/// JSON of another shape.
+/// As an argument it must be the last one. A request gets 415 unless its content type is `application/json` or
+/// `application/*+json`, 413 if its body is larger than [`Limits::body_bytes`](crate::Limits::body_bytes), 400 if the text
+/// is not JSON, and 422 if the JSON has another shape than `T`.
 ///
 /// ```
 /// use anywire_server::{Json, Router};
@@ -75,7 +75,7 @@ impl OptionalFromRequest for String {
     }
 }
 
-/// The stream itself: nothing is read from the wire before the handler asks for it.
+/// The body as a stream: nothing is read from the wire before the handler asks for it.
 impl FromRequest for Body {
     type Rejection = Infallible;
 

@@ -1,4 +1,4 @@
-//! Extractors: what a handler's arguments take out of a request.
+//! Extractors: a handler's arguments, taken out of the request.
 
 mod body;
 mod path;
@@ -21,7 +21,7 @@ pub(crate) use rejection::status_of;
 pub use state::{Needs, State};
 pub(crate) use state::{StateFactories, States};
 
-/// An argument of a handler that needs no body: it takes what it wants out of the head.
+/// An extractor that reads the head of a request and leaves the body alone.
 ///
 /// A handler may have several of these, in any order. Implement it for a type of your own to use it as an argument:
 ///
@@ -48,21 +48,20 @@ pub(crate) use state::{StateFactories, States};
     note = "else implement `FromRequestParts` for `{Self}`, or take it as `State`, `Path` or `Query`"
 )]
 pub trait FromRequestParts: Sized {
-    /// The answer to a request that does not have it.
+    /// The response if the value is missing or wrong.
     type Rejection: IntoResponse;
 
-    /// Takes it out.
+    /// Extracts the value.
     fn from_request_parts(parts: &mut Parts) -> impl Future<Output = Result<Self, Self::Rejection>>;
 
-    /// Names the states that it needs, so that a lack is an error at start and not at the first request. An extractor
-    /// that uses another one passes its needs on. By default nothing.
+    /// Names the states that it needs, so that a missing one is an error at start and not at the first request. An
+    /// extractor that uses another one also calls its `needs`. The default names none.
     fn needs(_needs: &mut Needs) {}
 }
 
-/// The last argument of a handler: it may take the body.
+/// An extractor for the last argument of a handler, which may take the body.
 ///
-/// Everything that implements [`FromRequestParts`] implements this, too. Implement it for a type of your own that reads
-/// the body:
+/// Every [`FromRequestParts`] is one, too. Implement it for a type of your own that reads the body:
 ///
 /// ```
 /// use anywire_http::StatusCode;
@@ -89,21 +88,21 @@ pub trait FromRequestParts: Sized {
     note = "for a type of your own, implement `FromRequestParts`, or `FromRequest` if it reads the body; take shared values as `State<T>`"
 )]
 pub trait FromRequest<Via = ViaRequest>: Sized {
-    /// The answer to a request that does not have it.
+    /// The response if the value is missing or wrong.
     type Rejection: IntoResponse;
 
-    /// Takes it out.
+    /// Extracts the value.
     fn from_request(request: Request) -> impl Future<Output = Result<Self, Self::Rejection>>;
 
     /// As [`FromRequestParts::needs`].
     fn needs(_needs: &mut Needs) {}
 }
 
-/// Marks what [`FromRequestParts`] takes from the head alone, so that it does not overlap with the rest.
+/// Marks the implementation of [`FromRequest`] by [`FromRequestParts`], so that it overlaps with no other one.
 #[derive(Debug)]
 pub enum ViaParts {}
 
-/// Marks what [`FromRequest`] takes from the whole request.
+/// Marks all other implementations of [`FromRequest`].
 #[derive(Debug)]
 pub enum ViaRequest {}
 
@@ -120,11 +119,11 @@ impl<T: FromRequestParts> FromRequest<ViaParts> for T {
     }
 }
 
-/// An extractor that knows whether the head has what it takes, so that a handler may take an `Option` of it.
+/// An extractor of the head that may be absent: a handler can take an `Option` of it.
 ///
-/// The `Option` is `None` if the request lacks it altogether. What is there and wrong is refused as without the
-/// `Option`: a typing error in a query is not a missing query. [`Query`] is absent without a `?`, [`Path`] on a route
-/// without parameters. A handler that decides about a wrong one itself takes a `Result<T, T::Rejection>`.
+/// The `Option` is `None` only if the value is absent. A wrong value is still refused: a typing error in a query does not
+/// make it a missing query. [`Query`] is absent without a `?`, [`Path`] on a route without parameters. To handle a wrong
+/// value in the handler, take a `Result<T, T::Rejection>`.
 ///
 /// ```
 /// use anywire_server::{Error, FromRequestParts, OptionalFromRequestParts, Parts, Router};
@@ -157,14 +156,14 @@ impl<T: FromRequestParts> FromRequest<ViaParts> for T {
     note = "implement `OptionalFromRequestParts` for `{Self}`, or take a `Result<{Self}, _>` with its rejection"
 )]
 pub trait OptionalFromRequestParts: FromRequestParts {
-    /// Whether the head has nothing of the kind.
+    /// Whether the head has no such value.
     fn is_absent(parts: &Parts) -> bool;
 }
 
 /// As [`OptionalFromRequestParts`], for an extractor of the body: [`Json`], `Bytes`, `String` and `Body` are absent if
 /// the request has no body.
 pub trait OptionalFromRequest: FromRequest {
-    /// Whether the request has nothing of the kind.
+    /// Whether the request has no such value.
     fn is_absent(request: &Request) -> bool;
 }
 
@@ -198,7 +197,7 @@ impl<T: OptionalFromRequest> FromRequest for Option<T> {
     }
 }
 
-/// For a handler that answers a refused request itself.
+/// For a handler that answers a wrong value itself.
 impl<T: FromRequestParts> FromRequestParts for Result<T, T::Rejection> {
     type Rejection = Infallible;
 
@@ -211,7 +210,7 @@ impl<T: FromRequestParts> FromRequestParts for Result<T, T::Rejection> {
     }
 }
 
-/// For a handler that answers a refused request itself.
+/// For a handler that answers a wrong value itself.
 impl<T: FromRequest> FromRequest for Result<T, T::Rejection> {
     type Rejection = Infallible;
 

@@ -10,11 +10,11 @@ use std::fmt::Display;
 use super::{FromRequestParts, OptionalFromRequestParts, Rejection};
 use crate::request::Parts;
 
-/// What the `{name}`s of the route matched, percent-decoded after splitting (so `%2F` never splits).
+/// The path parameters of the route, percent-decoded after the path was split: `%2F` never splits.
 ///
-/// A single value takes the only parameter, a tuple takes all in order (those of a nested router's prefix come first), a
-/// struct or map takes them by name. A value that does not parse answers 400. Names or a number of parameters that the route does not have answer 500, which the
-/// log explains.
+/// A single value takes the only parameter. A tuple takes all of them in order, those of a nested router's prefix first. A
+/// struct or a map takes them by name. A value that does not parse is a 400. A handler that takes other parameters than
+/// its route has is a 500; the log explains it.
 ///
 /// ```
 /// use anywire_server::{Path, Router};
@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> FromRequestParts for Path<T> {
     }
 }
 
-/// For a handler that serves a route without parameters, too.
+/// For a handler that also serves a route without parameters.
 impl<T: DeserializeOwned> OptionalFromRequestParts for Path<T> {
     fn is_absent(parts: &Parts) -> bool {
         parts.params().next().is_none()
@@ -51,13 +51,13 @@ fn decode<T: DeserializeOwned>(parts: &Parts) -> Result<T, Wrong> {
     T::deserialize(Parameters(values?))
 }
 
-/// Why parameters do not become what a handler takes.
+/// Why the parameters do not fit the handler.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum Wrong {
-    /// The value does not fit: another request may do.
+    /// The value does not fit: the peer's fault.
     #[error("{0}")]
     Value(String),
-    /// The names or the number of the parameters do not fit: no request will do.
+    /// The names or the number of the parameters do not fit: the handler's fault.
     #[error("{0}")]
     Route(String),
 }

@@ -1,4 +1,4 @@
-//! Why an extractor refused a request, and what the peer is told.
+//! Why an extractor refused a request, and the response to the peer.
 
 use anywire_http::body::BodyError;
 use anywire_http::{Chain, Fault, Response, StatusCode};
@@ -6,7 +6,7 @@ use anywire_http::{Chain, Fault, Response, StatusCode};
 use crate::respond::told_to_peer;
 use anywire_http::IntoResponse;
 
-/// Why one of the extractors of this crate refused; each variant says who is at fault by its status.
+/// Why an extractor of this crate refused a request. The status of each variant says who is at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
@@ -19,7 +19,7 @@ pub enum Rejection {
     /// 400, the peer's fault: the query does not have the fields or types that the handler takes.
     #[error("the query does not fit")]
     Query(#[source] serde_urlencoded::de::Error),
-    /// 415, the peer's fault: a JSON body must say so.
+    /// 415, the peer's fault: the content type of a JSON body is not JSON.
     #[error("the content type is {found:?}, expected application/json")]
     ContentType {
         /// What the request said.
@@ -35,8 +35,7 @@ pub enum Rejection {
     /// whole.
     #[error(transparent)]
     Body(BodyError),
-    /// 500, the server's fault: the state was never given. An extractor that names its needs makes this an error at
-    /// start.
+    /// 500, the server's fault: the state was not given. This is an error at start if the extractor names its needs.
     #[error("no state of type {type_name} was given to the router; add .state(..)")]
     NoState {
         /// The type that was asked for.
@@ -70,7 +69,7 @@ impl IntoResponse for Rejection {
     }
 }
 
-/// The status that says whose fault it is that a request's body cannot be read.
+/// The status of a request whose body cannot be read.
 pub(crate) fn status_of(cause: &BodyError) -> StatusCode {
     match cause {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,

@@ -114,7 +114,7 @@ impl StateFactories {
         self.given.iter().any(|factory| factory.id == id)
     }
 
-    /// Refuses two states of one type, of which a handler could get only one.
+    /// Refuses two states of one type: a handler could get only one of them.
     pub(crate) fn check(&self) -> Result<(), RouteError> {
         for (index, second) in self.given.iter().enumerate() {
             if let Some(first) = self.given[..index].iter().find(|first| first.id == second.id) {

@@ -15,12 +15,11 @@ use crate::limits::Limits;
 impl Router {
     /// Answers one request, without server, thread or name: for tests of a service.
     ///
-    /// Routing, state, extractors, fallbacks and panics are those of a server with default [`Limits`]. The request has no
-    /// wire, so no deadline ends it. Each call checks the routes and clones the states. Any executor runs it; a handler
-    /// that needs tokio's time or sockets needs a tokio test.
+    /// The response is that of a server with default [`Limits`], without deadlines. Each call checks the routes and clones
+    /// the states. Any executor runs it; if a handler uses tokio's timers or sockets, use a tokio runtime.
     ///
     /// ```
-    /// use anywire_http::{Method, Request, StatusCode};
+    /// use anywire_http::{Request, StatusCode};
     /// use anywire_server::{Path, Router};
     ///
     /// fn app() -> Router {
@@ -28,11 +27,11 @@ impl Router {
     /// }
     ///
     /// # anywire_loops::block_on(async {
-    /// let mut response = app().call(Request::new(Method::GET, "/square/7")?).await;
+    /// let mut response = app().call(Request::get("/square/7")).await;
     /// assert_eq!(response.status, StatusCode::OK);
     /// assert_eq!(response.body.bytes(1024).await?, "49");
     ///
-    /// let refused = app().call(Request::new(Method::GET, "/square/seven")?).await;
+    /// let refused = app().call(Request::get("/square/seven")).await;
     /// assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
@@ -40,8 +39,8 @@ impl Router {
     /// ```
     ///
     /// # Panics
-    /// With the text of the error, if the router has a mistake that would stop the start of a server, or the request a
-    /// field that cannot be sent.
+    /// If the router has a mistake that [`Server::start`](crate::Server::start) would report, or if a field of the request
+    /// cannot be sent.
     pub async fn call(&self, request: impl Into<Request>) -> Response {
         let request = request.into();
         if let Some(fault) = request.fault() {

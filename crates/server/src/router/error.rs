@@ -11,7 +11,7 @@ use anywire_http::{Chain, Method};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// The path clashes with another or is malformed.
+    /// The path conflicts with another one or is malformed.
     #[error("route {path:?} cannot be added; rename one of the two or make one of them longer")]
     Path {
         /// The path as it was given, with its prefix.
@@ -26,7 +26,7 @@ pub enum RouteError {
         /// The path as it was given.
         path: String,
     },
-    /// A segment that would be a variable elsewhere, and is literal text here.
+    /// A segment that is a variable in other frameworks but literal text here.
     #[error(
         "route {path:?} cannot be added: {segment:?} is the syntax of another framework; write {instead:?}"
     )]
@@ -35,7 +35,7 @@ pub enum RouteError {
         path: String,
         /// The segment.
         segment: String,
-        /// What it most likely means.
+        /// The same segment in the syntax of this router.
         instead: String,
     },
     /// Two handlers for the same method and path.
@@ -50,7 +50,7 @@ pub enum RouteError {
         /// Where the second handler was given.
         second: &'static Location<'static>,
     },
-    /// Two handlers for what no route has.
+    /// Two fallbacks for the same paths.
     #[error("there are two fallbacks, given at {first} and at {second}; remove one of them")]
     FallbackTwice {
         /// Where the first one was given.
@@ -58,10 +58,10 @@ pub enum RouteError {
         /// Where the second one was given.
         second: &'static Location<'static>,
     },
-    /// A handler takes a state that was not given.
+    /// A handler takes a state that its routers do not have.
     #[error(
-        "the handler of {route}, given at {place}, takes a State<{type_name}> that no router around it has; add \
-         .state(..) to one of them"
+        "the handler of {route}, given at {place}, takes a State<{type_name}> that was not given; add .state(..) to its \
+         router"
     )]
     State {
         /// Method and path.
@@ -93,7 +93,7 @@ impl fmt::Debug for RouteError {
 }
 
 impl RouteError {
-    /// Refuses paths that would never match what their author means.
+    /// Refuses a path that would not match what its author means.
     pub(super) fn check_path(path: &str) -> Result<(), Self> {
         if !path.starts_with('/') {
             return Err(Self::Relative { path: path.to_owned() });
@@ -108,7 +108,7 @@ impl RouteError {
     }
 }
 
-/// What a segment means that is a variable in another framework: `:id`, `*rest`, `<id>`, `{id:[0-9]+}`, `{rest...}`.
+/// Translates a variable of another framework: `:id`, `*rest`, `<id>`, `{id:[0-9]+}`, `{rest...}`.
 fn variable_elsewhere(segment: &str) -> Option<String> {
     if let Some(name) = segment.strip_prefix(':') {
         return Some(format!("{{{name}}}"));

@@ -62,18 +62,18 @@ impl Endpoints<'_> {
     }
 }
 
-/// A handler, and what the log calls it.
+/// A handler and its name in the log.
 struct Served {
     endpoint: Arc<dyn Endpoint>,
     name: RouteName,
-    /// The index of the router whose states it sees.
+    /// The index of its router's states.
     scope: usize,
 }
 
-/// What the log calls a handler.
+/// The name of a handler in the log.
 #[derive(Debug)]
 pub(crate) struct RouteName {
-    /// The method that it was given for; `*` stands for any.
+    /// The method of the route; `*` for any.
     pub(crate) method: Box<str>,
     /// The path as it was given, with its prefix.
     pub(crate) path: Box<str>,
@@ -99,8 +99,7 @@ impl fmt::Display for RouteName {
 /// The routes as they serve.
 pub(crate) struct Table {
     tree: matchit::Router<usize>,
-    /// The first paths without a variable, which are looked at before the tree: comparing a few lengths costs 15
-    /// instructions where the tree costs 150, and a literal path beats a variable one anyhow.
+    /// The first paths without a variable. They are compared before the tree is searched: 15 instructions instead of 150.
     literals: Vec<Literal>,
     leaves: Vec<Leaf>,
     endpoints: Vec<Served>,
@@ -112,7 +111,7 @@ pub(crate) struct Table {
 /// A path without a variable.
 struct Literal {
     path: Box<str>,
-    /// That of its leaf, which then need not be looked at.
+    /// The `GET` handler, here to save a look at the leaf.
     get: Option<EndpointId>,
     leaf: usize,
 }
@@ -127,11 +126,11 @@ impl EndpointId {
     }
 }
 
-/// What the router says to one request.
+/// The result of a search.
 pub(crate) enum Matched {
     /// This handler answers, with these parameters.
     Endpoint(EndpointId, Params),
-    /// The router itself answers: 404, 405, or the list of methods. Boxed: it is rare, and the other one is hot.
+    /// The router itself answers: 404, 405, or the list of methods. Boxed, because it is rare and the other one is hot.
     Response(Box<Response>),
 }
 
@@ -146,7 +145,7 @@ impl Table {
         self.endpoints[id.index()].endpoint.slot()
     }
 
-    /// What the log calls this handler.
+    /// The name of this handler in the log.
     pub(crate) fn name(&self, id: EndpointId) -> &RouteName {
         &self.endpoints[id.index()].name
     }
@@ -161,7 +160,7 @@ impl Table {
         self.leaves.iter().map(|leaf| leaf.params.iter().cloned().collect()).collect()
     }
 
-    /// Who answers this request, if its path is one of the first without a variable. Else [`Table::find`] says it.
+    /// The handler of a request whose path is one of the literals. [`Table::find`] finds the others.
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
@@ -174,7 +173,7 @@ impl Table {
         }
     }
 
-    /// Finds who answers this request. The path is matched as it came, still percent-encoded.
+    /// Finds the handler of a request. The path is matched as it came, still percent-encoded.
     #[inline(never)]
     pub(crate) fn find(&self, head: &RequestHead, names: &[Rc<[Box<str>]>]) -> Matched {
         let path = head.path();
@@ -190,14 +189,14 @@ impl Table {
 
     fn unknown_path(&self, head: &RequestHead) -> Matched {
         if *head.method() == Method::CONNECT {
-            // Not for the fallback: a 2xx would tell the client that a tunnel follows (RFC 9110 section 9.3.6).
+            // Not even the fallback may answer: a 2xx would promise a tunnel (RFC 9110 section 9.3.6).
             return (StatusCode::NOT_IMPLEMENTED, "this server makes no tunnels").into();
         }
         if let Some(endpoint) = self.fallbacks.find(head.path()) {
             return Matched::Endpoint(endpoint, Params::default());
         }
         if *head.method() == Method::OPTIONS && head.path() == "*" {
-            // Asks for the server as a whole and finds that it answers (RFC 9110 section 9.3.7).
+            // A question about the server as a whole (RFC 9110 section 9.3.7).
             return StatusCode::NO_CONTENT.into();
         }
         (StatusCode::NOT_FOUND, "nothing is here").into()
@@ -210,7 +209,7 @@ impl<R: IntoResponse> From<R> for Matched {
     }
 }
 
-/// The handlers of what no route has.
+/// The handlers of unknown paths.
 struct Fallbacks {
     /// By the prefix of a nested router.
     nested: matchit::Router<EndpointId>,
@@ -238,7 +237,7 @@ impl Fallbacks {
         Ok(fallbacks)
     }
 
-    /// That of the innermost router whose prefix the path has.
+    /// The fallback of the innermost nested router that contains the path.
     fn find(&self, path: &str) -> Option<EndpointId> {
         self.nested.at(path).ok().map(|found| *found.value).or(self.outermost)
     }
@@ -247,7 +246,7 @@ impl Fallbacks {
 /// All methods of one path.
 struct Leaf {
     methods: Vec<(Method, EndpointId)>,
-    /// That of `GET`, which most requests are.
+    /// The `GET` handler: most requests are `GET`.
     get: Option<EndpointId>,
     allow: String,
     params: Vec<Box<str>>,
@@ -319,7 +318,7 @@ impl Leaf {
     }
 }
 
-/// The names between braces, in order: `/a/{b}/{*c}` has `b` and `c`; `{{` is a literal brace.
+/// The names between braces, in order: `/a/{b}/{*c}` has `b` and `c`. `{{` is a literal brace.
 fn param_names(path: &str) -> Vec<Box<str>> {
     let mut names = Vec::new();
     let mut rest = path.replace("{{", "").replace("}}", "");
@@ -331,7 +330,7 @@ fn param_names(path: &str) -> Vec<Box<str>> {
     names
 }
 
-/// Where `part`, a slice of `whole`, stands in it.
+/// The range of `part` in `whole`, of which it is a slice.
 fn range_in(whole: &str, part: &str) -> Range<u32> {
     let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
     // A head is limited to far less than 4 GiB.

@@ -11,7 +11,7 @@ fn main() {
     let _ = Router::new()
         .state(String::new())
         .get("/{id}", handler)
-        .post("/", async move || captured.clone())
+        .post("/", async move || captured)
         .put("/", |body: String| async move { body })
         .delete("/", async || {});
 }

@@ -1,8 +1,8 @@
 //! The loop itself: accept, receive, send, and nothing else.
 //!
 //! Each request costs one `recv` and one `send`, and its share of an `epoll_wait` (less, the more connections are
-//! ready at once). What is still owed to a peer is a number: the output is one response over and over, so a
-//! position in it says which bytes come next, and nothing is copied or queued.
+//! ready at once). The output is the same response over and over, so the bytes still to send to a peer are one
+//! number, and nothing is copied or queued.
 
 // The one place of the project where system calls are made by hand: it is the yardstick.
 #![allow(unsafe_code)]
@@ -25,7 +25,7 @@ pub(super) struct EventLoop {
     commands: mpsc::Receiver<Command>,
     /// Indexed by descriptor, so that an event finds its connection without a search.
     connections: Vec<Connection>,
-    /// What `recv` fills. Shared by all, since nothing in it is kept.
+    /// The buffer of `recv`. All connections share it, since nothing in it is kept.
     input: Box<[u8]>,
     /// Whole responses, one after another.
     output: Box<[u8]>,
@@ -33,7 +33,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    /// Registers the listener and the bell; `response` is what each request is answered with.
+    /// Registers the listener and the bell. Each request is answered with `response`.
     pub(super) fn new(
         listener: OwnedFd,
         bell: Arc<OwnedFd>,
@@ -76,8 +76,8 @@ impl EventLoop {
             if count == 0 {
                 self.resume_accepting();
             }
-            // An event names its descriptor only once in a batch, and a connection is closed only by its own event,
-            // so none of the later events can belong to an earlier holder of the same number.
+            // A batch holds at most one event for each descriptor, and a connection is closed only by its own event.
+            // So no later event can belong to an earlier connection with the same number.
             for event in &events[..count as usize] {
                 let descriptor = event.u64 as RawFd;
                 if descriptor == listener {
@@ -203,14 +203,14 @@ impl EventLoop {
         }
     }
 
-    /// Carries out all commands that wait; false if one says stop, or nobody is left to give any.
+    /// Carries out all waiting commands. False after a stop, or if the handle was dropped.
     fn obey(&self) -> bool {
         let mut rings = [0; 8];
         // Non-blocking: if another wake-up has taken the rings already, its round sees the commands too.
         let _ = rustix::io::read(&*self.bell, &mut rings);
         loop {
             match self.commands.try_recv() {
-                // Whoever asked may have gone away meanwhile.
+                // Fails if the receiver of the answer was dropped.
                 Ok(Command::Sample(answer)) => drop(answer.try_send(cpu::current_thread_cpu())),
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => return true,

@@ -1,4 +1,4 @@
-//! All deadlines of one loop: a slab of tick numbers, and the earliest of them.
+//! All deadlines of one loop: a slab of tick numbers that is scanned when the earliest is due.
 //!
 //! It knows no clock. Ticks are counted as they come, at least [`TICK`] apart from the second on.
 
@@ -13,19 +13,19 @@ use crate::clock::Reading;
 use crate::contained::{Contained, contain, wake};
 
 /// The deadlines of one loop.
-pub(crate) struct Wheel {
+pub(crate) struct Registry {
     entries: RefCell<Slab<Entry>>,
     /// Ticks so far.
     now: Cell<u32>,
     /// No entry is due before this tick. It may be too early, never too late: clearing and setting later leave it.
     earliest: Cell<u32>,
-    /// The clocks at the last tick; `None` while nobody ticks.
+    /// The clocks at the last tick; `None` while there are no ticks.
     reading: Cell<Option<Reading>>,
-    /// The list of those to be woken, empty between ticks and kept for its memory.
+    /// The wakers of expired deadlines. Empty between ticks, and kept for its memory.
     due: Cell<Vec<Waker>>,
 }
 
-impl Wheel {
+impl Registry {
     /// Adds an unset deadline.
     pub(crate) fn insert(&self) -> usize {
         self.entries.borrow_mut().insert(Entry::default())
@@ -44,7 +44,7 @@ impl Wheel {
         self.now.get()
     }
 
-    /// Has its waiter woken at this tick, once, and at no other.
+    /// Wakes the deadline's waiter once, at this tick and at no other.
     #[inline]
     pub(crate) fn set(&self, key: usize, due: u32) {
         self.entries.borrow()[key].due.set(due);
@@ -53,7 +53,7 @@ impl Wheel {
         }
     }
 
-    /// Has this task woken from now on, instead of another one.
+    /// Wakes this task from now on, instead of another one.
     pub(crate) fn wait(&self, key: usize, waker: &Waker) {
         let waker = Contained::new(waker.clone());
         let before = self.entries.borrow()[key].waker.replace(waker);
@@ -61,7 +61,7 @@ impl Wheel {
         drop(before);
     }
 
-    /// Says that ticks will come from now on; false if they already do.
+    /// Called when ticks begin; false if they have begun already.
     pub(crate) fn start_ticking(&self, reading: Reading) -> bool {
         let started = self.reading.get().is_none();
         if started {
@@ -70,8 +70,7 @@ impl Wheel {
         started
     }
 
-    /// One tick later: wakes those whose deadline is due. False if there is none left to wait for: then nobody ticks
-    /// any more.
+    /// One tick later: wakes the waiters of expired deadlines. False if no deadline is left: then the ticks end.
     pub(crate) fn tick(&self, reading: Reading) -> bool {
         if self.entries.borrow().is_empty() {
             self.reading.set(None);
@@ -86,7 +85,7 @@ impl Wheel {
         true
     }
 
-    /// The clocks at the last tick, if there was one lately.
+    /// The clocks at the last tick, while there are ticks.
     #[inline]
     pub(crate) fn reading(&self) -> Option<Reading> {
         self.reading.get()
@@ -127,7 +126,7 @@ impl Wheel {
     }
 }
 
-impl Default for Wheel {
+impl Default for Registry {
     fn default() -> Self {
         Self {
             entries: RefCell::default(),
@@ -142,7 +141,7 @@ impl Default for Wheel {
 struct Entry {
     /// The tick at which to wake, or [`UNSET`].
     due: Cell<u32>,
-    /// Who waits for it.
+    /// The task that waits for it.
     waker: RefCell<Contained<Waker>>,
 }
 
@@ -179,8 +178,8 @@ mod tests {
         }
     }
 
-    fn tick(wheel: &Wheel) -> bool {
-        wheel.tick(Reading::take())
+    fn tick(registry: &Registry) -> bool {
+        registry.tick(Reading::take())
     }
 
     fn poll(deadline: &Deadline, wakes: &Arc<Wakes>) -> Poll<()> {
@@ -188,48 +187,48 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_who_polled_is_woken_and_once() {
-        let (wheel, first, last) = (Rc::<Wheel>::default(), Arc::default(), Arc::default());
-        let deadline = Deadline::on(Rc::clone(&wheel));
+    fn only_the_task_that_polled_last_is_woken_and_once() {
+        let (registry, first, last) = (Rc::<Registry>::default(), Arc::default(), Arc::default());
+        let deadline = Deadline::on(Rc::clone(&registry));
         deadline.set(TICK);
         for wakes in [&first, &last, &last] {
             assert!(poll(&deadline, wakes).is_pending());
         }
-        let ticks = (1..).find(|_| tick(&wheel) && deadline.is_expired());
+        let ticks = (1..).find(|_| tick(&registry) && deadline.is_expired());
         assert_eq!(ticks, Some(3), "one for its length, and two since the present tick may be nearly over");
         assert_eq!((first.0.load(Relaxed), last.0.load(Relaxed)), (0, 1));
-        tick(&wheel);
+        tick(&registry);
         assert_eq!(last.0.load(Relaxed), 1);
         assert!(poll(&deadline, &last).is_ready(), "it stays expired");
         deadline.set(TICK);
         assert!(poll(&deadline, &last).is_pending(), "until set again");
         deadline.clear();
-        assert!((0..10).all(|_| tick(&wheel)));
-        assert_eq!(last.0.load(Relaxed), 1, "cleared, it wakes nobody");
+        assert!((0..10).all(|_| tick(&registry)));
+        assert_eq!(last.0.load(Relaxed), 1, "cleared, it does not wake");
     }
 
     #[test]
     fn ticking_ends_with_the_last_deadline() {
-        let wheel = Wheel::default();
-        assert!(wheel.reading().is_none());
-        let (one, two) = (wheel.insert(), wheel.insert());
-        assert!(wheel.start_ticking(Reading::take()));
-        assert!(!wheel.start_ticking(Reading::take()));
-        assert!(tick(&wheel) && wheel.reading().is_some());
-        wheel.remove(one);
-        assert!(tick(&wheel));
-        wheel.remove(two);
-        assert!(!tick(&wheel) && wheel.reading().is_none());
-        assert!(wheel.start_ticking(Reading::take()));
+        let registry = Registry::default();
+        assert!(registry.reading().is_none());
+        let (one, two) = (registry.insert(), registry.insert());
+        assert!(registry.start_ticking(Reading::take()));
+        assert!(!registry.start_ticking(Reading::take()));
+        assert!(tick(&registry) && registry.reading().is_some());
+        registry.remove(one);
+        assert!(tick(&registry));
+        registry.remove(two);
+        assert!(!tick(&registry) && registry.reading().is_none());
+        assert!(registry.start_ticking(Reading::take()));
     }
 
     #[test]
     fn endless_durations_never_expire() {
-        let wheel = Rc::<Wheel>::default();
-        let deadline = Deadline::on(Rc::clone(&wheel));
+        let registry = Rc::<Registry>::default();
+        let deadline = Deadline::on(Rc::clone(&registry));
         for endless in [Duration::MAX, Duration::from_secs(u64::from(u32::MAX))] {
             deadline.set(endless);
-            assert!((0..10).all(|_| tick(&wheel) && !deadline.is_expired()));
+            assert!((0..10).all(|_| tick(&registry) && !deadline.is_expired()));
         }
     }
 
@@ -254,16 +253,16 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list of what is due when, and when the wheel was told to wake: each waiting deadline is
-        /// woken in the tick that it is due at, and in no other but one that it was told before it was moved away.
+        /// Compared with a plain list of deadlines: each waiter is woken at the tick at which its deadline is due. The
+        /// only other wake-up is at an earlier tick, for which the deadline was set before it was moved to a later one.
         #[test]
         fn wakes_exactly_those_that_are_due(steps in steps()) {
-            let wheel = Rc::<Wheel>::default();
+            let registry = Rc::<Registry>::default();
             let mut now = 0;
             let mut model: Vec<Waiting> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Insert if model.len() < 8 => model.push(Waiting::on(&wheel)),
+                    Step::Insert if model.len() < 8 => model.push(Waiting::on(&registry)),
                     Step::Remove(at) if at < model.len() => drop(model.remove(at)),
                     Step::Set(at, ticks) if at < model.len() => {
                         let waiting = &mut model[at];
@@ -277,7 +276,7 @@ mod tests {
                         (model[at].due, model[at].told) = (None, None);
                     }
                     Step::Tick if !model.is_empty() => {
-                        prop_assert!(tick(&wheel));
+                        prop_assert!(tick(&registry));
                         now += 1;
                         for waiting in &mut model {
                             let is_due = waiting.due.is_some_and(|due| due <= now);
@@ -306,9 +305,9 @@ mod tests {
     }
 
     impl Waiting {
-        fn on(wheel: &Rc<Wheel>) -> Self {
+        fn on(registry: &Rc<Registry>) -> Self {
             let waiting = Self {
-                deadline: Deadline::on(Rc::clone(wheel)),
+                deadline: Deadline::on(Rc::clone(registry)),
                 wakes: Arc::default(),
                 due: None,
                 told: None,
