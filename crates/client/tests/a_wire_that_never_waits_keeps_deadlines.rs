@@ -65,7 +65,7 @@ impl Transport for Endless {
     fn abort(&mut self) {}
 
     fn local(&self) -> Address {
-        Address::from_wire(&Endless { head: b"", piece: b"" }, "")
+        Address::from_wire(&Self { head: b"", piece: b"" }, "")
     }
 
     fn peer(&self) -> Address {
