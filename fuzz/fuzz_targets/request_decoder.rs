@@ -22,20 +22,15 @@ fuzz_target!(|bytes: &[u8]| {
                     return;
                 }
                 Ok(None) => break,
-                Ok(Some(RequestEvent::Head(head))) => {
+                Ok(Some(RequestEvent::Head(head, info))) => {
                     assert!(!head.target().is_empty());
-                    assert!(head.target().contains(head.path()) || head.path() == "/");
+                    assert!(head.target().contains(head.path()));
                     assert_eq!(head.clone().headers(), head.headers());
                     let lines: usize =
                         head.headers().iter().map(|(name, value)| name.len() + value.len() + 3).sum();
                     assert!(lines <= head.headers().wire_bytes().len());
-                    let _ = (
-                        head.query(),
-                        head.host(),
-                        head.keep_alive(),
-                        head.framing(),
-                        head.expects_continue(),
-                    );
+                    assert!(!info.expects_continue || !info.framing.is_empty());
+                    let _ = (head.query(), head.host(), head.scheme(), head.authority());
                 }
                 Ok(Some(RequestEvent::Data(data))) => assert!(!data.is_empty() && data.len() <= before),
                 Ok(Some(RequestEvent::Trailers(trailers))) => assert!(!trailers.is_empty()),

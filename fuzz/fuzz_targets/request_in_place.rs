@@ -7,8 +7,8 @@
 
 mod support;
 
-use anywire_http::Buffer;
 use anywire_http::h1::{DecodeError, Limits, RequestDecoder, RequestEvent, RequestView};
+use anywire_http::{Buffer, RequestHead};
 use libfuzzer_sys::fuzz_target;
 
 use support::{Events, SMALL, text};
@@ -36,14 +36,7 @@ fn copied<'b>(pieces: impl Iterator<Item = &'b [u8]>, limits: Limits) -> (Events
                 Err(error) => return (events, Some(error)),
                 Ok(None) => break,
                 Ok(Some(event)) => note(&mut events, event, |head| {
-                    let line = format!(
-                        "{} {} {:?} {:?} {}",
-                        head.method(),
-                        head.target(),
-                        head.version(),
-                        head.framing(),
-                        head.keep_alive()
-                    );
+                    let line = format!("{} {} {:?}", head.method(), head.target(), head.version());
                     text(line, head.headers().iter())
                 }),
             }
@@ -57,14 +50,9 @@ fn in_place<'b>(pieces: impl Iterator<Item = &'b [u8]>, limits: Limits) -> (Even
     let mut left = Vec::new();
     let mut events = Events::new();
     let look = |head: &RequestView<'_>| {
-        let line = format!(
-            "{} {} {:?} {:?} {}",
-            head.method(),
-            head.target(),
-            head.version(),
-            head.framing(),
-            head.keep_alive()
-        );
+        // A copied head has the path `/` where a URL has none.
+        let copied = RequestHead::new(head.method().clone(), head.target()).expect("it was decoded");
+        let line = format!("{} {} {:?}", head.method(), copied.target(), head.version());
         text(line, head.fields())
     };
     for piece in pieces {
@@ -86,7 +74,9 @@ fn note<H>(events: &mut Events, event: RequestEvent<'_, H>, text: impl FnOnce(H)
     match (event, events.last_mut()) {
         (RequestEvent::Data(data), Some(("data", before))) => before.extend_from_slice(data),
         (RequestEvent::Data(data), _) => events.push(("data", data.to_vec())),
-        (RequestEvent::Head(head), _) => events.push(("head", text(head))),
+        (RequestEvent::Head(head, info), _) => {
+            events.push(("head", [text(head), format!("\n{info:?}").into_bytes()].concat()));
+        }
         (RequestEvent::Trailers(trailers), _) => events.push(("trailers", trailers.wire_bytes().to_vec())),
         (RequestEvent::End, _) => events.push(("end", Vec::new())),
     }

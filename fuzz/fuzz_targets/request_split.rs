@@ -32,8 +32,8 @@ fn events<'b>(pieces: impl Iterator<Item = &'b [u8]>) -> (Vec<(&'static str, Vec
                 match decoder.decode(&mut input) {
                     Err(_) => return (events, true),
                     Ok(None) => break,
-                    Ok(Some(RequestEvent::Head(head))) => {
-                        events.push(("head", format!("{head:?}").into_bytes()))
+                    Ok(Some(RequestEvent::Head(head, info))) => {
+                        events.push(("head", format!("{head:?} {info:?}").into_bytes()))
                     }
                     Ok(Some(RequestEvent::Data(data))) => match events.last_mut() {
                         Some(("data", before)) => before.extend_from_slice(data),

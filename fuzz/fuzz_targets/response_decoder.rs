@@ -26,10 +26,11 @@ fn decode(bytes: &[u8], method: &Method) {
                 Err(_) => return,
                 Ok(None) => break,
                 Ok(Some(ResponseEvent::Informational(head))) => assert!(head.status().is_informational()),
-                Ok(Some(ResponseEvent::Head(head))) => {
+                Ok(Some(ResponseEvent::Head(head, info))) => {
                     assert!((101..1000).contains(&head.status().as_u16()));
                     assert_eq!(head.clone().headers(), head.headers());
-                    let _ = (head.reason(), head.keep_alive(), head.framing());
+                    assert!(!info.expects_continue);
+                    let _ = (head.reason(), head.stated_length());
                 }
                 Ok(Some(ResponseEvent::Data(data))) => assert!(!data.is_empty()),
                 Ok(Some(ResponseEvent::Trailers(trailers))) => assert!(!trailers.is_empty()),

@@ -43,14 +43,7 @@ fn copied<'b>(
                 Err(error) => return (events, Some(error)),
                 Ok(None) => break,
                 Ok(Some(event)) => note(&mut events, event, |head| {
-                    let line = format!(
-                        "{} {} {:?} {:?} {}",
-                        head.status(),
-                        head.reason(),
-                        head.version(),
-                        head.framing(),
-                        head.keep_alive()
-                    );
+                    let line = format!("{} {} {:?}", head.status(), head.reason(), head.version());
                     text(line, head.headers().iter())
                 }),
             }
@@ -69,14 +62,7 @@ fn in_place<'b>(
     let mut left = Vec::new();
     let mut events = Events::new();
     let look = |head: &ResponseView<'_>| {
-        let line = format!(
-            "{} {} {:?} {:?} {}",
-            head.status(),
-            head.reason(),
-            head.version(),
-            head.framing(),
-            head.keep_alive()
-        );
+        let line = format!("{} {} {:?}", head.status(), head.reason(), head.version());
         text(line, head.fields())
     };
     for piece in pieces {
@@ -109,7 +95,9 @@ fn note<H>(events: &mut Events, event: ResponseEvent<'_, H>, text: impl FnOnce(H
         (ResponseEvent::Data(data), Some(("data", before))) => before.extend_from_slice(data),
         (ResponseEvent::Data(data), _) => events.push(("data", data.to_vec())),
         (ResponseEvent::Informational(head), _) => events.push(("interim", text(head))),
-        (ResponseEvent::Head(head), _) => events.push(("head", text(head))),
+        (ResponseEvent::Head(head, info), _) => {
+            events.push(("head", [text(head), format!("\n{info:?}").into_bytes()].concat()));
+        }
         (ResponseEvent::Trailers(trailers), _) => events.push(("trailers", trailers.wire_bytes().to_vec())),
         (ResponseEvent::End, _) => events.push(("end", Vec::new())),
     }

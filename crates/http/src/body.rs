@@ -36,9 +36,9 @@ pub struct Body {
     kind: Kind,
 }
 
-/// As large as its bytes, so that the messages that have theirs at hand are cheap to move.
+/// As small as `Bytes`, so that a message with a whole body is cheap to move.
 enum Kind {
-    /// What is left of a whole body; of an empty one nothing.
+    /// A whole body, or an empty one.
     Full(Bytes),
     Coming(Box<Coming>),
 }
@@ -48,7 +48,7 @@ const _: () = assert!(size_of::<Body>() == size_of::<Bytes>());
 /// A body that comes piece by piece.
 struct Coming {
     source: Source,
-    /// How many bytes are still to come, if its maker said so.
+    /// How many bytes are still to come, if that was declared.
     declared: Option<u64>,
     trailers: Option<Box<Headers>>,
 }
@@ -57,9 +57,9 @@ enum Source {
     Stream(Pin<Box<dyn Items>>),
     Frames(Pin<Box<dyn Frames>>),
     Channel(Receiver),
-    /// Nothing at any time; `declared` says what the head states.
+    /// No bytes. `declared` is the length that the head states.
     Withheld,
-    /// Nothing any more.
+    /// The end was read.
     Ended,
 }
 
@@ -116,8 +116,7 @@ impl Body {
     ///
     /// The answer to a `HEAD` request, or a 304, gets a `Content-Length` of `length` bytes, and no byte follows (RFC
     /// 9110 sections 9.3.2 and 15.4.5). A server refuses to send this body where a body must follow the head: it
-    /// answers 500 instead. A client gives it to the answers that have such a head, so that a proxy that hands them on
-    /// keeps their length.
+    /// answers 500 instead. A client gives it to responses with such a head, so that a proxy keeps their length.
     ///
     /// ```
     /// use anywire_http::{Body, Response, StatusCode};
@@ -132,7 +131,7 @@ impl Body {
 
     /// Declares how many bytes there will be, so that the message gets a `Content-Length`.
     ///
-    /// Nothing for a body whose bytes are all here: its length is known.
+    /// No effect on a whole body, whose length is known.
     #[must_use]
     pub fn with_length(mut self, length: u64) -> Self {
         if let Kind::Coming(coming) = &mut self.kind {
@@ -141,8 +140,8 @@ impl Body {
         self
     }
 
-    /// How many bytes are still to come, if it is known: of a whole body its length, else what was declared
-    /// less what was read.
+    /// How many bytes are still to come, if that is known: the length of a whole body, or the declared length minus the
+    /// bytes read.
     #[inline]
     pub fn length(&self) -> Option<u64> {
         match &self.kind {
@@ -219,7 +218,7 @@ impl Body {
         }
     }
 
-    /// All bytes that are still to come, joined; not copied if they come as one chunk.
+    /// All remaining bytes, joined. Not copied if they come as one chunk.
     ///
     /// # Errors
     ///
@@ -282,7 +281,7 @@ impl Coming {
                 Source::Withheld | Source::Ended => return Poll::Ready(Ok(None)),
             };
             match next {
-                // A stream may give empty items; as a chunk one would end the message.
+                // A stream may give empty items. An empty chunk would end the message.
                 Ok(Some(bytes)) if bytes.is_empty() => {}
                 Ok(Some(bytes)) => {
                     if let Some(declared) = &mut self.declared {
@@ -304,7 +303,7 @@ impl Coming {
     }
 }
 
-/// A stream, whatever its items are.
+/// A stream whose type is erased.
 trait Items: Send {
     /// The next item; `None` at the end.
     fn poll_next_item(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>>;
@@ -317,7 +316,7 @@ impl<S: Stream<Item = Result<T, E>> + Send, T: Into<Bytes>, E: Into<BoxError>> I
     }
 }
 
-/// A foreign body, of which only the frames matter.
+/// A foreign body whose type is erased.
 trait Frames: Send {
     /// The next data; `None` at the end, and then `trailers` are set if there were any.
     fn poll_next_chunk(
@@ -372,7 +371,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// Empty items of a stream that one poll skips: a stream of nothing else must not keep its reader's task for ever.
+/// Empty items of a stream that one poll skips. A stream of empty items must not occupy its reader's task for ever.
 const EMPTY_IN_A_ROW_MAX: u32 = 32;
 
 impl Default for Body {

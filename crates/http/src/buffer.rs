@@ -1,17 +1,16 @@
 //! A buffer of received bytes: filled at its end, consumed from its start, recycled by the thread.
 //!
-//! Its memory is zeroed once, when it is first allocated, so that a socket can be read into [`Buffer::spare`]
-//! without `unsafe`; dropping a buffer gives its memory to a bounded list of the thread, from which
-//! [`Buffer::new`] takes. So holding one only while there is something to read costs almost nothing.
+//! Its memory is zeroed once, when it is first allocated, so that a socket can be read into [`Buffer::spare`] without
+//! `unsafe`. A dropped buffer returns its memory to a bounded free list of the thread, and [`Buffer::new`] takes it
+//! from there. So it costs almost nothing to hold a buffer only while there is something to read.
 
 use std::cell::RefCell;
 use std::fmt;
 
 /// Bytes that arrived and have not been taken yet.
 ///
-/// Default size 16 KiB ([`Buffer::DEFAULT_BYTES`]); grows by doubling up to 64 KiB
-/// ([`Buffer::DEFAULT_LIMIT_BYTES`], or what [`Buffer::with_limit`] was told) when it is full of bytes that
-/// nobody can take yet.
+/// Default size 16 KiB ([`Buffer::DEFAULT_BYTES`]). A full buffer grows by doubling, up to 64 KiB
+/// ([`Buffer::DEFAULT_LIMIT_BYTES`]) or the limit of [`Buffer::with_limit`].
 pub struct Buffer {
     /// Always fully initialised: the length is the size of the buffer, not how much is filled.
     bytes: Vec<u8>,
@@ -27,7 +26,7 @@ impl Buffer {
     /// How far a buffer grows by default.
     pub const DEFAULT_LIMIT_BYTES: usize = 64 * 1024;
 
-    /// Takes a buffer from the thread's spare ones, or allocates one of 16 KiB.
+    /// Takes a buffer from the thread's free list, or allocates one of 16 KiB.
     pub fn new() -> Self {
         Self::with_limit(Self::DEFAULT_LIMIT_BYTES)
     }
@@ -47,7 +46,7 @@ impl Buffer {
 
     /// The room to read into; empty only when the buffer is full and at its limit ([`Buffer::is_full`]).
     ///
-    /// Moves what is held to the front, or grows, when the room at the end is small.
+    /// Moves the bytes to the front, or grows, when the room at the end is small.
     pub fn spare(&mut self) -> &mut [u8] {
         if self.start > 0 && self.bytes.len() - self.end < self.bytes.len() / 2 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -65,7 +64,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// If `count` is more than the room that `spare` gave: a mistake of the caller's.
+    /// If `count` is more than the room that `spare` gave, which is a mistake of the caller.
     pub fn filled(&mut self, count: usize) {
         assert!(count <= self.bytes.len() - self.end, "filled({count}) is more than Buffer::spare gave");
         self.end += count;
@@ -144,7 +143,7 @@ impl Default for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // A grown buffer is not kept: one large head must not make the thread's list large for ever.
+        // A grown buffer is freed: one large head must not make the free list large for ever.
         if self.bytes.len() != Self::DEFAULT_BYTES {
             return;
         }
@@ -169,7 +168,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// 64 buffers of 16 KiB: 1 MiB a thread at most stays allocated for the next burst.
+/// 64 buffers of 16 KiB: at most 1 MiB a thread stays allocated for the next burst.
 const SPARE_BUFFERS_MAX: usize = 64;
 
 thread_local! {

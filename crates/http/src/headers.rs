@@ -1,14 +1,14 @@
 //! Header fields in the form in which they travel, looked up lazily (RFC 9110 section 5).
 //!
-//! [`Headers`] holds the lines `name: value\r\n` in one block of bytes, and beside it one small record per
-//! line. So a decoded head is one copy plus offsets, and an encoded one is one copy. Looking a name up walks
-//! the records, which for the usual few fields is faster than hashing. The memory of both comes from, and
-//! goes back to, a bounded list of the thread: a request in steady state allocates nothing.
+//! [`Headers`] holds the lines `name: value\r\n` in one block of bytes, and one small record per line. So a decoded
+//! head is one copy plus offsets, and an encoded one is one copy. Looking a name up walks the records, which for the
+//! usual few fields is faster than hashing. The memory of both comes from a bounded free list of the thread and returns
+//! there, so a request in steady state allocates nothing.
 
 mod block;
-mod held;
 mod kind;
 mod line;
+mod storage;
 
 use std::fmt;
 
@@ -18,9 +18,8 @@ pub use self::line::{InvalidHeader, StaticHeader};
 
 pub(crate) use self::block::{Field, Lines, Refill};
 pub(crate) use self::kind::{Kind, Kinds};
-pub(crate) use self::line::{LENGTH_NAME, OK_LINE};
 
-use self::held::Held;
+use self::storage::Storage;
 
 /// The header fields of a message, in order, in wire form.
 ///
@@ -38,13 +37,13 @@ use self::held::Held;
 /// ```
 #[derive(Default)]
 pub struct Headers {
-    held: Held,
+    storage: Storage,
 }
 
 impl Headers {
     /// No fields; allocates nothing.
     pub const fn new() -> Self {
-        Self { held: Held::Nothing }
+        Self { storage: Storage::Nothing }
     }
 
     /// The first value of `name`; `None` if it is absent or not UTF-8 ([`Headers::get_bytes`] gives it then).
@@ -97,10 +96,10 @@ impl Headers {
     pub fn insert(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
         let (name, value) = line::check(name.as_ref(), value.as_ref())?;
         self.remove(name);
-        self.held.block_mut().push(name, value)
+        self.storage.block_mut().push(name, value)
     }
 
-    /// Adds a field at the end, beside those of the same name.
+    /// Adds a field at the end. Fields of the same name stay.
     ///
     /// White space around the value is dropped, as it has no meaning (RFC 9110 section 5.5).
     ///
@@ -109,23 +108,23 @@ impl Headers {
     /// As [`Headers::insert`].
     pub fn append(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), InvalidHeader> {
         let (name, value) = line::check(name.as_ref(), value.as_ref())?;
-        self.held.block_mut().push(name, value)
+        self.storage.block_mut().push(name, value)
     }
 
     /// Adds a field that was checked when the program was compiled, which cannot fail.
     #[inline]
     pub fn append_static(&mut self, header: &'static StaticHeader) {
-        self.held.append_static(header);
+        self.storage.append_static(header);
     }
 
     /// Removes all fields of this name; says whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.contains(name) && self.held.block_mut().remove(name)
+        self.contains(name) && self.storage.block_mut().remove(name)
     }
 
     /// Removes all fields.
     pub fn clear(&mut self) {
-        self.held.clear();
+        self.storage.clear();
     }
 
     /// Removes the fields that concern one connection only, as a proxy has to before it passes a message on (RFC 9110
@@ -166,14 +165,14 @@ impl Headers {
         self.lines().bytes
     }
 
-    /// The beginning of an answer with these fields, up to the digits of its length, if its status is 200 and they are
-    /// one that was checked when the program was compiled.
+    /// The start of a 200 response with these fields, up to the digits of its length. `None` unless the fields are one
+    /// [`StaticHeader`].
     #[inline]
     pub(crate) fn ok_beginning(&self) -> Option<&[u8]> {
-        self.held.ok_beginning()
+        self.storage.ok_beginning()
     }
 
-    /// Which of the names that the engine knows are present.
+    /// The kinds that are present.
     #[inline]
     pub(crate) fn present(&self) -> Kinds {
         self.lines().present
@@ -202,23 +201,23 @@ impl Headers {
         list_token(self.values_of(kind), token)
     }
 
-    /// Replaces all fields by those of a decoded head: `lines` are its lines. The caller is to set what it gets, a
-    /// record for each of the `count` fields and the kinds that are there.
-    #[inline(always)]
+    /// Replaces all fields by the `lines` of a decoded head. The caller must then set the record of each of the `count`
+    /// fields, and the kinds that are present.
+    #[inline]
     pub(crate) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
-        self.held.block_mut().refill(lines, count)
+        self.storage.block_mut().refill(lines, count)
     }
 
-    /// Whether their memory is small enough to be kept for the next head.
+    /// Whether the memory is small enough to be reused by another head.
     #[inline]
     pub(crate) fn is_small(&self) -> bool {
-        self.held.is_small()
+        self.storage.is_small()
     }
 
-    /// What there is to read.
+    /// The lines and their records.
     #[inline]
     pub(crate) fn lines(&self) -> Lines<'_> {
-        self.held.lines()
+        self.storage.lines()
     }
 }
 
@@ -231,16 +230,16 @@ pub(crate) fn list_token<'a>(mut lists: impl Iterator<Item = &'a [u8]>, token: &
 
 impl Clone for Headers {
     fn clone(&self) -> Self {
-        Self { held: self.held.clone() }
+        Self { storage: self.storage.clone() }
     }
 }
 
 impl Drop for Headers {
-    // This look melts into whoever drops an answer; what follows it would not.
-    #[inline(always)]
+    // Inlined so that dropping a response checks the enum in place; `give_back` stays out of line.
+    #[inline]
     fn drop(&mut self) {
-        if matches!(self.held, Held::Block(_)) {
-            self.held.give_back();
+        if matches!(self.storage, Storage::Block(_)) {
+            self.storage.give_back();
         }
     }
 }

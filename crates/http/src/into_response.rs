@@ -35,8 +35,8 @@ pub trait IntoResponse {
 /// Fields of a response, which stand before its body in a tuple: pairs of name and value in an array, [`Headers`], or the
 /// `http` crate's `HeaderMap`.
 ///
-/// They replace the fields of these names that the body brings. Two of one name both stand. A field that cannot be sent
-/// is remembered as the response's [`Response::fault`], and a server answers 500 instead.
+/// They replace the fields of these names that the body brings. Two fields of one name are both sent. A field that
+/// cannot be sent is remembered as the response's [`Response::fault`], and a server answers 500 instead.
 ///
 /// ```
 /// use anywire_http::IntoResponse;
@@ -72,7 +72,7 @@ impl IntoResponseParts for HeaderMap {
     }
 }
 
-/// Replaces the fields of these names. Those of one name all stand.
+/// Replaces the fields of these names. Repeated names in `fields` all stay.
 fn set<'f>(response: &mut Response, fields: impl Iterator<Item = (&'f str, &'f [u8])> + Clone) {
     for (name, _) in fields.clone() {
         response.headers.remove(name);

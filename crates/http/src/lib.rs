@@ -1,13 +1,12 @@
 //! HTTP/1.0 and HTTP/1.1 as bytes in, bytes out: messages, headers, bodies, and the engine that decodes and
 //! encodes them.
 //!
-//! This crate is sans-IO: it owns no socket, reads no clock and starts no task. Bytes that arrived are put
-//! into a [`Buffer`], a decoder of [`h1`] takes events out of it, and the functions of [`h1::encode`] append
-//! the bytes to send to a `Vec<u8>`. Whoever drives it (the server, the client, the load generator, a test)
-//! brings the wire.
+//! This crate is sans-IO: it owns no socket, reads no clock and starts no task. Bytes that arrived are put into a
+//! [`Buffer`], a decoder of [`h1`] takes events out of it, and the functions of [`h1::encode`] append the bytes to send
+//! to a `Vec<u8>`. Its driver (the server, the client, the load generator, a test) brings the wire.
 //!
-//! The drain rule: after each filling of the buffer, call `decode` until it returns `None`. Only then read
-//! again. Whoever has bytes already, and does not keep heads, needs neither buffer nor copy: see [`h1::Input`] and
+//! The drain rule: after each filling of the buffer, call `decode` until it returns `None`. Only then read again.
+//! Decoding can also work without a buffer and without copying heads: see [`h1::Input`] and
 //! [`h1::RequestDecoder::decode_with`].
 //!
 //! ```

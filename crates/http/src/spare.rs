@@ -1,24 +1,22 @@
-//! The memory of dropped heads and headers, kept by the thread for the next ones.
+//! Free lists of a thread: dropped heads and headers leave their memory to the next ones.
 //!
-//! A head is a box of a few vectors. Allocating them costs more than parsing a small request, so they are
-//! kept; and handing a box over is one word, where moving the vectors themselves was measured to stall on the
-//! copies.
+//! A head is a box of a few vectors. Allocating them costs more than parsing a small request, so they are reused. A box
+//! moves as one word; moving the vectors themselves was measured to stall on the copies.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
-/// The spare boxes of one type, of one thread: the first `count` slots are taken.
+/// The free list of one type on one thread: the first `count` slots hold boxes.
 ///
-/// Cells in an array, as a vector in a `RefCell` would cost its flag, its capacity and its pointer at each
-/// hand-over.
+/// An array of cells, because a `RefCell<Vec>` would read its flag, capacity and pointer on each use.
 pub(crate) struct Spares<T> {
     slots: [Cell<Option<Box<T>>>; KEPT_MAX],
     count: Cell<usize>,
 }
 
 impl<T> Spares<T> {
-    /// None yet.
+    /// An empty list.
     pub(crate) const fn new() -> Self {
         Self { slots: [const { Cell::new(None) }; KEPT_MAX], count: Cell::new(0) }
     }
@@ -30,7 +28,7 @@ impl<T> Spares<T> {
         self.slots.get(last)?.take()
     }
 
-    /// Drops `spare` if there are enough.
+    /// Drops `spare` if the list is full.
     #[inline]
     fn push(&self, spare: Box<T>) {
         let count = self.count.get();
@@ -41,34 +39,34 @@ impl<T> Spares<T> {
     }
 }
 
-/// What is kept for reuse.
+/// A type whose boxes are reused.
 pub(crate) trait Spare: Sized + 'static {
-    /// Where they are kept.
+    /// The free list.
     fn kept() -> &'static LocalKey<Spares<Self>>;
 
-    /// A new one, with room for the usual message.
+    /// A new box, with room for a usual message.
     fn allocate() -> Box<Self>;
 
-    /// Whether its memory is small enough to be kept.
+    /// Whether its memory is small enough for the free list.
     fn is_small(&self) -> bool;
 
-    /// Drops what its user put into it and must not outlive the message.
+    /// Drops content that must not outlive the message.
     fn release(&mut self) {}
 
     /// Empties it for its next use.
     fn clear(&mut self);
 }
 
-/// A box from the thread's spares, which goes back to them when it is dropped. One pointer, so that it is cheap to move.
+/// A box from the free list that returns there when it is dropped. One pointer, so it is cheap to move.
 #[derive(Clone)]
 pub(crate) struct Pooled<T: Pool> {
     /// `None` only while it is dropped.
     value: Option<Box<T>>,
 }
 
-/// A [`Spare`] that is seen through a [`Pooled`].
+/// A [`Spare`] in a [`Pooled`].
 pub(crate) trait Pool: Spare {
-    /// What a reader sees of a value that is gone.
+    /// A value to show while the box is gone.
     fn gone() -> &'static Self;
 }
 
@@ -104,7 +102,7 @@ impl<T: Pool> Drop for Pooled<T> {
     }
 }
 
-/// An empty one, with room.
+/// An empty box, with room.
 #[inline]
 pub(crate) fn draw<T: Spare>() -> Box<T> {
     let mut spare = draw_unclean::<T>();
@@ -112,7 +110,7 @@ pub(crate) fn draw<T: Spare>() -> Box<T> {
     spare
 }
 
-/// One with room that still holds what its last user left, for those who set all of it.
+/// A box with room that still holds its last content. The caller must set all of it.
 #[inline]
 pub(crate) fn draw_unclean<T: Spare>() -> Box<T> {
     match T::kept().try_with(Spares::pop) {
@@ -121,7 +119,7 @@ pub(crate) fn draw_unclean<T: Spare>() -> Box<T> {
     }
 }
 
-/// Keeps it for the next [`draw`], unless it is unusually large or there are enough.
+/// Puts it into the free list for the next [`draw`], unless it is unusually large or the list is full.
 #[inline]
 pub(crate) fn give_back<T: Spare>(mut spare: Box<T>) {
     spare.release();
@@ -131,7 +129,7 @@ pub(crate) fn give_back<T: Spare>(mut spare: Box<T>) {
     }
 }
 
-/// How many of a type are kept by a thread.
+/// Boxes of one type in a thread's free list.
 pub(crate) const KEPT_MAX: usize = 256;
 
 #[cfg(test)]

@@ -292,7 +292,7 @@ fn an_error_ends_a_stream() {
     assert!(matches!(now(body.chunk()), Ok(None)));
 }
 
-/// A task that nobody but its waker keeps, with the other end of the channel in it.
+/// A task that holds the other end of the channel, and that only its waker keeps alive.
 struct Keeps<T>(T);
 
 impl<T: Send + Sync> Wake for Keeps<T> {

@@ -46,7 +46,7 @@ fn all_of_a_response_can_be_seen() {
     assert_eq!(input, b"until the end");
 }
 
-/// Whoever catches a panic must not have one message taken for a part of another.
+/// After a caught panic one message must not be read as a part of another.
 #[test]
 fn a_look_that_panics_takes_nothing_of_a_request() {
     let bytes = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n";

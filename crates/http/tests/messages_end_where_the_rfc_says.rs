@@ -1,4 +1,4 @@
-//! The end of a message is found by the rules of RFC 9112 section 6.3, and what follows is the next message.
+//! The end of a message is found by the rules of RFC 9112 section 6.3, and the next message follows.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What is encoded is decoded as the same message, whatever its fields, body, chunks and trailers.
+//! An encoded message is decoded as the same message, with any fields, body, chunks and trailers.
 
 mod support;
 

@@ -1,7 +1,9 @@
-//! One connection, as one task of its loop: idle without a buffer, or driven by the [`Session`] of a protocol.
+//! One connection, as one task of its loop: idle without a buffer, driven by the [`Session`] of a protocol, or out of
+//! HTTP.
 
 use std::future::Future;
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -9,62 +11,139 @@ use std::time::Instant;
 
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
+use bytes::Bytes;
 
 use crate::context::FreeContext;
 use crate::h1::{End, Env, Session};
+use crate::router::EndpointId;
 use crate::service::{Ending, Service};
+use crate::upgrade::{Continuation, Upgraded};
 
-/// The task of one connection. Written by hand rather than as an `async fn`, so that an idle one is these few words:
-/// buffers, decoder and handler live in a [`Session`], which idle connections do not have.
+/// The task of one connection. It is written by hand rather than as an `async fn` to keep idle connections small: buffers,
+/// decoder and handler live in a [`Session`], which an idle connection does not have.
 pub(crate) struct ConnectionTask {
-    connection: Connection,
     service: Rc<Service>,
+    /// Where the service finds this task's waker. Registered at the first poll.
+    key: Option<usize>,
+    state: State,
+}
+
+enum State {
+    Http(Http),
+    /// The handler's continuation has the connection.
+    Upgraded(Pin<Box<dyn Future<Output = ()>>>, Option<EndpointId>),
+    Closed,
+}
+
+impl ConnectionTask {
+    pub(crate) fn new(connection: Connection, service: Rc<Service>) -> Self {
+        let deadline = Deadline::new();
+        deadline.set(service.limits.head_deadline);
+        let http = Http { connection, deadline, fresh: true, context: None, driver: Driver::Idle };
+        Self { service, key: None, state: State::Http(http) }
+    }
+}
+
+impl Future for ConnectionTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.key.is_none() {
+            this.key = Some(this.service.register(cx.waker().clone()));
+        }
+        if let State::Http(http) = &mut this.state {
+            let Some((continuation, endpoint, received)) = ready!(http.poll(&this.service, cx)) else {
+                return Poll::Ready(());
+            };
+            if let State::Http(http) = std::mem::replace(&mut this.state, State::Closed) {
+                this.service.counters.upgrades.increment();
+                this.state =
+                    State::Upgraded(continuation(Upgraded::new(http.connection, received)), endpoint);
+            }
+        }
+        this.poll_upgraded(cx)
+    }
+}
+
+impl ConnectionTask {
+    #[cold]
+    fn poll_upgraded(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let State::Upgraded(running, endpoint) = &mut self.state else { return Poll::Ready(()) };
+        if self.service.ending() == Ending::Cut {
+            return Poll::Ready(());
+        }
+        catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))).unwrap_or_else(|panic| {
+            self.service.dispatch.note_panic(*endpoint, panic);
+            Poll::Ready(())
+        })
+    }
+}
+
+impl Drop for ConnectionTask {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.service.deregister(key);
+        }
+    }
+}
+
+/// A connection that speaks HTTP.
+struct Http {
+    connection: Connection,
     deadline: Deadline,
     /// The first head is not complete. Its deadline runs from accept.
     fresh: bool,
-    /// Where the service finds this task's waker. Registered at the first poll.
-    key: Option<usize>,
     context: Option<FreeContext>,
     driver: Driver,
 }
 
-/// What drives a connection. It is chosen when the first bytes of a connection have come: by ALPN where the transport has
-/// negotiated a protocol, else by those bytes. HTTP/1 is all there is, and refuses the preface of HTTP/2.
+/// What drives a connection. It is chosen when the first bytes of a connection have come: by what the transport has
+/// negotiated ([`Connection::negotiated`]), else by those bytes. HTTP/1 is all there is, and it refuses the preface of
+/// HTTP/2.
 enum Driver {
     /// Nothing: between two requests.
     Idle,
     H1(Box<Session>),
 }
 
-impl ConnectionTask {
-    pub(crate) fn new(connection: Connection, service: Rc<Service>) -> Self {
-        Self {
-            connection,
-            service,
-            deadline: Deadline::new(),
-            fresh: true,
-            key: None,
-            context: None,
-            driver: Driver::Idle,
+/// How a connection leaves HTTP: it is closed, or a continuation takes over, of this endpoint and with these bytes.
+type Left = Option<(Continuation, Option<EndpointId>, Bytes)>;
+
+impl Http {
+    fn poll(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
+        if service.ending() == Ending::Cut {
+            self.connection.abort();
+            return Poll::Ready(None);
         }
+        if let Driver::H1(session) = &mut self.driver {
+            session.time_passes(Instant::now());
+        }
+        if self.deadline.poll_expired(cx).is_ready() {
+            self.deadline.clear();
+            if self.expire(service).is_ready() {
+                return Poll::Ready(None);
+            }
+        }
+        self.run(service, cx)
     }
 
-    /// Runs until there is nothing to do (`Pending`) or nothing left (`Ready`).
-    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Runs until there is nothing to do (`Pending`), or the connection leaves HTTP (`Ready`).
+    fn run(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
         let mut session = match std::mem::replace(&mut self.driver, Driver::Idle) {
             Driver::H1(busy) => busy,
             Driver::Idle => {
-                let spare = self.service.take_spare();
-                let Some(woken) = ready!(self.wake_up(cx, spare)) else { return Poll::Ready(()) };
+                let spare = service.take_spare();
+                let Some(woken) = ready!(self.wake_up(service, cx, spare)) else { return Poll::Ready(None) };
                 woken
             }
         };
         loop {
             let context = &mut self.context;
-            let mut env = Env { connection: &mut self.connection, service: &self.service, context };
-            let end = match session.turn(cx, &mut env) {
+            let mut env = Env { connection: &mut self.connection, service, context };
+            let end = match session.poll(cx, &mut env) {
                 Break(end) => end,
-                Continue(()) => match self.wait(&mut session) {
+                Continue(()) => match self.wait(service, &mut session) {
                     Continue(false) => {
                         self.driver = Driver::H1(session);
                         return Poll::Pending;
@@ -77,34 +156,37 @@ impl ConnectionTask {
                 End::Idle | End::BlankLines => {
                     if end == End::Idle {
                         self.fresh = false;
-                        self.deadline.set(self.service.limits.idle_deadline);
+                        self.deadline.set(service.limits.idle_deadline);
                     }
-                    let Some(woken) = ready!(self.wake_up(cx, session)) else { return Poll::Ready(()) };
+                    let Some(woken) = ready!(self.wake_up(service, cx, session)) else {
+                        return Poll::Ready(None);
+                    };
                     session = woken;
                 }
-                End::Close => return Poll::Ready(()),
+                End::Close => return Poll::Ready(None),
+                End::Upgrade => return Poll::Ready(session.into_upgrade()),
                 End::Abort => {
                     self.connection.abort();
-                    return Poll::Ready(());
+                    return Poll::Ready(None);
                 }
             }
         }
     }
 
-    /// Sets the timer for what the session waits for. `true`: a deadline has passed, and the session takes another turn to
-    /// act on it.
+    /// Sets the timer for what the session waits for. Returns true if a deadline has passed, and the session is to
+    /// be polled again to act on it.
     // Out of line: most requests are answered without waiting, and `run` is shorter without it.
     #[inline(never)]
-    fn wait(&mut self, session: &mut Session) -> ControlFlow<End, bool> {
-        let first_deadline = session.wait(Instant::now(), &self.service);
+    fn wait(&mut self, service: &Service, session: &mut Session) -> ControlFlow<End, bool> {
+        let first_deadline = session.wait(Instant::now(), service);
         self.fresh &= session.waits_for_first_head();
         if self.fresh {
             return Continue(false);
         }
-        // Checked at each turn, not only when the timer fires: the timer is late by design, and a peer that wakes the
-        // connection all the time sets it anew each time. Checked after the turn, so that bytes which arrived in time
-        // count although the loop was blocked.
-        if session.expire(&self.connection, &self.service)? {
+        // Checked at each poll, not only when the timer fires. The timer is late by design, and a peer that keeps waking
+        // the connection keeps moving the timer. Checked after the session was polled, so that bytes which arrived in
+        // time count even if the loop was blocked.
+        if session.expire(&self.connection, service)? {
             return Continue(true);
         }
         match first_deadline {
@@ -116,19 +198,24 @@ impl ConnectionTask {
 
     /// Returns a session with the first bytes of the next request, or none if the connection is over. While there are no
     /// bytes the session is back among the spares, so that waiting takes no buffer.
-    fn wake_up(&mut self, cx: &mut Context<'_>, mut session: Box<Session>) -> Poll<Option<Box<Session>>> {
-        if self.service.ending() != Ending::No {
+    fn wake_up(
+        &mut self,
+        service: &Service,
+        cx: &mut Context<'_>,
+        mut session: Box<Session>,
+    ) -> Poll<Option<Box<Session>>> {
+        if service.ending() != Ending::No {
             return Poll::Ready(None);
         }
         match session.fill(cx, &mut self.connection) {
             Poll::Ready(Ok(0)) => Poll::Ready(None),
             Poll::Ready(Ok(_)) => Poll::Ready(Some(session)),
             Poll::Ready(Err(_)) => {
-                self.service.counters.wire_errors.increment();
+                service.counters.wire_errors.increment();
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                self.service.put_spare(session);
+                service.put_spare(session);
                 Poll::Pending
             }
         }
@@ -136,54 +223,20 @@ impl ConnectionTask {
 
     /// Handles the timer of an idle connection and of one whose first head is late. `Ready`: the connection is over.
     #[cold]
-    fn expire(&mut self) -> Poll<()> {
+    fn expire(&mut self, service: &Service) -> Poll<()> {
         match &mut self.driver {
             Driver::H1(session) if self.fresh => {
                 self.fresh = false;
-                session.refuse_late_head(&self.service);
+                session.refuse_late_head(service);
                 Poll::Pending
             }
-            // A busy connection checks its deadlines after its turn.
+            // A busy connection checks its deadlines once its session was polled.
             Driver::H1(_) => Poll::Pending,
             Driver::Idle => {
-                let counters = &self.service.counters;
+                let counters = &service.counters;
                 if self.fresh { &counters.head_timeouts } else { &counters.idle_timeouts }.increment();
                 Poll::Ready(())
             }
-        }
-    }
-}
-
-impl Future for ConnectionTask {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if this.key.is_none() {
-            this.key = Some(this.service.register(cx.waker().clone()));
-            this.deadline.set(this.service.limits.head_deadline);
-        }
-        if this.service.ending() == Ending::Cut {
-            this.connection.abort();
-            return Poll::Ready(());
-        }
-        if let Driver::H1(session) = &mut this.driver {
-            session.time_passes(Instant::now());
-        }
-        if this.deadline.poll_expired(cx).is_ready() {
-            this.deadline.clear();
-            if this.expire().is_ready() {
-                return Poll::Ready(());
-            }
-        }
-        this.run(cx)
-    }
-}
-
-impl Drop for ConnectionTask {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.service.deregister(key);
         }
     }
 }

@@ -14,6 +14,7 @@ use anywire_wire::{Address, Connection, Credentials};
 use tokio::sync::Notify;
 
 use crate::extract::States;
+use crate::upgrade::Continuation;
 
 /// What a request sees of its connection and of its server.
 #[derive(Debug)]
@@ -63,6 +64,9 @@ pub(crate) struct Contexts {
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
     gone: RefCell<HashMap<ContextId, Weak<Gone>>>,
+    /// Continuations of handlers that have not answered yet: next to none.
+    upgrades: RefCell<Vec<(ContextId, Continuation)>>,
+    has_upgrades: Cell<bool>,
 }
 
 impl Contexts {
@@ -81,6 +85,21 @@ impl Contexts {
     /// own keeps its context, and the connection makes another one.
     pub(crate) fn take_back(&self, id: ContextId) -> Option<FreeContext> {
         self.returned.take().filter(|free| free.id == id)
+    }
+
+    /// Whether any handler has left a continuation.
+    #[inline]
+    pub(crate) fn has_upgrades(&self) -> bool {
+        self.has_upgrades.get()
+    }
+
+    /// The continuation that the handler of this request has left.
+    pub(crate) fn take_upgrade(&self, id: ContextId) -> Option<Continuation> {
+        let mut upgrades = self.upgrades.borrow_mut();
+        let at = upgrades.iter().position(|(of, _)| *of == id)?;
+        let (_, continuation) = upgrades.swap_remove(at);
+        self.has_upgrades.set(!upgrades.is_empty());
+        Some(continuation)
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
@@ -132,6 +151,11 @@ impl RequestContext {
         self.contexts.gone(self.held().id)
     }
 
+    /// Where the handler leaves a continuation.
+    pub(crate) fn pending_upgrade(&self) -> PendingUpgrade {
+        PendingUpgrade { id: self.held().id, contexts: Rc::clone(&self.contexts) }
+    }
+
     fn held(&self) -> &FreeContext {
         self.held.as_ref().expect("a request holds its context until it is dropped")
     }
@@ -154,6 +178,25 @@ impl fmt::Debug for RequestContext {
 impl Drop for RequestContext {
     fn drop(&mut self) {
         self.contexts.returned.set(self.held.take());
+    }
+}
+
+/// Where a handler leaves the continuation for its connection.
+pub(crate) struct PendingUpgrade {
+    id: ContextId,
+    contexts: Rc<Contexts>,
+}
+
+impl PendingUpgrade {
+    pub(crate) fn set(self, continuation: Continuation) {
+        self.contexts.upgrades.borrow_mut().push((self.id, continuation));
+        self.contexts.has_upgrades.set(true);
+    }
+}
+
+impl fmt::Debug for PendingUpgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.id, f)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anywire_loops::Counter;
 
-/// What has happened on a server so far, summed over its loops.
+/// The events that a server has counted since its start, summed over its loops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -50,6 +50,8 @@ pub struct Counters {
     /// Connections closed because the peer had not closed its end at
     /// [`Limits::linger_deadline`](crate::Limits::linger_deadline) after the last answer.
     pub linger_timeouts: u64,
+    /// Connections that left HTTP by an [`Upgrade`](crate::Upgrade).
+    pub upgrades: u64,
     /// Connections that ended by an error of the wire (reset and the like).
     pub wire_errors: u64,
 }
@@ -74,5 +76,5 @@ macro_rules! live {
 live! {
     connections_open connections requests bad_requests panics failures refused handler_timeouts abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
-    wire_errors
+    upgrades wire_errors
 }

@@ -7,13 +7,15 @@
 
 mod faults;
 
+use std::cell::Cell;
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
-use anywire_http::{Body, Method, RequestHead, Response};
+use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
 
 use crate::context::{Context, ContextId, Contexts, FreeContext, Gone, Origin};
 use crate::counters::Live;
@@ -21,6 +23,7 @@ use crate::extract::States;
 use crate::handler::{Slot, Slots};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Table};
+use crate::upgrade::Continuation;
 
 /// The routes of a server as one loop runs them.
 pub(crate) struct Dispatch {
@@ -30,16 +33,10 @@ pub(crate) struct Dispatch {
     /// By endpoint: memory in which its handler has run before.
     slots: Vec<Slots>,
     contexts: Rc<Contexts>,
+    /// The continuation of the handler whose 101 was returned last.
+    upgrade: Cell<Option<Continuation>>,
     counters: Arc<Live>,
     body_limit_bytes: usize,
-}
-
-/// How a request began.
-pub(crate) enum Started {
-    /// It is answered. The endpoint is `None` if the router answered.
-    Answered(Response, Option<EndpointId>),
-    /// Its handler waits for something.
-    Running(Run),
 }
 
 impl Dispatch {
@@ -51,15 +48,18 @@ impl Dispatch {
             slots: (0..table.endpoints()).map(|_| Slots::default()).collect(),
             table,
             contexts: Rc::default(),
+            upgrade: Cell::default(),
             counters,
             body_limit_bytes,
         }
     }
 
-    /// Finds the handler of a request, and polls it for the first time: most are ready then.
+    /// Finds the handler of a request, and polls it for the first time: most are ready then. Passes the response to
+    /// `answered`, with the endpoint unless the router answers, or returns the run of a handler that waits.
     ///
     /// `context` is one that an earlier request of the same connection has left, and gets that of this request once it is
     /// answered. Without one, `origin` says where the request comes from.
+    // A response is passed on by reference, because returning it would copy it.
     #[inline]
     pub(crate) fn start(
         self: &Rc<Self>,
@@ -67,49 +67,80 @@ impl Dispatch {
         body: Option<Body>,
         context: &mut Option<FreeContext>,
         origin: impl FnOnce() -> Origin,
+        answered: impl FnOnce(&mut Response, Option<EndpointId>),
         cx: &mut TaskContext<'_>,
-    ) -> Started {
+    ) -> Option<Run> {
         self.counters.requests.increment();
         let (endpoint, params) = match self.table.find_literal(&head) {
             Some(endpoint) => (endpoint, Params::default()),
             None => match self.table.find(&head, &self.param_names) {
                 Matched::Endpoint(endpoint, params) => (endpoint, params),
-                Matched::Response(response) => return Started::Answered(*response, None),
+                Matched::Response(mut response) => {
+                    // The driver looks whether the body is still read.
+                    drop(body);
+                    answered(&mut response, None);
+                    return None;
+                }
             },
         };
         let mut slot = match self.slots[endpoint.index()].take() {
             Some(slot) => slot,
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
-                Err(panic) => return Started::Answered(self.panicked(endpoint, panic), Some(endpoint)),
+                Err(panic) => {
+                    drop(body);
+                    answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                    return None;
+                }
             },
         };
         let is_head = *head.method() == Method::HEAD;
         let free = context.take().unwrap_or_else(|| self.new_context(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
-        match slot.as_mut().start(request, cx) {
-            Ok(Poll::Ready(mut response)) => {
+        match &mut slot.as_mut().start(request, cx) {
+            Ok(Poll::Ready(response)) => {
                 self.slots[endpoint.index()].put(slot);
                 *context = self.contexts.take_back(id);
-                self.vet(endpoint, &mut response, is_head);
-                Started::Answered(response, Some(endpoint))
+                self.ended(endpoint, id, Some(response));
+                self.vet(endpoint, response, is_head);
+                answered(response, Some(endpoint));
+                None
             }
             Ok(Poll::Pending) => {
                 // Extractors may have used the request up. Another one would replace its context in `contexts`.
                 *context = self.contexts.take_back(id);
-                Started::Running(Run {
-                    slot: Some(slot),
-                    dispatch: Rc::clone(self),
-                    endpoint,
-                    context: id,
-                    is_head,
-                })
+                let dispatch = Rc::clone(self);
+                Some(Run { slot: Some(slot), dispatch, endpoint, context: id, is_head })
             }
             Err(panic) => {
-                // The request goes with its slot: the driver looks next whether its body is still read.
+                // The request goes with its slot, and its body with it.
                 drop(slot);
-                Started::Answered(self.panicked(endpoint, panic), Some(endpoint))
+                self.ended(endpoint, id, None);
+                let panic = std::mem::replace(panic, Box::new(()));
+                answered(&mut self.panicked(endpoint, panic), Some(endpoint));
+                None
+            }
+        }
+    }
+
+    /// The continuation of the handler that has answered last. A handler that has answered 101 always left one.
+    #[cold]
+    pub(crate) fn take_upgrade(&self) -> Option<Continuation> {
+        self.upgrade.take()
+    }
+
+    /// Keeps the continuation of a handler that has answered 101, and drops that of any other.
+    #[inline]
+    fn ended(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
+        if self.contexts.has_upgrades() {
+            cold_path();
+            let switches =
+                response.is_some_and(|response| response.status == StatusCode::SWITCHING_PROTOCOLS);
+            let continuation = self.contexts.take_upgrade(id);
+            match switches {
+                true => self.upgrade.set(continuation),
+                false => self.drop_contained(Some(endpoint), continuation),
             }
         }
     }
@@ -165,17 +196,19 @@ impl Run {
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
+                dispatch.ended(self.endpoint, self.context, Some(&response));
                 dispatch.vet(self.endpoint, &mut response, self.is_head);
                 Poll::Ready(response)
             }
             Err(panic) => {
                 drop(slot);
+                dispatch.ended(self.endpoint, self.context, None);
                 Poll::Ready(dispatch.panicked(self.endpoint, panic))
             }
         }
     }
 
-    /// Tells the handler that its peer has ended its direction, for as long as the returned value is kept.
+    /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
     pub(crate) fn peer_gone(&self) -> Rc<Gone> {
         let gone = self.dispatch.contexts.gone(self.context);
@@ -195,7 +228,8 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.dispatch.cancel(self.endpoint, slot);
+            self.dispatch.drop_contained(Some(self.endpoint), slot);
+            self.dispatch.ended(self.endpoint, self.context, None);
         }
     }
 }

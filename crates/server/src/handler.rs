@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::thread;
 
 use anywire_http::Response;
@@ -53,27 +53,59 @@ pub trait Handler<Args>: Clone + Send + Sync + 'static {
     fn needs(needs: &mut Needs);
 }
 
-impl<F, Args, Via> Handler<(Via, Args)> for F
+impl<F, Args, Via: 'static> Handler<(Via, Args)> for F
 where
     F: Function<Args> + Clone + Send + Sync + 'static,
     Args: Arguments<Via> + 'static,
     F::Output: IntoResponse,
 {
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` would move the request within its future before it begins"
-    )]
     fn call(self, request: Request) -> impl Future<Output = Response> + 'static {
-        async move {
-            match Args::extract(request).await {
-                Ok(args) => self.run(args).await.into_response(),
-                Err(rejected) => rejected,
-            }
-        }
+        Call::Extracting { extracting: Args::extract(request), run: Some(move |args| self.run(args)) }
     }
 
     fn needs(needs: &mut Needs) {
         Args::needs(needs);
+    }
+}
+
+pin_project! {
+    /// A run of a handler. An `async` block would move the request within itself before it begins.
+    #[project = CallState]
+    enum Call<E, F, R> {
+        Extracting {
+            #[pin]
+            extracting: E,
+            run: Option<F>,
+        },
+        Running {
+            #[pin]
+            running: R,
+        },
+    }
+}
+
+impl<E, F, R, Args> Future for Call<E, F, R>
+where
+    E: Future<Output = Result<Args, Response>>,
+    F: FnOnce(Args) -> R,
+    R: Future<Output: IntoResponse>,
+{
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        loop {
+            match self.as_mut().project() {
+                CallState::Extracting { extracting, run } => match ready!(extracting.poll(cx)) {
+                    Ok(args) => {
+                        let Some(run) = run.take() else { return Poll::Pending };
+                        let running = run(args);
+                        self.set(Self::Running { running });
+                    }
+                    Err(rejected) => return Poll::Ready(rejected),
+                },
+                CallState::Running { running } => return running.poll(cx).map(IntoResponse::into_response),
+            }
+        }
     }
 }
 
@@ -100,8 +132,9 @@ pub trait Arguments<Via>: Sized {
 }
 
 impl Arguments<()> for () {
-    async fn extract(_: Request) -> Result<Self, Response> {
-        Ok(())
+    fn extract(request: Request) -> impl Future<Output = Result<Self, Response>> {
+        drop(request);
+        std::future::ready(Ok(()))
     }
 
     fn needs(_: &mut Needs) {}

@@ -43,6 +43,7 @@ mod respond;
 mod router;
 mod server;
 mod service;
+mod upgrade;
 
 pub use anywire_http::IntoResponse;
 pub use counters::Counters;
@@ -60,3 +61,4 @@ pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 pub use router::{RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
+pub use upgrade::{Upgrade, Upgraded};

@@ -42,15 +42,15 @@ pub struct Limits {
     /// handler spends waiting for the peer's body does not count. A body that streams after that has no limit in time,
     /// as long as the peer is there and takes it.
     pub handler_deadline: Duration,
-    /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP a
-    /// peer takes what its system acknowledges, and a system with a large receive buffer acknowledges in large steps: this
-    /// has to be longer than the time that the slowest peer needs for one.
+    /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP
+    /// progress is what the peer's system acknowledges. A system with a large receive buffer acknowledges in large steps,
+    /// so make this longer than the slowest peer needs for one step.
     pub write_deadline: Duration,
     /// Least rate of a peer that is waited for, sending a body or taking an answer (1024 bytes a second; 0: none).
     /// Below it the peer is treated as if it were silent. Only time in which the peer is waited for counts.
     pub min_bytes_per_second: u64,
-    /// How long a peer that sends a body may be waited for, from its first byte on, before its rate counts (5 s). For one
-    /// that takes an answer it is [`Limits::write_deadline`], as its system tells what it took in large steps.
+    /// How long a peer that sends a body may be waited for, from its first byte on, before its rate counts (5 s). A peer
+    /// that takes a response has [`Limits::write_deadline`] instead, because its system reports progress in large steps.
     pub min_rate_grace: Duration,
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
     /// (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.

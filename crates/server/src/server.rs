@@ -17,7 +17,7 @@ use self::services::Services;
 use crate::limits::Limits;
 use crate::router::{RouteError, Router};
 
-/// A server: what it answers, where, and on how many loops.
+/// A server to be started: its routes, addresses and loops.
 ///
 /// ```no_run
 /// use anywire_server::{Path, Router, Server};
@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// Listens here, too: an [`Address`] or its text, such as `tcp:0.0.0.0:8080` or `unix:/run/app.sock`. [`start`](Self::start)
-    /// reports what is wrong with it.
+    /// reports a malformed one.
     #[must_use]
     pub fn listen(mut self, address: impl ToAddress) -> Self {
         self.addresses.push(address.to_address());

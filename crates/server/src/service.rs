@@ -61,7 +61,7 @@ impl Service {
         }
     }
 
-    /// The `Date` line of now. A session asks once a turn, not once a response.
+    /// The `Date` line of now. A session asks once a poll, not once a response.
     pub(crate) fn date(&self) -> Date {
         let mut date = self.date.borrow_mut();
         let line = date.line(clock::unix_time());
@@ -124,5 +124,5 @@ impl Service {
     }
 }
 
-/// Spare sessions kept a loop. Their buffers have 16 KiB each, so together 4 MiB at most.
+/// Spare sessions that each loop keeps. Their buffers have 16 KiB each, so 4 MiB together.
 const SPARES_MAX: usize = 256;

@@ -10,6 +10,10 @@ fn connections_are_limited() {
 }
 
 fn two_at_once(scene: &support::Scene) {
+    if scene.is("coat") {
+        // Dialling the third would not end: its handshake waits for the server.
+        return;
+    }
     let limits = Limits { connections: Some(2), ..Limits::default() };
     let served = scene.serve_with(Router::new().get("/", async || "ok"), limits);
     let mut first = served.connect();
@@ -26,5 +30,6 @@ fn two_at_once(scene: &support::Scene) {
     assert_eq!(served.running.counters().connections, 2, "the third is not taken while two are open");
     drop(first);
     assert_eq!(third.answer(false).text(), "ok");
-    assert!(served.running.counters().connections_open <= 2);
+    let counters = served.running.counters();
+    assert!(counters.connections_open <= 2 && counters.accept_pauses > 0, "{counters:?}");
 }

@@ -23,8 +23,7 @@ use crate::wires::{DEFAULT, Wire, wires};
 /// # Ok::<(), anywire_wire::AddressError>(())
 /// ```
 ///
-/// # Options
-/// Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them. Those of this build:
+/// # Options Behind a `?` stand options of the wire, `NAME=VALUE` with `&` between them:
 ///
 /// | wire | option | means |
 /// | --- | --- | --- |
@@ -48,36 +47,36 @@ pub struct Address {
     options: Option<Arc<str>>,
 }
 
-/// Why a text is no address; whoever wrote it is at fault.
+/// Why a text is not an address. The fault is in the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
     /// There is no `WIRE:` in front.
     #[error("{text:?} is no address: it names no wire; write WIRE:WHERE, such as tcp:{text} ({})", known())]
     NoWire {
-        /// What was parsed.
+        /// The text that was parsed.
         text: String,
     },
-    /// The wire is not one of those that this build has.
+    /// This build has no such wire.
     #[error("{text:?} is no address: there is no wire {wire:?}; known are {}", known())]
     UnknownWire {
-        /// What was parsed.
+        /// The text that was parsed.
         text: String,
-        /// What stood before the colon.
+        /// The part before the colon.
         wire: String,
     },
     /// An option is unknown to the wire, stands twice, or has a bad value.
     #[error("{text:?} is no address: {wrong} (a literal \"?\" is written %3F)")]
     Option {
-        /// What was parsed.
+        /// The text that was parsed.
         text: String,
         /// The option that is wrong, and how.
         wrong: String,
     },
-    /// What stands behind the colon is not what this wire expects.
+    /// The part behind the colon is not in the form of this wire.
     #[error("{text:?} is no address: {wrong}; expected {expected}")]
     Location {
-        /// What was parsed.
+        /// The text that was parsed.
         text: String,
         /// The part that is wrong, and how.
         wrong: String,
@@ -87,7 +86,7 @@ pub enum AddressError {
 }
 
 impl AddressError {
-    /// What was parsed.
+    /// The text that was parsed.
     pub fn text(&self) -> &str {
         match self {
             Self::NoWire { text }
@@ -108,8 +107,8 @@ pub trait ToAddress {
 }
 
 impl Address {
-    /// An address on this wire: how a wire of your own is named, since no text can name it. `location` is what stands behind
-    /// the colon, with options if the wire has some.
+    /// An address on this wire: how a wire of your own is named, since no text can name it. `location` is the part
+    /// behind the colon, with options if the wire has some.
     ///
     /// # Errors
     /// [`AddressError::Location`] and [`AddressError::Option`] name the part that is wrong.
@@ -160,7 +159,7 @@ impl Address {
         self.wire.scheme()
     }
 
-    /// What stands behind the colon, without options, and with a literal `?` as it is.
+    /// The part behind the colon, without options and with `%3F` decoded.
     pub fn location(&self) -> &str {
         &self.location
     }
@@ -277,7 +276,7 @@ impl std::hash::Hash for Address {
     }
 }
 
-/// Options as they are shown: checked, sorted by name. Or what is wrong with them.
+/// Checks options and sorts them by name; the error says which one is wrong.
 fn normal_options(wire: &dyn Wire, location: &str, options: &str) -> Result<String, String> {
     let mut normal = BTreeMap::new();
     for option in options.split('&') {

@@ -1,10 +1,10 @@
 //! The right to start listening somewhere: one server at a time has it, in this process or in another one.
 //!
-//! A server cannot look at an address and take it in one step. It has to find a stale socket file and replace it, and it
-//! has to make the sockets of a TCP port a group. So servers that start at the same moment take turns. A claim is an
-//! abstract Unix name. The system gives it to one socket at a time, and takes it back when that is closed, however its
-//! process ends: nothing is left behind. Like ports, such names belong to a network namespace; servers of two of them
-//! that share a folder do not see each other's claims.
+//! A server cannot look at an address and take it in one step. It has to find a stale socket file and replace it, and
+//! it has to make the sockets of a TCP port a group. Servers that start at the same moment therefore take turns. A
+//! claim is an abstract Unix name. The system gives it to one socket at a time, and takes it back when that is closed,
+//! however its process ends: nothing is left behind. Like ports, such names belong to a network namespace; servers of
+//! two of them that share a folder do not see each other's claims.
 
 use std::fmt;
 use std::io;

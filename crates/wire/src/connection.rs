@@ -13,7 +13,7 @@ use tokio::task::coop;
 use crate::address::Address;
 use crate::limit::Permit;
 
-/// What a wire implements for its connections. All calls are made on the connection's loop.
+/// A wire implements this for its connections. All calls are made on the connection's loop.
 ///
 /// # What every transport must keep
 /// - Each direction wakes the task that polled it last.
@@ -22,8 +22,8 @@ use crate::limit::Permit;
 /// - A read that returns 0 is the end of the peer's direction. The own direction stays open.
 /// - A transport that is dropped closes the connection. The peer first reads all that was written, then the end.
 ///   If the dropped end had received bytes that it did not read, the peer sees `ConnectionReset` instead of the end.
-/// - After [`abort`](Self::abort) the peer reads what it has received, then sees `ConnectionReset`. On Unix sockets, which
-///   have no reset, it sees the end.
+/// - After [`abort`](Self::abort) the peer reads the bytes that it has received, then sees `ConnectionReset`. On Unix
+///   sockets, which   have no reset, it sees the end.
 /// - Once the peer is gone, a write fails with `BrokenPipe` or `ConnectionReset`. A write that was pending fails, too.
 /// - A read never returns an orderly end after a reset, so that a message that was cut short does not look whole.
 /// - [`local`](Self::local) and [`peer`](Self::peer) answer even after the connection has failed.
@@ -40,7 +40,7 @@ pub trait Transport {
     /// May be ready too early, on a new connection or after a read that filled its buffer. The read after that is then
     /// pending, and this as well until there is something.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// Reads what is there; 0 means that the peer has ended its direction.
+    /// Reads the bytes that are there; 0 means that the peer has ended its direction.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
     /// Writes a part of the bytes.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
@@ -52,23 +52,21 @@ pub trait Transport {
     ) -> Poll<io::Result<usize>>;
     /// Ends the own direction: the peer reads the end after everything that was written.
     fn poll_half_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-    /// Makes the close that follows an abrupt one: what was not sent is dropped, and the peer sees a reset if the wire
-    /// has such a thing.
+    /// Makes the following close abrupt: unsent bytes are dropped, and the peer sees a reset if the wire has one.
     fn abort(&mut self);
     /// The address at this end.
     fn local(&self) -> Address;
     /// The address at the other end.
     fn peer(&self) -> Address;
 
-    /// Agrees with the peer on what must be settled before the first byte. A coat first calls this on the connection that
-    /// it holds.
+    /// Makes the handshake of this layer. A coat first calls this on the connection that it holds.
     ///
     /// [`Listener`](crate::Listener) and [`Dialer`](crate::Dialer) poll it to its end, with a deadline, before they hand a
     /// connection out. Ready at once on plain wires.
     fn poll_handshake(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
-    /// What the handshake has settled, on wires that have one.
+    /// The result of the handshake, on wires that have one.
     fn negotiated(&self) -> Option<&Negotiated> {
         None
     }
@@ -76,7 +74,7 @@ pub trait Transport {
     fn is_buffered(&self) -> bool {
         false
     }
-    /// Sends what is held back. Called only if [`is_buffered`](Self::is_buffered) says so.
+    /// Sends the bytes that are held back. Called only if [`is_buffered`](Self::is_buffered) says so.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -107,7 +105,7 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// What a handshake has settled.
+/// The result of a handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Negotiated {
@@ -138,7 +136,7 @@ pub struct Negotiated {
 /// ```
 pub struct Connection {
     transport: Box<dyn Transport>,
-    /// What an accepted connection takes of its listener's limit.
+    /// The part of its listener's limit that an accepted connection takes.
     permit: Option<Permit>,
     // Both are asked of the transport once, so that plain wires cost no call through its table.
     is_buffered: bool,
@@ -172,7 +170,7 @@ impl Connection {
         self.transport.poll_handshake(cx)
     }
 
-    /// What the handshake has settled: `None` on wires without one.
+    /// The result of the handshake; `None` on wires without one.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.transport.negotiated()
     }
@@ -186,7 +184,7 @@ impl Connection {
         self.charged(cx, |transport, cx| transport.poll_readable(cx))
     }
 
-    /// Reads what is there; 0 means that the peer has ended its direction.
+    /// Reads the bytes that are there; 0 means that the peer has ended its direction.
     #[inline]
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.charged(cx, |transport, cx| transport.poll_read(cx, buffer))
@@ -208,7 +206,8 @@ impl Connection {
         self.charged(cx, |transport, cx| transport.poll_write_vectored(cx, slices))
     }
 
-    /// Sends what the wire holds back. [`Output`](crate::Output) and [`write_all`](Self::write_all) call it themselves.
+    /// Sends the bytes that the wire holds back. [`Output`](crate::Output) and [`write_all`](Self::write_all) call it
+    /// themselves.
     #[inline]
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_buffered { self.transport.poll_flush(cx) } else { Poll::Ready(Ok(())) }
@@ -222,8 +221,8 @@ impl Connection {
 
     /// Makes the close abrupt (TCP: RST). Drop the connection next.
     ///
-    /// The peer reads what it has received, and then sees a reset. Over a Unix socket it sees a reset only if it had sent
-    /// bytes that were not read, and the end otherwise.
+    /// The peer reads the bytes that it has received, and then sees a reset. Over a Unix socket it sees a reset only if
+    /// it had sent bytes that were not read, and the end otherwise.
     pub fn abort(&mut self) {
         self.transport.abort();
     }
@@ -256,7 +255,7 @@ impl Connection {
         poll_fn(|cx| self.poll_readable(cx)).await
     }
 
-    /// Reads what is there, at least one byte; 0 means that the peer has ended its direction.
+    /// Reads the bytes that are there, at least one; 0 means that the peer has ended its direction.
     ///
     /// # Errors
     /// The error of the wire, mostly that the peer reset the connection.

@@ -14,7 +14,7 @@ pub struct DialOptions {
     /// From the first attempt to the connection, all addresses of a name together (3 s: a lost SYN is sent again after
     /// one second, and again after two more).
     pub connect_timeout: Duration,
-    /// How long an attempt is waited for before the next address is tried beside it (250 ms, RFC 8305 section 5).
+    /// Head start of an attempt before the next address is tried beside it (250 ms, RFC 8305 section 5).
     pub attempt_delay: Duration,
     /// For a name to resolve, before the first attempt (2 s).
     pub resolve_timeout: Duration,
@@ -80,7 +80,7 @@ impl Dialer {
     /// Connects to the first of the address's hosts that answers, and makes the handshake if the wire has one.
     ///
     /// # Errors
-    /// [`DialError`] says which address, what was found, and what would help; nothing was sent.
+    /// [`DialError`] names the address, the cause and a remedy. No byte of a request was sent.
     pub async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
         let mut connection = address.wire().dial(address, &self.options).await?;
         handshake(&mut connection, self.options.handshake_timeout)

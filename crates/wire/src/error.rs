@@ -11,13 +11,13 @@ use crate::address::Address;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody listens there already; stop that, or take another address.
+    /// Another server listens there; stop it, or choose another address.
     #[error(
         "cannot listen on {address}: somebody listens there already (`ss -lp` shows who); stop that one or choose \
          another address"
     )]
     InUse {
-        /// What was asked for.
+        /// The address.
         address: Address,
     },
     /// The system does not permit it: a port below 1024, a folder that this user may not write to.
@@ -25,19 +25,19 @@ pub enum ListenError {
         "cannot listen on {address}: not permitted to this user; choose a port from 1024 up or a folder of its own"
     )]
     Permission {
-        /// What was asked for.
+        /// The address.
         address: Address,
     },
     /// The folder of the socket file does not exist.
     #[error("cannot listen on {address}: its folder does not exist; make it first")]
     NoFolder {
-        /// What was asked for.
+        /// The address.
         address: Address,
     },
     /// There is a file of that name, and it is no socket; it is left alone.
     #[error("cannot listen on {address}: a file of this name is there and is no socket; move it away")]
     NotASocket {
-        /// What was asked for.
+        /// The address.
         address: Address,
     },
     /// The name has no address, or no name server answers.
@@ -45,9 +45,9 @@ pub enum ListenError {
         "cannot listen on {address}: its name does not resolve ({cause}); check its spelling, or use an IP address"
     )]
     Resolve {
-        /// What was asked for.
+        /// The address.
         address: Address,
-        /// What the resolver said.
+        /// The error of the resolver.
         #[source]
         cause: io::Error,
     },
@@ -56,7 +56,7 @@ pub enum ListenError {
         "cannot listen on {address}: this machine does not have that address; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
     )]
     NotHere {
-        /// What was asked for.
+        /// The address.
         address: Address,
     },
     /// This process has no descriptor left.
@@ -65,15 +65,15 @@ pub enum ListenError {
          connections"
     )]
     Descriptors {
-        /// What was asked for.
+        /// The address.
         address: Address,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("cannot listen on {address}: {cause}")]
     System {
-        /// What was asked for.
+        /// The address.
         address: Address,
-        /// What it said.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
@@ -115,22 +115,22 @@ pub enum DialError {
         "cannot reach {address}: its name does not resolve ({cause}); check its spelling and the name server"
     )]
     Resolve {
-        /// What was dialled.
+        /// The address.
         address: Address,
-        /// What the resolver said.
+        /// The error of the resolver.
         #[source]
         cause: io::Error,
     },
-    /// The machine is there, and nobody listens.
+    /// The machine was reached, and no server listens there.
     #[error("cannot reach {address}: nobody listens there; check the address, or start the server")]
     Refused {
-        /// What was dialled.
+        /// The address.
         address: Address,
     },
     /// No answer within the deadline.
     #[error("cannot reach {address}: no answer within {after:?}; check that a firewall lets it through")]
     Timeout {
-        /// What was dialled.
+        /// The address.
         address: Address,
         /// The deadline.
         after: std::time::Duration,
@@ -138,22 +138,22 @@ pub enum DialError {
     /// There is no way to that host.
     #[error("cannot reach {address}: there is no way to it ({cause}); check the network and the address")]
     Unreachable {
-        /// What was dialled.
+        /// The address.
         address: Address,
         /// What the system said.
         #[source]
         cause: io::Error,
     },
-    /// Whoever listens there cut the connection while it was made.
+    /// The server cut the connection while it was made.
     #[error("cannot reach {address}: it cut the connection at once; try again, or look at that server's log")]
     Reset {
-        /// What was dialled.
+        /// The address.
         address: Address,
     },
     /// There is no socket file of that name.
     #[error("cannot reach {address}: there is no such file; check the path, or start the server")]
     NoSuchFile {
-        /// What was dialled.
+        /// The address.
         address: Address,
     },
     /// This user may not connect there: the mode of the socket file forbids it, or a firewall.
@@ -161,7 +161,7 @@ pub enum DialError {
         "cannot reach {address}: not permitted to this user; check the socket file's mode, or the firewall"
     )]
     Permission {
-        /// What was dialled.
+        /// The address.
         address: Address,
     },
     /// This process has no descriptor left.
@@ -170,7 +170,7 @@ pub enum DialError {
          connections"
     )]
     Descriptors {
-        /// What was dialled.
+        /// The address.
         address: Address,
     },
     /// The connection was made, and its handshake failed or took too long.
@@ -179,18 +179,18 @@ pub enum DialError {
          each other"
     )]
     Handshake {
-        /// What was dialled.
+        /// The address.
         address: Address,
         /// Why it failed.
         #[source]
         cause: io::Error,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("cannot reach {address}: {cause}")]
     System {
-        /// What was dialled.
+        /// The address.
         address: Address,
-        /// What it said.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
@@ -237,12 +237,12 @@ impl DialError {
         }
     }
 
-    /// Whether nobody listens there: the machine (or file) was reached.
+    /// Whether the machine (or file) was reached and no server listens there.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
-    /// What was dialled.
+    /// The address.
     pub fn address(&self) -> &Address {
         match self {
             Self::Resolve { address, .. }

@@ -8,8 +8,12 @@
 //! | [`Listener`] | gives each arriving connection to the loop that will serve it |
 //! | [`Dialer`] | makes connections, with deadlines |
 //!
-//! Nothing outside this crate knows a wire by name: adding one is a file here that implements [`Wire`], and a line
-//! where the wires are listed.
+//! No code above this crate knows a wire by name. A program can bring a wire of its own: it implements [`Wire`] and
+//! [`Transport`], and listens and dials at [`Address::on`]. The example `own_wire` of the crate `anywire` shows how.
+//!
+//! # Platforms
+//! The crate builds and is tested on Linux. It does not build on macOS, because it counts on abstract Unix names (also
+//! while servers start, so that two of them take turns), on `SO_REUSEPORT` that spreads connections, and on `eventfd`.
 
 mod address;
 mod claim;

@@ -49,7 +49,7 @@ impl ConnectionLimit {
         self.0.pauses.load(Ordering::Relaxed)
     }
 
-    /// A permit if one is free now, and nobody waits for it.
+    /// A permit if one is free, and no waiter comes first.
     pub(crate) fn try_acquire(&self) -> Option<Permit> {
         // `Permit` gives it back itself: tokio's would hold a count and a second pointer for each connection.
         self.0.free.try_acquire().ok().map(|permit| permit.forget())?;
@@ -60,7 +60,7 @@ impl ConnectionLimit {
     /// woken up.
     pub(crate) async fn acquire(&self) -> Permit {
         self.0.pauses.fetch_add(1, Ordering::Relaxed);
-        // Only a closed semaphore gives an error, and nobody closes this one.
+        // Only a closed semaphore gives an error, and this one is never closed.
         if let Ok(permit) = self.0.free.acquire().await {
             permit.forget();
         }

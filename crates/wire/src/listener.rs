@@ -34,7 +34,7 @@ pub struct ListenOptions {
 }
 
 /// Users and groups that may connect, judged by [`Credentials`]; one match is enough. A wire that does not know its
-/// peers lets nobody in.
+/// peers admits none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedPeers {
     /// Effective users.
@@ -79,7 +79,8 @@ impl Listener {
     }
 
     /// Shares this limit of open connections instead of one of its own with the default value. At the limit accepting
-    /// pauses, and peers wait in the system's backlog. Each loop may have accepted one more, which is served in its turn.
+    /// pauses, and peers wait in the system's backlog. Each loop may have accepted one more, which is served as soon as
+    /// a permit is free.
     #[must_use]
     pub fn limited_by(mut self, limit: &ConnectionLimit) -> Self {
         self.limit = limit.clone();
@@ -94,8 +95,8 @@ impl Listener {
     /// Accepts from now on, and calls `serve` with each connection on the loop that it will live on. Ends when the
     /// handle is stopped or dropped, or when the loops are told to stop.
     ///
-    /// A wire with one socket for each loop (TCP) leaves the spread to the system. Connections of a single socket (Unix)
-    /// are handed to the loops in turn. If `serve` panics, that one connection is closed.
+    /// A wire with one socket for each loop (TCP) leaves the spread to the system. Connections of a single socket
+    /// (Unix) are distributed round-robin. If `serve` panics, that one connection is closed.
     pub fn serve(self, serve: impl Fn(Connection) + Clone + Send + 'static) -> ListenerHandle {
         let Bound { local, guard, acceptors } = self.bound;
         let common = Arc::new(Common {
@@ -152,7 +153,7 @@ impl ListenerHandle {
         &self.common.limit
     }
 
-    /// What has been counted so far.
+    /// The counters.
     pub fn counters(&self) -> ListenerCounters {
         let common = &self.common;
         ListenerCounters {
@@ -368,7 +369,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives what it was told to, and notes when it is asked.
+    /// Gives scripted outcomes, and records when it is asked.
     struct Scripted {
         outcomes: VecDeque<io::Result<()>>,
         asked: Arc<Mutex<Vec<tokio::time::Instant>>>,
@@ -399,7 +400,7 @@ mod tests {
             descriptor_exhaustions: AtomicU64::new(0),
         });
         let accepting = Accepting { acceptor, others: Vec::new(), serve: drop, common: Arc::clone(&common) };
-        // An hour of a clock that moves on by itself: then it waits for what comes next.
+        // The paused clock advances by itself, so an hour leaves room for all pauses.
         tokio::time::timeout(Duration::from_secs(3600), accepting.accept()).await.expect_err("it goes on");
         let asked = asked.lock().expect("no panic");
         let pauses = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).take(count).collect();

@@ -169,7 +169,7 @@ impl Transport for MemoryTransport {
     }
 
     fn abort(&mut self) {
-        // The peer has what was written already, and reads it before it sees the reset.
+        // The peer reads the bytes that were written before it sees the reset.
         change(&self.outgoing, |pipe| pipe.reset = true);
         change(&self.incoming, |pipe| {
             pipe.reset = true;
@@ -194,7 +194,7 @@ impl Drop for MemoryTransport {
             unread = !pipe.bytes.is_empty();
         });
         if unread {
-            // As on the other wires, what nobody read makes the close a reset; the peer sees no end before it.
+            // As on the other wires, unread bytes make the close a reset, and the peer sees no end before it.
             self.abort();
         } else {
             // Behind an abort there is no orderly end.
@@ -216,8 +216,8 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// Bytes come first, then the end if there was one, and a reset last.
-    /// Puts a waker that it replaces into `replaced`, to be dropped without the lock.
+    /// Bytes come first, then the end if there was one, and a reset last. The replaced waker goes to `replaced`, to be
+    /// dropped without the lock.
     fn poll_readable(&mut self, cx: &Context<'_>, replaced: &mut Option<Waker>) -> Poll<io::Result<()>> {
         if !self.bytes.is_empty() || self.ended {
             return Poll::Ready(Ok(()));
@@ -245,7 +245,7 @@ struct Queue {
     arrivals: VecDeque<MemoryTransport>,
     /// As many wait here; later ones wait in [`poll_join`], as they would in a system that answers no SYN.
     backlog: usize,
-    /// Nobody listens any more.
+    /// The listener has stopped.
     closed: bool,
     acceptor: Option<Waker>,
     dialers: Vec<Waker>,
@@ -301,7 +301,7 @@ impl Arrival for MemoryTransport {
     }
 }
 
-/// A name that is listened on; free again when dropped, and whoever waits in the queue is turned away.
+/// A name that is listened on. Dropping it frees the name and closes the connections in the accept queue.
 struct Name {
     name: String,
     queue: Arc<Mutex<Queue>>,
@@ -330,7 +330,7 @@ fn replace_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     }
 }
 
-/// Called with no lock held: a waker is somebody else's code, which may well drop another end of the same pipe.
+/// Called with no lock held: a waker may run any code, such as dropping another end of the same pipe.
 fn wake(waiting: impl IntoIterator<Item = Waker>) {
     waiting.into_iter().for_each(Waker::wake);
 }

@@ -7,13 +7,13 @@ use bytes::{Buf, Bytes};
 
 use crate::connection::Connection;
 
-/// Heads and small bodies are copied one behind the other; large bodies stand between them uncopied; all of it leaves
+/// Heads and small bodies are copied one behind the other. Large bodies stand between them uncopied. All of it leaves
 /// in one vectored write.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Everything that was copied.
     copied: Vec<u8>,
-    /// What was not: each stands before `copied[at]`.
+    /// Bytes that were not copied: each stands before `copied[at]`.
     shared: Vec<Shared>,
     /// How much of `copied` has left.
     copied_sent: usize,
@@ -37,7 +37,7 @@ impl Output {
         Self::default()
     }
 
-    /// Where to append what is to be copied.
+    /// The buffer for bytes that are copied.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.copied
@@ -53,7 +53,7 @@ impl Output {
         }
     }
 
-    /// Appends bytes that are few, which can stay where they are; says whether it did. Of many, [`Output::push_bytes`]
+    /// Appends a copy of the bytes if they are few, and says whether it did. For many bytes, [`Output::push_bytes`]
     /// takes a reference.
     #[inline]
     pub fn push_few(&mut self, bytes: &[u8]) -> bool {
@@ -178,22 +178,22 @@ impl Output {
             self.shared_left -= step;
             written -= step;
             if shared.bytes.is_empty() {
-                // Its memory need not wait for what comes behind it.
+                // Its memory is freed now, even if the bytes behind it wait.
                 shared.bytes = Bytes::new();
                 self.shared_sent += 1;
             }
         }
     }
 
-    /// Forgets what has left: an output that is filled again before it runs empty would keep all that ever went
-    /// through it. Moves at most as many bytes as it forgets.
+    /// Frees the bytes that have left. An output that is refilled before it runs empty would otherwise grow for ever.
+    /// Moves at most as many bytes as it frees.
     fn compact(&mut self) {
         if self.copied_sent >= KEEP_MAX_BYTES.max(self.copied.len() - self.copied_sent) {
             self.copied.drain(..self.copied_sent);
             for shared in &mut self.shared[self.shared_sent..] {
                 shared.at -= self.copied_sent;
             }
-            // Those that have left stood before what is forgotten now.
+            // Shared parts that have left stood before the drained bytes.
             self.shared.drain(..self.shared_sent);
             (self.copied_sent, self.shared_sent) = (0, 0);
         } else if self.shared_sent >= SLICES_MAX.max(self.shared.len() - self.shared_sent) {

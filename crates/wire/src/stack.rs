@@ -1,8 +1,8 @@
 //! `stack:switch/IP:PORT`: TCP of our own between the loops of this process, over no kernel at all.
 //!
-//! Each loop that dials or serves here has one host, with addresses of its own to dial from, on a mesh that
-//! joins all of them. A service has an entrance on each loop that serves it. A connection is led to one of
-//! them, in turns, before its first segment leaves: so it lives on the loop of its engine from the start.
+//! Each loop that dials or serves here has one host, with addresses of its own to dial from, on a mesh that joins all
+//! of them. A service has an accept queue on each loop that serves it. A connection is assigned to one of them,
+//! round-robin, before its first segment leaves, so it lives on the loop of its engine from the start.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -110,10 +110,6 @@ impl Wire for Stack {
     fn reaches_other_processes(&self) -> bool {
         false
     }
-
-    fn is_worth_comparing(&self) -> bool {
-        true
-    }
 }
 
 fn location_of(address: SocketAddr) -> String {
@@ -126,12 +122,12 @@ fn socket_address(address: &Address) -> SocketAddr {
     parsed.expect("an address of this wire is DEVICE/IP:PORT")
 }
 
-/// What a loop has of this wire: kept by the loop, since nothing of it may leave.
+/// The loop-local part of this wire. None of it may leave the loop.
 struct Here {
     host: Host,
     listeners: RefCell<HashMap<u64, Listener>>,
     arrivals: RefCell<HashMap<u64, Stream>>,
-    /// Listeners and arrivals are named by numbers, because those who carry the names must be free to travel.
+    /// Listeners and arrivals are named by numbers, because acceptors and arrivals must be `Send`.
     next_name: Cell<u64>,
 }
 
@@ -300,8 +296,8 @@ static MESH: LazyLock<Mesh> = LazyLock::new(|| Mesh::new(mesh::Limits::default()
 /// The one device so far.
 const DEVICE: &str = "switch";
 
-/// How long a loop that ends waits for a peer to take the rest of what was written. Each answer begins it anew, and a
-/// thread on a crowded machine may have to wait that long for its turn.
+/// How long a loop that ends waits for a peer to acknowledge the remaining bytes. Each acknowledgement restarts it.
+/// Long enough for a peer thread that waits for a core on a crowded machine.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

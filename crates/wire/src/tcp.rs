@@ -91,7 +91,7 @@ enum Host<'a> {
     Other(&'a str),
 }
 
-/// `[v6]:port` or `host:port`, or what is wrong with it.
+/// Splits `[v6]:port` or `host:port`; the error says which part is wrong.
 fn split(location: &str) -> Result<(Host<'_>, &str), String> {
     if let Some(rest) = location.strip_prefix('[') {
         let Some((host, rest)) = rest.split_once(']') else { return Err("\"[\" has no \"]\"".to_owned()) };
@@ -131,7 +131,7 @@ fn listen_all(
 ) -> io::Result<(SocketAddr, Vec<Socket>)> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for &address in found {
-        // A port that the system chooses needs no claim: without SO_REUSEADDR nobody else can bind it.
+        // A port that the system chooses needs no claim: without SO_REUSEADDR no other socket can be bound to it.
         let _claim = (address.port() != 0).then(|| Claim::of_port(address.port())).transpose()?;
         let first = match listen(address, options, Sharing::Alone) {
             Ok(first) => first,
@@ -182,7 +182,7 @@ fn resolve_blocking(address: &Address) -> Result<Vec<SocketAddr>, ListenError> {
     found.map_err(|cause| ListenError::of_resolving(address, cause))
 }
 
-/// All addresses of the name, IPv6 and IPv4 in turn (RFC 8305 section 4).
+/// All addresses of the name, IPv6 and IPv4 interleaved (RFC 8305 section 4).
 async fn resolve(address: &Address, after: Duration) -> Result<Vec<SocketAddr>, DialError> {
     if let Ok(literal) = address.location().parse() {
         return Ok(vec![literal]);
@@ -214,7 +214,7 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
             return Err(DialError::from_io(address, failure));
         }
         let mut head_start = pin!(tokio::time::sleep(delay));
-        // Ready with a stream, or with nothing when it is the next one's turn.
+        // Ready with a stream, or with `None` when the next attempt is due.
         let outcome = poll_fn(|cx| {
             let mut at = 0;
             while at < running.len() {
@@ -242,8 +242,8 @@ async fn race(address: &Address, targets: &[SocketAddr], delay: Duration) -> Res
 async fn connect(target: SocketAddr) -> io::Result<TcpTransport> {
     let stream = TcpStream::connect(target).await?;
     if stream.local_addr().is_ok_and(|local| local == target) {
-        // Nobody listens there, and the system chose that very port for this end, which so has met itself (RFC 9293
-        // section 3.5, simultaneous open).
+        // No server listens there, and the system chose the same port for this end: the socket has connected to itself
+        // (RFC 9293 section 3.5, simultaneous open).
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(TcpTransport::new(stream, target))
@@ -306,7 +306,7 @@ impl Transport for TcpTransport {
     }
 }
 
-/// The address of one end; that of an IPv4 peer of a listener on `[::]` as what it is.
+/// The address of one end. An IPv4 peer of a listener on `[::]` is shown as IPv4.
 fn shown(end: SocketAddr) -> Address {
     let end = match end.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, end.port()),
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(interleave([&v4[..], &v6[..1]].concat()), [v4[0], v6[0]]);
     }
 
-    /// A socket that is bound and does not listen: its port refuses, and is nobody else's.
+    /// A socket that is bound and does not listen: its port refuses connections, and no other socket gets it.
     fn bound() -> Socket {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
@@ -350,7 +350,7 @@ mod tests {
         socket
     }
 
-    /// A socket whose backlog is full, so that further attempts are not answered; with those that fill it.
+    /// A socket whose backlog is full, so that further attempts are not answered, and the sockets that fill it.
     fn silent() -> (Socket, Vec<Socket>) {
         let socket = bound();
         socket.listen(0).expect("it is bound");

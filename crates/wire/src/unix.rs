@@ -25,8 +25,8 @@ use crate::listener::ListenOptions;
 use crate::socket::{Fault, SocketAcceptor, tokio_stream};
 use crate::wires::{Arrival, Bound, Dialing, Wire};
 
-/// Unix sockets. One listening socket in all, whose arrivals are handed to the loops in turn: the system has no
-/// SO_REUSEPORT for them.
+/// Unix sockets. There is one listening socket, because the system has no SO_REUSEPORT for them; its connections are
+/// distributed round-robin.
 pub(crate) struct Unix;
 
 impl Wire for Unix {
@@ -143,7 +143,7 @@ fn system_name(address: &Address) -> PathBuf {
     }
 }
 
-/// Takes a stale socket file away: one that nobody answers at.
+/// Removes a stale socket file: one where no server answers.
 fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
@@ -151,7 +151,7 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
     }
     let failed = |cause| ListenError::from_io(address, cause);
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
-    // A server whose backlog is full, so that it would block, is one that is there.
+    // A server whose backlog is full would block, and counts as present.
     socket.set_nonblocking(true).map_err(failed)?;
     let knocked = socket.connect(&SockAddr::unix(path).map_err(failed)?);
     match knocked.map_err(|error| error.kind()) {
@@ -160,13 +160,13 @@ fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
             _ => Ok(()),
         },
         Err(io::ErrorKind::NotFound) => Ok(()),
-        // It is not stale for sure, since this user may not ask whether somebody answers.
+        // It may not be stale: this user is not permitted to ask.
         Err(io::ErrorKind::PermissionDenied) => Err(ListenError::Permission { address: address.clone() }),
         _ => Err(ListenError::InUse { address: address.clone() }),
     }
 }
 
-/// Sets the mode and listens, in this order: nobody can connect to a file whose mode is too wide.
+/// Sets the mode, then listens: before that no peer can connect, so the mode is never too wide.
 fn start(socket: &Socket, file: Option<&SocketFile>, mode: Option<u32>, backlog: u32) -> io::Result<()> {
     if let (Some(file), Some(mode)) = (file, mode) {
         fs::set_permissions(&file.path, fs::Permissions::from_mode(mode))?;
@@ -189,7 +189,7 @@ impl SocketFile {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
 
-    /// Unless another one has taken its place. Whoever calls has the claim to the folder.
+    /// Unlinks the file, unless another one has taken its place. The caller holds the claim to the folder.
     fn remove(&self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
             // If it cannot be removed the next server finds it stale.
@@ -232,7 +232,7 @@ fn accept(listener: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<Box<dy
     }
 }
 
-/// On no loop yet, and on its way to the one whose turn it is.
+/// A socket that is registered with no loop yet.
 struct Accepted(StdStream);
 
 impl Arrival for Accepted {

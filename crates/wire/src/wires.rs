@@ -43,7 +43,7 @@ pub trait Wire: Any + Sync {
     /// Checks one of its [`options`](Self::options) and gives the one spelling of its value.
     ///
     /// # Errors
-    /// Says what is wrong with the value, or that this location cannot have the option.
+    /// Says why the value is wrong, or that this location cannot have the option.
     fn normalise_option(&self, _location: &str, _name: &str, value: &str) -> Result<String, String> {
         Ok(value.to_owned())
     }
@@ -76,11 +76,6 @@ pub trait Wire: Any + Sync {
     fn reaches_other_processes(&self) -> bool {
         true
     }
-
-    /// Whether it is worth a row wherever wires are compared: not what is meant for tests.
-    fn is_worth_comparing(&self) -> bool {
-        self.reaches_other_processes()
-    }
 }
 
 /// A connection on its way.
@@ -93,7 +88,7 @@ pub struct Bound {
     /// Releases the address when it is dropped, such as by unlinking the socket file. Dropped when listening ends, before
     /// the acceptors: the open socket pins the inode, so that no other server's file can be unlinked.
     pub guard: Option<Box<dyn Send + Sync>>,
-    /// One for each loop, or a single one whose connections are handed to the loops in turn.
+    /// One for each loop, or a single one whose connections are distributed round-robin.
     pub acceptors: Vec<Box<dyn Acceptor>>,
 }
 
@@ -113,8 +108,8 @@ pub trait Arrival: Send {
     fn register(self: Box<Self>) -> io::Result<Connection>;
 }
 
-/// All wires of this build, in the order in which they are to be listed: `tcp`, the wire of plain URLs, first; then `unix`,
-/// `memory`, and `stack` if the feature is on.
+/// All wires of this build, in this order: `tcp` (the wire of plain URLs), `unix`, `memory`, and `stack` if the feature
+/// is on.
 pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
     WIRES.iter().copied()
 }

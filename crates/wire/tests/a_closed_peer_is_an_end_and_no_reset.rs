@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anywire_wire::Connection;
 use tokio::sync::Semaphore;
 
-/// Writes until it hears that nobody reads any more.
+/// Writes until it hears that the reader is gone.
 async fn write_until_it_fails(connection: &mut Connection) -> ErrorKind {
     loop {
         if let Err(error) = connection.write_all(b"more").await {

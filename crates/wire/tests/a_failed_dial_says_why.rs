@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_wire::{Address, DialError, DialOptions, Dialer, ListenOptions};
+use anywire_wire::{DialError, DialOptions, Dialer, ListenOptions, ToAddress};
 
-fn failed(address: &str) -> DialError {
-    let address: Address = address.parse().expect("an address");
+fn failed(address: impl ToAddress) -> DialError {
+    let address = address.to_address().expect("an address");
     let error = support::try_dial(&address).expect_err("nobody listens");
     assert_eq!(error.address(), &address);
     assert!(error.to_string().contains(&address.to_string()), "{error}");
@@ -21,7 +21,7 @@ fn where_nobody_listens_any_more_it_is_refused_or_gone() {
         let listener = support::bind(&loops, &address, &ListenOptions::default());
         let address = listener.local().clone();
         drop(listener);
-        let error = failed(&address.to_string());
+        let error = failed(&address);
         assert!(error.is_refused() || matches!(error, DialError::NoSuchFile { .. }), "{error:?}");
         assert!(!error.is_timeout());
         assert!(error.to_string().contains("start the server"), "{error}");
@@ -48,7 +48,7 @@ fn a_name_that_does_not_resolve_is_said() {
 
 #[test]
 fn silence_ends_at_the_deadline() {
-    // A backlog of one connection that nobody accepts: further ones are not answered.
+    // A backlog of one connection that is never accepted: further ones are not answered.
     let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
     for address in support::addresses() {
         let loops = support::loops(1);

@@ -1,4 +1,4 @@
-//! Who asks to listen at a name without an address hears what the resolver says.
+//! Listening at a name without an address fails with the error of the resolver.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! However much a peer has to say or to take, and however many connect, the other tasks of the loop have their turns.
+//! A peer that is always ready, and a crowd of new connections, leave the other tasks of the loop their turns.
 
 mod support;
 
@@ -13,7 +13,7 @@ use anywire_wire::{Connection, ListenOptions};
 /// So often nothing on this loop could have happened by chance.
 const MANY: usize = 100_000;
 
-/// Goes on until another task has had a turn, and fails if that never is.
+/// Repeats the step until another task has run, and fails if none ever does.
 async fn until_somebody_else_runs(mut step: impl AsyncFnMut()) {
     let has_run = Rc::new(Cell::new(false));
     let seen = Rc::clone(&has_run);

@@ -1,4 +1,4 @@
-//! An aborted connection ends at once, and what was not read is not mistaken for a message that ended well.
+//! An aborted connection ends at once, and its peer does not take a message that was cut for a whole one.
 
 mod support;
 
@@ -11,7 +11,7 @@ async fn end_of(connection: &mut Connection) -> Result<(), ErrorKind> {
     support::read_to_end(connection).await.map(drop).map_err(|error| error.kind())
 }
 
-/// Aborts once the peer is connected and has written. What it wrote is read if it is one byte, and else is not.
+/// Aborts once the peer is connected and has written. Of longer messages the rest stays unread.
 async fn read_one_byte_and_abort(mut connection: Connection) {
     assert_eq!(connection.read(&mut [0; 1]).await.expect("the peer writes"), 1);
     connection.abort();

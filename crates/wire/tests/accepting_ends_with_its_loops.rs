@@ -1,5 +1,5 @@
-//! A listener that nobody stopped does not hold up the shutdown of its loops; what is left of it is taken away with its
-//! handle, and nothing else is.
+//! A listener that was not stopped does not hold up the shutdown of its loops. Its handle then removes the socket file,
+//! and no file of another listener.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn nor_for_a_connection_that_waits_for_its_turn() {
         let listening = support::bind(&loops, &address, &ListenOptions::default())
             .limited_by(&ConnectionLimit::new(1))
             .serve(move |connection| {
-                // Kept for as long as the loop lives, and in no task.
+                // Lives as long as the loop, and in no task.
                 anywire_loops::local(Kept::default).0.borrow_mut().push(connection);
                 served.send(()).expect("the test waits");
             });

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::mpsc;
 
 use anywire_loops::LoopId;
-use anywire_wire::{Address, ListenOptions, wires};
+use anywire_wire::{Address, ListenOptions};
 
 const LOOPS: usize = 3;
 const CONNECTIONS: usize = 300;
@@ -41,7 +41,7 @@ fn shares(address: &Address) -> HashMap<LoopId, usize> {
 
 #[test]
 fn accepts_are_spread_evenly() {
-    for wire in wires() {
+    for wire in support::wires() {
         let address = wire.scratch().expect("every wire so far can make an address up");
         let probe = wire.bind(&address, &ListenOptions::default(), LOOPS).expect("nobody listens there");
         let sockets = probe.acceptors.len();

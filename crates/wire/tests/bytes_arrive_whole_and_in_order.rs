@@ -1,4 +1,4 @@
-//! What is written is read, whole and in order, however it is cut and however slowly it is taken.
+//! Bytes arrive whole and in order, with any sizes of writes and with a slow reader.
 
 mod support;
 

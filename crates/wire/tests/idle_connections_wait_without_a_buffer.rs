@@ -11,8 +11,8 @@ async fn now<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     poll_fn(|cx| Poll::Ready(poll(cx))).await
 }
 
-/// As whoever is about to go idle looks: a wire may claim too early that there is something, but not after a read that
-/// found nothing.
+/// Looks as a connection does before it goes idle: a wire may be readable too early, but not after a read that found no
+/// bytes.
 async fn is_idle(connection: &mut Connection) -> bool {
     let early = now(|cx| connection.poll_readable(cx)).await.is_ready();
     (!early || now(|cx| connection.poll_read(cx, &mut [0; 1])).await.is_pending())

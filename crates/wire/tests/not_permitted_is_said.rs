@@ -1,5 +1,5 @@
-//! What the system does not permit this user is said as such. Permissions bind root as well once a thread gives up its
-//! privilege; so these tests mean the same whoever runs them.
+//! A missing permission is reported as such. The tests give up the privilege of their thread, so that they mean the
+//! same for root.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use anywire_wire::{Address, DialError, ListenError, ListenOptions, Listener};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-/// Makes this thread, and those that it starts, subject to permissions.
+/// Makes this thread and its children subject to permissions.
 fn give_up_privilege() {
     let mut sets = capabilities(None).expect("one's own can be asked");
     sets.effective = CapabilitySet::empty();

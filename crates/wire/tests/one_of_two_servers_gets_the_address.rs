@@ -68,7 +68,7 @@ fn is_in_use(error: &ListenError) -> bool {
     matches!(error, ListenError::InUse { .. })
 }
 
-/// Whether somebody answers.
+/// Whether a server answers.
 fn answers(dialling: &Loops, address: &Address) -> bool {
     let address = address.clone();
     let dialled = dialling

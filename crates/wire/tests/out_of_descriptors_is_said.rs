@@ -1,5 +1,6 @@
-//! Out of descriptors, whoever dials or listens hears that, and not that a name is misspelt or an address in use. Alone
-//! in its file: the limit is the whole process's, and the resolver is to meet it before it has opened anything.
+//! Without descriptors, dialling and listening fail with that reason, and not with a misspelt name or an address in
+//! use. Alone in its file: the limit is the whole process's, and the resolver is to meet it before it has opened
+//! anything.
 
 mod support;
 
@@ -39,7 +40,7 @@ fn says_so(message: &str) {
 fn out_of_descriptors_is_said() {
     let loops = support::loops(1);
     let scratch: Vec<Address> = support::addresses().collect();
-    // A file that a dead server has left, about which somebody has to be asked.
+    // A file that a dead server has left: to find that out takes a socket.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stale = folder.path().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("a free path"));

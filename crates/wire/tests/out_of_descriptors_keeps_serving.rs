@@ -1,5 +1,5 @@
-//! Out of descriptors, a listener goes on serving the connections it has, counts, says so once a second at most, and
-//! takes those that wait as soon as it can. Alone in its file: the limit is the whole process's.
+//! Without descriptors, a listener goes on serving its connections, counts, and logs at most once a second. Once it has
+//! descriptors again, it accepts the waiting peers. Alone in its file: the limit is the whole process's.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn out_of_descriptors_keeps_serving() {
         assert_eq!(peers.ask(PEERS), PEERS, "all who waited are served");
         assert_eq!(listening.counters().accepted, PEERS as u64);
         listening.stop();
-        // Wholly gone before the next wire's turn, so that its numbers are its own.
+        // Gone before the next wire is tested, so that descriptors are not mixed up.
         drop((taken, peers));
         for loops in [here, there] {
             assert!(loops.shutdown(support::HANG).expect("not on a loop").is_clean());
@@ -99,7 +99,7 @@ impl Peers {
     }
 }
 
-/// Counts what is logged as a warning.
+/// Counts warnings in the log.
 struct Warnings(&'static AtomicU64);
 
 impl tracing::Subscriber for Warnings {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use anywire_wire::{Address, Connection, Output, Transport};
 
-/// Takes as much as it is told to, call by call, and notes what it was given.
+/// Takes as many bytes as scripted, call by call, and records them.
 #[derive(Default)]
 struct Script {
     /// For each call how many bytes are taken; 0 is "not now". Everything once there are no more.

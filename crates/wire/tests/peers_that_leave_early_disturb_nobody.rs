@@ -1,4 +1,5 @@
-//! A peer that connects and is gone before it is accepted, in an orderly way or by a reset, costs nobody else anything.
+//! A peer that connects and is gone before it is accepted, in an orderly way or by a reset, disturbs no other
+//! connection.
 
 mod support;
 

@@ -1,5 +1,4 @@
-//! A socket file has the mode that was asked for before anybody can connect, and is removed with its listener if it
-//! is still that listener's.
+//! A socket file has the mode of its address, and is removed with its listener unless another file has taken its place.
 
 mod support;
 

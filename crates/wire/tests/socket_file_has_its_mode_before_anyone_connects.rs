@@ -1,4 +1,4 @@
-//! The mode of a socket file is as asked, and nobody can connect before it is.
+//! A socket file has the mode of its address before a peer can connect.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -13,7 +13,7 @@ fn socket_file_has_its_mode_before_anyone_connects() {
     for mode in [0o600, 0o660, 0o666, 0o777] {
         let watched = path.clone();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
-        // Whoever gets in finds the mode as it is to be.
+        // A peer that connects finds the mode set.
         let watcher = std::thread::spawn(move || {
             let mut let_in = 0;
             while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {

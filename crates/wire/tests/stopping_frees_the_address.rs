@@ -1,4 +1,4 @@
-//! When `stop` returns the address is free, nobody is accepted any more, and connections that are open go on.
+//! When `stop` returns, the address is free and accepting has ended. Open connections go on.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Neither end of a TCP connection holds small writes back (no Nagle), and what is written at once is one segment.
+//! Neither end of a TCP connection holds small writes back (no Nagle), and one write is one segment.
 
 mod support;
 

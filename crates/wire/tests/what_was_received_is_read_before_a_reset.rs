@@ -1,5 +1,4 @@
-//! A peer may answer early and close, or break off. It does not take back what it said: a reader finds that first and the
-//! reset behind it.
+//! A peer may answer early and close, or break off. Its bytes are read first, and the reset behind them.
 
 mod support;
 
@@ -28,7 +27,7 @@ async fn heard(connection: &mut Connection) -> (Vec<u8>, Result<(), ErrorKind>) 
     }
 }
 
-/// Writes until it hears that nobody reads on.
+/// Writes until it hears that the reader is gone.
 async fn write_until_it_fails(connection: &mut Connection) -> ErrorKind {
     loop {
         if let Err(error) = connection.write_all(b"more").await {

@@ -1,5 +1,6 @@
 //! What the targets that compare decoding in place with decoding of copies share.
 
+use anywire_http::HeadLimits;
 use anywire_http::h1::Limits;
 
 /// Events, each with its text; neighbouring data joined.
@@ -16,11 +17,7 @@ pub(crate) fn text<'f>(line: String, fields: impl Iterator<Item = (&'f str, &'f 
 
 /// So that they are reached.
 pub(crate) const SMALL: Limits = Limits {
-    head_bytes: 60,
-    start_line_bytes: 24,
-    headers: 3,
+    head: HeadLimits { bytes: 60, target_bytes: 24, fields: 3, trailer_bytes: 10, trailer_fields: 1 },
     chunk_extension_bytes: 3,
     chunk_extensions_bytes: 5,
-    trailer_bytes: 10,
-    trailers: 1,
 };

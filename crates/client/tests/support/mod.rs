@@ -4,6 +4,9 @@
 //! connection and does nothing between steps: nothing is read that the script did not ask for.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+/// A wire with a handshake, which holds bytes back.
+#[path = "../../../wire/tests/support/coat.rs"]
+mod coat;
 mod gate;
 mod talk;
 mod waiting;
@@ -14,7 +17,7 @@ use std::thread;
 
 use anywire_client::{Client, ClientBuilder};
 use anywire_loops::Loops;
-use anywire_wire::{Address, ListenOptions, Listener, ListenerHandle, Wire, wires};
+use anywire_wire::{Address, ListenOptions, Listener, ListenerHandle, Wire};
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use self::{
@@ -25,6 +28,11 @@ pub use self::{
 
 /// A wire of the list.
 pub type AnyWire = &'static dyn Wire;
+
+/// Every wire of this build, and one with a coat.
+fn wires() -> impl Iterator<Item = AnyWire> {
+    anywire_wire::wires().chain([&coat::Coat as AnyWire])
+}
 
 /// Plays a test on each wire of the list.
 pub fn on_each_wire(test: impl Fn(AnyWire)) {

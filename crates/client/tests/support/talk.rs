@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_http::h1::{Framing, Limits, RequestDecoder, RequestEvent};
@@ -102,7 +103,10 @@ impl Talk {
     pub fn say_within(&self, bytes: &'static [u8], patience: Duration) -> Option<usize> {
         let write = async move |connection: &mut Connection| {
             let write = std::future::poll_fn(|cx| connection.poll_write(cx, bytes));
-            tokio::time::timeout(patience, write).await.ok()?.ok()
+            let written = tokio::time::timeout(patience, write).await.ok()?.ok();
+            // Pending or failed, it is told by the next step.
+            let _ = std::future::poll_fn(|cx| Poll::Ready(connection.poll_flush(cx))).await;
+            written
         };
         self.with(write).flatten()
     }

@@ -1,5 +1,4 @@
-//! The channel behind a streaming body: bounded by bytes, with a sender that knows whether anybody wants to
-//! read.
+//! The channel behind a streaming body: bounded by bytes, and its sender knows whether the reader has asked for data.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,8 +16,8 @@ use crate::Headers;
 /// Give it chunks with [`Sender::send`], and end with [`Sender::finish`]. Dropping it before that
 /// tells the reader that the body is [`BodyError::Incomplete`].
 ///
-/// The task that polled the sender last is woken when the reader leaves, even if that poll was ready. So a
-/// sender that waits for its own source, such as a peer, learns at once that the reader is gone.
+/// The task that polled the sender last is woken when the reader leaves, even if that poll was ready. So a sender that
+/// waits for its own source learns at once that the reader is gone.
 pub struct Sender {
     shared: Arc<Shared>,
 }
@@ -40,8 +39,8 @@ impl Sender {
 
     /// Waits until the reader has asked for bytes at least once and there is room.
     ///
-    /// A server reads nothing from the wire before that, so that a body that nobody wants costs nothing, and
-    /// a client that waits for `100 Continue` is told so only when a handler reads.
+    /// A server waits for this before it reads from the wire. So an unread body costs nothing, and a client gets its
+    /// `100 Continue` only when a handler reads.
     ///
     /// # Errors
     ///
@@ -104,17 +103,17 @@ impl Sender {
         self.end(End::Complete);
     }
 
-    /// Breaks the body off: the reader finds `error` behind what was sent so far.
+    /// Aborts the body: the reader gets `error` after the chunks sent so far.
     pub fn abort(self, error: BodyError) {
         self.end(End::Broken(error));
     }
 
-    /// Whether the reader is gone, so that nothing that is sent would be read.
+    /// Whether the reader is gone.
     pub fn is_closed(&self) -> bool {
         self.shared.lock().reader_gone
     }
 
-    /// Whether the reader waits for a chunk at this moment: it has asked, and everything sent so far was read.
+    /// Whether the reader waits for a chunk now: it has asked, and has read all chunks sent so far.
     pub fn is_awaited(&self) -> bool {
         let state = self.shared.lock();
         state.reader.is_some() && state.chunks.is_empty()
@@ -142,7 +141,7 @@ impl Sender {
         if state.reader_gone {
             return Poll::Ready(Err(SendError::Closed));
         }
-        // Kept even if ready: the reader may leave while the sender waits for its own source.
+        // Registered even if ready: the reader may leave while the sender waits for its own source.
         let replaced = keep_waker(&mut state.sender, cx);
         let polled = if condition(&state) { Poll::Ready(Ok(())) } else { Poll::Pending };
         drop(state);
@@ -167,10 +166,10 @@ impl fmt::Debug for Sender {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The reader is gone: nobody wants the body any more. No fault; stop making it.
+    /// The reader is gone. No fault; stop producing the body.
     #[error("sending a body's chunk: its reader is gone; stop making the body")]
     Closed,
-    /// As many bytes wait as the channel holds. Fault of the caller, who did not wait until there was room.
+    /// The channel holds as many bytes as it may. Fault of the caller, who did not wait until there was room.
     #[error("sending a body's chunk: the channel is full; use Sender::send, which waits for room")]
     Full {
         /// The chunk that was not taken.
@@ -249,9 +248,9 @@ struct State {
     chunks: VecDeque<Bytes>,
     queued_bytes: usize,
     limit_bytes: usize,
-    /// The reader has asked at least once.
+    /// The reader has asked for data at least once.
     wanted: bool,
-    /// Chunks that the reader got since a poll was last pending.
+    /// Chunks that the reader got since its last pending poll.
     chunks_in_a_row: u32,
     reader_gone: bool,
     end: End,
@@ -289,15 +288,15 @@ pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
-/// To be called without the lock: a waker may run, or drop, whatever it likes.
+/// Call this without the lock: a waker may run or drop arbitrary code.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
-/// Remembers whom to wake, without cloning a waker that is there already. Returns the waker it replaces, which must be
-/// dropped without the lock: the last waker of a task may drop the task, and the other end with it.
+/// Registers the waker of `cx`, without cloning one that is registered already. Returns the replaced waker. Drop it
+/// without the lock: the last waker of a task may drop the task, and with it the other end.
 #[must_use]
 fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     match place {
@@ -306,6 +305,6 @@ fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     }
 }
 
-/// Chunks that a reader gets before one poll is pending, though more are there. A sender that is always ahead would
-/// else keep its reader's task from everything beside the body, deadlines among them.
+/// Chunks that a reader gets before one poll is pending, though more are there. Otherwise a fast sender would keep the
+/// reader's task from its other work, such as deadlines.
 const CHUNKS_IN_A_ROW_MAX: u32 = 32;

@@ -18,7 +18,7 @@ pub enum BodyError {
         /// The limit that was reached.
         limit_bytes: usize,
     },
-    /// The peer sent what is no body. Fault of the peer.
+    /// The peer sent a malformed body. Fault of the peer.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
     /// The connection broke. Fault of the wire.
@@ -43,8 +43,8 @@ impl From<std::io::Error> for BodyError {
 }
 
 impl BodyError {
-    /// Wraps the reason why the source of a body failed. A reason that is a `BodyError` stays what it is, and so does
-    /// its fault.
+    /// Wraps the reason why the source of a body failed. A reason that is a `BodyError` is returned unchanged, with its
+    /// fault.
     pub fn failed(reason: impl Into<BoxError>) -> Self {
         match reason.into().downcast::<Self>() {
             Ok(error) => *error,

@@ -57,7 +57,7 @@ impl Body {
     }
 }
 
-/// Takes what is there of `remaining` bytes; `None` if nothing is.
+/// Takes the available part of `remaining` bytes. `None` if there are none.
 #[inline]
 pub(super) fn take<'b>(remaining: &mut u64, input: &'b mut impl Input) -> Option<&'b [u8]> {
     let count = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.data().len());

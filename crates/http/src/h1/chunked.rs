@@ -8,13 +8,13 @@ use crate::Headers;
 #[derive(Debug)]
 pub(super) struct Chunked {
     state: State,
-    /// Bytes of extensions so far: many short ones cost as much as a long one.
+    /// Bytes of extensions so far. Many short ones cost as much as a long one.
     extension_bytes: usize,
     trailers: head::Progress,
     folds: Folds,
 }
 
-/// What is made of a folded line (RFC 9112 section 5.2).
+/// The treatment of folded lines (RFC 9112 section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Folds {
     /// In requests.
@@ -38,7 +38,7 @@ impl Chunked {
     }
 
     /// Takes the next part out of `input`; `None` means that more bytes are needed.
-    // Apart, so that the decoding of a body whose length is known melts into its caller.
+    // Out of line, so that the decoding of a body of known length can be inlined.
     #[inline(never)]
     pub(super) fn decode<'b>(
         &mut self,
@@ -80,7 +80,7 @@ impl Chunked {
         let line_max = SIZE_DIGITS_MAX.saturating_add(limits.chunk_extension_bytes).saturating_add(2);
         let visible = &data[..data.len().min(line_max)];
         let Some(line_feed) = memchr::memchr(b'\n', visible) else {
-            // Refuse what is no size at once: a peer that sends garbage without LF would be waited for.
+            // Refuse garbage at once. Otherwise a peer that sends no LF keeps us waiting.
             if !visible.is_empty() {
                 size(visible)?;
             }
@@ -167,8 +167,7 @@ fn parse_section(data: &[u8], limits: &Limits) -> Result<Option<(usize, Headers)
     }
 }
 
-/// Splits a size line into its size and what follows it: 1 to 16 hexadecimal digits, no sign, no `0x`, no
-/// space.
+/// Splits a size line into its size and the rest. A size is 1 to 16 hexadecimal digits, without sign, `0x` or space.
 fn size(line: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
     let mut size = 0u64;
     let mut digits = 0;

@@ -6,21 +6,21 @@
 use http::{Method, StatusCode, Version};
 
 use super::Framing;
-use crate::headers::{Kind, Kinds, LENGTH_NAME, OK_LINE};
+use crate::headers::{Kind, Kinds};
 use crate::message::{is_host, is_target};
 use crate::{DateLine, Headers};
 
-/// What a response head is made of.
+/// The parts of a response head.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseParts<'a> {
     /// The status.
     pub status: StatusCode,
-    /// The fields of the caller's; those that frame the message are left out.
+    /// The caller's fields. The encoder skips the fields that frame the message.
     pub headers: &'a Headers,
     /// The framing that fits the body; [`Framing::None`] counts as a length of 0.
     pub framing: Framing,
-    /// The length that the head says although no body follows ([`crate::Body::stated_length`]). Heeded in a 304, and in
-    /// an answer to HEAD with a framing of [`Framing::None`]; ignored elsewhere, where the body itself must follow.
+    /// The length that the head says although no body follows ([`crate::Body::stated_length`]). Used in a 304, and in
+    /// an answer to HEAD with a framing of [`Framing::None`]. Ignored elsewhere, because the body itself must follow.
     pub stated_length: Option<u64>,
     /// The version of the request: a 1.0 client gets no chunks.
     pub version: Version,
@@ -32,7 +32,7 @@ pub struct ResponseParts<'a> {
     pub date: Option<&'a [u8]>,
 }
 
-/// What a response head that was written commits its sender to.
+/// What the sender must do after a response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commitment {
     /// How the body must follow: `None` means that no byte of it may be sent; `UntilClose` means that the
@@ -78,7 +78,7 @@ pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment
     other_response_head(out, *parts)
 }
 
-// The parts come as a copy, or the usual answer would have to put its own into memory.
+// Takes the parts by value. A reference would force the usual response to store them in memory.
 #[inline(never)]
 fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitment {
     let ResponseParts { status, headers, version, .. } = parts;
@@ -118,9 +118,9 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     finish(out, &parts, framing, keep_alive, lines.present)
 }
 
-/// Appends what stands behind the length: date, `Connection`, empty line. `present` are fields of the caller's that
-/// the encoder knows.
-#[inline(always)]
+/// Appends the end of a head: date, `Connection`, empty line. `present` are fields of the caller's that the encoder
+/// knows.
+#[inline]
 fn finish(
     out: &mut Vec<u8>,
     parts: &ResponseParts<'_>,
@@ -211,7 +211,7 @@ pub fn chunk_head(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends what follows the bytes of a chunk.
+/// Appends the end of a chunk.
 pub fn chunk_tail(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
@@ -251,14 +251,14 @@ fn connection(out: &mut Vec<u8>, status: StatusCode, keep_alive: bool) {
     out.extend_from_slice(b"\r\n");
 }
 
-#[inline(always)]
+#[inline]
 fn content_length(out: &mut Vec<u8>, length: u64) -> Framing {
     out.extend_from_slice(LENGTH_NAME);
     length_line_end(out, length);
     Framing::Length(length)
 }
 
-#[inline(always)]
+#[inline]
 fn length_line_end(out: &mut Vec<u8>, length: u64) {
     if length < 1_000_000 {
         short_line_end(out, length as u32);
@@ -268,9 +268,9 @@ fn length_line_end(out: &mut Vec<u8>, length: u64) {
     }
 }
 
-/// Appends a number of at most six digits and CR LF: together they fit a word, which is put together from
-/// its end and written at once.
-#[inline(always)]
+/// Appends a number of at most six digits and CR LF. They fit one word, which is built from its end and written at
+/// once.
+#[inline]
 fn short_line_end(out: &mut Vec<u8>, mut number: u32) {
     let mut word = u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0");
     let mut bytes = 2;
@@ -303,7 +303,7 @@ static PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-#[inline(always)]
+#[inline]
 fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(OK_LINE);
@@ -322,7 +322,7 @@ fn other_status_line(out: &mut Vec<u8>, status: StatusCode) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the encoder writes itself in a response, and what no longer means anything in HTTP/1.1.
+/// Fields that the encoder writes itself in a response, and fields without a meaning in HTTP/1.1.
 const FRAMING_FIELDS: Kinds = Kinds::of(&[
     Kind::ContentLength,
     Kind::TransferEncoding,
@@ -331,7 +331,7 @@ const FRAMING_FIELDS: Kinds = Kinds::of(&[
     Kind::ProxyConnection,
 ]);
 
-/// What the encoder writes itself in a request.
+/// Fields that the encoder writes itself in a request.
 const REQUEST_FIELDS: Kinds = Kinds::of(&[
     Kind::ContentLength,
     Kind::TransferEncoding,
@@ -339,6 +339,12 @@ const REQUEST_FIELDS: Kinds = Kinds::of(&[
     Kind::KeepAlive,
     Kind::ProxyConnection,
 ]);
+
+/// The status line that most responses have.
+pub(crate) const OK_LINE: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";
+
+/// The name of the field that the encoder writes behind the caller's fields.
+pub(crate) const LENGTH_NAME: &[u8; 16] = b"content-length: ";
 
 /// `HTTP/1.1 200 OK\r\n` to the longest canonical reason.
 const STATUS_LINE_BYTES_USUAL: usize = 64;

@@ -1,4 +1,4 @@
-//! Why a message was refused, who is at fault, and which status says so.
+//! Why a message was refused, who is at fault, and the status to answer with.
 
 use http::StatusCode;
 
@@ -24,9 +24,9 @@ pub enum DecodeError {
     /// A line does not end in CR LF: a bare LF or a bare CR (RFC 9112 section 2.2). Fault of the peer.
     #[error("reading a line: found a bare LF or a bare CR; end each line with CR LF (RFC 9112 2.2)")]
     LineEnding,
-    /// A field name is no token, has white space before its colon, or the line is folded (RFC 9112 section
-    /// 5). Folds of answers are read as spaces, but for those of the first line, of `Content-Length` and of
-    /// `Transfer-Encoding`. Fault of the peer.
+    /// A field name is no token, has white space before its colon, or the line is folded (RFC 9112 section 5). Folds in
+    /// responses are read as spaces, except in the first line, in `Content-Length` and in `Transfer-Encoding`. Fault of
+    /// the peer.
     #[error(
         "reading a header: found no `name: value`; use a token as the name, no space before the colon, no folded lines (RFC 9112 5)"
     )]
@@ -170,7 +170,7 @@ impl DecodeError {
         }
     }
 
-    /// Whether the peer closed in the middle of a message, so that there may be nobody left to answer.
+    /// Whether the peer closed in the middle of a message. It may not read an answer any more.
     pub fn is_cut_short(&self) -> bool {
         matches!(self, Self::HeadCutShort | Self::BodyCutShort)
     }

@@ -3,7 +3,7 @@
 use http::{Method, Version};
 
 use super::DecodeError;
-use super::head::{Noticed, refuse};
+use super::head::{Scanned, refuse};
 use crate::Body;
 use crate::headers::{Kind, Kinds, list_token};
 
@@ -77,17 +77,17 @@ impl Framing {
     }
 }
 
-/// Names of which a second field line must not be merged or ignored.
+/// Fields that must not appear twice.
 pub(super) const SINGLE: Kinds = Kinds::of(&[Kind::Host, Kind::ContentLength, Kind::TransferEncoding]);
 
 /// What the head declares, or `None` if it declares nothing.
-#[inline(always)]
-pub(super) fn declared(noticed: &Noticed<'_>, version: Version) -> Result<Option<Framing>, DecodeError> {
-    if noticed.present.contains(Kind::TransferEncoding) {
-        return chunked(noticed, version).map(Some);
+#[inline]
+pub(super) fn declared(scanned: &Scanned<'_>, version: Version) -> Result<Option<Framing>, DecodeError> {
+    if scanned.present.contains(Kind::TransferEncoding) {
+        return chunked(scanned, version).map(Some);
     }
-    let Some(digits) = noticed.length else { return Ok(None) };
-    if noticed.repeated.contains(Kind::ContentLength) {
+    let Some(digits) = scanned.length else { return Ok(None) };
+    if scanned.repeated.contains(Kind::ContentLength) {
         return refuse(DecodeError::DuplicateContentLength);
     }
     match decimal(digits) {
@@ -96,17 +96,17 @@ pub(super) fn declared(noticed: &Noticed<'_>, version: Version) -> Result<Option
     }
 }
 
-fn chunked(noticed: &Noticed<'_>, version: Version) -> Result<Framing, DecodeError> {
-    if noticed.present.contains(Kind::ContentLength) {
+fn chunked(scanned: &Scanned<'_>, version: Version) -> Result<Framing, DecodeError> {
+    if scanned.present.contains(Kind::ContentLength) {
         return Err(DecodeError::BothLengths);
     }
     if version == Version::HTTP_10 {
         return Err(DecodeError::TransferEncodingInHttp10);
     }
-    if noticed.repeated.contains(Kind::TransferEncoding) {
+    if scanned.repeated.contains(Kind::TransferEncoding) {
         return Err(DecodeError::DuplicateTransferEncoding);
     }
-    let value = noticed.values_of(Kind::TransferEncoding).next().unwrap_or_default();
+    let value = scanned.values_of(Kind::TransferEncoding).next().unwrap_or_default();
     if !value.eq_ignore_ascii_case(b"chunked") {
         return Err(DecodeError::TransferCoding);
     }
@@ -114,26 +114,26 @@ fn chunked(noticed: &Noticed<'_>, version: Version) -> Result<Framing, DecodeErr
 }
 
 /// Whether the connection is to stay open after this message, as far as its head says (RFC 9112 section 9.3).
-#[inline(always)]
-pub(super) fn keep_alive(noticed: &Noticed<'_>, version: Version) -> bool {
-    if !noticed.present.contains(Kind::Connection) {
+#[inline]
+pub(super) fn keep_alive(scanned: &Scanned<'_>, version: Version) -> bool {
+    if !scanned.present.contains(Kind::Connection) {
         return version == Version::HTTP_11;
     }
-    says_keep_alive(noticed, version)
+    says_keep_alive(scanned, version)
 }
 
-fn says_keep_alive(noticed: &Noticed<'_>, version: Version) -> bool {
-    let says = |token| list_token(noticed.values_of(Kind::Connection), token);
+fn says_keep_alive(scanned: &Scanned<'_>, version: Version) -> bool {
+    let says = |token| list_token(scanned.values_of(Kind::Connection), token);
     !says("close") && (version == Version::HTTP_11 || says("keep-alive"))
 }
 
 /// Whether a request's sender waits before it sends the body (RFC 9110 section 10.1.1).
-#[inline(always)]
-pub(super) fn expects_continue(noticed: &Noticed<'_>, version: Version, framing: Framing) -> bool {
-    noticed.present.contains(Kind::Expect)
+#[inline]
+pub(super) fn expects_continue(scanned: &Scanned<'_>, version: Version, framing: Framing) -> bool {
+    scanned.present.contains(Kind::Expect)
         && version == Version::HTTP_11
         && !framing.is_empty()
-        && list_token(noticed.values_of(Kind::Expect), "100-continue")
+        && list_token(scanned.values_of(Kind::Expect), "100-continue")
 }
 
 /// Plain digits only: no sign, no space, no list (RFC 9110 section 8.6).
@@ -151,7 +151,7 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::notice;
+    use super::super::head::scan;
     use super::*;
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
             let section = format!("{lines}\r\n");
             let (_, parsed) =
                 httparse::parse_headers(section.as_bytes(), &mut slots).expect("valid").unwrap();
-            keep_alive(&notice(&section.as_bytes()[..lines.len()], parsed, |_| ()).expect("valid"), version)
+            keep_alive(&scan(&section.as_bytes()[..lines.len()], parsed, |_| ()).expect("valid"), version)
         };
         let stays = |value: &str, version| of(&format!("connection: {value}\r\n"), version);
         assert!(of("", Version::HTTP_11));

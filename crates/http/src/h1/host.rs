@@ -2,14 +2,14 @@
 
 use crate::message::is_host;
 
-/// The host that was found to be one last.
+/// The last host that passed the check.
 ///
-/// A client names the same host in each of its requests, and comparing costs 25 instructions where checking
-/// costs 140. What is a host stays one, whoever names it: nobody gains anything by what somebody else said.
+/// A client names the same host in each of its requests, and comparing costs 25 instructions where checking costs 140.
+/// Whether a text is a host depends on nothing else, so one client gains nothing by the cache entry of another.
 #[derive(Debug)]
 pub(super) struct KnownHost {
     bytes: [u8; KNOWN_BYTES_MAX],
-    /// How many of them; all beyond are left over.
+    /// How many of the bytes are the host.
     len: usize,
 }
 
@@ -23,7 +23,7 @@ impl KnownHost {
         self.bytes.get(..self.len) == Some(host)
     }
 
-    /// Whether this is a host; if so, it is the known one from now on.
+    /// Whether this is a host. If so, it becomes the known one.
     #[inline(never)]
     pub(super) fn checked(&mut self, host: &[u8]) -> bool {
         let valid = is_host(host);

@@ -1,12 +1,12 @@
-//! What a decoder reads from: a buffer that is filled again and again, or bytes where they lie.
+//! The source that a decoder reads from: a buffer that is refilled, or a slice.
 
 use crate::Buffer;
 
 /// Bytes that arrived and have not been taken yet.
 ///
-/// A [`Buffer`] keeps what is left for the next call. A `&[u8]` is decoded where it lies, without a copy; it gets
-/// shorter by what was taken, and who gave it keeps what is left and gives it again, in front of what follows. That is
-/// never more than the decoder's [`super::Limits`] let wait: a slice is never full.
+/// A [`Buffer`] keeps the rest for the next call. A `&[u8]` is decoded in place, without a copy. The decoder shortens
+/// the slice by the bytes that it took; the caller passes the rest again, followed by new bytes. The rest never exceeds
+/// the decoder's [`super::Limits`], so a slice is never full.
 ///
 /// ```
 /// use anywire_http::h1::{Limits, RequestDecoder};
@@ -28,51 +28,51 @@ pub trait Input {
     /// Drops the first `count` bytes (fewer if there are fewer).
     fn consume(&mut self, count: usize);
 
-    /// Whether no more can be added: a message that needs more is refused.
+    /// Whether no byte can be added. The decoder then refuses a message that needs more.
     fn is_full(&self) -> bool;
 }
 
 impl Input for Buffer {
-    #[inline(always)]
+    #[inline]
     fn data(&self) -> &[u8] {
         self.data()
     }
 
-    #[inline(always)]
+    #[inline]
     fn take(&mut self, count: usize) -> &[u8] {
         self.take(count)
     }
 
-    #[inline(always)]
+    #[inline]
     fn consume(&mut self, count: usize) {
         self.consume(count);
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_full(&self) -> bool {
         self.is_full()
     }
 }
 
 impl Input for &[u8] {
-    #[inline(always)]
+    #[inline]
     fn data(&self) -> &[u8] {
         self
     }
 
-    #[inline(always)]
+    #[inline]
     fn take(&mut self, count: usize) -> &[u8] {
         let (taken, rest) = self.split_at(count.min(self.len()));
         *self = rest;
         taken
     }
 
-    #[inline(always)]
+    #[inline]
     fn consume(&mut self, count: usize) {
         self.take(count);
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_full(&self) -> bool {
         false
     }

@@ -1,9 +1,9 @@
 //! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112): decoders, encoder, limits.
 //!
-//! Strict on purpose: what two implementations could read in two ways (both lengths, a bare LF, a folded
-//! line of a request, a second `Content-Length`, a sign in a chunk size) is refused, because such differences are how
-//! requests are smuggled past a proxy. After an error a decoder stays in error: nothing behind it can be
-//! trusted.
+//! Strict on purpose: input that two implementations could read in two ways is refused, because such differences let
+//! requests be smuggled past a proxy. Examples are both lengths, a bare LF, a folded line of a request, a second
+//! `Content-Length`, and a sign in a chunk size. After an error a decoder stays in error, because nothing behind it can
+//! be trusted.
 
 mod body;
 mod chunked;

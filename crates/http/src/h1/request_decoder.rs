@@ -4,7 +4,7 @@ use http::{Method, Version};
 
 use super::body::{Body, Part};
 use super::chunked::Folds;
-use super::head::{self, Noticed, Progress, Slots, refuse};
+use super::head::{self, Progress, Scanned, Slots, refuse};
 use super::host::KnownHost;
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing};
 use crate::headers::Kind;
@@ -14,7 +14,7 @@ use crate::{Headers, spare};
 /// Decodes the requests of one connection, one after the other (pipelined ones too).
 ///
 /// The drain rule: whenever bytes were added to the input, call [`RequestDecoder::decode`] until it gives `None` or an
-/// error. Between two calls nothing but adding may be done: how far a head was searched is remembered.
+/// error. Between two calls bytes may only be added, because the decoder remembers how far it has searched.
 #[derive(Debug)]
 pub struct RequestDecoder {
     limits: Limits,
@@ -22,18 +22,17 @@ pub struct RequestDecoder {
     known_host: KnownHost,
 }
 
-/// What was found next: the head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the
-/// end.
+/// One part of a request: the head, then (unless its framing is [`Framing::None`]) data, perhaps trailers, and the end.
 #[derive(Debug)]
 pub enum RequestEvent<'b, H = RequestHead> {
-    /// A head, or what [`RequestDecoder::decode_with`] was told to make of it. If its framing is [`Framing::None`], the
+    /// A head, or the value that [`RequestDecoder::decode_with`] made of it. If its framing is [`Framing::None`], the
     /// request is complete and no `End` follows.
     Head(H, HeadInfo),
     /// Bytes of the body, already taken out of the input; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
     Trailers(Headers),
-    /// The body is complete; what follows is the next request.
+    /// The body is complete. The next request follows.
     End,
 }
 
@@ -58,14 +57,13 @@ impl RequestDecoder {
     ///
     /// # Errors
     ///
-    /// The same error again on each later call: what follows a malformed request cannot be trusted.
+    /// The same error on each later call: bytes behind a malformed request cannot be trusted.
     #[inline]
     pub fn decode<'b>(&mut self, input: &'b mut impl Input) -> Result<Option<RequestEvent<'b>>, DecodeError> {
         self.decode_by(input, Self::build, RequestHead::from_parts)
     }
 
-    /// Like [`RequestDecoder::decode`], but a head is only looked at where it lies, by `look`, and not copied: for
-    /// those who do not keep it.
+    /// Like [`RequestDecoder::decode`], but does not copy a head: `look` sees it in place.
     ///
     /// ```
     /// use anywire_http::h1::{Limits, RequestDecoder, RequestEvent};
@@ -89,7 +87,7 @@ impl RequestDecoder {
         self.decode_by(input, |decoder, head, request| decoder.view(head, request, look), |seen| seen)
     }
 
-    #[inline(always)]
+    #[inline]
     fn decode_by<'b, T, H>(
         &mut self,
         input: &'b mut impl Input,
@@ -164,8 +162,8 @@ impl RequestDecoder {
         error
     }
 
-    // Apart, so that `decode` is small enough to melt into the caller's match on its event. Gives what `make` gives: the
-    // parts, as of a head no value is left to say `None`, and it would take a word more.
+    // Out of line to keep `decode` small enough to inline. Returns the value of `make`, which is a box and not a head,
+    // because the `None` of a box takes no word of its own.
     #[inline(never)]
     fn decode_head<T>(
         &mut self,
@@ -177,9 +175,9 @@ impl RequestDecoder {
         ) -> Result<Option<(T, HeadInfo)>, DecodeError>,
     ) -> Result<Option<(T, HeadInfo)>, DecodeError> {
         let State::Head { progress, blank_lines } = &mut self.state else { return Ok(None) };
-        // Whoever drains a buffer comes here with nothing left, after each request.
+        // A drained buffer is empty here, once after each request.
         let Some(&first) = input.data().first() else { return Ok(None) };
-        // What is neither, and below CR, is left there for the parser to refuse.
+        // The parser refuses other bytes below CR.
         if first <= b'\r' && !skip_blank_lines(input, blank_lines)? {
             return Ok(None);
         }
@@ -208,9 +206,9 @@ impl RequestDecoder {
         }
     }
 
-    /// Makes a head of what was parsed, and goes on to its body. Gives it in its caller's form, always `Some`, which
-    /// passes it on as it is.
-    // Apart, as the parser melts into its caller and leaves no register.
+    /// Makes a head of a parsed one, and enters the state of its body. Always `Some`, in the form that the caller
+    /// returns.
+    // Out of line, because the inlined parser leaves no registers.
     #[inline(never)]
     fn build(
         &mut self,
@@ -219,24 +217,25 @@ impl RequestDecoder {
     ) -> Result<Option<(Box<RequestParts>, HeadInfo)>, DecodeError> {
         let lines = head::field_lines(head, request.headers, &self.limits)?;
         let mut parts = spare::draw_unclean::<RequestParts>();
-        let noticed = head::collect(&mut parts.headers, lines, request.headers)?;
+        let scanned = head::collect(&mut parts.headers, lines, request.headers)?;
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return refuse(DecodeError::StartLine);
         };
-        // Most often the spare has the method already, and moving one was seen to stall on its copies.
+        // Most often the reused box has the method already. Moving a method was measured to stall on its copies.
         if !(method == "GET" && parts.method == Method::GET) {
             set_method(&mut parts.method, method)?;
         }
-        let Some(target) = Target::parse(&parts.method, target) else { return refuse(DecodeError::Target) };
-        parts.set_target(target);
+        if !parts.set_target(target) {
+            return refuse(DecodeError::Target);
+        }
         parts.version = head::version(request.version);
-        let info = self.accept(parts.version, &noticed)?;
+        let info = self.accept(parts.version, &scanned)?;
         self.go_on(info.framing);
         Ok(Some((parts, info)))
     }
 
-    /// Shows what was parsed to `look`, and goes on to the body.
-    #[inline(always)]
+    /// Shows a parsed head to `look`, and enters the state of its body.
+    #[inline]
     fn view<H>(
         &mut self,
         head: &[u8],
@@ -244,7 +243,7 @@ impl RequestDecoder {
         look: impl FnOnce(&RequestView<'_>) -> H,
     ) -> Result<Option<(H, HeadInfo)>, DecodeError> {
         let lines = head::field_lines(head, request.headers, &self.limits)?;
-        let noticed = head::notice(lines, request.headers, |_| ())?;
+        let scanned = head::scan(lines, request.headers, |_| ())?;
         let (Some(name), Some(target)) = (request.method, request.path) else {
             return refuse(DecodeError::StartLine);
         };
@@ -253,34 +252,34 @@ impl RequestDecoder {
             set_method(&mut method, name)?;
         }
         let version = head::version(request.version);
-        if Target::parse(&method, target).is_none() {
+        if !Target::is_origin_form(&method, target) && Target::parse(&method, target).is_none() {
             return refuse(DecodeError::Target);
         }
-        let info = self.accept(version, &noticed)?;
+        let info = self.accept(version, &scanned)?;
         let fields = &*request.headers;
         let seen = look(&RequestView { method, target, version, info, fields });
-        // Only now: should `look` panic, the head is still there, and must not be taken for its own body.
+        // Not earlier: if `look` panics, the head is still in the input and must not be read as its own body.
         self.go_on(info.framing);
         Ok(Some((seen, info)))
     }
 
-    /// Goes on to the body, if there is one.
-    #[inline(always)]
+    /// Enters the state of the body, if there is one.
+    #[inline]
     fn go_on(&mut self, framing: Framing) {
         if let Some(body) = Body::of(framing, Folds::AreRefused) {
             self.state = State::Body(body);
         }
     }
 
-    /// Checks what a head says as a whole, and tells what it says about its connection.
-    #[inline(always)]
-    fn accept(&mut self, version: Version, noticed: &Noticed<'_>) -> Result<HeadInfo, DecodeError> {
-        check_host(noticed, version, &mut self.known_host)?;
-        let framing = framing::declared(noticed, version)?.unwrap_or(Framing::None);
+    /// Checks a head as a whole, and finds the facts about its connection.
+    #[inline]
+    fn accept(&mut self, version: Version, scanned: &Scanned<'_>) -> Result<HeadInfo, DecodeError> {
+        check_host(scanned, version, &mut self.known_host)?;
+        let framing = framing::declared(scanned, version)?.unwrap_or(Framing::None);
         Ok(HeadInfo {
             framing,
-            keep_alive: framing::keep_alive(noticed, version),
-            expects_continue: framing::expects_continue(noticed, version, framing),
+            keep_alive: framing::keep_alive(scanned, version),
+            expects_continue: framing::expects_continue(scanned, version, framing),
         })
     }
 }
@@ -314,12 +313,12 @@ fn set_method(method: &mut Method, name: &str) -> Result<(), DecodeError> {
 }
 
 /// RFC 9112 section 3.2: exactly one `Host` in 1.1, at most one in 1.0, and it must be one.
-#[inline(always)]
-fn check_host(noticed: &Noticed<'_>, version: Version, known: &mut KnownHost) -> Result<(), DecodeError> {
-    if noticed.repeated.contains(Kind::Host) {
+#[inline]
+fn check_host(scanned: &Scanned<'_>, version: Version, known: &mut KnownHost) -> Result<(), DecodeError> {
+    if scanned.repeated.contains(Kind::Host) {
         return refuse(DecodeError::DuplicateHost);
     }
-    match noticed.host {
+    match scanned.host {
         Some(host) if known.is(host) || known.checked(host) => Ok(()),
         Some(_) => refuse(DecodeError::InvalidHost),
         None if version == Version::HTTP_11 => refuse(DecodeError::MissingHost),
@@ -327,7 +326,7 @@ fn check_host(noticed: &Noticed<'_>, version: Version, known: &mut KnownHost) ->
     }
 }
 
-/// Some clients send an empty line after a body; nobody sends many.
+/// Some clients send an empty line after a body, but not many lines.
 const BLANK_LINES_MAX: u8 = 4;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use http::{Method, StatusCode, Version};
 
 use super::body::{Body, Part};
 use super::chunked::Folds;
-use super::head::{self, Noticed, Progress, Slots};
+use super::head::{self, Progress, Scanned, Slots};
 use super::unfold::{self, Unfolded};
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, ResponseView, framing};
 use crate::message::{ResponseHead, ResponseParts};
@@ -21,22 +21,22 @@ pub struct ResponseDecoder {
     answers: Answers,
 }
 
-/// What was found next: interim heads, the head, then (unless its framing is [`Framing::None`]) data, perhaps
+/// One part of a response: interim heads, the head, then (unless its framing is [`Framing::None`]) data, perhaps
 /// trailers, and the end.
 #[derive(Debug)]
 pub enum ResponseEvent<'b, H = ResponseHead> {
-    /// An interim response (1xx other than 101), or what [`ResponseDecoder::decode_with`] was told to make of it; the
+    /// An interim response (1xx other than 101), or the value that [`ResponseDecoder::decode_with`] made of it. The
     /// final one follows.
     Informational(H),
-    /// The final head, or what [`ResponseDecoder::decode_with`] was told to make of it. If its framing is
-    /// [`Framing::None`], the response is complete and no `End` follows. After 101, and after a 2xx to CONNECT,
-    /// what follows is not HTTP and not for this decoder.
+    /// The final head, or the value that [`ResponseDecoder::decode_with`] made of it. If its framing is
+    /// [`Framing::None`], the response is complete and no `End` follows. After 101, and after a 2xx to CONNECT, the
+    /// next bytes are not HTTP and not for this decoder.
     Head(H, HeadInfo),
     /// Bytes of the body, already taken out of the input; never empty.
     Data(&'b [u8]),
     /// The trailer fields of a chunked body; only if there are any.
     Trailers(Headers),
-    /// The body is complete; what follows is the next response.
+    /// The body is complete. The next response follows.
     End,
 }
 
@@ -44,7 +44,7 @@ pub enum ResponseEvent<'b, H = ResponseHead> {
 enum State {
     Head(Progress),
     Body(Body),
-    /// A body that lasted until the end was ended; nothing can follow.
+    /// The close of the connection ended a body. Nothing can follow.
     Closed,
     Failed(DecodeError),
 }
@@ -81,7 +81,7 @@ impl ResponseDecoder {
     ///
     /// # Errors
     ///
-    /// The same error again on each later call: what follows a malformed response cannot be trusted.
+    /// The same error on each later call: bytes behind a malformed response cannot be trusted.
     #[inline]
     pub fn decode<'b>(
         &mut self,
@@ -90,8 +90,7 @@ impl ResponseDecoder {
         self.decode_by(input, build)
     }
 
-    /// Like [`ResponseDecoder::decode`], but a head is only looked at where it lies, by `look`, and not copied: for
-    /// those who do not keep it. Interim heads are shown too.
+    /// Like [`ResponseDecoder::decode`], but does not copy a head: `look` sees it in place. It sees interim heads too.
     ///
     /// ```
     /// use anywire_http::StatusCode;
@@ -118,7 +117,7 @@ impl ResponseDecoder {
         self.decode_by(input, |head, response, limits, answers| view(head, response, limits, answers, look))
     }
 
-    #[inline(always)]
+    #[inline]
     fn decode_by<'b, H>(
         &mut self,
         input: &'b mut impl Input,
@@ -176,7 +175,7 @@ impl ResponseDecoder {
         error
     }
 
-    // Apart, so that `decode` is small enough to melt into the caller's match on its event.
+    // Out of line to keep `decode` small enough to inline.
     #[inline(never)]
     fn decode_head<H>(
         &mut self,
@@ -240,7 +239,7 @@ impl ResponseDecoder {
                 self.take_head(input, taken, &found);
                 Ok(Some(found))
             }
-            // A line that ends otherwise than the others made an end where there is none.
+            // A bare LF made an end where there is none.
             (Ok(httparse::Status::Complete(_)), _) => Err(DecodeError::LineEnding),
             (Ok(httparse::Status::Partial), _) => self.await_head(input),
             (Err(error), _) => Err(head::refusal(error, data, &self.limits)),
@@ -256,7 +255,7 @@ impl ResponseDecoder {
     }
 
     /// Consumes a head of `taken` bytes, and enters the state of its body.
-    #[inline(always)]
+    #[inline]
     fn take_head<H>(&mut self, input: &mut impl Input, taken: usize, found: &Found<H>) {
         if let Found::Final(_, info) = found {
             self.answers = Answers::Other;
@@ -268,7 +267,7 @@ impl ResponseDecoder {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn build(
     head: &[u8],
     response: &httparse::Response<'_, '_>,
@@ -277,8 +276,8 @@ fn build(
 ) -> Result<Found<ResponseHead>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
     let mut parts = spare::draw_unclean::<ResponseParts>();
-    let noticed = head::collect(&mut parts.headers, lines, response.headers)?;
-    let Meaning { status, version, info } = Meaning::of(response, &noticed, answers)?;
+    let scanned = head::collect(&mut parts.headers, lines, response.headers)?;
+    let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
     parts.status = status;
     parts.reason.clear();
     parts.reason.push_str(response.reason.unwrap_or_default());
@@ -286,8 +285,8 @@ fn build(
     Ok(Found::of(status, info, ResponseHead::from_parts(parts)))
 }
 
-/// Shows what was parsed to `look`.
-#[inline(always)]
+/// Shows a parsed head to `look`.
+#[inline]
 fn view<H>(
     head: &[u8],
     response: &httparse::Response<'_, '_>,
@@ -296,14 +295,14 @@ fn view<H>(
     look: impl FnOnce(&ResponseView<'_>) -> H,
 ) -> Result<Found<H>, DecodeError> {
     let lines = head::field_lines(head, response.headers, limits)?;
-    let noticed = head::notice(lines, response.headers, |_| ())?;
-    let Meaning { status, version, info } = Meaning::of(response, &noticed, answers)?;
+    let scanned = head::scan(lines, response.headers, |_| ())?;
+    let Meaning { status, version, info } = Meaning::of(response, &scanned, answers)?;
     let (reason, fields) = (response.reason.unwrap_or_default(), &*response.headers);
     let seen = look(&ResponseView { status, reason, version, info, fields });
     Ok(Found::of(status, info, seen))
 }
 
-/// What a head says as a whole.
+/// The facts of a whole head.
 struct Meaning {
     status: StatusCode,
     version: Version,
@@ -311,38 +310,38 @@ struct Meaning {
 }
 
 impl Meaning {
-    #[inline(always)]
+    #[inline]
     fn of(
         response: &httparse::Response<'_, '_>,
-        noticed: &Noticed<'_>,
+        scanned: &Scanned<'_>,
         answers: Answers,
     ) -> Result<Self, DecodeError> {
         let code = response.code.unwrap_or_default();
-        // RFC 9110 section 15: three digits, of which the first is 1 to 5. One of 6 to 9 is a server error: its body is
-        // framed as that of a 5xx.
+        // RFC 9110 section 15: three digits, the first from 1 to 5. A first digit from 6 to 9 counts as a server error,
+        // and its body is framed as that of a 5xx.
         let status = StatusCode::from_u16(code).map_err(|_| DecodeError::StartLine)?;
         let version = head::version(response.version);
         // Checked even where there is no body: a peer that sends both lengths is not to be trusted with the next
         // one.
-        let declared = framing::declared(noticed, version)?;
+        let declared = framing::declared(scanned, version)?;
         let framing = if has_no_body(status, answers) {
             Framing::None
         } else {
             declared.unwrap_or(Framing::UntilClose)
         };
-        let keep_alive = framing != Framing::UntilClose && framing::keep_alive(noticed, version);
+        let keep_alive = framing != Framing::UntilClose && framing::keep_alive(scanned, version);
         Ok(Self { status, version, info: HeadInfo { framing, keep_alive, expects_continue: false } })
     }
 }
 
-/// A head, and what is to be known of it at once: reading it back out of the head was seen to stall.
+/// A head, and the facts that are needed at once: reading them back out of the head was measured to stall.
 enum Found<H> {
     Interim(H),
     Final(H, HeadInfo),
 }
 
 impl<H> Found<H> {
-    #[inline(always)]
+    #[inline]
     fn of(status: StatusCode, info: HeadInfo, head: H) -> Self {
         if is_interim(status) { Self::Interim(head) } else { Self::Final(head, info) }
     }

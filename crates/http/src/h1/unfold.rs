@@ -21,7 +21,7 @@ pub(super) struct Unfolded {
 /// [`DecodeError::HeaderName`] for a fold of the status line, of `Content-Length` and of `Transfer-Encoding`.
 #[cold]
 pub(super) fn head(data: &[u8]) -> Result<Option<Unfolded>, DecodeError> {
-    // The status line is no field, so what goes on with it is none either.
+    // The status line is not a field, so its continuation is not one either.
     unfold(data, None)
 }
 

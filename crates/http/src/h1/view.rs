@@ -1,6 +1,6 @@
-//! Heads as they lie in the received bytes: for those who look at a head once, and do not keep it.
+//! Heads in place, in the received bytes, for programs that do not keep them.
 //!
-//! They have passed the same checks as a [`crate::RequestHead`] and a [`crate::ResponseHead`]; only nothing is copied.
+//! They have passed the same checks as a [`crate::RequestHead`] and a [`crate::ResponseHead`].
 
 use http::{Method, StatusCode, Version};
 use httparse::Header;

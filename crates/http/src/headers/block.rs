@@ -15,12 +15,12 @@ pub(super) struct Block {
     present: Kinds,
 }
 
-/// Lines to be read, whoever holds them.
+/// A view of lines and their records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lines<'a> {
     pub(crate) bytes: &'a [u8],
     pub(super) fields: &'a [Field],
-    /// Which names with a meaning to the engine are present, so that most heads are copied unread.
+    /// The kinds that are present, so that most heads are copied without a look at their fields.
     pub(crate) present: Kinds,
 }
 
@@ -41,26 +41,26 @@ impl Field {
     const UNSET: Self = Self { start: 0, value: 0, value_len: 0, name_len: 0, kind: Kind::Other };
 }
 
-/// What is to be set after [`super::Headers::refill`].
+/// The parts that a caller of [`super::Headers::refill`] must set.
 pub(crate) struct Refill<'b> {
     pub(crate) fields: &'b mut [Field],
     pub(crate) present: &'b mut Kinds,
 }
 
 impl Block {
-    /// What it holds.
+    /// A view of the lines.
     #[inline]
     pub(super) fn lines(&self) -> Lines<'_> {
         Lines { bytes: &self.bytes, fields: &self.fields, present: self.present }
     }
 
     /// Replaces all that is held by the lines of a head: see [`super::Headers::refill`].
-    #[inline(always)]
+    #[inline]
     pub(super) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
         self.bytes.clear();
         self.bytes.extend_from_slice(lines);
-        // Records of the last head may stay, as all are set anew. Pushing them instead would call the allocator from
-        // the caller's loop, which then keeps nothing in registers.
+        // The caller overwrites all records, so old ones may stay. Pushing records one by one would call the allocator
+        // from the caller's loop, which then keeps nothing in registers.
         self.fields.resize(count, Field::UNSET);
         Refill { fields: &mut self.fields, present: &mut self.present }
     }
@@ -148,7 +148,7 @@ impl<'a> Lines<'a> {
         &self.bytes[start..start + field.value_len as usize]
     }
 
-    /// Appends the lines to `out`, without those of the kinds in `except`.
+    /// Appends the lines to `out`, except fields of the kinds in `except`.
     #[inline]
     pub(crate) fn write_to(self, out: &mut Vec<u8>, except: Kinds) {
         if self.present.intersects(except) {
@@ -165,7 +165,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Not a method, as its argument would be put into memory for each head that is not filtered.
+/// Not a method: the compiler would store its argument in memory for each head that is not filtered.
 #[cold]
 fn write_filtered(out: &mut Vec<u8>, bytes: &[u8], fields: &[Field], except: Kinds) {
     for (index, field) in fields.iter().enumerate() {
@@ -215,6 +215,6 @@ thread_local! {
 const BYTES: usize = 512;
 const FIELDS: usize = 16;
 
-/// A larger block is not kept: 256 spares of this size are 1 MiB a thread at most.
+/// A larger block is freed: 256 blocks of this size are 1 MiB a thread at most.
 const BYTES_KEPT_MAX: usize = 2048;
 const FIELDS_KEPT_MAX: usize = 128;

@@ -1,7 +1,8 @@
-//! What may stand in a field line, checked at run time or while compiling.
+//! The check of field lines, at run time or at compile time.
 
 use super::block::Lines;
 use super::{Field, Kind, Kinds};
+use crate::h1::encode::{LENGTH_NAME, OK_LINE};
 
 /// A field line that was checked when the program was compiled.
 ///
@@ -100,12 +101,6 @@ impl StaticHeader {
 const fn copy_to(bytes: &mut [u8], start: usize, part: &[u8]) {
     bytes.split_at_mut(start).1.split_at_mut(part.len()).0.copy_from_slice(part);
 }
-
-/// The status line that most answers have.
-pub(crate) const OK_LINE: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";
-
-/// The name of the field that the encoder writes behind those of the caller.
-pub(crate) const LENGTH_NAME: &[u8; 16] = b"content-length: ";
 
 /// A field that cannot be sent. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

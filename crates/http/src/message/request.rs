@@ -14,7 +14,7 @@ use crate::{Body, Headers, InvalidHeader};
 
 /// The head of a request: method, target, version, header fields and extensions, in any version of HTTP.
 ///
-/// One pointer, so that it is cheap to move. The next head uses its memory when it is dropped.
+/// One pointer, so it is cheap to move. A dropped head leaves its memory to the next one.
 ///
 /// ```
 /// use anywire_http::{Method, RequestHead};
@@ -54,11 +54,10 @@ impl RequestHead {
     /// [`InvalidTarget`] if the target has another form, or holds white space or a control character.
     pub fn new(method: Method, target: &str) -> Result<Self, InvalidTarget> {
         let mut parts = spare::draw::<RequestParts>();
-        match Target::parse(&method, target).filter(|_| is_target(target)) {
-            Some(target) => parts.set_target(target),
-            None => return Err(InvalidTarget::new(target)),
-        }
         parts.method = method;
+        if !is_target(target) || !parts.set_target(target) {
+            return Err(InvalidTarget::new(target));
+        }
         Ok(Self::from_parts(parts))
     }
 
@@ -109,8 +108,8 @@ impl RequestHead {
         if !is_origin(scheme, authority) {
             return Err(InvalidTarget::new(&format!("{scheme}://{authority}")));
         }
-        set(&mut self.parts.scheme, scheme);
-        set(&mut self.parts.authority, authority);
+        scheme.clone_into(&mut self.parts.scheme);
+        authority.clone_into(&mut self.parts.authority);
         Ok(())
     }
 
@@ -129,7 +128,7 @@ impl RequestHead {
         if !path.starts_with('/') || !is_target(path) {
             return Err(InvalidTarget::new(path));
         }
-        set(&mut self.parts.path, path);
+        path.clone_into(&mut self.parts.path);
         Ok(())
     }
 
@@ -211,24 +210,30 @@ impl RequestParts {
         }
     }
 
-    /// Replaces the target. A URL without a path has the path `/` (RFC 9110 section 4.2.3).
+    /// Replaces the target by one that fits the method. `false` if it has none of the forms of a target.
     #[inline]
-    pub(crate) fn set_target(&mut self, target: Target<'_>) {
-        set(&mut self.scheme, target.scheme);
-        set(&mut self.authority, target.authority);
+    pub(crate) fn set_target(&mut self, target: &str) -> bool {
+        self.scheme.clear();
+        self.authority.clear();
         self.path.clear();
+        if !Target::is_origin_form(&self.method, target) {
+            return self.set_other_target(target);
+        }
+        self.path.push_str(target);
+        true
+    }
+
+    /// Sets a target in another form. A URL without a path has the path `/` (RFC 9110 section 4.2.3).
+    #[inline(never)]
+    fn set_other_target(&mut self, target: &str) -> bool {
+        let Some(target) = Target::parse(&self.method, target) else { return false };
+        self.scheme.push_str(target.scheme);
+        self.authority.push_str(target.authority);
         if !target.scheme.is_empty() && !target.path.starts_with('/') {
             self.path.push('/');
         }
         self.path.push_str(target.path);
-    }
-}
-
-#[inline]
-fn set(place: &mut String, text: &str) {
-    place.clear();
-    if !text.is_empty() {
-        place.push_str(text);
+        true
     }
 }
 
@@ -283,11 +288,11 @@ thread_local! {
 /// Room for most paths.
 const PATH_BYTES: usize = 128;
 
-/// Larger parts of a target are not kept: 256 spares with three parts of this size are 768 KiB a thread at most. One less
+/// Larger parts of a target are freed: 256 heads with three parts of this size are 768 KiB a thread at most. One less
 /// than a power of two, so that one comparison holds for all parts.
 const TARGET_BYTES_KEPT_MAX: usize = 1023;
 
-/// A longer method has memory of its own; nobody sends it twice.
+/// A longer method has memory of its own. It is rarely sent twice.
 const METHOD_BYTES_KEPT_MAX: usize = 15;
 
 /// A request: head and body.

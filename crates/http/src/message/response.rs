@@ -14,7 +14,7 @@ use crate::{Body, Chain, Headers, InvalidHeader, StaticHeader};
 
 /// The head of a response as a client gets it: status, version and header fields, in any version of HTTP.
 ///
-/// One pointer, so that it is cheap to move. The next head uses its memory when it is dropped.
+/// One pointer, so it is cheap to move. A dropped head leaves its memory to the next one.
 #[derive(Clone)]
 pub struct ResponseHead {
     parts: Pooled<ResponseParts>,
@@ -160,7 +160,7 @@ thread_local! {
     static KEPT: Spares<ResponseParts> = const { Spares::new() };
 }
 
-/// A longer reason is not kept: 256 spares of this size are 64 KiB a thread at most.
+/// A longer reason is freed: 256 of this size are 64 KiB a thread at most.
 const REASON_BYTES_KEPT_MAX: usize = 256;
 
 /// A response: status, fields and body.
@@ -177,15 +177,15 @@ pub struct Response {
     pub status: StatusCode,
     /// The version of HTTP that the response came in. A server sends it in the version of the connection.
     pub version: Version,
-    /// The fields; the encoder writes those that frame the message, and leaves them out here.
+    /// The fields. The encoder writes the fields that frame the message itself, and skips them here.
     pub headers: Headers,
     /// The body; empty unless set.
     pub body: Body,
-    /// What few responses have, behind one pointer so that a response is cheap to move.
+    /// Rare parts, behind one pointer so that a response is cheap to move.
     aside: Option<Box<Aside>>,
 }
 
-/// What is known of a response and not sent.
+/// Facts about a response that are not sent.
 #[derive(Debug, Default)]
 struct Aside {
     /// The first mistake that a builder method was given; a builder cannot return it.

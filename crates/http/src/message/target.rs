@@ -14,19 +14,19 @@ pub(crate) struct Target<'t> {
 }
 
 impl<'t> Target<'t> {
-    /// Takes a target of one of the four forms apart: origin-form, absolute-form, authority-form (CONNECT) and
-    /// asterisk-form (OPTIONS). `None` if it has another form.
+    /// Whether the target is path and query alone, as nearly all are.
     #[inline]
-    pub(crate) fn parse(method: &Method, target: &'t str) -> Option<Self> {
-        if target.starts_with('/') && *method != Method::CONNECT {
-            return Some(Self { scheme: "", authority: "", path: target });
-        }
-        Self::parse_other(method, target)
+    pub(crate) fn is_origin_form(method: &Method, target: &str) -> bool {
+        target.starts_with('/') && *method != Method::CONNECT
     }
 
-    #[inline(never)]
-    fn parse_other(method: &Method, target: &'t str) -> Option<Self> {
+    /// Takes a target of one of the four forms apart: origin-form, absolute-form, authority-form (CONNECT) and
+    /// asterisk-form (OPTIONS). `None` if it has another form.
+    pub(crate) fn parse(method: &Method, target: &'t str) -> Option<Self> {
         match *method {
+            _ if Self::is_origin_form(method, target) => {
+                Some(Self { scheme: "", authority: "", path: target })
+            }
             Method::CONNECT => {
                 let fits = is_host(target.as_bytes()) && target.contains(':');
                 fits.then_some(Self { scheme: "", authority: target, path: "" })

@@ -7,7 +7,7 @@ use anywire_http::h1::{
     DecodeError, Limits, RequestDecoder, RequestEvent, RequestView, ResponseDecoder, ResponseEvent,
     ResponseView,
 };
-use anywire_http::{Buffer, Headers, Method};
+use anywire_http::{Buffer, Headers, Method, RequestHead};
 
 /// An event, owned; neighbouring data joined, as a split may fall anywhere in a body.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,8 +122,10 @@ pub(crate) fn requests_in_place<'p>(
     let mut events = Vec::new();
     let look = |head: &RequestView<'_>| {
         let (version, framing) = (head.version(), head.framing());
-        let text =
-            format!("{} {} {version:?} {framing:?} {}", head.method(), head.target(), head.keep_alive());
+        // A copied head has the path `/` where a URL has none.
+        let built = RequestHead::new(head.method().clone(), head.target()).expect("it was decoded");
+        let (method, target) = (built.method(), built.target());
+        let text = format!("{method} {target} {version:?} {framing:?} {}", head.keep_alive());
         Event::Head(text, copied(head.fields()))
     };
     let shown = show(pieces, |input| {
@@ -204,7 +206,7 @@ fn feed<'p>(
     Ok(())
 }
 
-/// Like [`feed`], but what was not taken is kept by hand, and shown again in front of the next piece.
+/// Like [`feed`], but passes the rest again, followed by the next piece.
 fn show<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
     mut drain: impl FnMut(&mut &[u8]) -> Result<(), DecodeError>,

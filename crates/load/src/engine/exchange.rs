@@ -114,9 +114,7 @@ impl Exchange {
         }
         let mut reads = 0;
         loop {
-            if self.unwritten > 0
-                && let Poll::Ready(Err(error)) = self.poll_write(context)
-            {
+            if let Poll::Ready(Err(error)) = self.poll_write(context) {
                 return Poll::Ready(
                     self.fail(ErrorKind::Write, &format!("sending a request failed: {error}")),
                 );
@@ -285,7 +283,7 @@ impl Exchange {
         self.unwritten += drawn as usize * self.tally.prepared.request_bytes;
     }
 
-    /// Writes as many of the unwritten bytes as the wire takes.
+    /// Writes and flushes as many of the unwritten bytes as the wire takes.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let prepared = &self.tally.prepared;
         while self.unwritten > 0 {
@@ -299,7 +297,7 @@ impl Exchange {
             }
             self.unwritten -= written;
         }
-        Poll::Ready(Ok(()))
+        self.connection.poll_flush(context)
     }
 
     /// Whether the oldest request has waited too long.

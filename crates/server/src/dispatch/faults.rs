@@ -1,4 +1,4 @@
-//! What goes wrong in handlers: counted, and logged with the method and the path of their route.
+//! Faults of handlers: counted, and logged with the method and the path of their route.
 
 use std::any::Any;
 use std::hint::cold_path;
@@ -6,13 +6,11 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anywire_http::h1::encode;
-use anywire_http::{BodyError, Chain, Fault, Response, StatusCode};
+use anywire_http::{BodyError, Chain, Fault, IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
-use crate::handler::Slot;
 use crate::respond::FAILED;
 use crate::router::EndpointId;
-use anywire_http::IntoResponse;
 
 impl Dispatch {
     /// Looks at a response before it is sent.
@@ -29,10 +27,8 @@ impl Dispatch {
     fn vet_other(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
         let (method, route) = self.name(Some(endpoint));
         let status = response.status.as_u16();
-        if let Some(cause) = unsendable(response, answers_head) {
-            self.counters.failures.increment();
-            tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
-            *response = (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response();
+        if let Some(cause) = self.unsendable(response, answers_head) {
+            *response = self.refuse(Some(endpoint), status, &cause);
         } else if let Some(cause) = response.cause() {
             if status >= 500 {
                 self.counters.failures.increment();
@@ -42,6 +38,39 @@ impl Dispatch {
                 tracing::debug!(method, route, status, cause, "a request was refused");
             }
         }
+    }
+
+    /// The response instead of one that would break its connection.
+    #[cold]
+    pub(crate) fn refuse(&self, endpoint: Option<EndpointId>, status: u16, cause: &str) -> Response {
+        let (method, route) = self.name(endpoint);
+        self.counters.failures.increment();
+        tracing::error!(method, route, status, cause, "a handler's response cannot be sent");
+        (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
+    }
+
+    /// Why a response would break its connection, if it would.
+    fn unsendable(&self, response: &Response, answers_head: bool) -> Option<String> {
+        let status = response.status;
+        if let Some(fault) = response.fault() {
+            return Some(fault.to_string());
+        }
+        if status.is_informational() {
+            let upgrade = self.upgrade.take();
+            let switches = upgrade.is_some() && status == StatusCode::SWITCHING_PROTOCOLS;
+            self.upgrade.set(upgrade);
+            let code = status.as_u16();
+            return (!switches).then(|| {
+                format!(
+                    "the status {code} ends no request; send 2xx to 5xx, or 101 by accepting an `Upgrade`"
+                )
+            });
+        }
+        let length = response.body.stated_length()?;
+        let follows = !answers_head && !encode::forbids_body(status);
+        follows.then(|| {
+            format!("the body of {length} bytes is withheld; that is for answers to HEAD and for 304, so send the body")
+        })
     }
 
     /// The response for a handler that panicked. Other requests go on.
@@ -57,11 +86,11 @@ impl Dispatch {
         (StatusCode::SERVICE_UNAVAILABLE, "the answer took too long").into_response()
     }
 
-    /// Drops a handler that has not ended.
+    /// Drops a handler that has not ended, or a value of it. A panic of the destructor is counted.
     #[cold]
-    pub(super) fn cancel(&self, endpoint: EndpointId, slot: Slot) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(slot))) {
-            self.note_panic(Some(endpoint), panic);
+    pub(crate) fn drop_contained<T>(&self, endpoint: Option<EndpointId>, value: T) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            self.note_panic(endpoint, panic);
         }
     }
 
@@ -105,25 +134,6 @@ fn is_plain(response: &Response) -> bool {
         && response.cause().is_none()
         && response.status.as_u16() >= 200
         && response.body.stated_length().is_none()
-}
-
-/// Why a response would break its connection, if it would.
-fn unsendable(response: &Response, answers_head: bool) -> Option<String> {
-    let status = response.status;
-    if let Some(fault) = response.fault() {
-        return Some(fault.to_string());
-    }
-    if status.is_informational() {
-        let code = status.as_u16();
-        return Some(format!(
-            "the status {code} ends no request, and upgrades are not supported; send 2xx to 5xx"
-        ));
-    }
-    let length = response.body.stated_length()?;
-    let follows = !answers_head && !encode::forbids_body(status);
-    follows.then(|| {
-        format!("the body of {length} bytes is withheld; that is for answers to HEAD and for 304, so send the body")
-    })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

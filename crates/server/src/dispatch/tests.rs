@@ -65,7 +65,7 @@ struct Session {
     counters: Arc<Live>,
     streams: BTreeMap<usize, Stream>,
     spare: Option<FreeContext>,
-    /// What has been answered, in this order.
+    /// The streams that were answered, in order.
     answered: Vec<(usize, StatusCode)>,
     polls: usize,
 }
@@ -103,16 +103,15 @@ impl Session {
         let waker = Waker::from(Arc::clone(&woken));
         let origin = || Origin { peer: "memory:test".parse().expect("an address"), credentials: None };
         let mut cx = TaskContext::from_waker(&waker);
-        match self.dispatch.start(head, None, &mut self.spare, origin, &mut cx) {
-            Started::Answered(response, _) => self.answered.push((id, response.status)),
-            Started::Running(run) => {
-                self.streams.insert(id, Stream { run, woken, left });
-            }
+        let answered = |response: &mut Response, _| self.answered.push((id, response.status));
+        let started = self.dispatch.start(head, None, &mut self.spare, origin, answered, &mut cx);
+        if let Some(run) = started {
+            self.streams.insert(id, Stream { run, woken, left });
         }
     }
 
     /// Polls the streams that were woken, and no other.
-    fn turn(&mut self) {
+    fn poll_woken(&mut self) {
         let (spare, answered, polls) = (&mut self.spare, &mut self.answered, &mut self.polls);
         self.streams.retain(|id, stream| {
             if !stream.woken.0.swap(false, Ordering::Relaxed) {
@@ -139,7 +138,7 @@ impl Session {
 
     fn let_go(&mut self, number: usize) {
         self.gates.0[number].notify_one();
-        self.turn();
+        self.poll_woken();
     }
 
     fn dropped(&self) -> Vec<usize> {
@@ -156,7 +155,7 @@ impl Session {
 #[test]
 fn each_wakes_its_own_waker_and_they_end_in_any_order() {
     let mut session = Session::of_four();
-    session.turn();
+    session.poll_woken();
     assert_eq!(session.polls, 0, "none was woken");
     session.let_go(1);
     assert_eq!((session.polls, &session.answered[..]), (1, &[(1, StatusCode::OK)][..]));

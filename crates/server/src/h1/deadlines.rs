@@ -1,9 +1,9 @@
-//! What a busy connection waits for between two turns, and what each deadline ends.
+//! The deadlines of a busy connection: for what it waits between two polls, and what happens if that takes too long.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use anywire_http::{BodyError, StatusCode};
+use anywire_http::{BodyError, IntoResponse, StatusCode};
 use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
@@ -11,10 +11,9 @@ use super::respond::RequestFacts;
 use super::session::{End, Session, Stage};
 use super::timers::{Expired, Waits};
 use crate::service::Service;
-use anywire_http::IntoResponse;
 
 impl Session {
-    /// Counts the time that has passed since the last turn.
+    /// Counts the time since the last poll.
     #[inline(never)]
     pub(crate) fn time_passes(&mut self, now: Instant) {
         self.timers.count(now);
@@ -31,7 +30,7 @@ impl Session {
     }
 
     fn waits(&self) -> Waits {
-        // The turn has offered all output to the wire. The rest waits for the peer to take it.
+        // All output was offered to the wire. The rest waits for the peer to take it.
         let write = !self.output.is_empty();
         let body = self.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
         let half_closed = self.input_ended && !write;
@@ -41,15 +40,17 @@ impl Session {
             Stage::Handling(..) => Waits { handler: !body, body, half_closed, ..none },
             Stage::Streaming { .. } => Waits { body, half_closed, ..none },
             Stage::Discarding(_) => Waits { body: !write, ..none },
+            Stage::Switching(..) => none,
             Stage::Lingering => Waits { linger: true, ..none },
         }
     }
 
-    /// Acts on the first deadline that has passed. `true`: another turn is needed, for example to send a 408.
+    /// Acts on the first deadline that has passed. Returns true if the session is to be polled again, for
+    /// example to send a 408.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
         let limits = &service.limits;
         if self.timers.is_look_due(limits) {
-            // Wires without a descriptor have no queue behind them: what they took, the peer can read.
+            // A wire without a descriptor has no queue behind it: the peer can read all that was written.
             let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
             self.timers.looked(unsent, limits);
         }

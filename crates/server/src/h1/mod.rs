@@ -1,8 +1,8 @@
 //! HTTP/1 on a connection: a [`Session`] decodes requests, hands them to [`Dispatch`](crate::dispatch::Dispatch), and
 //! writes the responses in request order.
 //!
-//! All that only HTTP/1 knows is here: framing, pipelining, `100 Continue`, what is left of an unread body, half-close
-//! and linger, and the deadlines of each.
+//! It holds all that is particular to HTTP/1: framing, pipelining, `100 Continue`, unread bodies, half-close, linger, and
+//! the deadlines of each.
 
 mod deadlines;
 mod end;

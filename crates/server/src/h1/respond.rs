@@ -5,13 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use anywire_http::h1::{Framing, encode};
-use anywire_http::{BodyError, Fault, Response, StatusCode, Version};
+use anywire_http::{BodyError, Fault, IntoResponse, Response, StatusCode, Version};
 
 use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
-use anywire_http::IntoResponse;
 
 /// What the response has to know of its request.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +34,11 @@ impl Session {
     pub(super) fn respond(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
         let mut keep_alive = request.keep_alive && !self.closing && service.ending() == Ending::No;
         if self.upload.is_some() {
+            if response.status == StatusCode::SWITCHING_PROTOCOLS {
+                drop(service.dispatch.take_upgrade());
+                let cause = "the body of the request has not been read; read it before the upgrade";
+                *response = service.dispatch.refuse(request.endpoint, 101, cause);
+            }
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
                 && !response.body.is_empty()
@@ -55,6 +59,9 @@ impl Session {
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
         self.closing |= !commitment.keep_alive;
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            return self.switch(request, service);
+        }
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty()
             && !response.body.as_full().is_some_and(|whole| self.output.push_few(whole))
@@ -74,7 +81,15 @@ impl Session {
         self.leave_upload(service);
     }
 
-    /// The response is written, or its stream is: what is left of the request's body is discarded.
+    /// The connection goes to the handler's continuation once its 101 has left.
+    #[cold]
+    fn switch(&mut self, request: &RequestFacts, service: &Service) {
+        if let Some(continuation) = service.dispatch.take_upgrade() {
+            self.stage = Stage::Switching(continuation, request.endpoint);
+        }
+    }
+
+    /// The response is written: the rest of the request's body is discarded.
     #[inline]
     fn leave_upload(&mut self, service: &Service) {
         if self.upload.is_some() {
@@ -103,7 +118,7 @@ impl Session {
                 }
             };
             let Poll::Ready(chunk) = polled else {
-                // A body that echoes what it reads needs the request's body to go on.
+                // A body that echoes the request needs more of the request's body.
                 return match self.upload(cx, env)? {
                     Poll::Ready(true) => continue,
                     Poll::Ready(false) => self.watch(cx, env),

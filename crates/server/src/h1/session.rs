@@ -1,6 +1,6 @@
 //! A busy connection: requests are decoded, handlers run, responses leave in request order in as few writes as possible.
 //!
-//! One turn takes **every** complete request in the buffer, appends all responses to one output, and writes it once. A
+//! One poll takes **every** complete request in the buffer, appends all responses to one output, and writes it once. A
 //! handler that is not ready holds back the requests behind it, since responses keep the order of the requests. It does
 //! not hold back the responses before it.
 
@@ -10,25 +10,27 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, HeadInfo, RequestDecoder, RequestEvent};
-use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_http::{Body, Buffer, IntoResponse, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 
 use super::respond::RequestFacts;
 use super::timers::Timers;
 use super::upload::Upload;
 use crate::context::{FreeContext, Gone, Origin};
-use crate::dispatch::{Run, Started};
+use crate::dispatch::Run;
 use crate::limits::Limits;
 use crate::respond::told_to_peer;
+use crate::router::EndpointId;
 use crate::service::{Date, Service};
-use anywire_http::IntoResponse;
+use crate::upgrade::Continuation;
 
 /// The working state of a connection between the first byte of a request and the last byte of its response.
 pub(crate) struct Session {
     pub(super) input: Buffer,
     pub(super) decoder: RequestDecoder,
     pub(super) output: Output,
-    /// The `Date` line as of this turn. A copy, because each response would have to borrow the service's.
+    /// The `Date` line as of this poll. A copy, because each response would have to borrow the service's.
     pub(super) date: Date,
     pub(super) stage: Stage,
     /// A request has begun since the connection was accepted or idle.
@@ -48,7 +50,7 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
 }
 
-/// What a turn needs of the connection and its loop.
+/// The connection and its loop, as a session is polled with them.
 pub(crate) struct Env<'t> {
     pub(crate) connection: &'t mut Connection,
     pub(crate) service: &'t Service,
@@ -66,6 +68,8 @@ pub(crate) enum End {
     Close,
     /// Broken, or cut: reset.
     Abort,
+    /// The 101 has left: [`Session::into_upgrade`] has what follows.
+    Upgrade,
 }
 
 /// A step of a session: goes on at once, waits, or ends the session.
@@ -81,6 +85,8 @@ pub(super) enum Stage {
     Streaming { body: Body, framing: Framing, left: u64, request: RequestFacts },
     /// Its response is written. The rest of its body is read and thrown away, up to so many bytes.
     Discarding(u64),
+    /// Its response is 101. Once that has left, the connection goes to the continuation.
+    Switching(Continuation, Option<EndpointId>),
     /// The last response has left and our direction has ended. Input is discarded until the peer closes.
     Lingering,
 }
@@ -103,6 +109,12 @@ impl Session {
             gone: None,
             timers: Timers::default(),
         }
+    }
+
+    /// The continuation of a session that ended by [`End::Upgrade`], whose it is, and the bytes behind its request.
+    pub(crate) fn into_upgrade(self) -> Option<(Continuation, Option<EndpointId>, Bytes)> {
+        let Stage::Switching(continuation, endpoint) = self.stage else { return None };
+        Some((continuation, endpoint, Bytes::copy_from_slice(self.input.data())))
     }
 
     /// Reads once.
@@ -129,7 +141,7 @@ impl Session {
     }
 
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
-    pub(crate) fn turn(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
         self.date = env.service.date();
         loop {
             if !matches!(self.stage, Stage::Next) && self.answer(cx, env)?.is_pending() {
@@ -199,6 +211,10 @@ impl Session {
                         return Continue(Poll::Pending);
                     }
                 }
+                Stage::Switching(..) => {
+                    let flushed = self.flush(cx, env)?;
+                    return if flushed.is_ready() { Break(End::Upgrade) } else { Continue(flushed) };
+                }
                 Stage::Discarding(_) => {
                     if self.discard(cx, env)?.is_pending() {
                         return Continue(Poll::Pending);
@@ -209,7 +225,7 @@ impl Session {
     }
 
     /// Starts on a request whose head is complete.
-    // Out of line: its registers would displace those of the other states in `turn`.
+    // Out of line: its registers would displace those of the other states in `poll`.
     #[inline(never)]
     fn begin(&mut self, head: RequestHead, info: HeadInfo, cx: &mut Context<'_>, env: &mut Env<'_>) {
         let service = env.service;
@@ -223,18 +239,16 @@ impl Session {
         };
         let body = self.body_of(info, service);
         let connection = &*env.connection;
-        match service.dispatch.start(head, body, env.context, || Origin::of(connection), cx) {
-            Started::Answered(mut response, endpoint) => {
-                request.endpoint = endpoint;
-                self.respond(&mut response, &request, service);
+        let answered = |response: &mut Response, endpoint| {
+            self.respond(response, &RequestFacts { endpoint, ..request }, service);
+        };
+        let origin = || Origin::of(connection);
+        if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
+            request.endpoint = Some(run.endpoint());
+            if self.input_ended {
+                self.gone = Some(run.peer_gone());
             }
-            Started::Running(run) => {
-                request.endpoint = Some(run.endpoint());
-                if self.input_ended {
-                    self.gone = Some(run.peer_gone());
-                }
-                self.stage = Stage::Handling(run, request);
-            }
+            self.stage = Stage::Handling(run, request);
         }
     }
 
@@ -249,7 +263,7 @@ impl Session {
     /// Writes a response after which the connection ends.
     pub(super) fn last_response(&mut self, mut response: Response, request: RequestFacts, service: &Service) {
         self.closing = true;
-        // A deadline may have passed between two turns.
+        // The time is that of a deadline, not of the last poll.
         self.date = service.date();
         self.respond(&mut response, &request, service);
     }

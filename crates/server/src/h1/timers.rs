@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use self::pace::{Allowance, Pace};
 use crate::limits::Limits;
 
-/// What a connection waits for between two turns.
+/// What a connection waits for between two polls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// The rest of a head.
@@ -19,7 +19,7 @@ pub(crate) struct Waits {
     pub(crate) handler: bool,
     /// The peer, to send more of a body that is being read.
     pub(crate) body: bool,
-    /// The peer, to take what was answered.
+    /// The peer, to take a response.
     pub(crate) write: bool,
     /// An answer, or more of one, for a peer that has ended its direction.
     pub(crate) half_closed: bool,
@@ -97,12 +97,12 @@ impl Timers {
 
     /// Sets what the connection waits for from `now` on. Returns the time until the first deadline, if there is one.
     ///
-    /// The turn that ends now counts as the handler's time, because the handler may have run for all of it.
+    /// The poll that ends now counts as the handler's time, because the handler may have run for all of it.
     pub(super) fn wait(&mut self, waits: Waits, now: Instant, limits: &Limits) -> Option<Duration> {
-        if let Some(turn_began) = self.counted.replace(now)
+        if let Some(poll_began) = self.counted.replace(now)
             && (waits.handler || waits.body)
         {
-            self.handler = self.handler.saturating_add(now.saturating_duration_since(turn_began));
+            self.handler = self.handler.saturating_add(now.saturating_duration_since(poll_began));
         }
         (self.waits, self.used) = (waits, true);
         if !waits.write {
@@ -186,8 +186,8 @@ impl Timers {
     }
 
     fn write_moved(&mut self, bytes: u64, limits: &Limits) {
-        // The rate counts no sooner than silence does, because the wire tells in steps what the peer takes: a receiver
-        // opens its window again only once there is room worth a segment, which on loopback is 64 KiB.
+        // The rate counts no sooner than silence does, because the wire reports progress in steps. A receiver opens its
+        // window again only once there is room for a segment, which on loopback is 64 KiB.
         self.write.moved(
             bytes,
             &Allowance {
@@ -198,7 +198,7 @@ impl Timers {
         );
     }
 
-    /// Records bytes of a body that came before anybody waited for them, with the head or while the handler was at work.
+    /// Records bytes of a body that came before the handler read: with the head, or while the handler was at work.
     pub(super) fn received_early(&mut self, bytes: usize, limits: &Limits) {
         self.used = true;
         self.body.moved_early(bytes as u64, &Allowance::of_body(limits));
@@ -246,7 +246,7 @@ mod tests {
             self.timers.wait(self.waits, self.now, &self.limits)
         }
 
-        /// Runs one turn after so many seconds. The turn itself takes no time.
+        /// Polls once after so many seconds. The poll itself takes no time.
         fn after(&mut self, seconds: u64, happens: impl FnOnce(&mut Timers, &Limits)) -> Option<Expired> {
             self.now += Duration::from_secs(seconds);
             self.timers.count(self.now);
@@ -363,7 +363,7 @@ mod tests {
         let mut scene = Scene::waiting(BODY);
         for _ in 0..59 {
             assert_eq!(scene.after(1, sends(4096)), None);
-            // This turn lasts a second.
+            // This poll lasts a second.
             scene.now += Duration::from_secs(1);
             scene.wait();
         }
@@ -376,7 +376,7 @@ mod tests {
     fn each_request_begins_anew() {
         let mut scene = Scene::waiting(Waits { half_closed: true, ..HANDLER });
         assert_eq!(scene.after(9, nothing), None);
-        // This turn lasts 55 seconds before it begins the next request.
+        // This poll lasts 55 seconds before it begins the next request.
         scene.now += Duration::from_secs(55);
         scene.timers.begin_request();
         scene.wait();

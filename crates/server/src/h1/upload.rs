@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::session::{Env, Session, Stage, Step};
 use crate::service::Service;
 
-/// A request body on its way to whoever reads it.
+/// A request body on its way to its reader.
 pub(super) struct Upload {
     /// `None` once the reader is gone.
     pub(super) sender: Option<Sender>,
@@ -24,7 +24,7 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// Nobody will read the rest. (The reader may still be at it when the answer begins: an echo is both.)
+    /// Whether the reader has gone. It may still read when the response begins, as an echo does.
     pub(super) fn is_abandoned(&self) -> bool {
         self.sender.as_ref().is_none_or(Sender::is_closed)
     }
@@ -73,8 +73,8 @@ impl Session {
         }
     }
 
-    /// Brings the peer's body to its reader, as far as the reader asks for it. `true`: something came, so the handler
-    /// is worth another poll; `false`: nobody asks.
+    /// Brings the peer's body to its reader, as far as the reader asks for it. Returns true if bytes came, so that the
+    /// handler is to be polled again, and false if the reader asks for none.
     pub(super) fn upload(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step<bool> {
         let mut moved = false;
         loop {
@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Whether a body of unknown length ends within the bytes at hand, which are discarded up to a limit.
+    /// Discards the received bytes of a body of unknown length, up to a limit. Returns whether the body ends with them.
     fn ends_in_buffer(&mut self, mut allowed: u64) -> bool {
         loop {
             match self.decoder.decode(&mut self.input) {
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Reads the rest of a body that the handler left, so that the connection can be kept.
+    /// Reads the rest of a body that the handler did not read, to keep the connection.
     pub(super) fn discard(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         loop {
             let Stage::Discarding(allowed) = &mut self.stage else { return Continue(Poll::Ready(())) };

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use anywire_http::{Body, Method, Request, Response};
+use anywire_http::{Body, Method, Request, Response, StatusCode};
 
 use super::Router;
 use crate::context::Origin;
-use crate::dispatch::{Dispatch, Started};
+use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 
 impl Router {
@@ -66,11 +66,12 @@ async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
     let mut runs = None;
     poll_fn(|cx| {
         if let Some((head, body)) = begins.take() {
-            match dispatch.start(head, body, &mut context, origin, cx) {
-                Started::Answered(response, _) => return Poll::Ready(response),
-                Started::Running(run) => runs = Some(run),
-            }
-            return Poll::Pending;
+            let mut answer = None;
+            let answered = |response: &mut Response, _| {
+                answer = Some(std::mem::replace(response, Response::new(StatusCode::OK)));
+            };
+            runs = dispatch.start(head, body, &mut context, origin, answered, cx);
+            return answer.map_or(Poll::Pending, Poll::Ready);
         }
         runs.as_mut().map_or(Poll::Pending, |run| run.poll(&mut context, cx))
     })

@@ -1,4 +1,4 @@
-//! A server that runs: what it counts, the signals that end it, and its shutdown.
+//! A server that runs: its counters, the signals that end it, and its shutdown.
 
 use std::io;
 use std::pin::Pin;
@@ -56,7 +56,7 @@ impl ServerHandle {
         &self.loops
     }
 
-    /// What it has counted so far, summed over all loops.
+    /// Its counters, summed over all loops.
     pub fn counters(&self) -> Counters {
         self.services.counters()
     }
@@ -202,7 +202,7 @@ fn loops_have_ended() -> io::Error {
     io::Error::other("the server's loops have ended")
 }
 
-/// Runs what blocks on a thread of its own, so that it can be awaited on any runtime.
+/// Runs a blocking call on its own thread, so that any runtime can await it.
 ///
 /// # Errors
 /// The system gave no thread.

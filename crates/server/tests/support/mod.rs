@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+/// A wire with a handshake, which holds bytes back.
+#[path = "../../../wire/tests/support/coat.rs"]
+mod coat;
 pub(crate) mod log;
 mod peer;
 mod remote;
@@ -11,7 +14,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anywire_server::{Counters, Limits, Router, Server, ServerHandle};
-use anywire_wire::{Address, wires};
+use anywire_wire::{Address, Wire};
 
 pub(crate) use self::peer::{Answer, Peer};
 pub(crate) use self::remote::Remote;
@@ -25,7 +28,12 @@ pub(crate) struct Scene {
     address: Address,
 }
 
-/// Plays a scene on each wire of the list, all at once: most of them wait.
+/// Every wire of this build, and one with a coat.
+fn wires() -> impl Iterator<Item = &'static dyn Wire> {
+    anywire_wire::wires().chain([&coat::Coat as &dyn Wire])
+}
+
+/// Plays a scene on each wire, all at once: most of them wait.
 pub(crate) fn on_each_wire(scene: impl Fn(&Scene) + Sync) {
     std::thread::scope(|threads| {
         for wire in wires() {

@@ -118,6 +118,8 @@ impl End {
                 Poll::Pending => break,
             }
         }
+        // Pending or failed, it is told by the next write or read.
+        let _ = self.connection.poll_flush(cx);
         if self.ends && self.waiting.is_empty() && self.connection.poll_half_close(cx).is_ready() {
             self.ends = false;
         }

@@ -8,12 +8,23 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, DialError, Dialer, ListenOptions, Listener, ListenerHandle, wires};
+use anywire_wire::{
+    self as wire, Address, Connection, DialError, Dialer, ListenOptions, Listener, ListenerHandle, Wire,
+};
+
+/// A wire as users write them.
+#[path = "../../../anywire/examples/own_wire/pipe.rs"]
+mod pipe;
 
 /// Far beyond what any test needs: only a hang gets there.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// An address of each wire that nobody uses.
+/// Every wire of this build, and one as users write them.
+pub(crate) fn wires() -> impl Iterator<Item = &'static dyn Wire> {
+    wire::wires().chain([&pipe::Pipe as &dyn Wire])
+}
+
+/// A free address of each wire.
 pub(crate) fn addresses() -> impl Iterator<Item = Address> {
     wires().map(|wire| {
         // Shown if the test fails.
@@ -57,7 +68,7 @@ pub(crate) fn play<A, D>(
     let (address, there) = (listening.local().clone(), loops(1));
     let playing = there.get(0).spawn(move || async move { dialled(dial(&address).await).await });
     playing.wait().expect("no panic");
-    // Its loop is there until the other end has ended: what becomes of what it wrote otherwise is a test of its own.
+    // Its loop lives until the other end has ended. Bytes that outlive their loop have a test of their own.
     assert!(ends.recv_timeout(HANG).expect("the accepted end ends"), "the accepted end failed");
 }
 
@@ -87,7 +98,7 @@ pub(crate) fn bind(loops: &Loops, address: &Address, options: &ListenOptions) ->
     Listener::bind(address, options, loops).expect("nobody listens there")
 }
 
-/// Listens, and keeps each connection in a task that sends back what it reads.
+/// Listens, and echoes on each connection in a task of its own.
 pub(crate) fn serve_echo(loops: &Loops, address: &Address, options: &ListenOptions) -> ListenerHandle {
     bind(loops, address, options).serve(|connection| drop(anywire_loops::spawn(echo(connection))))
 }
@@ -140,7 +151,7 @@ pub(crate) async fn ask_echo(connection: &mut Connection) {
     assert_eq!(back, b"echo");
 }
 
-/// Waits for something that is about to become true on another thread, and that nobody tells of.
+/// Polls for a change on another thread that has no event to wait for.
 pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let hang = Instant::now() + HANG;
     while !is_so() {
@@ -154,7 +165,7 @@ struct Report(mpsc::Sender<bool>);
 
 impl Drop for Report {
     fn drop(&mut self) {
-        // If nobody listens the test has failed already.
+        // Without a receiver the test has failed already.
         let _ = self.0.send(!std::thread::panicking());
     }
 }

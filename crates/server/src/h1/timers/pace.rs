@@ -50,7 +50,7 @@ impl Pace {
         self.earn(bytes.saturating_add(early), allowance);
     }
 
-    /// Records bytes that the peer moved though nobody waited for them.
+    /// Records bytes that the peer moved without being waited for.
     pub(super) fn moved_early(&mut self, bytes: u64, allowance: &Allowance) {
         match self.credit {
             None => self.early = self.early.saturating_add(bytes),

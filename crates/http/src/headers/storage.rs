@@ -1,4 +1,4 @@
-//! What headers hold: nothing, one field of the program's text, or a block of fields.
+//! The storage of headers: nothing, one static field, or a block of fields.
 
 use crate::spare::{self, Spare as _};
 
@@ -7,17 +7,17 @@ use super::block::{Block, Lines};
 
 /// A pointer and its kind, so that messages are cheap to move.
 #[derive(Default)]
-pub(super) enum Held {
+pub(super) enum Storage {
     #[default]
     Nothing,
-    /// Most answers have one field besides those that the encoder writes. Drawing a block for it, copying it
-    /// there and giving the block back took 110 instructions.
+    /// Most responses have one field of their own. A block for it took 110 instructions: from the free list, filled,
+    /// and back.
     Static(&'static StaticHeader),
     Block(Box<Block>),
 }
 
-impl Held {
-    /// What there is to read.
+impl Storage {
+    /// A view of the lines.
     #[inline]
     pub(super) fn lines(&self) -> Lines<'_> {
         match self {
@@ -33,7 +33,7 @@ impl Held {
         if let Self::Static(header) = self { header.ok_beginning() } else { None }
     }
 
-    /// A block to be changed, with the lines that are held.
+    /// The lines as a block that can be changed.
     #[inline]
     pub(super) fn block_mut(&mut self) -> &mut Block {
         match self {
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Whether its memory is small enough to be kept for the next head.
+    /// Whether the memory is small enough to be reused by another head.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         !matches!(self, Self::Block(block) if !block.is_small())
@@ -74,7 +74,7 @@ impl Held {
         }
     }
 
-    /// Keeps the memory of a block for the next head.
+    /// Returns the memory of a block to the free list.
     pub(super) fn give_back(&mut self) {
         if let Self::Block(block) = std::mem::take(self) {
             spare::give_back(block);
@@ -82,7 +82,7 @@ impl Held {
     }
 }
 
-impl Clone for Held {
+impl Clone for Storage {
     fn clone(&self) -> Self {
         match self {
             Self::Nothing => Self::Nothing,

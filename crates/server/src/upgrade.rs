@@ -1,0 +1,157 @@
+//! Leaving HTTP: a handler answers 101, and the connection goes to its continuation (RFC 9110 section 7.8).
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anywire_http::{IntoResponse, Response, StatusCode, Version};
+use anywire_wire::Connection;
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::context::PendingUpgrade;
+use crate::extract::{FromRequestParts, OptionalFromRequestParts};
+use crate::request::Parts;
+use crate::respond::Error;
+
+/// A request to go on in another protocol on the same connection. A handler takes it as an argument and
+/// [accepts](Self::accept) one of the protocols that the peer offers.
+///
+/// A request that offers none is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
+/// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
+/// does, and a shutdown waits for it until its deadline.
+///
+/// ```
+/// use anywire_server::{Router, Upgrade, Upgraded};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// async fn echo(mut connection: Upgraded) {
+///     let mut buffer = [0; 1024];
+///     while let Ok(read @ 1..) = connection.read(&mut buffer).await {
+///         let Ok(()) = connection.write_all(&buffer[..read]).await else { return };
+///     }
+/// }
+///
+/// let router = Router::new().get("/echo", async |upgrade: Upgrade| upgrade.accept("echo", echo));
+/// # drop(router);
+/// ```
+#[derive(Debug)]
+pub struct Upgrade {
+    offered: Vec<String>,
+    pending: PendingUpgrade,
+}
+
+impl Upgrade {
+    /// The protocols that the peer offers, in its order, such as `websocket`.
+    pub fn offered(&self) -> impl Iterator<Item = &str> {
+        self.offered.iter().map(String::as_str)
+    }
+
+    /// Answers 101, and runs `continuation` with the connection once the response has left. The names of protocols are
+    /// compared without their case. Add the fields that the protocol needs to the response.
+    ///
+    /// Answers 426 if the peer does not offer this protocol. A response of another status drops the continuation.
+    pub fn accept<C, F>(self, protocol: &str, continuation: C) -> Response
+    where
+        C: FnOnce(Upgraded) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        if !self.offered().any(|offered| offered.eq_ignore_ascii_case(protocol)) {
+            let message = format!("this path speaks {protocol}; offer it in a field `upgrade`");
+            return (StatusCode::UPGRADE_REQUIRED, message).into_response().header("upgrade", protocol);
+        }
+        // Called within the future, so that a panic of the continuation is caught with the others.
+        self.pending.set(Box::new(|connection| Box::pin(async move { continuation(connection).await })));
+        Response::new(StatusCode::SWITCHING_PROTOCOLS).header("upgrade", protocol)
+    }
+}
+
+impl FromRequestParts for Upgrade {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts) -> Result<Self, Error> {
+        let offered: Vec<String> = tokens(parts, "upgrade").map(str::to_owned).collect();
+        if offered.is_empty() || Self::is_absent(parts) {
+            let message =
+                "this path answers requests to upgrade; send `connection: upgrade` and `upgrade: PROTOCOL`";
+            return Err(Error::new(StatusCode::BAD_REQUEST, message));
+        }
+        Ok(Self { offered, pending: parts.context().pending_upgrade() })
+    }
+}
+
+impl OptionalFromRequestParts for Upgrade {
+    fn is_absent(parts: &Parts) -> bool {
+        // A 1.0 client cannot upgrade (RFC 9110 section 7.8).
+        parts.version() != Version::HTTP_11
+            || !tokens(parts, "connection").any(|token| token.eq_ignore_ascii_case("upgrade"))
+    }
+}
+
+/// The tokens of a field that holds a list.
+fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
+    let values = parts.headers().get_all(field).filter_map(|value| str::from_utf8(value).ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
+}
+
+/// A connection that has left HTTP. Bytes that came behind the request are read first.
+#[derive(Debug)]
+pub struct Upgraded {
+    connection: Connection,
+    received: Bytes,
+}
+
+impl Upgraded {
+    pub(crate) fn new(connection: Connection, received: Bytes) -> Self {
+        Self { connection, received }
+    }
+
+    /// The connection, and the bytes that came behind the request and have not been read.
+    pub fn into_parts(self) -> (Connection, Bytes) {
+        (self.connection, self.received)
+    }
+}
+
+impl AsyncRead for Upgraded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.received.is_empty() {
+            return Pin::new(&mut self.connection).poll_read(cx, buffer);
+        }
+        let len = buffer.remaining().min(self.received.len());
+        buffer.put_slice(&self.received.split_to(len));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Upgraded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.connection.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_shutdown(cx)
+    }
+}
+
+/// What a handler goes on with once its 101 has left.
+pub(crate) type Continuation = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()>>>>;
