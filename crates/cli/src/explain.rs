@@ -13,7 +13,7 @@ use crate::failure::{Code, Failure};
 pub(crate) fn call(url: &str, error: &Error) -> Failure {
     let url = match error {
         // The typed text without its password, if it has one.
-        Error::Url { url, .. } | Error::Tls { url } => url,
+        Error::Url { url, .. } => url,
         _ => url,
     };
     let calling = |code, found: &str| Failure::new(code, format_args!("calling {url}: {found}"));
@@ -22,8 +22,6 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
         Error::Url { source, .. } => {
             calling(Code::Usage, before_advice(&source.to_string())).help(url_help(source))
         }
-        Error::Tls { .. } => calling(Code::Usage, "the scheme is https, and TLS is not spoken here")
-            .help(url_help(&UrlError::Tls)),
         Error::ReservedHeader { name } => {
             calling(Code::Usage, &format!("the field {name:?} is written by the command, from the data"))
                 .help("leave it out of --header, and give the body with --data")

@@ -123,6 +123,16 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Asks the peer to switch to another protocol, such as `websocket` (RFC 9110 section 7.8). A response 101 then has
+    /// the connection: [`Response::upgrade`](crate::Response::upgrade).
+    pub fn upgrade(self, protocol: impl AsRef<str>) -> Self {
+        let call = self.header("connection", "upgrade").header("upgrade", protocol.as_ref());
+        call.edit(|draft| {
+            draft.upgrade = true;
+            Ok(())
+        })
+    }
+
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
         self.edit(|draft| {

@@ -21,6 +21,7 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::h1;
 use crate::job::{Delivery, Job};
+use crate::upgraded::Tunnel;
 
 /// A connection of a pool.
 pub(crate) struct Conn {
@@ -36,9 +37,11 @@ pub(crate) struct Conn {
 }
 
 struct Core {
-    /// None once it is closed.
+    /// None once it is closed, or left HTTP.
     wire: Option<Connection>,
     session: Session,
+    /// Owns the wire of a connection that has left HTTP for another protocol.
+    tunnel: Option<Tunnel>,
     /// Holds what the connection waits for: the peer while busy, the next call while idle.
     timer: Deadline,
     /// The end of its lifetime.
@@ -54,6 +57,8 @@ enum Session {
 pub(crate) enum Event {
     /// A call is over, and the connection has a slot for another one.
     SlotFree(Delivery),
+    /// The connection has left HTTP, and is to be polled until it is closed.
+    Upgraded(Delivery),
     /// The connection is over, and a call with it.
     Over(Delivery),
     /// The connection had died while it was idle, and its call goes out once more on another one.
@@ -72,6 +77,7 @@ impl Conn {
         let core = Core {
             wire: Some(wire),
             session: Session::H1(h1::Session::new(config.limits.answer.into())),
+            tunnel: None,
             timer,
             until: clock::now() + jittered(config.timeouts.lifetime),
         };
@@ -126,16 +132,16 @@ impl Conn {
 
     /// Closes the wire, whatever is on it. Whether it was open.
     pub(crate) fn close(&self) -> bool {
-        let (wire, exchange) = {
+        let (wire, tunnel, exchange) = {
             let mut core = self.core.borrow_mut();
             let Session::H1(session) = &mut core.session;
             let exchange = session.take();
-            (core.wire.take(), exchange)
+            (core.wire.take(), core.tunnel.take(), exchange)
         };
         self.context.cells.active.subtract(self.calls.take() as u64);
-        let was_open = wire.is_some();
+        let was_open = wire.is_some() || tunnel.is_some();
         // Outside the borrow: a caller's body may be dropped.
-        drop((wire, exchange));
+        drop((wire, tunnel, exchange));
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -155,6 +161,9 @@ impl Conn {
         self.waker.get_or_init(|| cx.waker().clone());
         let outcome = {
             let core = &mut *self.core.borrow_mut();
+            if let Some(tunnel) = core.tunnel.as_mut().filter(|_| !self.cut.get()) {
+                return tunnel.as_mut().poll(cx).map(|()| Event::Closed);
+            }
             let Some(wire) = core.wire.as_mut() else { return Poll::Ready(Event::Closed) };
             let Session::H1(session) = &mut core.session;
             if self.is_idle() {
@@ -168,6 +177,7 @@ impl Conn {
         };
         Poll::Ready(match outcome {
             h1::Outcome::Complete { reuse } => self.complete(reuse),
+            h1::Outcome::Upgrade => self.upgrade(),
             h1::Outcome::Over(delivery) => Event::Over(delivery),
             h1::Outcome::Resend => self.take().map_or(Event::Closed, |it| Event::Resend(it.into_job())),
         })
@@ -192,6 +202,17 @@ impl Conn {
                 Event::SlotFree(delivery)
             }
         }
+    }
+
+    /// The connection leaves HTTP, and stays one of the pool's with a call on it.
+    fn upgrade(&self) -> Event {
+        let wire = self.core.borrow_mut().wire.take();
+        let Some((wire, exchange)) = wire.zip(self.take()) else { return Event::Closed };
+        let (delivery, tunnel) = exchange.into_upgrade(wire, &self.context);
+        let mut core = self.core.borrow_mut();
+        core.timer.clear();
+        core.tunnel = Some(tunnel);
+        Event::Upgraded(delivery)
     }
 
     fn take(&self) -> Option<h1::Exchange> {

@@ -29,12 +29,6 @@ pub enum Error {
         /// The part that is wrong.
         source: UrlError,
     },
-    /// The URL asks for TLS, which this client does not speak. Fault of the caller.
-    #[error("cannot call {url:?}: the scheme is https, and this client has no TLS; use an http:// URL")]
-    Tls {
-        /// The URL as it was given.
-        url: String,
-    },
     /// The address given to [`via`](crate::Call::via) is none. Fault of the caller.
     #[error("cannot call by way of {:?}", source.text())]
     Via {
@@ -206,8 +200,8 @@ pub enum Error {
         /// The origin of the URL.
         origin: String,
     },
-    /// The status is one of an error, by [`error_for_status`](crate::Response::error_for_status). Fault of the caller
-    /// below 500, else of the peer.
+    /// The status is one of an error, by [`error_for_status`](crate::Response::error_for_status), or not 101, by
+    /// [`upgrade`](crate::Response::upgrade). Fault of the caller if it is 4xx, else of the peer.
     #[error("{url} answered {status}")]
     Status {
         /// The URL that was called.
@@ -246,11 +240,7 @@ pub enum Error {
 impl Error {
     /// The error for a bad URL of a call.
     pub(crate) fn of_url(url: &str, source: UrlError) -> Self {
-        let url = redact(url);
-        match source {
-            UrlError::Tls => Self::Tls { url },
-            source => Self::Url { url, source },
-        }
+        Self::Url { url: redact(url), source }
     }
 
     /// Who can mend it.
@@ -258,7 +248,6 @@ impl Error {
         match self {
             Self::Loop { source: TaskError::Full, .. } => Fault::Limit,
             Self::Url { .. }
-            | Self::Tls { .. }
             | Self::Via { .. }
             | Self::Host { .. }
             | Self::Header(_)

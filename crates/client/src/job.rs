@@ -30,6 +30,8 @@ pub(crate) struct Draft {
     pub(crate) total_timeout: Duration,
     /// The caller set a `connection` field, so the connection is closed after the response.
     pub(crate) last_on_connection: bool,
+    /// A response 101 is what the caller hopes for.
+    pub(crate) upgrade: bool,
 }
 
 impl Draft {
@@ -43,6 +45,7 @@ impl Draft {
             read_timeout: timeouts.read,
             total_timeout: timeouts.total,
             last_on_connection: false,
+            upgrade: false,
         }
     }
 

@@ -9,6 +9,7 @@
 //! | call | [`Client::get`] and its like, then [`Call::send`] |
 //! | send a request that was made elsewhere | [`Client::send`] |
 //! | pass a request on, as a proxy | [`Client::forward`] |
+//! | speak another protocol | [`Call::upgrade`], then [`Response::upgrade`] |
 //! | go by another wire than the URL's | [`Call::via`] |
 //! | refuse an error status | [`Response::error_for_status`] |
 //! | read the answer | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
@@ -28,7 +29,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Not here: TLS (an `https` URL is [`Error::Tls`]), HTTP/2, redirects, cookies, proxies and compression. There is one
+//! Not here: TLS (an `https` URL is [`UrlError::Tls`]), HTTP/2, redirects, cookies, proxies and compression. There is one
 //! kind of retry: if a connection died while it was idle, its request is sent once more on a fresh one, unless the
 //! peer may have seen it and repeating it does harm.
 
@@ -50,6 +51,7 @@ mod pool;
 mod queue;
 mod response;
 mod sending;
+mod upgraded;
 
 pub use anywire_http::url::UrlError;
 pub use builder::ClientBuilder;
@@ -61,3 +63,4 @@ pub use handle::Closing;
 pub use limits::{Limits, Timeouts};
 pub use response::Response;
 pub use sending::Sending;
+pub use upgraded::Upgraded;

@@ -91,11 +91,6 @@ impl Local {
         local
     }
 
-    #[cfg(test)]
-    pub(crate) fn context(&self) -> &Rc<LoopContext> {
-        &self.context
-    }
-
     pub(crate) fn index(&self) -> usize {
         self.context.index
     }

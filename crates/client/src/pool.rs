@@ -5,9 +5,6 @@
 //! held by the connect deadline; those behind them by the acquire deadline. A connection that comes free or is newly
 //! dialled goes to the oldest call, whichever dial was started for it.
 
-#[cfg(test)]
-mod busy_wires;
-
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -204,15 +201,20 @@ impl Pool {
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(clock::now());
         // Without a waiting call the connection turns idle, and an idle one is registered for reading anyway.
-        if self.waiting.len() > 0 && !conn.is_alive() {
-            self.evict(conn);
+        if self.waiting.len() > 0 {
+            if !conn.is_alive() {
+                self.evict(conn);
+                return ControlFlow::Break(());
+            }
+            if let Some(job) = self.waiting.pop(false) {
+                self.start(conn, job);
+                return ControlFlow::Continue(());
+            }
+        }
+        if self.retired.get() {
             return ControlFlow::Break(());
         }
-        match self.waiting.pop(false) {
-            Some(job) => self.start(conn, job),
-            None if self.retired.get() => return ControlFlow::Break(()),
-            None => self.push_free(conn),
-        }
+        self.push_free(conn);
         ControlFlow::Continue(())
     }
 
@@ -336,6 +338,7 @@ impl Future for Drive {
                         break;
                     }
                 }
+                Event::Upgraded(delivery) => delivery.make(),
                 Event::Over(delivery) => {
                     pool.close(conn);
                     delivery.make();

@@ -11,6 +11,7 @@ use anywire_loops::TaskError;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use crate::upgraded::Upgraded;
 use crate::{Error, Phase};
 
 /// An answer whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -38,6 +39,8 @@ pub struct Response {
 pub(crate) enum Origin {
     /// The whole body is here.
     Whole(Url),
+    /// There is none: the connection speaks another protocol.
+    Upgraded(Url, Box<Upgraded>),
     Stream(Arc<StreamState>),
 }
 
@@ -70,7 +73,7 @@ impl Response {
     /// The URL that was called, with the query that was added to it.
     pub fn url(&self) -> &str {
         match &self.origin {
-            Origin::Whole(url) => url.as_str(),
+            Origin::Whole(url) | Origin::Upgraded(url, _) => url.as_str(),
             Origin::Stream(state) => state.url.as_str(),
         }
     }
@@ -89,6 +92,26 @@ impl Response {
         match self.status() {
             status if status.as_u16() >= 400 => Err(Error::Status { url: self.url().to_owned(), status }),
             _ => Ok(self),
+        }
+    }
+
+    /// The connection of a response 101, if the call asked for it by [`Call::upgrade`](crate::Call::upgrade).
+    ///
+    /// ```no_run
+    /// # async fn example(client: anywire_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let response = client.get("http://shop/updates").upgrade("lines").send().await?;
+    /// response.upgrade()?.write_all(b"since 7\n").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Status`](Error::Status) if the peer stays with HTTP.
+    pub fn upgrade(self) -> Result<Upgraded, Error> {
+        match self.origin {
+            Origin::Upgraded(_, upgraded) => Ok(*upgraded),
+            _ => Err(Error::Status { url: self.url().to_owned(), status: self.status() }),
         }
     }
 
@@ -168,7 +191,7 @@ impl Response {
 
     fn explain(&self, error: BodyError) -> Error {
         match &self.origin {
-            Origin::Whole(_) => explain_size(error),
+            Origin::Whole(_) | Origin::Upgraded(..) => explain_size(error),
             Origin::Stream(state) => state.explain(error),
         }
     }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::job::{Delivery, Draft, Job};
 use crate::response::{Origin, StreamState};
+use crate::upgraded::Upgraded;
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
@@ -29,6 +30,8 @@ pub(super) enum Answer {
         /// The caller has asked for no more than was sent.
         reader_is_slow: bool,
     },
+    /// The connection speaks another protocol from here.
+    Upgrades(ResponseHead),
     Over,
 }
 
@@ -60,7 +63,7 @@ impl Answer {
                 // There is room, as was just seen; a reader who left meanwhile is noticed next time.
                 let _ = sender.try_send(Bytes::copy_from_slice(data));
             }
-            Self::Awaited | Self::Over => {}
+            Self::Awaited | Self::Upgrades(_) | Self::Over => {}
         }
     }
 
@@ -68,7 +71,7 @@ impl Answer {
         match self {
             Self::Here { trailers, .. } => *trailers = Some(fields),
             Self::Streams { sender, .. } => sender.trailers(fields),
-            Self::Awaited | Self::Over => {}
+            Self::Awaited | Self::Upgrades(_) | Self::Over => {}
         }
     }
 
@@ -117,8 +120,15 @@ impl Answer {
                 Delivery::Reply(job.reply, Ok(Response::new(head, body, origin, limits.body_bytes)))
             }
             Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
-            Self::Awaited | Self::Over => Delivery::Nothing,
+            Self::Awaited | Self::Upgrades(_) | Self::Over => Delivery::Nothing,
         }
+    }
+
+    /// The response gives the connection to the caller.
+    pub(super) fn upgrade(self, job: Job, upgraded: Upgraded, limits: &Limits) -> Delivery {
+        let Self::Upgrades(head) = self else { return Delivery::Nothing };
+        let origin = Origin::Upgraded(job.draft.url, Box::new(upgraded));
+        Delivery::Reply(job.reply, Ok(Response::new(head, Body::empty(), origin, limits.body_bytes)))
     }
 
     /// The call ends with an error.

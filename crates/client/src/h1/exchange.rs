@@ -12,6 +12,7 @@ use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
 use anywire_http::{Buffer, Method, ResponseHead, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::answer::{Answer, Pieces};
@@ -21,6 +22,7 @@ use super::watchdog::{WaitsFor, Watchdog};
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::job::{Delivery, Job};
+use crate::upgraded::{Tunnel, Upgraded};
 use crate::{Error, Phase};
 
 /// A call on a connection.
@@ -146,6 +148,14 @@ impl Exchange {
         }
     }
 
+    /// The response for the caller, and the task that copies between it and the connection.
+    pub(crate) fn into_upgrade(self, wire: Connection, context: &LoopContext) -> (Delivery, Tunnel) {
+        let received = self.input.map_or_else(Bytes::new, |input| Bytes::copy_from_slice(input.data()));
+        let (upgraded, tunnel) = Upgraded::new(wire, received);
+        context.keep_output(self.output);
+        (self.answer.upgrade(self.job, upgraded, &context.config().limits), tunnel)
+    }
+
     /// Ends the call because its client is closed.
     pub(super) fn cut(&mut self) -> Outcome {
         self.fail(Error::Closed { sent: self.job.sent })
@@ -238,6 +248,11 @@ impl Exchange {
                     }
                 }
                 ResponseEvent::Head(head, _) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    let in_step = self.upload.is_done() && self.output.is_empty();
+                    if self.job.draft.upgrade && in_step {
+                        self.answer = Answer::Upgrades(head);
+                        return Poll::Ready(Some(Outcome::Upgrade));
+                    }
                     let error = Error::Switched { origin: self.job.draft.origin() };
                     return Poll::Ready(Some(self.fail(error)));
                 }

@@ -23,6 +23,8 @@ pub(crate) struct Session {
 pub(crate) enum Outcome {
     /// The response is complete. The connection may wait for its next call for `reuse`; none: it is to be closed.
     Complete { reuse: Option<Duration> },
+    /// The response is a 101 that was asked for: the connection leaves HTTP, by [`Exchange::into_upgrade`].
+    Upgrade,
     /// The connection is to be closed.
     Over(Delivery),
     /// The connection had died while it was idle: the call goes out once more, by [`Exchange::into_job`].

@@ -1,23 +1,23 @@
 //! Calls on wires that are never out of room or of bytes: their deadlines hold, and the loop's other tasks run.
 
+mod support;
+
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_http::{Body, BodyError, Method};
-use anywire_loops::Loops;
-use anywire_wire::Transport;
+use anywire_client::{Error, Limits, Phase};
+use anywire_http::{Body, BodyError};
+use anywire_wire::{
+    Address, Bound, Connection, DialOptions, Dialing, ListenError, ListenOptions, Transport, Wire,
+};
 use bytes::Bytes;
 use futures_core::Stream;
-use tokio::sync::oneshot;
+use support::{block_on, client};
 
-use super::*;
-use crate::local::Local;
-use crate::{Client, Limits};
-
-/// Takes whatever is written. Once it has anything to read, it always has more.
+/// A wire whose connections take whatever is written. Once one has anything to read, it always has more.
+#[derive(Clone, Copy)]
 struct Endless {
     /// Given first.
     head: &'static [u8],
@@ -65,7 +65,7 @@ impl Transport for Endless {
     fn abort(&mut self) {}
 
     fn local(&self) -> Address {
-        "memory:endless".parse().expect("an address")
+        Address::from_wire(&Self { head: b"", piece: b"" }, "")
     }
 
     fn peer(&self) -> Address {
@@ -84,46 +84,60 @@ impl Stream for Always {
     }
 }
 
+impl Wire for Endless {
+    fn scheme(&self) -> &'static str {
+        "endless"
+    }
+
+    fn summary(&self) -> &'static str {
+        "never out of room or of bytes"
+    }
+
+    fn form(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn normalise(&self, location: &str) -> Result<String, String> {
+        Ok(location.to_owned())
+    }
+
+    fn bind(&'static self, address: &Address, _: &ListenOptions, _: usize) -> Result<Bound, ListenError> {
+        Err(ListenError::from_io(address, io::ErrorKind::Unsupported.into()))
+    }
+
+    fn dial<'a>(&'static self, _: &'a Address, _: &'a DialOptions) -> Dialing<'a> {
+        Box::pin(async { Ok(Connection::new(*self)) })
+    }
+
+    fn scratch(&'static self) -> Option<Address> {
+        None
+    }
+}
+
 /// The error of a call over `wire` that sends `body`, and collects the answer within 200 ms.
-fn error_over(wire: Endless, body: fn() -> Body) -> Error {
-    let loops = Loops::start(1).expect("loops start");
+fn error_over(wire: &'static Endless, body: Body) -> Error {
     // With room for all that comes, so that no reader holds the connection back.
     let limits = Limits { body_ahead_bytes: usize::MAX, ..Limits::default() };
-    let client = Client::builder().loops(&loops).limits(limits).build();
-    let (report, reported) = mpsc::channel();
-    drop(loops.get(0).spawn(move || async move {
-        let local = Local::here(&client.handle).expect("a loop of the client");
-        let url = Url::parse("http://endless/").expect("a good URL");
-        let pool = Rc::new(Pool::new(&url, None, local.context()).expect("a good origin"));
-        let mut draft = Box::new(Draft::new(Method::POST, url, &client.handle.config().timeouts));
-        draft.total_timeout = Duration::from_millis(200);
-        draft.body = body().into();
-        let (reply, answer) = oneshot::channel();
-        let total_until = clock::now() + draft.total_timeout;
-        let reply = Some(reply);
-        let acquire_until = total_until;
-        pool.waiting.push(Job { draft, reply, total_until, acquire_until, resent: false, sent: false });
-        pool.adopt(Connection::new(wire));
-        let error = match answer.await.expect("a reply") {
-            Ok(response) => response.bytes().await.expect_err("a body without end"),
-            Err(error) => error,
-        };
-        // A test that does not wait has failed already.
-        let _ = report.send(error);
-    }));
-    let outcome = reported.recv_timeout(Duration::from_secs(60));
-    outcome.expect("the loop goes on, and the deadline ends the call")
+    let (_loops, client) = client(1, |builder| builder.limits(limits));
+    let via = Address::on(wire, "").expect("an address");
+    let call = client.post("http://endless/").via(via).body(body).total_timeout(Duration::from_millis(200));
+    match block_on(call.send()) {
+        Ok(response) => block_on(response.bytes()).expect_err("a body without end"),
+        Err(error) => error,
+    }
 }
 
 #[test]
 fn an_answer_that_is_always_there_ends_by_the_total_deadline() {
-    let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    let error = error_over(Endless { head, piece: b"1\r\nx\r\n" }, Body::empty);
+    static WIRE: Endless =
+        Endless { head: b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", piece: b"1\r\nx\r\n" };
+    let error = error_over(&WIRE, Body::empty());
     assert!(matches!(error, Error::Timeout { phase: Phase::Total, .. }), "{error:?}");
 }
 
 #[test]
 fn a_request_that_is_always_taken_ends_by_the_total_deadline() {
-    let error = error_over(Endless { head: b"", piece: b"" }, || Body::stream(Always));
+    static WIRE: Endless = Endless { head: b"", piece: b"" };
+    let error = error_over(&WIRE, Body::stream(Always));
     assert!(matches!(error, Error::Timeout { phase: Phase::Total, sent: true, .. }), "{error:?}");
 }
