@@ -84,42 +84,49 @@ fn set<'f>(response: &mut Response, fields: impl Iterator<Item = (&'f str, &'f [
 }
 
 impl IntoResponse for Response {
+    #[inline]
     fn into_response(self) -> Response {
         self
     }
 }
 
 impl IntoResponse for StatusCode {
+    #[inline]
     fn into_response(self) -> Response {
         Response::new(self)
     }
 }
 
 impl IntoResponse for () {
+    #[inline]
     fn into_response(self) -> Response {
         Response::new(StatusCode::OK)
     }
 }
 
 impl IntoResponse for Infallible {
+    #[inline]
     fn into_response(self) -> Response {
         match self {}
     }
 }
 
 impl IntoResponse for &'static str {
+    #[inline]
     fn into_response(self) -> Response {
         Response::typed(&TEXT, self)
     }
 }
 
 impl IntoResponse for String {
+    #[inline]
     fn into_response(self) -> Response {
         Response::typed(&TEXT, self)
     }
 }
 
 impl IntoResponse for Cow<'static, str> {
+    #[inline]
     fn into_response(self) -> Response {
         match self {
             Cow::Borrowed(text) => text.into_response(),
@@ -129,24 +136,28 @@ impl IntoResponse for Cow<'static, str> {
 }
 
 impl IntoResponse for Bytes {
+    #[inline]
     fn into_response(self) -> Response {
         Response::typed(&OCTETS, self)
     }
 }
 
 impl IntoResponse for Vec<u8> {
+    #[inline]
     fn into_response(self) -> Response {
         Response::typed(&OCTETS, self)
     }
 }
 
 impl IntoResponse for Body {
+    #[inline]
     fn into_response(self) -> Response {
         Response::typed(&OCTETS, self)
     }
 }
 
 impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
+    #[inline]
     fn into_response(self) -> Response {
         match self {
             Ok(value) => value.into_response(),
@@ -156,6 +167,7 @@ impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
 }
 
 impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
+    #[inline]
     fn into_response(self) -> Response {
         let mut response = self.1.into_response();
         response.status = self.0;
@@ -164,6 +176,7 @@ impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
 }
 
 impl<P: IntoResponseParts, R: IntoResponse> IntoResponse for (P, R) {
+    #[inline]
     fn into_response(self) -> Response {
         let mut response = self.1.into_response();
         self.0.set_on(&mut response);
@@ -172,6 +185,7 @@ impl<P: IntoResponseParts, R: IntoResponse> IntoResponse for (P, R) {
 }
 
 impl<P: IntoResponseParts, R: IntoResponse> IntoResponse for (StatusCode, P, R) {
+    #[inline]
     fn into_response(self) -> Response {
         (self.0, (self.1, self.2)).into_response()
     }

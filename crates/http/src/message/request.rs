@@ -275,6 +275,7 @@ impl Spare for RequestParts {
 
 impl Pool for RequestParts {
     #[cold]
+    #[inline]
     fn gone() -> &'static Self {
         static GONE: LazyLock<RequestParts> = LazyLock::new(RequestParts::new);
         &GONE

@@ -150,6 +150,7 @@ impl Spare for ResponseParts {
 }
 
 impl Pool for ResponseParts {
+    #[inline]
     fn gone() -> &'static Self {
         static GONE: ResponseParts = ResponseParts::new();
         &GONE
@@ -216,10 +217,11 @@ impl Response {
     /// static CSV: StaticHeader = StaticHeader::new("content-type: text/csv");
     /// assert_eq!(Response::typed(&CSV, "a,b").headers.get("content-type"), Some("text/csv"));
     /// ```
+    #[inline]
     pub fn typed(content_type: &'static StaticHeader, body: impl Into<Body>) -> Self {
-        let mut response = Self::new(StatusCode::OK).body(body);
-        response.headers.append_static(content_type);
-        response
+        let mut headers = Headers::new();
+        headers.append_static(content_type);
+        Self::from_parts(StatusCode::OK, headers, body.into())
     }
 
     /// Makes a response of a head that was received.
