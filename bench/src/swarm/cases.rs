@@ -18,7 +18,7 @@ use crate::table::{Table, figure};
 /// How the cases are run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// The command; build it with `cargo build --release --package anywire --bin anywire`.
+    /// The command; build it with `cargo build --release --package anywire-cli`.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/anywire"))]
     command: PathBuf,
     /// These cases alone, by their names.
@@ -276,7 +276,7 @@ pub fn run(options: &Options, core: usize, seconds: u64) -> Result<Results> {
     }
     ensure!(
         options.command.exists(),
-        "{} is not there: build it with `cargo build --release --package anywire --bin anywire`, or name another \
+        "{} is not there: build it with `cargo build --release --package anywire-cli`, or name another \
          (--command)",
         options.command.display()
     );

@@ -14,16 +14,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .shutdown_deadline(Duration::from_secs(5));
 
     let client = Client::new();
-    let mut said = Ok(String::new());
-    let shutdown = server
-        .run_until(async {
-            let answer = client.get("http://localhost/").via(&name).send().await;
-            said = match answer {
-                Ok(answer) => answer.text().await,
-                Err(error) => Err(error),
-            };
-        })
-        .await?;
+    let call = async { client.get("http://localhost/").via(&name).send().await?.text().await };
+    let (said, shutdown) = server.run_until(call).await?;
     println!("{}; {} connections were cut", said?, shutdown.connections_cut);
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::h1;
 use crate::job::{Delivery, Job};
-use crate::upgraded::Tunnel;
+use crate::tunnel::Tunnel;
 
 /// A connection of a pool.
 pub(crate) struct Conn {

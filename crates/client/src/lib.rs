@@ -51,9 +51,10 @@ mod pool;
 mod queue;
 mod response;
 mod sending;
-mod upgraded;
+mod tunnel;
 
 pub use anywire_http::url::UrlError;
+pub use anywire_wire::Upgraded;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use client::Client;
@@ -63,4 +64,3 @@ pub use handle::Closing;
 pub use limits::{Limits, Timeouts};
 pub use response::Response;
 pub use sending::Sending;
-pub use upgraded::Upgraded;

@@ -8,10 +8,11 @@ use anywire_http::{
     Body, BodyError, ConvertError, Headers, IntoResponse, ResponseHead, StatusCode, Url, Version,
 };
 use anywire_loops::TaskError;
+use anywire_wire::Upgraded;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use tokio::io::DuplexStream;
 
-use crate::upgraded::Upgraded;
 use crate::{Error, Phase};
 
 /// An answer whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
@@ -40,7 +41,7 @@ pub(crate) enum Origin {
     /// The whole body is here.
     Whole(Url),
     /// There is none: the connection speaks another protocol.
-    Upgraded(Url, Box<Upgraded>),
+    Upgraded(Url, Box<Upgraded<DuplexStream>>),
     Stream(Arc<StreamState>),
 }
 
@@ -95,7 +96,13 @@ impl Response {
         }
     }
 
-    /// The connection of a response 101, if the call asked for it by [`Call::upgrade`](crate::Call::upgrade).
+    /// The connection of a response 101, if the call asked for it by [`Call::upgrade`](crate::Call::upgrade): the first
+    /// byte it gives is the one behind the response's head.
+    ///
+    /// It may be used on any executor. The connection stays on its loop, where a task copies between the two, at most
+    /// 64 KiB ahead each way. No deadline holds any more. The connection counts against
+    /// [`Limits::connections_per_origin`](crate::Limits::connections_per_origin) until this is dropped, or both sides have
+    /// ended.
     ///
     /// ```no_run
     /// # async fn example(client: anywire_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -108,7 +115,7 @@ impl Response {
     ///
     /// # Errors
     /// [`Status`](Error::Status) if the peer stays with HTTP.
-    pub fn upgrade(self) -> Result<Upgraded, Error> {
+    pub fn upgrade(self) -> Result<Upgraded<DuplexStream>, Error> {
         match self.origin {
             Origin::Upgraded(_, upgraded) => Ok(*upgraded),
             _ => Err(Error::Status { url: self.url().to_owned(), status: self.status() }),

@@ -246,6 +246,16 @@ impl Body {
         Ok(joined.freeze())
     }
 
+    /// All remaining bytes as UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError::Text`], and the errors of [`bytes`](Self::bytes).
+    pub async fn text(&mut self, limit_bytes: usize) -> Result<String, BodyError> {
+        let bytes = self.bytes(limit_bytes).await?;
+        String::from_utf8(bytes.into()).map_err(|invalid| BodyError::Text(invalid.utf8_error()))
+    }
+
     /// The trailer fields, once the end was read, if the message had any.
     pub fn trailers(&self) -> Option<&Headers> {
         match &self.kind {

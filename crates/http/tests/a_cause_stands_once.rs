@@ -27,7 +27,9 @@ fn assert_each_cause_once(error: &(dyn Error + 'static)) {
 
 #[test]
 fn errors_of_bodies() {
+    let text = String::from_utf8(vec![0xff]).expect_err("no text").utf8_error();
     for error in [
+        BodyError::Text(text),
         BodyError::Malformed(DecodeError::ChunkSize),
         BodyError::Malformed(DecodeError::BodyCutShort),
         BodyError::Wire(io::Error::other("the cable is cut")),

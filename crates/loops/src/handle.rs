@@ -31,6 +31,9 @@ impl LoopHandle {
 
     /// Runs a future on this loop. The closure is what travels; the future is made there, so it need not be `Send`.
     ///
+    /// The output travels back to the awaiting thread, so it is `Send`; an error of any type is a
+    /// `Box<dyn Error + Send + Sync>`.
+    ///
     /// May be called from any thread, this loop's own included; the closure runs soon and never within this call.
     /// A loop that is asleep is woken once, however many hand-overs follow; one that is awake takes them without a
     /// system call. A panic of the closure or the future is caught, counted, logged, and returned by the [`Task`]. A

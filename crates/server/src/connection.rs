@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use anywire_loops::deadline::Deadline;
-use anywire_wire::Connection;
+use anywire_wire::{Connection, Upgraded};
 use bytes::Bytes;
 
 use crate::context::FreeContext;
 use crate::h1::{End, Env, Session};
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
-use crate::upgrade::{Continuation, Upgraded};
+use crate::upgrade::Continuation;
 
 /// The task of one connection. It is written by hand rather than as an `async fn` to keep idle connections small: buffers,
 /// decoder and handler live in a [`Session`], which an idle connection does not have.

@@ -46,6 +46,7 @@ mod service;
 mod upgrade;
 
 pub use anywire_http::IntoResponse;
+pub use anywire_wire::Upgraded;
 pub use counters::Counters;
 pub use extract::{
     FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
@@ -61,4 +62,4 @@ pub use request::{Parts, Request};
 pub use respond::{Error, Html};
 pub use router::{RouteError, Router};
 pub use server::{Server, ServerError, ServerHandle, Shutdown, Stopping};
-pub use upgrade::{Upgrade, Upgraded};
+pub use upgrade::Upgrade;

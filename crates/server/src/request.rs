@@ -12,7 +12,8 @@ use crate::router::EndpointId;
 
 /// One request: its [`Parts`], and its body, which is read only when the handler asks for it.
 ///
-/// A handler takes it as its last argument. A client sends it on after `into()`.
+/// A handler takes it as its last argument. A client sends it on after `into()`. It cannot be built: a test gives
+/// [`Router::call`](crate::Router::call) an [`anywire_http::Request`].
 ///
 /// ```
 /// use anywire_server::{Request, Router};

@@ -181,30 +181,35 @@ impl Server {
     }
 
     /// Starts, and serves until the future is ready. Then stops accepting, lets requests finish until the shutdown
-    /// deadline, and returns. Runs within any runtime and blocks none of its threads: the server has loops of its own.
+    /// deadline, and returns the future's output beside its own outcome. Runs within any runtime and blocks none of its
+    /// threads: the server has loops of its own.
+    ///
+    /// Every address is listened on before the future is polled for the first time, so the future may call the server.
+    /// If the server does not start, the future is never polled.
     ///
     /// ```
     /// use anywire_server::{Router, Server, ServerError};
     ///
     /// #[tokio::main(flavor = "current_thread")]
     /// async fn main() -> Result<(), ServerError> {
-    ///     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    ///     let (stop, stopped) = tokio::sync::oneshot::channel();
     ///     let server = Server::new(Router::new().get("/", async || "Hello, World!")).loops(1).listen("tcp:127.0.0.1:0");
-    ///     # drop(stop);
-    ///     server.run_until(async move { drop(stopped.await) }).await?;
+    ///     # stop.send("enough").expect("it is awaited below");
+    ///     let (reason, shutdown) = server.run_until(stopped).await?;
+    ///     println!("stopped: {reason:?}, {} connections were cut", shutdown.connections_cut);
     ///     Ok(())
     /// }
     /// ```
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub async fn run_until(self, until: impl Future<Output = ()>) -> Result<Shutdown, ServerError> {
+    pub async fn run_until<F: Future>(self, until: F) -> Result<(F::Output, Shutdown), ServerError> {
         let deadline = self.shutdown_deadline;
         let no_thread = |cause| ServerError::Loops(loops::StartError::Thread(cause));
         let started = handle::on_own_thread(move || self.start()).map_err(no_thread)?;
         // The thread sends unless `start` panics.
         let server = started.await.map_err(|_| ServerError::Loops(loops::StartError::Died))??;
-        until.await;
-        Ok(server.shutdown(deadline).await)
+        let output = until.await;
+        Ok((output, server.shutdown(deadline).await))
     }
 }

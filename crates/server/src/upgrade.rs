@@ -1,13 +1,9 @@
 //! Leaving HTTP: a handler answers 101, and the connection goes to its continuation (RFC 9110 section 7.8).
 
-use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use anywire_http::{IntoResponse, Response, StatusCode, Version};
-use anywire_wire::Connection;
-use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use anywire_wire::Upgraded;
 
 use crate::context::PendingUpgrade;
 use crate::extract::{FromRequestParts, OptionalFromRequestParts};
@@ -29,6 +25,8 @@ use crate::respond::Error;
 ///     let mut buffer = [0; 1024];
 ///     while let Ok(read @ 1..) = connection.read(&mut buffer).await {
 ///         let Ok(()) = connection.write_all(&buffer[..read]).await else { return };
+///         // A wire such as TLS may hold bytes back until they are flushed.
+///         let Ok(()) = connection.flush().await else { return };
 ///     }
 /// }
 ///
@@ -92,65 +90,6 @@ impl OptionalFromRequestParts for Upgrade {
 fn tokens<'p>(parts: &'p Parts, field: &str) -> impl Iterator<Item = &'p str> {
     let values = parts.headers().get_all(field).filter_map(|value| str::from_utf8(value).ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
-}
-
-/// A connection that has left HTTP. Bytes that came behind the request are read first.
-#[derive(Debug)]
-pub struct Upgraded {
-    connection: Connection,
-    received: Bytes,
-}
-
-impl Upgraded {
-    pub(crate) fn new(connection: Connection, received: Bytes) -> Self {
-        Self { connection, received }
-    }
-
-    /// The connection, and the bytes that came behind the request and have not been read.
-    pub fn into_parts(self) -> (Connection, Bytes) {
-        (self.connection, self.received)
-    }
-}
-
-impl AsyncRead for Upgraded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.received.is_empty() {
-            return Pin::new(&mut self.connection).poll_read(cx, buffer);
-        }
-        let len = buffer.remaining().min(self.received.len());
-        buffer.put_slice(&self.received.split_to(len));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Upgraded {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.connection.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_shutdown(cx)
-    }
 }
 
 /// What a handler goes on with once its 101 has left.

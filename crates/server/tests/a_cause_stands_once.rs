@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use anywire_http::h1::DecodeError;
-use anywire_http::{BodyError, Chain};
+use anywire_http::Chain;
 use anywire_server::{Rejection, Router, Server, ServerError};
 
 fn assert_each_cause_once(error: &(dyn Error + 'static)) {
@@ -25,16 +24,8 @@ fn assert_each_cause_once(error: &(dyn Error + 'static)) {
 fn rejections() {
     let json = serde_json::from_str::<u8>("{").expect_err("no number");
     let query = serde_urlencoded::from_str::<Vec<(u8, u8)>>("a=b").expect_err("no numbers");
-    let text = String::from_utf8(vec![0xff]).expect_err("no text").utf8_error();
-    for rejection in [
-        Rejection::Json(json),
-        Rejection::Query(query),
-        Rejection::Text(text),
-        Rejection::Body(BodyError::Malformed(DecodeError::ChunkSize)),
-        Rejection::Body(BodyError::Wire(io::Error::other("the cable is cut"))),
-    ] {
-        assert_each_cause_once(&rejection);
-    }
+    assert_each_cause_once(&Rejection::Json(json));
+    assert_each_cause_once(&Rejection::Query(query));
 }
 
 #[test]

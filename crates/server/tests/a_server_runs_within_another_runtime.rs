@@ -50,6 +50,7 @@ async fn it_ends_with_a_future_and_finishes_its_requests() {
         started.notify_one();
         gate.entered.notified().await;
         ending.notify_one();
+        "enough"
     };
     let ask = async {
         started.notified().await;
@@ -59,8 +60,9 @@ async fn it_ends_with_a_future_and_finishes_its_requests() {
         ending.notified().await;
         gate.open.notify_one();
     };
-    let (shutdown, answer, ()) = tokio::join!(server.run_until(until), ask, open);
-    assert_eq!(shutdown.expect("a free path").connections_cut, 0);
+    let (outcome, answer, ()) = tokio::join!(server.run_until(until), ask, open);
+    let (reason, shutdown) = outcome.expect("a free path");
+    assert_eq!((reason, shutdown.connections_cut), ("enough", 0));
     assert!(answer.ends_with("finished"), "{answer}");
 }
 
@@ -81,6 +83,7 @@ async fn its_shutdown_can_be_awaited() {
 
 #[tokio::test]
 async fn a_server_that_cannot_start_says_so() {
-    let outcome = Server::new(Router::new()).run_until(std::future::pending()).await;
+    let until = async { panic!("nothing listens, so nothing may follow") };
+    let outcome = Server::new(Router::new()).run_until(until).await.map(|((), _)| ());
     assert!(matches!(outcome, Err(ServerError::NoAddress)), "{outcome:?}");
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use anywire_http::{Request, StatusCode};
 use anywire_server::{Limits, Router};
 use bytes::Bytes;
 
@@ -25,4 +26,14 @@ fn bodies_are_collected_up_to_their_limit() {
             }
         }
     });
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_refused() {
+    let router = Router::new().post("/text", async |body: String| body);
+    let request = Request::post("/text").body(vec![0xff]);
+    let mut response = anywire_loops::block_on(router.call(request));
+    assert_eq!(response.status, StatusCode::BAD_REQUEST);
+    let text = anywire_loops::block_on(response.body.text(1000)).expect("a sentence");
+    assert!(text.starts_with("the body is not UTF-8: "), "{text}");
 }

@@ -29,6 +29,7 @@ mod socket;
 mod stack;
 mod tcp;
 mod unix;
+mod upgraded;
 mod wires;
 
 pub use address::{Address, AddressError, ToAddress};
@@ -38,4 +39,5 @@ pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
 pub use output::Output;
+pub use upgraded::Upgraded;
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

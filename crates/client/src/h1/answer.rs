@@ -5,11 +5,12 @@ use std::task::{Context, Poll};
 
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::{Body, Headers, ResponseHead, StatusCode, body};
+use anywire_wire::Upgraded;
 use bytes::Bytes;
+use tokio::io::DuplexStream;
 
 use crate::job::{Delivery, Draft, Job};
 use crate::response::{Origin, StreamState};
-use crate::upgraded::Upgraded;
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
@@ -125,7 +126,7 @@ impl Answer {
     }
 
     /// The response gives the connection to the caller.
-    pub(super) fn upgrade(self, job: Job, upgraded: Upgraded, limits: &Limits) -> Delivery {
+    pub(super) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Delivery {
         let Self::Upgrades(head) = self else { return Delivery::Nothing };
         let origin = Origin::Upgraded(job.draft.url, Box::new(upgraded));
         Delivery::Reply(job.reply, Ok(Response::new(head, Body::empty(), origin, limits.body_bytes)))

@@ -22,7 +22,7 @@ use super::watchdog::{WaitsFor, Watchdog};
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::job::{Delivery, Job};
-use crate::upgraded::{Tunnel, Upgraded};
+use crate::tunnel::{Tunnel, tunnel};
 use crate::{Error, Phase};
 
 /// A call on a connection.
@@ -151,7 +151,7 @@ impl Exchange {
     /// The response for the caller, and the task that copies between it and the connection.
     pub(crate) fn into_upgrade(self, wire: Connection, context: &LoopContext) -> (Delivery, Tunnel) {
         let received = self.input.map_or_else(Bytes::new, |input| Bytes::copy_from_slice(input.data()));
-        let (upgraded, tunnel) = Upgraded::new(wire, received);
+        let (upgraded, tunnel) = tunnel(wire, received);
         context.keep_output(self.output);
         (self.answer.upgrade(self.job, upgraded, &context.config().limits), tunnel)
     }

@@ -21,6 +21,9 @@ pub enum BodyError {
     /// The peer sent a malformed body. Fault of the peer.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
+    /// It was to be read as text, and is not UTF-8. Fault of the peer.
+    #[error("the body is not UTF-8")]
+    Text(#[source] std::str::Utf8Error),
     /// The connection broke. Fault of the wire.
     #[error("reading a body: the connection broke; try again if the request may be repeated")]
     Wire(#[source] std::io::Error),
@@ -58,7 +61,7 @@ impl BodyError {
             Self::Incomplete | Self::Wire(_) => Fault::Wire,
             Self::TooLarge { .. } => Fault::Limit,
             Self::Malformed(error) => error.fault(),
-            Self::Timeout => Fault::Peer,
+            Self::Text(_) | Self::Timeout => Fault::Peer,
             Self::Failed(_) => Fault::Caller,
         }
     }

@@ -64,8 +64,8 @@ impl FromRequest for String {
     type Rejection = Rejection;
 
     async fn from_request(request: Request) -> Result<Self, Rejection> {
-        let body = collect(request).await?;
-        Self::from_utf8(body.into()).map_err(|invalid| Rejection::Text(invalid.utf8_error()))
+        let limit = request.body_limit_bytes();
+        request.into_body().text(limit).await.map_err(Rejection::Body)
     }
 }
 

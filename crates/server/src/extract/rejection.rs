@@ -28,11 +28,8 @@ pub enum Rejection {
     /// 400 (not JSON) or 422 (JSON of another shape), the peer's fault.
     #[error("the JSON body does not fit")]
     Json(#[source] serde_json::Error),
-    /// 400, the peer's fault: a text body must be UTF-8.
-    #[error("the body is not UTF-8")]
-    Text(#[source] std::str::Utf8Error),
     /// 413 if it was too large for [`Limits::body_bytes`](crate::Limits::body_bytes), 408 or 400 if it did not come
-    /// whole.
+    /// whole, 400 if it was to be text and is not UTF-8.
     #[error(transparent)]
     Body(BodyError),
     /// 500, the server's fault: the state was not given. This is an error at start if the extractor names its needs.
@@ -47,7 +44,7 @@ impl Rejection {
     /// The status that the peer gets.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Path(_) | Self::Query(_) | Self::Text(_) => StatusCode::BAD_REQUEST,
+            Self::Path(_) | Self::Query(_) => StatusCode::BAD_REQUEST,
             Self::ContentType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,

@@ -13,7 +13,8 @@ use crate::dispatch::Dispatch;
 use crate::limits::Limits;
 
 impl Router {
-    /// Answers one request, without server, thread or name: for tests of a service.
+    /// Answers one request, without server, thread or name: for tests of a service. `Request::get("/path")` and its like
+    /// of [`anywire_http`] build the request; the [`Request`](crate::Request) that a handler takes comes from a server.
     ///
     /// The response is that of a server with default [`Limits`], without deadlines. Each call checks the routes and clones
     /// the states. Any executor runs it; if a handler uses tokio's timers or sockets, use a tokio runtime.
@@ -29,7 +30,7 @@ impl Router {
     /// # anywire_loops::block_on(async {
     /// let mut response = app().call(Request::get("/square/7")).await;
     /// assert_eq!(response.status, StatusCode::OK);
-    /// assert_eq!(response.body.bytes(1024).await?, "49");
+    /// assert_eq!(response.body.text(1024).await?, "49");
     ///
     /// let refused = app().call(Request::get("/square/seven")).await;
     /// assert_eq!(refused.status, StatusCode::BAD_REQUEST);
