@@ -1,7 +1,7 @@
-//! What the swarm must reach: each row of the table a case, run by the command `anywire swarm` in a process
-//! of its own, and beside it the model of the same connections, measured just before.
+//! What the swarm must reach. Each row of the table is a case, run by the command `anywire swarm`. The model of the same
+//! connections is measured just before it.
 //!
-//! A process a case, since memory is a figure: none starts with what another one left.
+//! Each case has a process of its own, so that its memory figure holds nothing of an earlier case.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

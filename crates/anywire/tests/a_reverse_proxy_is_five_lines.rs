@@ -1,4 +1,5 @@
-//! The reverse proxy of the examples: what it passes on, what it drops, how it fails, and how much memory it takes.
+//! The reverse proxy of the examples passes messages on without hop-by-hop fields, answers for a failed upstream, and takes
+//! constant memory.
 
 #[path = "../examples/reverse_proxy.rs"]
 #[allow(dead_code, reason = "the test starts the proxy in ways of its own")]

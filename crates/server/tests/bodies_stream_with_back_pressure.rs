@@ -78,8 +78,8 @@ fn a_slow_reader_stops_the_handler() {
         let mut peer = served.connect();
         peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
         peer.read_exactly(1);
-        // The peer reads no further. The server's other loop and this connection's own go on, and what was made stays
-        // within the socket buffers (at most 4 MiB + 6 MiB by Linux's defaults) and the server's limits.
+        // The peer reads no further. Both loops of the server still answer. The handler has made no more than the socket
+        // buffers (at most 4 MiB + 6 MiB by Linux's defaults) and the server's limits hold.
         for _ in 0..200 {
             served.assert_alive();
         }

@@ -12,8 +12,8 @@
 //! [`Transport`], and listens and dials at [`Address::on`]. The example `own_wire` of the crate `anywire` shows how.
 //!
 //! # Platforms
-//! The crate builds and is tested on Linux. It does not build on macOS, because it counts on abstract Unix names (also
-//! while servers start, so that two of them take turns), on `SO_REUSEPORT` that spreads connections, and on `eventfd`.
+//! The crate builds and is tested on Linux. It does not build on macOS, because it uses `eventfd`, abstract Unix names
+//! and a `SO_REUSEPORT` that spreads connections. Servers that start at the same moment take turns by an abstract name.
 
 mod address;
 mod claim;
