@@ -16,8 +16,9 @@ use http::{HeaderName, HeaderValue};
 
 pub use self::line::{InvalidHeader, StaticHeader};
 
-pub(crate) use self::block::{Field, Lines, Refill};
+pub(crate) use self::block::{Appender, Field, Lines, Refill};
 pub(crate) use self::kind::{Kind, Kinds};
+pub(crate) use self::line::{is_lower_token, is_value};
 
 use self::storage::Storage;
 
@@ -206,6 +207,12 @@ impl Headers {
     #[inline]
     pub(crate) fn refill(&mut self, lines: &[u8], count: usize) -> Refill<'_> {
         self.storage.block_mut().refill(lines, count)
+    }
+
+    /// The memory behind the fields, to which a decoder appends lines that it has checked.
+    #[inline]
+    pub(crate) fn appender(&mut self) -> Appender<'_> {
+        self.storage.block_mut().appender()
     }
 
     /// Whether the memory is small enough to be reused by another head.

@@ -46,6 +46,7 @@ pub mod chain;
 pub mod convert;
 pub mod date;
 pub mod h1;
+pub mod h2;
 pub mod headers;
 pub mod message;
 pub mod url;

@@ -47,7 +47,33 @@ pub(crate) struct Refill<'b> {
     pub(crate) present: &'b mut Kinds,
 }
 
+/// Lines to which a decoder appends one after the other: the bytes of a line first, then its record.
+pub(crate) struct Appender<'b> {
+    pub(crate) bytes: &'b mut Vec<u8>,
+    fields: &'b mut Vec<Field>,
+    present: &'b mut Kinds,
+}
+
+impl Appender<'_> {
+    /// Records the line that was appended last.
+    #[inline]
+    pub(crate) fn push(&mut self, field: Field) {
+        self.fields.push(field);
+        self.present.add(field.kind);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.fields.len()
+    }
+}
+
 impl Block {
+    /// See [`super::Headers::appender`].
+    #[inline]
+    pub(super) fn appender(&mut self) -> Appender<'_> {
+        Appender { bytes: &mut self.bytes, fields: &mut self.fields, present: &mut self.present }
+    }
+
     /// A view of the lines.
     #[inline]
     pub(super) fn lines(&self) -> Lines<'_> {
@@ -146,6 +172,12 @@ impl<'a> Lines<'a> {
     pub(super) fn value(self, field: &Field) -> &'a [u8] {
         let start = field.value as usize;
         &self.bytes[start..start + field.value_len as usize]
+    }
+
+    /// Names, values and kinds in order.
+    #[inline]
+    pub(crate) fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8], Kind)> {
+        self.fields.iter().map(move |field| (self.name_bytes(field), self.value(field), field.kind))
     }
 
     /// Appends the lines to `out`, except fields of the kinds in `except`.

@@ -156,6 +156,18 @@ fn token(text: &[u8]) -> Option<&str> {
     if is_token { std::str::from_utf8(text).ok() } else { None }
 }
 
+/// Whether `name` is a token in lower case, as HTTP/2 wants it (RFC 9113 section 8.2.1).
+#[inline]
+pub(crate) fn is_lower_token(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| TOKEN[usize::from(byte)] && !byte.is_ascii_uppercase())
+}
+
+/// Whether `value` can be that of a field, with nothing to trim.
+#[inline]
+pub(crate) fn is_value(value: &[u8]) -> bool {
+    value.iter().fold(true, |valid, &byte| valid & is_value_byte(byte)) && trim(value).len() == value.len()
+}
+
 /// Visible characters, space, tab and obs-text (RFC 9110 section 5.5).
 const fn is_value_byte(byte: u8) -> bool {
     (byte >= b' ') & (byte != 0x7f) | (byte == b'\t')

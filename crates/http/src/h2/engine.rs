@@ -1,0 +1,447 @@
+//! The state of a connection, and what passes time.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::{Duration, Instant};
+
+use super::frame::{self, PREFACE, STREAM_ID_MAX};
+use super::head::HeadDecoder;
+use super::hpack::{DEFAULT_TABLE_BYTES, Encoder};
+use super::limits::Budget;
+use super::priority::{Priority, Ready};
+use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, Settings, id};
+use super::stream::{Half, Stream};
+use super::{Code, Error, Limits, StreamId};
+use crate::{Headers, RequestHead, ResponseHead};
+
+/// The engine of one HTTP/2 connection.
+///
+/// After each filling of the buffer, call [`Engine::receive`] until it returns `None`. Then send what is ready
+/// ([`Engine::next_to_send`]), and write everything at once. An error has ended the connection: write what is in the
+/// output, and close.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) is_server: bool,
+    pub(super) limits: Limits,
+    pub(super) incoming: Incoming,
+    /// What the peer has said of itself.
+    pub(super) peer: Settings,
+    pub(super) heads: HeadDecoder,
+    pub(super) encoder: Encoder,
+    pub(super) streams: Streams,
+    pub(super) ready: Ready,
+    /// Resets that have yet to become events: a `GOAWAY` refuses several streams at once.
+    pub(super) resets: VecDeque<(StreamId, Code)>,
+    /// The streams that we have reset lately: frames that were on their way are no fault.
+    pub(super) reset_lately: VecDeque<StreamId>,
+    /// How much the peer may still send on all streams.
+    pub(super) in_window: i64,
+    /// What readers have taken, and the peer was not told of.
+    pub(super) taken: u32,
+    pub(super) out_window: i64,
+    /// The newest stream of the peer, and the next one of ours.
+    pub(super) newest_of_peer: u32,
+    pub(super) next_of_ours: u32,
+    /// Streams of the peer, or for a client its own, that have not ended.
+    pub(super) open: usize,
+    /// The last stream that the peer will process, if it has said `GOAWAY`.
+    pub(super) peer_goes_after: Option<u32>,
+    pub(super) going: Going,
+    pub(super) reset_budget: Budget,
+    pub(super) idle_budget: Budget,
+    settings_sent: Option<Instant>,
+    pub(super) heard: Instant,
+    ping_sent: Option<Instant>,
+}
+
+pub(super) type Streams = HashMap<StreamId, Stream, BuildHasherDefault<IdHasher>>;
+
+/// What the engine takes next out of the input.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// The preface, of which so many bytes have come.
+    Preface(usize),
+    /// The first frame, which must be SETTINGS.
+    First,
+    Frame,
+    /// The rest of a DATA frame.
+    Data {
+        id: StreamId,
+        left: usize,
+        padding: usize,
+        end: bool,
+    },
+    /// The rest of a frame that has no meaning here.
+    Skip(usize),
+    /// A header block that goes on in CONTINUATION frames.
+    Block {
+        id: StreamId,
+        end: bool,
+        bytes: Vec<u8>,
+        frames: usize,
+    },
+    Failed(Error),
+}
+
+/// How far we are on our way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Going {
+    No,
+    /// The peer was told to open no more streams; those on their way are still taken.
+    Soon,
+    /// No stream behind this one is taken.
+    After(u32),
+}
+
+/// What has come. A stream whose `end` has come, or that was reset, sends nothing more.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'b> {
+    /// A request. A server gets it first of each stream.
+    Request {
+        /// The stream.
+        id: StreamId,
+        /// The head, whose scheme and authority are those that the request has. An extended CONNECT has a [`Protocol`] in
+        /// its extensions.
+        head: RequestHead,
+        /// The length that the head states.
+        length: Option<u64>,
+        /// There is no body.
+        end: bool,
+    },
+    /// A response. A client gets it first of each stream, but for interim ones.
+    Response {
+        /// The stream.
+        id: StreamId,
+        /// The head.
+        head: ResponseHead,
+        /// The length that the head states.
+        length: Option<u64>,
+        /// There is no body.
+        end: bool,
+    },
+    /// An interim response (1xx).
+    Informational {
+        /// The stream.
+        id: StreamId,
+        /// The head.
+        head: ResponseHead,
+    },
+    /// A piece of a body, already taken out of the input. Empty only at its end.
+    Data {
+        /// The stream.
+        id: StreamId,
+        /// The bytes. Say [`Engine::consumed`] once they were read.
+        data: &'b [u8],
+        /// The body is complete.
+        end: bool,
+    },
+    /// The trailers, which end a body.
+    Trailers {
+        /// The stream.
+        id: StreamId,
+        /// The fields.
+        fields: Headers,
+    },
+    /// The stream is gone, with both of its halves: by the peer, or by us because of a fault of the peer.
+    Reset {
+        /// The stream.
+        id: StreamId,
+        /// Why. [`Code::REFUSED_STREAM`] says that the request was not processed.
+        code: Code,
+    },
+    /// The peer takes no streams behind `last`. Those that it had not processed follow as [`Event::Reset`].
+    GoAway {
+        /// The last stream that may have been processed.
+        last: StreamId,
+        /// Why.
+        code: Code,
+    },
+}
+
+/// The protocol that an extended CONNECT asks for, such as `websocket` (RFC 8441): an extension of the request's head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protocol(pub Box<str>);
+
+impl Engine {
+    /// The end that answers. Appends its settings to `out`.
+    pub fn server(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
+        Self::start(true, limits, now, out)
+    }
+
+    /// The end that asks. Appends the preface and its settings to `out`.
+    pub fn client(limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(PREFACE);
+        Self::start(false, limits, now, out)
+    }
+
+    fn start(is_server: bool, limits: Limits, now: Instant, out: &mut Vec<u8>) -> Self {
+        let list_bytes = u32::try_from(limits.head.bytes).unwrap_or(u32::MAX);
+        let mut settings = vec![(id::LIST_BYTES, list_bytes)];
+        if is_server {
+            settings.push((id::STREAMS, u32::try_from(limits.streams).unwrap_or(u32::MAX)));
+            settings.push((id::NO_OLD_PRIORITIES, 1));
+            if limits.extended_connect {
+                settings.push((id::EXTENDED_CONNECT, 1));
+            }
+        } else {
+            settings.push((id::PUSH, 0));
+        }
+        let window = limits.stream_window_bytes.min(frame::WINDOW_MAX);
+        if window != DEFAULT_WINDOW_BYTES {
+            settings.push((id::WINDOW, window));
+        }
+        settings::write(out, &settings);
+        let connection_window = limits.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, frame::WINDOW_MAX);
+        if connection_window > DEFAULT_WINDOW_BYTES {
+            frame::window_update(out, 0, connection_window - DEFAULT_WINDOW_BYTES);
+        }
+        Self {
+            is_server,
+            incoming: if is_server { Incoming::Preface(0) } else { Incoming::First },
+            peer: Settings::INITIAL,
+            heads: HeadDecoder::new(limits.head, DEFAULT_TABLE_BYTES, limits.extended_connect),
+            encoder: Encoder::new(),
+            streams: HashMap::default(),
+            ready: Ready::default(),
+            resets: VecDeque::new(),
+            reset_lately: VecDeque::new(),
+            in_window: i64::from(connection_window),
+            taken: 0,
+            out_window: i64::from(DEFAULT_WINDOW_BYTES),
+            newest_of_peer: 0,
+            next_of_ours: if is_server { 2 } else { 1 },
+            open: 0,
+            peer_goes_after: None,
+            going: Going::No,
+            reset_budget: Budget::FULL,
+            idle_budget: Budget::FULL,
+            settings_sent: Some(now),
+            heard: now,
+            ping_sent: None,
+            limits,
+        }
+    }
+
+    /// How many streams have not ended.
+    pub fn open_streams(&self) -> usize {
+        self.open
+    }
+
+    /// Whether nothing is under way, so that the connection could be closed without loss.
+    pub fn is_idle(&self) -> bool {
+        self.streams.is_empty() && self.resets.is_empty() && !matches!(self.incoming, Incoming::Block { .. })
+    }
+
+    /// Begins to end the connection: the peer is told to open no more streams. Streams that were on their way are still
+    /// taken, until the peer has seen that (RFC 9113 section 6.8). The connection is over when
+    /// [`is_drained`](Self::is_drained) says so.
+    pub fn shut_down(&mut self, out: &mut Vec<u8>) {
+        if self.going == Going::No {
+            self.going = Going::Soon;
+            frame::go_away(out, STREAM_ID_MAX, Code::NO_ERROR);
+            frame::ping(out, 0, LAST_CALL);
+        }
+    }
+
+    /// Whether the connection ends, and all its streams have.
+    pub fn is_drained(&self) -> bool {
+        let is_going = matches!(self.going, Going::After(_)) || self.peer_goes_after.is_some();
+        is_going && self.is_idle()
+    }
+
+    /// The time at which [`Engine::advance`] is to be called, unless something comes before.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let settings = self.settings_sent.map(|sent| sent + self.limits.settings_deadline);
+        let ping = match self.ping_sent {
+            Some(sent) => Some(sent + self.limits.ping_deadline),
+            None => self.limits.ping_interval.map(|interval| self.heard + interval),
+        };
+        [settings, ping].into_iter().flatten().min()
+    }
+
+    /// Lets time pass: asks a silent peer whether it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Silent`] if the peer has not acknowledged in time. The connection has ended then.
+    pub fn advance(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Error> {
+        let passed =
+            |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now >= since + limit);
+        if passed(self.settings_sent, self.limits.settings_deadline) {
+            return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
+        }
+        if passed(self.ping_sent, self.limits.ping_deadline) {
+            return Err(self.fail(Error::Silent { what: "ping" }, out));
+        }
+        if let Some(interval) = self.limits.ping_interval
+            && self.ping_sent.is_none()
+            && passed(Some(self.heard), interval)
+        {
+            self.ping_sent = Some(now);
+            frame::ping(out, 0, ARE_YOU_THERE);
+        }
+        Ok(())
+    }
+
+    /// The peer has acknowledged a ping.
+    pub(super) fn pong(&mut self, opaque: [u8; 8], out: &mut Vec<u8>) {
+        match opaque {
+            ARE_YOU_THERE => self.ping_sent = None,
+            LAST_CALL if self.going == Going::Soon => {
+                self.going = Going::After(self.newest_of_peer);
+                frame::go_away(out, self.newest_of_peer, Code::NO_ERROR);
+            }
+            _ => {}
+        }
+    }
+
+    /// The peer knows our settings: from now on a small window holds, also that of streams which are open.
+    pub(super) fn settings_acknowledged(&mut self) {
+        if self.settings_sent.take().is_some() {
+            let less = i64::from(DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.stream_window_bytes));
+            self.streams.values_mut().for_each(|stream| stream.in_window -= less);
+        }
+    }
+
+    /// How much the peer may send on a new stream.
+    fn first_window(&self) -> u32 {
+        let window = self.limits.stream_window_bytes.min(frame::WINDOW_MAX);
+        if self.settings_sent.is_some() { window.max(DEFAULT_WINDOW_BYTES) } else { window }
+    }
+
+    /// Ends the connection for a fault.
+    #[cold]
+    pub(super) fn fail(&mut self, error: Error, out: &mut Vec<u8>) -> Error {
+        if !matches!(self.incoming, Incoming::Failed(_)) {
+            frame::go_away(out, self.newest_of_peer, error.code());
+            self.incoming = Incoming::Failed(error);
+        }
+        error
+    }
+
+    /// A new stream. The caller has made sure that there may be one.
+    pub(super) fn add(&mut self, id: StreamId, incoming: Half, outgoing: Half) -> &mut Stream {
+        self.open += 1;
+        let stream = Stream {
+            incoming,
+            outgoing,
+            in_window: i64::from(self.first_window()),
+            unread: 0,
+            taken: 0,
+            out_window: i64::from(self.peer.window),
+            left: None,
+            asks_head: false,
+            is_connect: false,
+            priority: Priority::UNSAID,
+            wants_to_send: false,
+            is_queued: false,
+        };
+        self.streams.entry(id).insert_entry(stream).into_mut()
+    }
+
+    /// Ends one half of a stream. Once both have, the stream counts no more, and it is forgotten when its data was read.
+    pub(super) fn end_half(&mut self, id: StreamId, half: fn(&mut Stream) -> &mut Half) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let before = stream.has_ended();
+        *half(stream) = Half::Ended;
+        if stream.has_ended() {
+            let is_read = stream.unread == 0;
+            self.open -= usize::from(!before);
+            if is_read {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// Forgets a stream. What it held of the connection's window goes back to the peer.
+    pub(super) fn remove(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.remove(&id) else { return };
+        self.open -= usize::from(!stream.has_ended());
+        self.taken += stream.unread;
+        if stream.is_queued {
+            self.ready.remove(id, stream.priority);
+        }
+        if let Incoming::Data { id: of, left, padding, .. } = self.incoming
+            && of == id
+        {
+            self.incoming = Incoming::Skip(left + padding);
+        }
+        if self.streams.is_empty() {
+            self.rest();
+        }
+    }
+
+    /// Frees what only busy connections need.
+    fn rest(&mut self) {
+        self.ready.clear();
+        if self.streams.capacity() > STREAMS_KEPT {
+            self.streams = HashMap::default();
+        }
+    }
+
+    /// Puts a stream among those that can send, if it can and is not there.
+    pub(super) fn queue(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.can_send()
+            && !stream.is_queued
+        {
+            stream.is_queued = true;
+            self.ready.push(id, stream.priority);
+        }
+    }
+
+    /// Ends a stream by a reset. Frames of it that are on their way are ignored.
+    pub(super) fn reset_stream(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
+        frame::rst_stream(out, id.0, code);
+        self.remove(id);
+        if self.reset_lately.len() == RESETS_REMEMBERED {
+            self.reset_lately.pop_front();
+        }
+        self.reset_lately.push_back(id);
+    }
+
+    /// Tells the peer of what was read on the connection, once it is worth a frame.
+    pub(super) fn return_window(&mut self, out: &mut Vec<u8>) {
+        let window = self.limits.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, frame::WINDOW_MAX);
+        if self.taken >= window / 2 {
+            frame::window_update(out, 0, self.taken);
+            self.in_window += i64::from(self.taken);
+            self.taken = 0;
+        }
+    }
+}
+
+/// Stream numbers are their own hash, but for their lowest bit, which all have in common.
+#[derive(Default)]
+pub(super) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, id: u32) {
+        // The map takes its place from the low bits and a mark from the high ones.
+        self.0 = u64::from(id >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+const _: () = assert!(FRAME_BYTES_MIN < crate::Buffer::DEFAULT_LIMIT_BYTES);
+
+const ARE_YOU_THERE: [u8; 8] = *b"anywire?";
+
+const LAST_CALL: [u8; 8] = *b"lastcall";
+
+/// Streams for which an idle connection keeps memory.
+const STREAMS_KEPT: usize = 8;
+
+/// Resets of ours that are remembered. Frames of an older one end the connection, as those of any closed stream.
+const RESETS_REMEMBERED: usize = 64;

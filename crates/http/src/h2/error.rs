@@ -1,0 +1,125 @@
+//! Error codes, and why a connection ends (RFC 9113 sections 5.4 and 7).
+
+use std::fmt;
+
+use super::hpack::HpackError;
+use crate::Fault;
+
+/// An error code of HTTP/2, as `RST_STREAM` and `GOAWAY` carry it (RFC 9113 section 7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Code(pub u32);
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal),* $(,)?) => {
+        impl Code {
+            $($(#[$doc])* pub const $name: Self = Self($code);)*
+
+            /// The name of the RFC; `None` for a code that it does not have.
+            pub fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// No error: a graceful end.
+    NO_ERROR = 0x0,
+    /// The peer broke the protocol, in a way that no other code names.
+    PROTOCOL_ERROR = 0x1,
+    /// The fault is our own.
+    INTERNAL_ERROR = 0x2,
+    /// The peer sent more than a window allows.
+    FLOW_CONTROL_ERROR = 0x3,
+    /// Our settings were not acknowledged in time.
+    SETTINGS_TIMEOUT = 0x4,
+    /// A frame came for a half of a stream that had ended.
+    STREAM_CLOSED = 0x5,
+    /// A frame has an impossible size.
+    FRAME_SIZE_ERROR = 0x6,
+    /// The stream was refused before anything of it was processed: the request may be sent again.
+    REFUSED_STREAM = 0x7,
+    /// The stream is not wanted any more.
+    CANCEL = 0x8,
+    /// A header block cannot be decoded.
+    COMPRESSION_ERROR = 0x9,
+    /// The connection made for CONNECT broke.
+    CONNECT_ERROR = 0xa,
+    /// The peer causes too much load.
+    ENHANCE_YOUR_CALM = 0xb,
+    /// The transport is not safe enough.
+    INADEQUATE_SECURITY = 0xc,
+    /// HTTP/1.1 is wanted for this request.
+    HTTP_1_1_REQUIRED = 0xd,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{:#x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why the whole connection has to end. The engine has written the `GOAWAY` that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The first bytes of a client are not the preface (RFC 9113 section 3.4). The peer is at fault.
+    #[error("reading the start of an HTTP/2 connection: found no preface; does the peer speak HTTP/2?")]
+    Preface,
+    /// A frame, or its place, breaks a rule; the reason names it. The peer is at fault.
+    #[error("reading a frame: {reason} ({code})")]
+    Frame {
+        /// The code that the peer gets.
+        code: Code,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A header block cannot be decoded. The peer is at fault.
+    #[error("reading a header block: {0}")]
+    Compression(#[from] HpackError),
+    /// A limit was reached that protects this end; the reason names it. Fault: limit.
+    #[error("reading frames: the peer sends too many {what}; the limit is {limit}")]
+    Excess {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit that was reached.
+        limit: usize,
+    },
+    /// The peer did not acknowledge our settings, or a ping, in time. The peer is at fault.
+    #[error("waiting for the peer: it has not acknowledged a {what} in time")]
+    Silent {
+        /// What was not acknowledged.
+        what: &'static str,
+    },
+}
+
+impl Error {
+    /// The code that the `GOAWAY` carries.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Preface => Code::PROTOCOL_ERROR,
+            Self::Frame { code, .. } => *code,
+            Self::Compression(_) => Code::COMPRESSION_ERROR,
+            Self::Excess { .. } => Code::ENHANCE_YOUR_CALM,
+            Self::Silent { what } if *what == "ping" => Code::NO_ERROR,
+            Self::Silent { .. } => Code::SETTINGS_TIMEOUT,
+        }
+    }
+
+    /// Who is at fault.
+    pub fn fault(&self) -> Fault {
+        if matches!(self, Self::Excess { .. }) { Fault::Limit } else { Fault::Peer }
+    }
+}

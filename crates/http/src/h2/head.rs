@@ -1,0 +1,248 @@
+//! Header blocks into heads, and what makes a head malformed (RFC 9113 section 8).
+
+use http::{Method, StatusCode, Version};
+
+use super::hpack::{Block, Decoder, Line};
+use super::{Error, Protocol};
+use crate::headers::{Appender, Field, Kind, is_lower_token, is_value};
+use crate::message::{RequestParts, ResponseParts, is_host, is_target};
+use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
+
+/// Makes heads of header blocks.
+#[derive(Debug)]
+pub(super) struct HeadDecoder {
+    hpack: Decoder,
+    limits: HeadLimits,
+    /// Whether `:protocol` may be used.
+    extended_connect: bool,
+}
+
+/// Why a head is none. Only its stream has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It breaks a rule, which is named.
+    Malformed(&'static str),
+    TooLarge,
+}
+
+/// The facts that the engine needs of each head.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) length: Option<u64>,
+}
+
+/// What has been seen of a block.
+#[derive(Debug, Default)]
+struct Seen {
+    bytes: usize,
+    refusal: Option<Refusal>,
+    length: Option<u64>,
+    cookies: usize,
+    hosts: usize,
+}
+
+impl HeadDecoder {
+    pub(super) fn new(limits: HeadLimits, table_bytes: usize, extended_connect: bool) -> Self {
+        Self { hpack: Decoder::new(table_bytes), limits, extended_connect }
+    }
+
+    /// Decodes the head of a request.
+    pub(super) fn request(&mut self, block: &[u8]) -> Result<Result<(RequestHead, Facts), Refusal>, Error> {
+        let mut parts = spare::draw::<RequestParts>();
+        let RequestParts { headers, path, authority, scheme, method, version, extensions } = &mut *parts;
+        *version = Version::HTTP_2;
+        let (mut has_method, mut protocol) = (false, None);
+        let seen = self.fields(block, headers, |name, value| {
+            let text = str::from_utf8(value).map_err(|_| "a pseudo-header field is no text")?;
+            match name {
+                b":method" if !has_method => {
+                    has_method = true;
+                    if value != b"GET" {
+                        *method = Method::from_bytes(value).map_err(|_| "the method is no token")?;
+                    }
+                }
+                b":scheme" if scheme.is_empty() => scheme.push_str(text),
+                b":authority" if authority.is_empty() => authority.push_str(text),
+                b":path" if path.is_empty() => path.push_str(text),
+                b":protocol" if protocol.is_none() => protocol = Some(Protocol(text.into())),
+                _ => return Err("a pseudo-header field is unknown, repeated, or a response's"),
+            }
+            Ok(())
+        })?;
+        if let Some(refusal) = seen.refusal {
+            return Ok(Err(refusal));
+        }
+        let is_connect = *method == Method::CONNECT;
+        if protocol.is_some() && !(is_connect && self.extended_connect) {
+            return Ok(Err(Refusal::Malformed("`:protocol` belongs to a CONNECT, where it was allowed")));
+        }
+        let is_tunnel = is_connect && protocol.is_none();
+        let target_fits = if is_tunnel {
+            path.is_empty() && scheme.is_empty() && authority.contains(':')
+        } else {
+            let is_path = path.starts_with('/') || (*method == Method::OPTIONS && path == "*");
+            !scheme.is_empty() && is_path && is_target(path)
+        };
+        if !has_method || !target_fits || !is_host(authority.as_bytes()) {
+            let reason =
+                "`:method`, `:scheme`, `:path` or `:authority` is missing, or has an impossible value";
+            return Ok(Err(Refusal::Malformed(reason)));
+        }
+        if (seen.hosts > 0 || authority.is_empty()) && !host_agrees(headers, authority, seen.hosts) {
+            let reason = "`Host` is repeated, another than `:authority`, or missing as that is";
+            return Ok(Err(Refusal::Malformed(reason)));
+        }
+        if seen.cookies > 1 {
+            join_cookies(headers);
+        }
+        if let Some(protocol) = protocol {
+            extensions.insert(protocol);
+        }
+        Ok(Ok((RequestHead::from_parts(parts), Facts { length: seen.length })))
+    }
+
+    /// Decodes the head of a response, perhaps an interim one.
+    pub(super) fn response(&mut self, block: &[u8]) -> Result<Result<(ResponseHead, Facts), Refusal>, Error> {
+        let mut parts = spare::draw::<ResponseParts>();
+        parts.version = Version::HTTP_2;
+        let mut status = None;
+        let seen = self.fields(block, &mut parts.headers, |name, value| {
+            if name != b":status" || status.is_some() {
+                return Err("a pseudo-header field is unknown, repeated, or a request's");
+            }
+            status = Some(StatusCode::from_bytes(value).map_err(|_| "`:status` has not three digits")?);
+            Ok(())
+        })?;
+        if let Some(refusal) = seen.refusal {
+            return Ok(Err(refusal));
+        }
+        let Some(status) = status else { return Ok(Err(Refusal::Malformed("`:status` is missing"))) };
+        // The protocol changes by an extended CONNECT, and not by a 101 (RFC 9113 section 8.6).
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(Err(Refusal::Malformed("HTTP/2 has no 101")));
+        }
+        parts.status = status;
+        Ok(Ok((ResponseHead::from_parts(parts), Facts { length: seen.length })))
+    }
+
+    /// Decodes trailers.
+    pub(super) fn trailers(&mut self, block: &[u8]) -> Result<Result<Headers, Refusal>, Error> {
+        let mut headers = Headers::new();
+        let seen = self.fields(block, &mut headers, |_, _| Err("trailers have no pseudo-header fields"))?;
+        Ok(seen.refusal.map_or(Ok(headers), Err))
+    }
+
+    /// Decodes a block whose stream is gone, to keep the table what the peer thinks it is.
+    pub(super) fn skip(&mut self, block: &[u8]) -> Result<(), Error> {
+        self.fields(block, &mut Headers::new(), |_, _| Ok(())).map(|_| ())
+    }
+
+    /// Decodes all fields of a block. Pseudo-header fields go to `pseudo`, which may refuse them; all others to `headers`.
+    /// After a refusal the rest is decoded all the same.
+    #[inline]
+    fn fields(
+        &mut self,
+        block: &[u8],
+        headers: &mut Headers,
+        mut pseudo: impl FnMut(&[u8], &[u8]) -> Result<(), &'static str>,
+    ) -> Result<Seen, Error> {
+        let mut block = Block::new(block);
+        let mut seen = Seen::default();
+        let mut lines = headers.appender();
+        loop {
+            let start = lines.bytes.len();
+            let Some(line) = self.hpack.next(&mut block, lines.bytes)? else { return Ok(seen) };
+            seen.bytes = seen.bytes.saturating_add(line.size());
+            if seen.bytes > self.limits.bytes || lines.len() >= self.limits.fields {
+                seen.refusal.get_or_insert(Refusal::TooLarge);
+                // A few bytes can name large entries of the table again and again.
+                if seen.bytes / DECODED_TIMES_MAX > self.limits.bytes {
+                    return Err(Error::Excess { what: "bytes of a head", limit: self.limits.bytes });
+                }
+            }
+            if seen.refusal.is_some() {
+                lines.bytes.truncate(start);
+                continue;
+            }
+            let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
+            let refused = if name.first() == Some(&b':') {
+                let taken = if lines.len() == 0 {
+                    pseudo(name, value)
+                } else {
+                    Err("a pseudo-header field stands behind others")
+                };
+                lines.bytes.truncate(start);
+                taken
+            } else {
+                seen.field(&line, &mut lines)
+            };
+            if let Err(reason) = refused {
+                seen.refusal = Some(Refusal::Malformed(reason));
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// Checks and records a field.
+    #[inline]
+    fn field(&mut self, line: &Line, lines: &mut Appender<'_>) -> Result<(), &'static str> {
+        let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
+        if !is_lower_token(name) || !is_value(value) {
+            return Err(
+                "the name of a field is no token in lower case, or its value has white space around it or a control character",
+            );
+        }
+        match line.kind {
+            Kind::Other => match name {
+                b"te" if !value.eq_ignore_ascii_case(b"trailers") => {
+                    return Err("`TE` is other than `trailers`");
+                }
+                b"upgrade" => return Err("a field concerns the connection alone"),
+                b"cookie" => self.cookies += 1,
+                _ => {}
+            },
+            Kind::Connection | Kind::KeepAlive | Kind::ProxyConnection | Kind::TransferEncoding => {
+                return Err("a field concerns the connection alone");
+            }
+            Kind::Host => self.hosts += 1,
+            Kind::ContentLength => {
+                let length = h1::decimal(value);
+                if length.is_none() || self.length.is_some_and(|before| Some(before) != length) {
+                    return Err("`Content-Length` is no number, or there are two");
+                }
+                self.length = length;
+            }
+            Kind::Date | Kind::Expect => {}
+        }
+        lines.push(Field {
+            start: line.name.start as u32,
+            value: line.value.start as u32,
+            value_len: line.value.len() as u32,
+            // A name that is longer than the limit of heads is refused before.
+            name_len: u16::try_from(line.name.len()).map_err(|_| "the name of a field is too long")?,
+            kind: line.kind,
+        });
+        Ok(())
+    }
+}
+
+/// RFC 9113 section 8.3.1.
+#[cold]
+fn host_agrees(headers: &Headers, authority: &str, hosts: usize) -> bool {
+    hosts == 1
+        && headers.value_of(Kind::Host).is_some_and(|host| {
+            is_host(host) && (authority.is_empty() || host.eq_ignore_ascii_case(authority.as_bytes()))
+        })
+}
+
+/// A client may send a cookie in pieces, each a field (RFC 9113 section 8.2.3).
+#[cold]
+fn join_cookies(headers: &mut Headers) {
+    let joined = headers.get_all("cookie").collect::<Vec<_>>().join(&b"; "[..]);
+    // Its pieces were values, so it is one.
+    let _ = headers.insert("cookie", joined);
+}
+
+/// How much larger than its limit a head may be before the connection ends. Below that it costs its own stream.
+const DECODED_TIMES_MAX: usize = 4;

@@ -1,0 +1,264 @@
+//! Header blocks into lines.
+
+use std::ops::Range;
+
+use super::table::{Entry, Table};
+use super::{HpackError, huffman};
+use crate::headers::Kind;
+
+/// The decoder of one direction of a connection.
+#[derive(Debug)]
+pub(in crate::h2) struct Decoder {
+    table: Table,
+    /// The size that the table may have: our `SETTINGS_HEADER_TABLE_SIZE`.
+    limit: usize,
+}
+
+/// One header block on its way through the decoder.
+#[derive(Debug)]
+pub(in crate::h2) struct Block<'b> {
+    rest: &'b [u8],
+    /// No field has come yet: the table's size may still change.
+    at_start: bool,
+}
+
+impl<'b> Block<'b> {
+    pub(in crate::h2) fn new(block: &'b [u8]) -> Self {
+        Self { rest: block, at_start: true }
+    }
+}
+
+/// Where a decoded field lies in the bytes that it was appended to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::h2) struct Line {
+    pub(in crate::h2) name: Range<usize>,
+    pub(in crate::h2) value: Range<usize>,
+    pub(in crate::h2) kind: Kind,
+}
+
+impl Line {
+    /// The size of the field as `SETTINGS_MAX_HEADER_LIST_SIZE` counts (RFC 9113 section 6.5.2).
+    pub(in crate::h2) fn size(&self) -> usize {
+        self.name.len() + self.value.len() + super::table::ENTRY_OVERHEAD_BYTES
+    }
+}
+
+impl Decoder {
+    pub(in crate::h2) fn new(limit: usize) -> Self {
+        Self { table: Table::new(limit), limit }
+    }
+
+    /// Appends the next field of the block to `out` as `name: value\r\n`. `None` at the end of the block.
+    ///
+    /// The bytes are as the peer sent them: the caller checks them.
+    #[inline]
+    pub(in crate::h2) fn next(
+        &mut self,
+        block: &mut Block<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Line>, HpackError> {
+        loop {
+            let Some(&first) = block.rest.first() else { return Ok(None) };
+            if first & 0b1110_0000 == 0b0010_0000 {
+                self.resize(block)?;
+                continue;
+            }
+            block.at_start = false;
+            return match first {
+                0b1000_0000.. => self.indexed(block, out),
+                0b0100_0000.. => self.literal(block, out, 6, true),
+                _ => self.literal(block, out, 4, false),
+            }
+            .map(Some);
+        }
+    }
+
+    /// RFC 7541 section 6.1.
+    #[inline]
+    fn indexed(&self, block: &mut Block<'_>, out: &mut Vec<u8>) -> Result<Line, HpackError> {
+        let index = integer(&mut block.rest, 7)?;
+        let Entry { name, value, kind } = self.table.get(index).ok_or(HpackError::Index(index))?;
+        let start = out.len();
+        out.reserve(name.len() + value.len() + 4);
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+        let value_start = start + name.len() + 2;
+        Ok(Line { name: start..start + name.len(), value: value_start..value_start + value.len(), kind })
+    }
+
+    /// RFC 7541 section 6.2.
+    fn literal(
+        &mut self,
+        block: &mut Block<'_>,
+        out: &mut Vec<u8>,
+        prefix_bits: u32,
+        is_indexed: bool,
+    ) -> Result<Line, HpackError> {
+        let index = integer(&mut block.rest, prefix_bits)?;
+        let start = out.len();
+        let kind = if index == 0 {
+            string(&mut block.rest, out)?;
+            Kind::of(&out[start..])
+        } else {
+            let entry = self.table.get(index).ok_or(HpackError::Index(index))?;
+            out.extend_from_slice(entry.name);
+            entry.kind
+        };
+        let name = start..out.len();
+        out.extend_from_slice(b": ");
+        let value_start = out.len();
+        string(&mut block.rest, out)?;
+        let value = value_start..out.len();
+        out.extend_from_slice(b"\r\n");
+        if is_indexed {
+            self.table.insert(&out[name.clone()], &out[value.clone()], kind);
+        }
+        Ok(Line { name, value, kind })
+    }
+
+    /// RFC 7541 section 6.3.
+    #[cold]
+    fn resize(&mut self, block: &mut Block<'_>) -> Result<(), HpackError> {
+        let size = integer(&mut block.rest, 5)?;
+        if !block.at_start || size > self.limit {
+            return Err(HpackError::TableSize);
+        }
+        self.table.set_limit(size);
+        Ok(())
+    }
+}
+
+/// An integer whose first byte has this many bits for it (RFC 7541 section 5.1).
+#[inline]
+fn integer(rest: &mut &[u8], prefix_bits: u32) -> Result<usize, HpackError> {
+    let (&first, after) = rest.split_first().ok_or(HpackError::CutShort)?;
+    *rest = after;
+    let mask = (1 << prefix_bits) - 1;
+    let prefix = usize::from(first & mask);
+    if prefix < usize::from(mask) { Ok(prefix) } else { long_integer(rest, prefix) }
+}
+
+#[inline(never)]
+fn long_integer(rest: &mut &[u8], prefix: usize) -> Result<usize, HpackError> {
+    let mut value = prefix;
+    // 28 bits are more than any length or index needs.
+    for shift in [0, 7, 14, 21] {
+        let (&byte, after) = rest.split_first().ok_or(HpackError::CutShort)?;
+        *rest = after;
+        value += usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(HpackError::Integer)
+}
+
+/// Appends a string to `out` (RFC 7541 section 5.2).
+#[inline]
+fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+    let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
+    let length = integer(rest, 7)?;
+    let (text, after) = rest.split_at_checked(length).ok_or(HpackError::CutShort)?;
+    *rest = after;
+    if is_huffman {
+        return huffman::decode(text, out);
+    }
+    out.extend_from_slice(text);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let hex: String = hex.split_whitespace().collect();
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect()
+    }
+
+    fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<String, HpackError> {
+        let (mut block, mut out) = (Block::new(block), Vec::new());
+        while decoder.next(&mut block, &mut out)?.is_some() {}
+        Ok(String::from_utf8(out).expect("text").replace("\r\n", "\n"))
+    }
+
+    /// RFC 7541 appendix C.3 and C.4: the same requests, without and with Huffman coding.
+    #[test]
+    fn the_requests_of_the_rfc() {
+        let plain = [
+            "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
+            "8286 84be 5808 6e6f 2d63 6163 6865",
+            "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
+        ];
+        let coded = [
+            "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff",
+            "8286 84be 5886 a8eb 1064 9cbf",
+            "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
+        ];
+        for blocks in [plain, coded] {
+            let mut decoder = Decoder::new(4096);
+            let decoded = blocks.map(|block| decode(&mut decoder, &bytes(block)).expect("valid"));
+            assert_eq!(decoded[0], ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\n");
+            assert_eq!(decoded[1], [&decoded[0], "cache-control: no-cache\n"].concat());
+            assert_eq!(
+                decoded[2],
+                ":method: GET\n:scheme: https\n:path: /index.html\n:authority: www.example.com\ncustom-key: custom-value\n"
+            );
+        }
+    }
+
+    /// RFC 7541 appendix C.5 and C.6: responses with a table of 256 bytes, so that entries are evicted.
+    #[test]
+    fn the_responses_of_the_rfc() {
+        let plain = [
+            "4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032 303a 3133 3a32 3120 474d
+             546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
+            "4803 3330 37c1 c0bf",
+            "88c1 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032 303a 3133 3a32 3220 474d 54c0 5a04 677a 6970 7738 666f
+             6f3d 4153 444a 4b48 514b 425a 584f 5157 454f 5049 5541 5851 5745 4f49 553b 206d 6178 2d61 6765 3d33 3630 303b
+             2076 6572 7369 6f6e 3d31",
+        ];
+        let coded = [
+            "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d 29ad 1718 63c7
+             8f0b 97c8 e9ae 82ae 43d3",
+            "4883 640e ffc1 c0bf",
+            "88c1 6196 d07a be94 1054 d444 a820 0595 040b 8166 e084 a62d 1bff c05a 839b d9ab 77ad 94e7 821d d7f2 e6c7 b335
+             dfdf cd5b 3960 d5af 2708 7f36 72c1 ab27 0fb5 291f 9587 3160 65c0 03ed 4ee5 b106 3d50 07",
+        ];
+        for blocks in [plain, coded] {
+            let mut decoder = Decoder::new(256);
+            let decoded = blocks.map(|block| decode(&mut decoder, &bytes(block)).expect("valid"));
+            let rest = "cache-control: private\ndate: Mon, 21 Oct 2013 20:13:21 GMT\nlocation: https://www.example.com\n";
+            assert_eq!(decoded[0], format!(":status: 302\n{rest}"));
+            assert_eq!(decoded[1], format!(":status: 307\n{rest}"));
+            let cookie = "set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\n";
+            let rest = rest.replace("21 GMT", "22 GMT");
+            assert_eq!(decoded[2], format!(":status: 200\n{rest}content-encoding: gzip\n{cookie}"));
+        }
+    }
+
+    #[test]
+    fn a_bad_block_is_refused() {
+        for (block, error) in [
+            ("80", HpackError::Index(0)),
+            ("be", HpackError::Index(62)),
+            ("ff ff ff ff ff 0f", HpackError::Integer),
+            ("ff", HpackError::CutShort),
+            ("40 05 61", HpackError::CutShort),
+            ("40 01 61", HpackError::CutShort),
+            ("7e 00", HpackError::Index(62)),
+            ("3f e2 1f", HpackError::TableSize),
+            ("82 20", HpackError::TableSize),
+            ("41 81 00", HpackError::Huffman),
+        ] {
+            assert_eq!(decode(&mut Decoder::new(4096), &bytes(block)), Err(error), "{block}");
+        }
+        // Smaller and larger again, at the start of a block.
+        assert_eq!(
+            decode(&mut Decoder::new(4096), &bytes("20 3f e1 1f 82")),
+            Ok(String::from(":method: GET\n"))
+        );
+    }
+}

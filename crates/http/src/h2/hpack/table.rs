@@ -1,0 +1,283 @@
+//! The tables of HPACK: the static one, and the dynamic one of each direction (RFC 7541 section 2.3).
+
+use std::collections::VecDeque;
+
+use crate::headers::Kind;
+
+/// The static table (RFC 7541 appendix A); the first entry has the index 1.
+pub(super) static STATIC: [(&str, &str); STATIC_LEN] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+pub(super) const STATIC_LEN: usize = 61;
+
+/// The index of the first static entry of this name, which is in lower case; 0 if there is none.
+#[inline]
+pub(super) fn static_index(name: &[u8]) -> usize {
+    let mut slot = hash(name);
+    loop {
+        let index = usize::from(SLOTS[slot]);
+        if index == 0 || STATIC[index - 1].0.as_bytes() == name {
+            return index;
+        }
+        slot = (slot + 1) % SLOTS.len();
+    }
+}
+
+/// The index of a static entry with this name and this value.
+#[inline]
+pub(super) fn static_pair(name: &[u8], value: &[u8]) -> Option<usize> {
+    let first = static_index(name).checked_sub(1)?;
+    let named = STATIC[first..].iter().take_while(|(other, _)| other.as_bytes() == name);
+    named.enumerate().find_map(|(at, (_, other))| (other.as_bytes() == value).then_some(first + at + 1))
+}
+
+const fn hash(name: &[u8]) -> usize {
+    let (Some(first), Some(last)) = (name.first(), name.last()) else { return 0 };
+    let middle = name[name.len() / 2] as usize;
+    (*first as usize + (*last as usize) * 5 + middle * 3 + name.len() * 11) % 256
+}
+
+/// Where the names are, by their hash.
+static SLOTS: [u8; 256] = {
+    let mut slots = [0; 256];
+    let mut index = 0;
+    while index < STATIC_LEN {
+        let name = STATIC[index].0.as_bytes();
+        index += 1;
+        if index > 1 && same(STATIC[index - 2].0.as_bytes(), name) {
+            continue;
+        }
+        let mut slot = hash(name);
+        while slots[slot] != 0 {
+            slot = (slot + 1) % slots.len();
+        }
+        slots[slot] = index as u8;
+    }
+    slots
+};
+
+const fn same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+/// A name and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry<'t> {
+    pub(super) name: &'t [u8],
+    pub(super) value: &'t [u8],
+    pub(super) kind: Kind,
+}
+
+/// A dynamic table. Its entries lie one behind the other in one block, so that an entry costs no allocation.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Names and values, the oldest first. The first `gone` bytes were evicted.
+    bytes: Vec<u8>,
+    gone: usize,
+    /// The oldest first.
+    entries: VecDeque<Record>,
+    size: usize,
+    limit: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    start: u32,
+    name_len: u32,
+    value_len: u32,
+    kind: Kind,
+}
+
+impl Record {
+    /// RFC 7541 section 4.1.
+    fn size(self) -> usize {
+        self.len() + ENTRY_OVERHEAD_BYTES
+    }
+
+    fn len(self) -> usize {
+        self.name_len as usize + self.value_len as usize
+    }
+}
+
+impl Table {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), gone: 0, entries: VecDeque::new(), size: 0, limit }
+    }
+
+    /// The entry of an index of the whole index space: the static table, then this one from the newest entry on.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<Entry<'_>> {
+        let index = index.checked_sub(1)?;
+        if let Some((name, value)) = STATIC.get(index) {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            return Some(Entry { name, value, kind: Kind::of(name) });
+        }
+        let from_newest = index - STATIC_LEN;
+        let record = self.entries.get(self.entries.len().checked_sub(from_newest + 1)?)?;
+        let (name, rest) =
+            self.bytes.get(record.start as usize..)?.split_at_checked(record.name_len as usize)?;
+        Some(Entry { name, value: rest.get(..record.value_len as usize)?, kind: record.kind })
+    }
+
+    /// The index of an entry with this name and this value.
+    pub(super) fn find(&self, name: &[u8], value: &[u8]) -> Option<usize> {
+        (STATIC_LEN + 1..=STATIC_LEN + self.entries.len())
+            .find(|&index| self.get(index).is_some_and(|entry| entry.value == value && entry.name == name))
+    }
+
+    /// Adds an entry, and evicts as many old ones as it takes. One that is larger than the table empties it.
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], kind: Kind) {
+        let record = Record { start: 0, name_len: name.len() as u32, value_len: value.len() as u32, kind };
+        let fits = record.size() <= self.limit;
+        self.evict(if fits { self.limit - record.size() } else { 0 });
+        if !fits {
+            return;
+        }
+        if self.gone >= GONE_BYTES_MAX {
+            self.compact();
+        }
+        self.size += record.size();
+        self.entries.push_back(Record { start: self.bytes.len() as u32, ..record });
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        self.evict(limit);
+    }
+
+    /// Drops the oldest entries until the others have at most this size.
+    fn evict(&mut self, size: usize) {
+        while self.size > size
+            && let Some(oldest) = self.entries.pop_front()
+        {
+            self.size -= oldest.size();
+            self.gone += oldest.len();
+        }
+        if self.entries.is_empty() {
+            self.bytes.clear();
+            self.gone = 0;
+        }
+    }
+
+    fn compact(&mut self) {
+        self.bytes.drain(..self.gone);
+        for record in &mut self.entries {
+            record.start -= self.gone as u32;
+        }
+        self.gone = 0;
+    }
+}
+
+/// Counted for each entry beside its bytes (RFC 7541 section 4.1).
+pub(super) const ENTRY_OVERHEAD_BYTES: usize = 32;
+
+/// Evicted bytes that are kept before the others are moved to the front: a quarter of the usual table.
+const GONE_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_static_name_is_found() {
+        for (at, (name, _)) in STATIC.iter().enumerate() {
+            let first = STATIC.iter().position(|(other, _)| other == name).expect("there");
+            assert_eq!(static_index(name.as_bytes()), first + 1, "{name} of {}", at + 1);
+        }
+        for name in ["", "x", ":metho", "content-typ", "cookie2"] {
+            assert_eq!(static_index(name.as_bytes()), 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn old_entries_make_room_and_are_compacted_away() {
+        let mut table = Table::new(200);
+        for n in 0..1000_u32 {
+            table.insert(b"name", n.to_string().as_bytes(), Kind::Other);
+            assert!(table.size <= 200 && table.bytes.len() < 2 * GONE_BYTES_MAX);
+            let newest = table.get(STATIC_LEN + 1).expect("just inserted");
+            assert_eq!(newest.value, n.to_string().as_bytes());
+        }
+        // 32 + 4 + 3 bytes each.
+        assert_eq!(table.entries.len(), 5);
+        assert_eq!(table.find(b"name", b"996"), Some(STATIC_LEN + 4));
+        assert_eq!(table.find(b"name", b"994"), None);
+        table.set_limit(40);
+        assert_eq!((table.entries.len(), table.find(b"name", b"999")), (1, Some(STATIC_LEN + 1)));
+        table.insert(&[b'x'; 9], b"", Kind::Other);
+        assert_eq!((table.entries.len(), table.size), (0, 0));
+        assert_eq!(table.get(STATIC_LEN + 1), None);
+        assert_eq!(table.get(0), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! How much an HTTP/2 connection accepts.
+
+use std::time::{Duration, Instant};
+
+use crate::HeadLimits;
+
+/// Limits of an HTTP/2 connection. Each abuse that is known of the protocol meets one of them.
+///
+/// Reaching one that concerns a stream ends the stream; the others end the connection with `ENHANCE_YOUR_CALM`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Limits of each head. `bytes` is announced as `SETTINGS_MAX_HEADER_LIST_SIZE`. A request above it is answered 431.
+    pub head: HeadLimits,
+    /// Streams that the peer may have open at once. Default 256: more than a browser opens, and what one loop answers in a
+    /// turn. Further ones are refused with `REFUSED_STREAM`, which lets the peer send them again.
+    pub streams: usize,
+    /// How much a peer may send of one body before its reader has taken something. Default 65,535 bytes, as the RFC begins
+    /// with, so that no setting is sent.
+    pub stream_window_bytes: u32,
+    /// How much a peer may send of all bodies together. Default 1 MiB: 16 streams of the above.
+    pub connection_window_bytes: u32,
+    /// `CONTINUATION` frames of one header block. Default 8: a head of the limit's size fits one frame (CVE-2024-27316).
+    pub continuations: usize,
+    /// Streams that end too early, by the peer's reset or by a fault of the peer: so many at once, and so many a second on
+    /// average. Default 200 and 50: a browser cancels what a page needs when the user leaves it (CVE-2023-44487,
+    /// CVE-2025-8671).
+    pub resets: Rate,
+    /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA` and unknown ones, as above.
+    /// Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, and four for
+    /// each stream (CVE-2019-9512, -9514, -9515, -9518).
+    pub idle_frames: Rate,
+    /// How long the peer may take to acknowledge our settings. Default 10 s.
+    pub settings_deadline: Duration,
+    /// After this time without a byte from the peer a `PING` asks whether it is there. Default `None`: never.
+    pub ping_interval: Option<Duration>,
+    /// How long the answer to that `PING` may take. Default 10 s.
+    pub ping_deadline: Duration,
+    /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no.
+    pub extended_connect: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head: HeadLimits::default(),
+            streams: 256,
+            stream_window_bytes: super::settings::DEFAULT_WINDOW_BYTES,
+            connection_window_bytes: 1 << 20,
+            continuations: 8,
+            resets: Rate { burst: 200, per_second: 50 },
+            idle_frames: Rate { burst: 1000, per_second: 100 },
+            settings_deadline: Duration::from_secs(10),
+            ping_interval: None,
+            ping_deadline: Duration::from_secs(10),
+            extended_connect: false,
+        }
+    }
+}
+
+/// So many at once, and so many a second on average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// So many at once.
+    pub burst: u32,
+    /// So many more each second.
+    pub per_second: u32,
+}
+
+/// What is left of a [`Rate`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    spent: u32,
+    since: Option<Instant>,
+}
+
+impl Budget {
+    pub(super) const FULL: Self = Self { spent: 0, since: None };
+
+    /// Spends one. `false` if nothing is left.
+    #[inline]
+    pub(super) fn spend(&mut self, rate: Rate, now: Instant) -> bool {
+        if self.spent >= rate.burst {
+            self.refill(rate, now);
+        } else if self.spent == 0 {
+            self.since = Some(now);
+        }
+        self.spent += 1;
+        self.spent <= rate.burst
+    }
+
+    /// Gives back what useful work has earned.
+    #[inline]
+    pub(super) fn earn(&mut self, count: u32) {
+        self.spent = self.spent.saturating_sub(count);
+    }
+
+    /// Counts the time that has passed. Called only when the burst is used up, so that spending needs no arithmetic.
+    #[cold]
+    fn refill(&mut self, rate: Rate, now: Instant) {
+        let since = self.since.unwrap_or(now);
+        let passed = now.saturating_duration_since(since).as_millis();
+        let earned = u32::try_from(passed * u128::from(rate.per_second) / 1000).unwrap_or(u32::MAX);
+        if earned > 0 {
+            self.since = Some(now);
+            self.earn(earned);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_burst_and_a_rate() {
+        let rate = Rate { burst: 10, per_second: 2 };
+        let begin = Instant::now();
+        let mut budget = Budget::FULL;
+        assert_eq!((0..20).filter(|_| budget.spend(rate, begin)).count(), 10);
+        budget.spent = 10;
+        let later = begin + Duration::from_secs(3);
+        assert_eq!((0..20).take_while(|_| budget.spend(rate, later)).count(), 6);
+        budget.spent = 10;
+        budget.earn(4);
+        assert_eq!((0..20).take_while(|_| budget.spend(rate, later)).count(), 4);
+    }
+}

@@ -1,0 +1,330 @@
+//! Heads, data and resets on their way out.
+
+use http::StatusCode;
+
+use super::frame::{self, HEAD_BYTES, STREAM_ID_MAX, flag, kind};
+use super::hpack::Encoder;
+use super::settings::FRAME_BYTES_MIN;
+use super::stream::Half;
+use super::{Code, Engine, Protocol, StreamId};
+use crate::headers::Kind;
+use crate::{DateLine, Headers, Method, RequestHead};
+
+/// The parts of a response head.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseParts<'a> {
+    /// The status.
+    pub status: StatusCode,
+    /// The caller's fields. `Content-Length` is written from `length` alone, and fields that concern one connection
+    /// are left out.
+    pub headers: &'a Headers,
+    /// The length to state.
+    pub length: Option<u64>,
+    /// A ready `date: ...\r\n` line ([`crate::DateLine`]), used unless `headers` hold a `Date`.
+    pub date: Option<&'a [u8; DateLine::BYTES]>,
+}
+
+impl<'a> ResponseParts<'a> {
+    /// A head without length and date.
+    pub fn new(status: StatusCode, headers: &'a Headers) -> Self {
+        Self { status, headers, length: None, date: None }
+    }
+}
+
+/// The stream is gone, or its head was sent already: nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("sending on a stream: it has ended, or its head was sent before")]
+pub struct Gone;
+
+/// A request that cannot be sent on this connection now: nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The peer takes no more streams at once, or the connection ends: [`Engine::slots`] is 0. Wait, or take another one.
+    #[error("opening a stream: the peer takes no more of them now; wait, or take another connection")]
+    Slots,
+    /// The head names no scheme or no authority. The caller is at fault.
+    #[error("opening a stream: the request names no scheme or no authority; set its origin")]
+    Origin,
+    /// It is an extended CONNECT, which the peer has not allowed (RFC 8441).
+    #[error("opening a stream: the peer has not allowed an extended CONNECT")]
+    ExtendedConnect,
+}
+
+impl Engine {
+    /// How many more streams the peer takes now: what the pool of a client asks.
+    pub fn slots(&self) -> usize {
+        if self.is_server || self.peer_goes_after.is_some() || self.next_of_ours > STREAM_ID_MAX {
+            return 0;
+        }
+        self.peer.streams.saturating_sub(self.open)
+    }
+
+    /// Opens a stream by a request. `length` is stated; `end` says that there is no body.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`].
+    pub fn open(
+        &mut self,
+        head: &RequestHead,
+        length: Option<u64>,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<StreamId, Refused> {
+        if self.slots() == 0 {
+            return Err(Refused::Slots);
+        }
+        let protocol = head.extensions().get::<Protocol>();
+        let is_connect = *head.method() == Method::CONNECT;
+        let is_tunnel = is_connect && protocol.is_none();
+        if protocol.is_some() && !self.peer.extended_connect {
+            return Err(Refused::ExtendedConnect);
+        }
+        let authority = head.host().ok_or(Refused::Origin)?;
+        let scheme = head.scheme();
+        if scheme.is_none() && !is_tunnel {
+            return Err(Refused::Origin);
+        }
+        let id = StreamId(self.next_of_ours);
+        self.next_of_ours += 2;
+        self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.asks_head = *head.method() == Method::HEAD;
+            stream.is_connect = is_connect;
+        }
+        self.send_block(id, end, out, |encoder, out| {
+            encoder.pseudo(out, b":method", head.method().as_str().as_bytes());
+            if !is_tunnel {
+                encoder.pseudo(out, b":scheme", scheme.unwrap_or_default().as_bytes());
+                encoder.pseudo(out, b":path", head.path_and_query().as_bytes());
+            }
+            encoder.pseudo(out, b":authority", authority.as_bytes());
+            if let Some(Protocol(protocol)) = protocol {
+                encoder.pseudo(out, b":protocol", protocol.as_bytes());
+            }
+            fields(encoder, head.headers(), true, out);
+            content_length(encoder, length, out);
+        });
+        Ok(id)
+    }
+
+    /// Sends an interim response (1xx).
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`].
+    pub fn inform(
+        &mut self,
+        id: StreamId,
+        status: StatusCode,
+        headers: &Headers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Gone> {
+        self.awaits_head(id)?;
+        self.send_block(id, false, out, |encoder, out| {
+            encoder.status(out, status);
+            fields(encoder, headers, false, out);
+        });
+        Ok(())
+    }
+
+    /// Sends the head of a response. `end` says that there is no body.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`].
+    pub fn respond(
+        &mut self,
+        id: StreamId,
+        parts: &ResponseParts<'_>,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Gone> {
+        self.awaits_head(id)?;
+        self.send_block(id, end, out, |encoder, out| {
+            encoder.status(out, parts.status);
+            fields(encoder, parts.headers, false, out);
+            content_length(encoder, parts.length, out);
+            if let Some(date) = parts.date
+                && !parts.headers.present().contains(Kind::Date)
+            {
+                encoder.field(out, b"date", &date[DATE_NAME_BYTES..DateLine::BYTES - 2]);
+            }
+        });
+        if end {
+            self.end_half(id, |stream| &mut stream.outgoing);
+        } else if let Some(stream) = self.streams.get_mut(&id) {
+            stream.outgoing = Half::Body;
+        }
+        Ok(())
+    }
+
+    /// Says whether the driver has data of this stream to send, or its end.
+    pub fn wants_to_send(&mut self, id: StreamId, wants: bool) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.wants_to_send = wants;
+            if wants {
+                self.queue(id);
+            }
+        }
+    }
+
+    /// The stream whose turn it is to send data, and how much it may. Then say [`Engine::data_head`], or that it
+    /// [wants nothing](Engine::wants_to_send). `None` if nobody has anything, or no window is open.
+    pub fn next_to_send(&mut self) -> Option<(StreamId, usize)> {
+        if self.out_window <= 0 {
+            return None;
+        }
+        loop {
+            let id = self.ready.pop()?;
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            stream.is_queued = false;
+            if stream.can_send() {
+                let window = stream.out_window.min(self.out_window) as usize;
+                return Some((id, window.min(FRAME_BYTES_MIN)));
+            }
+        }
+    }
+
+    /// Appends the head of a DATA frame, whose `length` bytes the caller appends. They are at most what
+    /// [`Engine::next_to_send`] has said; none fit at any time. The stream gets another turn, unless this is its end.
+    ///
+    /// Does nothing if the stream is gone.
+    ///
+    /// # Panics
+    ///
+    /// If the data is longer than a frame may be, which is a mistake of the caller.
+    #[inline]
+    pub fn data_head(&mut self, id: StreamId, length: usize, end: bool, out: &mut Vec<u8>) {
+        assert!(length <= FRAME_BYTES_MIN, "data_head({length}) is more than next_to_send gave");
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.outgoing == Half::Body) else {
+            return;
+        };
+        frame::head(out, length, kind::DATA, if end { flag::END_STREAM } else { 0 }, id.0);
+        stream.out_window -= length as i64;
+        self.out_window -= length as i64;
+        self.idle_budget.earn((length / BYTES_THAT_EARN) as u32);
+        if end {
+            stream.wants_to_send = false;
+            self.end_half(id, |stream| &mut stream.outgoing);
+        } else {
+            self.queue(id);
+        }
+    }
+
+    /// Sends the trailers of a body, which end it.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`].
+    pub fn send_trailers(&mut self, id: StreamId, trailers: &Headers, out: &mut Vec<u8>) -> Result<(), Gone> {
+        if self.streams.get(&id).is_none_or(|stream| stream.outgoing != Half::Body) {
+            return Err(Gone);
+        }
+        self.send_block(id, true, out, |encoder, out| fields(encoder, trailers, true, out));
+        self.end_half(id, |stream| &mut stream.outgoing);
+        Ok(())
+    }
+
+    /// Ends a stream with both of its halves, if it has not ended.
+    pub fn reset(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
+        match self.streams.get(&id) {
+            Some(stream) if stream.has_ended() => self.remove(id),
+            Some(_) => self.reset_stream(id, code, out),
+            None => return,
+        }
+        self.return_window(out);
+    }
+
+    /// Says that so many bytes of a stream's body were read, so that the peer may send as many more.
+    pub fn consumed(&mut self, id: StreamId, bytes: usize, out: &mut Vec<u8>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
+        stream.unread -= bytes;
+        stream.taken += bytes;
+        self.taken += bytes;
+        if stream.incoming == Half::Body && stream.taken >= self.limits.stream_window_bytes / 2 {
+            frame::window_update(out, id.0, stream.taken);
+            stream.in_window += i64::from(std::mem::take(&mut stream.taken));
+        }
+        if stream.has_ended() && stream.unread == 0 {
+            self.remove(id);
+        }
+        self.return_window(out);
+    }
+
+    fn awaits_head(&self, id: StreamId) -> Result<(), Gone> {
+        let awaits = self.streams.get(&id).is_some_and(|stream| stream.outgoing == Half::Head);
+        if awaits { Ok(()) } else { Err(Gone) }
+    }
+
+    /// Appends a header block, in as many frames as it takes.
+    #[inline]
+    fn send_block(
+        &mut self,
+        id: StreamId,
+        end: bool,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut Encoder, &mut Vec<u8>),
+    ) {
+        let at = out.len();
+        let flags = if end { flag::END_HEADERS | flag::END_STREAM } else { flag::END_HEADERS };
+        frame::head(out, 0, kind::HEADERS, flags, id.0);
+        self.encoder.begin(out);
+        encode(&mut self.encoder, out);
+        if out.len() - at - HEAD_BYTES > self.peer.frame_bytes {
+            split(out, at, self.peer.frame_bytes, id);
+        } else {
+            frame::patch_length(out, at);
+        }
+    }
+}
+
+/// Cuts the block of the frame at `at` into several frames.
+#[cold]
+fn split(out: &mut Vec<u8>, at: usize, frame_bytes: usize, id: StreamId) {
+    let block = out.split_off(at + HEAD_BYTES);
+    let mut pieces = block.chunks(frame_bytes).peekable();
+    out[at + 4] &= !flag::END_HEADERS;
+    out.extend_from_slice(pieces.next().unwrap_or_default());
+    frame::patch_length(out, at);
+    while let Some(piece) = pieces.next() {
+        let flags = if pieces.peek().is_none() { flag::END_HEADERS } else { 0 };
+        frame::head(out, piece.len(), kind::CONTINUATION, flags, id.0);
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Appends the caller's fields, except those that the engine writes and those that concern one connection.
+#[inline]
+fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mut Vec<u8>) {
+    for (name, value, kind) in headers.lines().iter() {
+        match kind {
+            Kind::Connection
+            | Kind::KeepAlive
+            | Kind::ProxyConnection
+            | Kind::TransferEncoding
+            | Kind::ContentLength => continue,
+            Kind::Host if without_host => continue,
+            Kind::Other if name.eq_ignore_ascii_case(b"upgrade") => continue,
+            Kind::Other if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") => {
+                continue;
+            }
+            _ => encoder.field(out, name, value),
+        }
+    }
+}
+
+#[inline]
+fn content_length(encoder: &mut Encoder, length: Option<u64>, out: &mut Vec<u8>) {
+    if let Some(length) = length {
+        encoder.field(out, b"content-length", itoa::Buffer::new().format(length).as_bytes());
+    }
+}
+
+/// `date: ` in a [`DateLine`].
+const DATE_NAME_BYTES: usize = 6;
+
+/// So much data earns a frame that moves nothing: peers open windows for what they have read.
+const BYTES_THAT_EARN: usize = 512;

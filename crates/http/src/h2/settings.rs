@@ -1,0 +1,100 @@
+//! Settings: what each end tells the other about itself (RFC 9113 section 6.5).
+
+use super::frame::{self, WINDOW_MAX, kind};
+use super::hpack::DEFAULT_TABLE_BYTES;
+use super::{Code, Error};
+
+/// What the peer has said, or the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) table_bytes: usize,
+    pub(super) streams: usize,
+    pub(super) window: u32,
+    pub(super) frame_bytes: usize,
+    pub(super) list_bytes: usize,
+    pub(super) extended_connect: bool,
+}
+
+impl Settings {
+    /// What holds before any frame (RFC 9113 section 6.5.2).
+    pub(super) const INITIAL: Self = Self {
+        table_bytes: DEFAULT_TABLE_BYTES,
+        streams: usize::MAX,
+        window: DEFAULT_WINDOW_BYTES,
+        frame_bytes: FRAME_BYTES_MIN,
+        list_bytes: usize::MAX,
+        extended_connect: false,
+    };
+
+    /// Takes the values of a frame. Values that it does not know have no meaning.
+    pub(super) fn update(&mut self, payload: &[u8], from_server: bool) -> Result<(), Error> {
+        let refuse = |code, reason| Err(Error::Frame { code, reason });
+        let (settings, rest) = payload.as_chunks::<6>();
+        if !rest.is_empty() {
+            return refuse(Code::FRAME_SIZE_ERROR, "SETTINGS has a length that is no multiple of 6");
+        }
+        for &[i1, i0, v3, v2, v1, v0] in settings {
+            let value = u32::from_be_bytes([v3, v2, v1, v0]);
+            match (u16::from_be_bytes([i1, i0]), value) {
+                (id::TABLE_BYTES, _) => self.table_bytes = value as usize,
+                (id::PUSH, 0) => {}
+                (id::PUSH, 1) if !from_server => {}
+                (id::PUSH, _) => {
+                    return refuse(
+                        Code::PROTOCOL_ERROR,
+                        "SETTINGS_ENABLE_PUSH is neither 0 nor 1, or a server's",
+                    );
+                }
+                (id::STREAMS, _) => self.streams = value as usize,
+                (id::WINDOW, 0..=WINDOW_MAX) => self.window = value,
+                (id::WINDOW, _) => {
+                    return refuse(Code::FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1");
+                }
+                (id::FRAME_BYTES, 0x4000..=0xff_ffff) => self.frame_bytes = value as usize,
+                (id::FRAME_BYTES, _) => {
+                    return refuse(Code::PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not 2^14 to 2^24-1");
+                }
+                (id::LIST_BYTES, _) => self.list_bytes = value as usize,
+                (id::EXTENDED_CONNECT, 1) => self.extended_connect = true,
+                // Once said, it must not be taken back (RFC 8441 section 3).
+                (id::EXTENDED_CONNECT, 0) if !self.extended_connect => {}
+                (id::EXTENDED_CONNECT, _) => {
+                    return refuse(
+                        Code::PROTOCOL_ERROR,
+                        "SETTINGS_ENABLE_CONNECT_PROTOCOL is neither 0 nor 1, or withdrawn",
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a frame with these settings.
+pub(super) fn write(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
+    frame::head(out, settings.len() * 6, kind::SETTINGS, 0, 0);
+    for (id, value) in settings {
+        out.extend_from_slice(&id.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+pub(super) mod id {
+    pub(crate) const TABLE_BYTES: u16 = 0x1;
+    pub(crate) const PUSH: u16 = 0x2;
+    pub(crate) const STREAMS: u16 = 0x3;
+    pub(crate) const WINDOW: u16 = 0x4;
+    pub(crate) const FRAME_BYTES: u16 = 0x5;
+    pub(crate) const LIST_BYTES: u16 = 0x6;
+    /// RFC 8441 section 3.
+    pub(crate) const EXTENDED_CONNECT: u16 = 0x8;
+    /// RFC 9218 section 2.1.
+    pub(crate) const NO_OLD_PRIORITIES: u16 = 0x9;
+}
+
+/// The window of each stream, and of the connection, at the start.
+pub(super) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
+
+/// The largest frame that each end takes at least, and that we take.
+pub(super) const FRAME_BYTES_MIN: usize = 16_384;
