@@ -233,6 +233,11 @@ impl Engine {
         self.streams.is_empty() && self.resets.is_empty() && !matches!(self.incoming, Incoming::Block { .. })
     }
 
+    /// Whether the connection has ended by an error.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.incoming, Incoming::Failed(_))
+    }
+
     /// Begins to end the connection: the peer is told to open no more streams. Streams that were on their way are still
     /// taken, until the peer has seen that (RFC 9113 section 6.8). The connection is over when
     /// [`is_drained`](Self::is_drained) says so.
@@ -313,8 +318,9 @@ impl Engine {
     /// Ends the connection for a fault.
     #[cold]
     pub(super) fn fail(&mut self, error: Error, out: &mut Vec<u8>) -> Error {
-        if !matches!(self.incoming, Incoming::Failed(_)) {
-            frame::go_away(out, self.newest_of_peer, error.code());
+        if !self.has_failed() {
+            let last = if let Going::After(last) = self.going { last } else { self.newest_of_peer };
+            frame::go_away(out, last, error.code());
             self.incoming = Incoming::Failed(error);
         }
         error

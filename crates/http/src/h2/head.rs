@@ -88,7 +88,7 @@ impl HeadDecoder {
                 "`:method`, `:scheme`, `:path` or `:authority` is missing, or has an impossible value";
             return Ok(Err(Refusal::Malformed(reason)));
         }
-        if (seen.hosts > 0 || authority.is_empty()) && !host_agrees(headers, authority, seen.hosts) {
+        if (seen.hosts > 0 || authority.is_empty()) && !host_agrees(headers, seen.hosts, authority) {
             let reason = "`Host` is repeated, another than `:authority`, or missing as that is";
             return Ok(Err(Refusal::Malformed(reason)));
         }
@@ -227,13 +227,17 @@ impl Seen {
     }
 }
 
-/// RFC 9113 section 8.3.1.
+/// Whether there is one `Host` and it is the authority, or takes its place (RFC 9113 section 8.3.1).
 #[cold]
-fn host_agrees(headers: &Headers, authority: &str, hosts: usize) -> bool {
-    hosts == 1
-        && headers.value_of(Kind::Host).is_some_and(|host| {
-            is_host(host) && (authority.is_empty() || host.eq_ignore_ascii_case(authority.as_bytes()))
-        })
+fn host_agrees(headers: &Headers, hosts: usize, authority: &mut String) -> bool {
+    let host = headers.value_of(Kind::Host).and_then(|host| str::from_utf8(host).ok());
+    let Some(host) = host.filter(|host| hosts == 1 && !host.is_empty() && is_host(host.as_bytes())) else {
+        return false;
+    };
+    if authority.is_empty() {
+        authority.push_str(host);
+    }
+    host.eq_ignore_ascii_case(authority)
 }
 
 /// A client may send a cookie in pieces, each a field (RFC 9113 section 8.2.3).

@@ -311,12 +311,12 @@ impl Engine {
         end: bool,
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
+        self.newest_of_peer = id.0;
         if matches!(self.going, Going::After(last) if id.0 > last) {
             // The peer was told; it sends these again elsewhere.
             self.heads.skip(block)?;
             return Ok(Step::Again);
         }
-        self.newest_of_peer = id.0;
         let decoded = self.heads.request(block)?;
         if self.open >= self.limits.streams {
             return self.fault(now, id, Code::REFUSED_STREAM, out);

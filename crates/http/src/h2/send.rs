@@ -54,7 +54,11 @@ pub enum Refused {
 impl Engine {
     /// How many more streams the peer takes now: what the pool of a client asks.
     pub fn slots(&self) -> usize {
-        if self.is_server || self.peer_goes_after.is_some() || self.next_of_ours > STREAM_ID_MAX {
+        if self.is_server
+            || self.has_failed()
+            || self.peer_goes_after.is_some()
+            || self.next_of_ours > STREAM_ID_MAX
+        {
             return 0;
         }
         self.peer.streams.saturating_sub(self.open)
@@ -173,7 +177,7 @@ impl Engine {
     /// The stream whose turn it is to send data, and how much it may. Then say [`Engine::data_head`], or that it
     /// [wants nothing](Engine::wants_to_send). `None` if nobody has anything, or no window is open.
     pub fn next_to_send(&mut self) -> Option<(StreamId, usize)> {
-        if self.out_window <= 0 {
+        if self.out_window <= 0 || self.has_failed() {
             return None;
         }
         loop {

@@ -84,6 +84,7 @@ impl RequestHead {
         let RequestParts { path, authority, scheme, .. } = &*self.parts;
         match (&**scheme, &**authority) {
             ("", "") => path.into(),
+            _ if path == "*" => path.into(),
             ("", authority) => authority.into(),
             (scheme, authority) => format!("{scheme}://{authority}{path}").into(),
         }

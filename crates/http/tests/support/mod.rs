@@ -3,6 +3,8 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod h2;
+
 use anywire_http::h1::{
     DecodeError, Limits, RequestDecoder, RequestEvent, RequestView, ResponseDecoder, ResponseEvent,
     ResponseView,
