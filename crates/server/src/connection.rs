@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use crate::context::FreeContext;
 use crate::h1::{End, Env, Session};
+use crate::h2;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
 use crate::upgrade::Continuation;
@@ -98,13 +99,13 @@ struct Http {
     driver: Driver,
 }
 
-/// What drives a connection. It is chosen when the first bytes of a connection have come: by what the transport has
-/// negotiated ([`Connection::negotiated`]), else by those bytes. HTTP/1 is all there is, and it refuses the preface of
-/// HTTP/2.
+/// What drives a connection. It is chosen by the first bytes of a connection: a client of HTTP/2 sends its preface first.
 enum Driver {
-    /// Nothing: between two requests.
+    /// Nothing: between two requests of HTTP/1.
     Idle,
     H1(Box<Session>),
+    /// Idle ones too, because both ends remember what was sent.
+    H2(Box<h2::Session>),
 }
 
 /// How a connection leaves HTTP: it is closed, or a continuation takes over, of this endpoint and with these bytes.
@@ -116,8 +117,10 @@ impl Http {
             self.connection.abort();
             return Poll::Ready(None);
         }
-        if let Driver::H1(session) = &mut self.driver {
-            session.time_passes(Instant::now());
+        match &mut self.driver {
+            Driver::Idle => {}
+            Driver::H1(session) => session.time_passes(Instant::now()),
+            Driver::H2(session) => session.time_passes(Instant::now()),
         }
         if self.deadline.poll_expired(cx).is_ready() {
             self.deadline.clear();
@@ -132,6 +135,7 @@ impl Http {
     fn run(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
         let mut session = match std::mem::replace(&mut self.driver, Driver::Idle) {
             Driver::H1(busy) => busy,
+            Driver::H2(session) => return self.run_h2(session, service, cx),
             Driver::Idle => {
                 let spare = service.take_spare();
                 let Some(woken) = ready!(self.wake_up(service, cx, spare)) else { return Poll::Ready(None) };
@@ -165,12 +169,50 @@ impl Http {
                 }
                 End::Close => return Poll::Ready(None),
                 End::Upgrade => return Poll::Ready(session.into_upgrade()),
+                End::Http2 => {
+                    let session = Box::new(h2::Session::new(session.into_input(), service));
+                    return self.run_h2(session, service, cx);
+                }
                 End::Abort => {
                     self.connection.abort();
                     return Poll::Ready(None);
                 }
             }
         }
+    }
+
+    /// As [`run`](Self::run), of a connection that speaks HTTP/2.
+    fn run_h2(
+        &mut self,
+        mut session: Box<h2::Session>,
+        service: &Service,
+        cx: &mut Context<'_>,
+    ) -> Poll<Left> {
+        self.fresh = false;
+        let end = loop {
+            let mut env = Env { connection: &mut self.connection, service, context: &mut self.context };
+            if let Break(end) = session.poll(cx, &mut env) {
+                break end;
+            }
+            let now = Instant::now();
+            let first_deadline = session.wait(now, service);
+            match session.expire(now, &self.connection, service) {
+                Break(end) => break end,
+                Continue(true) => {}
+                Continue(false) => {
+                    match first_deadline {
+                        Some(after) => self.deadline.set(after),
+                        None => self.deadline.clear(),
+                    }
+                    self.driver = Driver::H2(session);
+                    return Poll::Pending;
+                }
+            }
+        };
+        if end == End::Abort {
+            self.connection.abort();
+        }
+        Poll::Ready(None)
     }
 
     /// Sets the timer for what the session waits for. Returns true if a deadline has passed, and the session is to
@@ -231,7 +273,7 @@ impl Http {
                 Poll::Pending
             }
             // A busy connection checks its deadlines once its session was polled.
-            Driver::H1(_) => Poll::Pending,
+            Driver::H1(_) | Driver::H2(_) => Poll::Pending,
             Driver::Idle => {
                 let counters = &service.counters;
                 if self.fresh { &counters.head_timeouts } else { &counters.idle_timeouts }.increment();

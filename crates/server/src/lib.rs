@@ -36,6 +36,7 @@ mod counters;
 mod dispatch;
 mod extract;
 mod h1;
+mod h2;
 mod handler;
 mod limits;
 mod request;

@@ -174,6 +174,13 @@ impl Engine {
         }
     }
 
+    /// Whether a stream has something to send, and a window of the peer's keeps it from that.
+    pub fn is_blocked(&self, id: StreamId) -> bool {
+        self.streams
+            .get(&id)
+            .is_some_and(|stream| stream.wants_to_send && (stream.out_window <= 0 || self.out_window <= 0))
+    }
+
     /// The stream whose turn it is to send data, and how much it may. Then say [`Engine::data_head`], or that it
     /// [wants nothing](Engine::wants_to_send). `None` if nobody has anything, or no window is open.
     pub fn next_to_send(&mut self) -> Option<(StreamId, usize)> {

@@ -9,7 +9,8 @@ use anywire_wire::Connection;
 
 use super::respond::RequestFacts;
 use super::session::{End, Session, Stage};
-use super::timers::{Expired, Waits};
+use super::timers::{Expired, Timers, Waits};
+use crate::limits::Limits;
 use crate::service::Service;
 
 impl Session {
@@ -49,11 +50,7 @@ impl Session {
     /// example to send a 408.
     pub(crate) fn expire(&mut self, connection: &Connection, service: &Service) -> ControlFlow<End, bool> {
         let limits = &service.limits;
-        if self.timers.is_look_due(limits) {
-            // A wire without a descriptor has no queue behind it: the peer can read all that was written.
-            let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
-            self.timers.looked(unsent, limits);
-        }
+        looked(&mut self.timers, connection, limits);
         let counters = &service.counters;
         let Some(expired) = self.timers.expired(limits) else { return Continue(false) };
         match expired {
@@ -112,5 +109,14 @@ impl Session {
         } else {
             self.end_upload(BodyError::Timeout);
         }
+    }
+}
+
+/// Asks the wire how much of the output the peer has taken, if it is time to.
+pub(crate) fn looked(timers: &mut Timers, connection: &Connection, limits: &Limits) {
+    if timers.is_look_due(limits) {
+        // A wire without a descriptor has no queue behind it: the peer can read all that was written.
+        let unsent = connection.as_fd().and_then(|socket| unsent_bytes(socket).ok());
+        timers.looked(unsent, limits);
     }
 }

@@ -11,4 +11,6 @@ mod session;
 mod timers;
 mod upload;
 
+pub(crate) use deadlines::looked;
 pub(crate) use session::{End, Env, Session};
+pub(crate) use timers::{Expired, Timers, Waits};

@@ -70,6 +70,8 @@ pub(crate) enum End {
     Abort,
     /// The 101 has left: [`Session::into_upgrade`] has what follows.
     Upgrade,
+    /// The peer begins with the preface of HTTP/2: [`Session::into_input`] has what it sent.
+    Http2,
 }
 
 /// A step of a session: goes on at once, waits, or ends the session.
@@ -117,6 +119,11 @@ impl Session {
         Some((continuation, endpoint, Bytes::copy_from_slice(self.input.data())))
     }
 
+    /// The bytes of a session that ended by [`End::Http2`].
+    pub(crate) fn into_input(self) -> Buffer {
+        self.input
+    }
+
     /// Reads once.
     pub(crate) fn fill(
         &mut self,
@@ -161,6 +168,9 @@ impl Session {
                 Ok(Some(_)) => continue,
                 Ok(None) => None,
                 Err(error) => {
+                    if !self.begun && is_http2(self.input.data()) {
+                        return Break(End::Http2);
+                    }
                     env.service.counters.bad_requests.increment();
                     self.refuse(&error, env.service);
                     continue;
@@ -294,6 +304,14 @@ impl Session {
     }
 }
 
+/// Whether this is the beginning of what a client of HTTP/2 sends first. No request of HTTP/1 begins so: its version is
+/// refused as soon as it is read.
+#[cold]
+fn is_http2(data: &[u8]) -> bool {
+    let line = &PREFACE_LINE[..data.len().min(PREFACE_LINE.len())];
+    data.starts_with(line)
+}
+
 #[cold]
 fn wire_error<T>(service: &Service) -> Step<T> {
     service.counters.wire_errors.increment();
@@ -303,3 +321,6 @@ fn wire_error<T>(service: &Service) -> Step<T> {
 /// Output beyond this leaves before anything more is produced. So a peer that sends and does not read costs this much
 /// memory and no more.
 pub(super) const OUTPUT_HIGH_WATER_BYTES: usize = 64 * 1024;
+
+/// The first line of the preface of HTTP/2 (RFC 9113 section 3.4).
+const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

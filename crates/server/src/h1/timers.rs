@@ -34,7 +34,7 @@ impl Waits {
 
 /// A deadline that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expired {
+pub(crate) enum Expired {
     Head,
     Handler,
     /// The peer sent nothing of a body.
@@ -51,7 +51,7 @@ pub(super) enum Expired {
 
 /// The stopwatches of one connection while it is busy.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     waits: Waits,
     /// A wait has begun since the last reset.
     used: bool,
@@ -71,7 +71,7 @@ pub(super) struct Timers {
 
 impl Timers {
     /// Counts the time until `now` for everything that is waited for.
-    pub(super) fn count(&mut self, now: Instant) {
+    pub(crate) fn count(&mut self, now: Instant) {
         let Some(before) = self.counted.replace(now) else { return };
         let passed = now.saturating_duration_since(before);
         let Waits { head, handler, body, write, half_closed, linger } = self.waits;
@@ -98,7 +98,7 @@ impl Timers {
     /// Sets what the connection waits for from `now` on. Returns the time until the first deadline, if there is one.
     ///
     /// The poll that ends now counts as the handler's time, because the handler may have run for all of it.
-    pub(super) fn wait(&mut self, waits: Waits, now: Instant, limits: &Limits) -> Option<Duration> {
+    pub(crate) fn wait(&mut self, waits: Waits, now: Instant, limits: &Limits) -> Option<Duration> {
         if let Some(poll_began) = self.counted.replace(now)
             && (waits.handler || waits.body)
         {
@@ -121,7 +121,7 @@ impl Timers {
     }
 
     /// The first deadline that has passed, the gravest before the others.
-    pub(super) fn expired(&self, limits: &Limits) -> Option<Expired> {
+    pub(crate) fn expired(&self, limits: &Limits) -> Option<Expired> {
         let waits = self.waits;
         if waits.write && self.write.left(limits.write_deadline).is_zero() {
             let silent = self.write.is_silent(limits.write_deadline);
@@ -144,13 +144,13 @@ impl Timers {
     }
 
     /// Whether it is time to ask the wire how much of the output the peer has taken.
-    pub(super) fn is_look_due(&self, limits: &Limits) -> bool {
+    pub(crate) fn is_look_due(&self, limits: &Limits) -> bool {
         self.waits.write
             && (self.since_look >= look_interval(limits) || self.write.left(limits.write_deadline).is_zero())
     }
 
     /// Records the wire's answer: so many of the written bytes are still on their way, if it knows.
-    pub(super) fn looked(&mut self, unsent: Option<u64>, limits: &Limits) {
+    pub(crate) fn looked(&mut self, unsent: Option<u64>, limits: &Limits) {
         self.since_look = Duration::ZERO;
         let before = std::mem::replace(&mut self.unsent, unsent);
         let taken = before.zip(unsent).map_or(0, |(before, unsent)| before.saturating_sub(unsent));
@@ -159,7 +159,7 @@ impl Timers {
 
     /// A head is complete: its request's time begins.
     #[inline]
-    pub(super) fn begin_request(&mut self) {
+    pub(crate) fn begin_request(&mut self) {
         // Most requests are answered before anything is waited for.
         if self.used {
             (self.head, self.handler, self.half_closed) = Default::default();
@@ -171,14 +171,14 @@ impl Timers {
 
     /// The connection is idle: the next one that is busy begins anew.
     #[inline]
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         if self.used {
             *self = Self::default();
         }
     }
 
     /// Records that the wire took so many bytes of the output.
-    pub(super) fn wrote(&mut self, bytes: usize, limits: &Limits) {
+    pub(crate) fn wrote(&mut self, bytes: usize, limits: &Limits) {
         if bytes > 0 {
             self.half_closed = Duration::ZERO;
             self.write_moved(bytes as u64, limits);
@@ -199,19 +199,19 @@ impl Timers {
     }
 
     /// Records bytes of a body that came before the handler read: with the head, or while the handler was at work.
-    pub(super) fn received_early(&mut self, bytes: usize, limits: &Limits) {
+    pub(crate) fn received_early(&mut self, bytes: usize, limits: &Limits) {
         self.used = true;
         self.body.moved_early(bytes as u64, &Allowance::of_body(limits));
     }
 
     /// Records that the peer sent so many bytes of a body.
-    pub(super) fn received(&mut self, bytes: usize, limits: &Limits) {
+    pub(crate) fn received(&mut self, bytes: usize, limits: &Limits) {
         self.body.moved(bytes as u64, &Allowance::of_body(limits));
     }
 
     /// Whether a wait has begun since the last reset.
     #[inline]
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.used
     }
 }

@@ -1,0 +1,148 @@
+//! The deadlines of a connection and of its streams. A stream that is late ends alone.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::time::{Duration, Instant};
+
+use anywire_http::BodyError;
+use anywire_http::h2::{Code, StreamId};
+use anywire_wire::Connection;
+
+use super::session::{Parts, Session};
+use super::stream::Stage;
+use crate::h1::{End, Expired, Waits, looked};
+use crate::service::Service;
+
+impl Session {
+    /// Counts the time since the last poll.
+    pub(crate) fn time_passes(&mut self, now: Instant) {
+        self.timers.count(now);
+    }
+
+    /// Starts to wait. Returns the time until the first deadline, if there is one.
+    pub(crate) fn wait(&mut self, now: Instant, service: &Service) -> Option<Duration> {
+        while let Some(id) = self.changed.pop() {
+            self.wait_stream(id, now, service);
+        }
+        let write = !self.output.is_empty();
+        let waits = Waits { write, linger: self.is_closing() && !write, ..Waits::default() };
+        let own = self.timers.wait(waits, now, &service.limits);
+        let idle = self.idle_since.map(|since| since + service.limits.idle_deadline);
+        let others = [self.earliest, self.engine.next_deadline(), idle.filter(|_| !self.is_closing())];
+        let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
+        own.into_iter().chain(others).min()
+    }
+
+    /// Sets what a stream waits for.
+    fn wait_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let body = stream.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
+        let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
+        // The peer reads this stream too slowly. Whether it reads at all is for the connection.
+        let write = self.engine.is_blocked(id);
+        let waits = Waits { handler, body, write, ..Waits::default() };
+        stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| now + left);
+        self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
+    }
+
+    /// Acts on deadlines that have passed. Returns true if the session is to be polled again.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        connection: &Connection,
+        service: &Service,
+    ) -> ControlFlow<End, bool> {
+        looked(&mut self.timers, connection, &service.limits);
+        match self.timers.expired(&service.limits) {
+            Some(Expired::WriteSilent) => {
+                service.counters.write_timeouts.increment();
+                return Break(End::Abort);
+            }
+            Some(Expired::WriteSlow) => {
+                service.counters.slow_readers.increment();
+                return Break(End::Abort);
+            }
+            Some(Expired::Linger) => {
+                service.counters.linger_timeouts.increment();
+                return Break(End::Close);
+            }
+            _ => {}
+        }
+        let mut acted = false;
+        if self.engine.next_deadline().is_some_and(|at| at <= now) {
+            acted = true;
+            if let Err(error) = self.engine.advance(now, self.output.buffer()) {
+                tracing::debug!(%error, "a connection ends");
+                self.abandon(service);
+                self.begin_close();
+            }
+        }
+        if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_deadline)
+            && !self.is_closing()
+        {
+            service.counters.idle_timeouts.increment();
+            self.engine.shut_down(self.output.buffer());
+            self.begin_close();
+            acted = true;
+        }
+        if self.earliest.is_some_and(|at| at <= now) {
+            acted |= self.expire_streams(now, service);
+        }
+        Continue(acted)
+    }
+
+    fn expire_streams(&mut self, now: Instant, service: &Service) -> bool {
+        let late = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let ids: Vec<_> =
+            self.streams.iter().filter(|(_, stream)| late(stream.deadline)).map(|(id, _)| *id).collect();
+        let acted = !ids.is_empty();
+        for id in ids {
+            self.expire_stream(id, now, service);
+        }
+        self.earliest = self.streams.values().filter_map(|stream| stream.deadline).min();
+        acted
+    }
+
+    fn expire_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
+        let (counters, limits) = (&service.counters, &service.limits);
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        self.changed.push(id);
+        stream.timers.count(now);
+        match stream.timers.expired(limits) {
+            Some(Expired::Handler) => {
+                let Stage::Handling(run) = std::mem::replace(&mut stream.stage, Stage::Done) else { return };
+                let parts = &mut Parts {
+                    engine: &mut self.engine,
+                    output: &mut self.output,
+                    date: &self.date,
+                    service,
+                };
+                let (is_head, endpoint) = (stream.is_head, stream.endpoint);
+                stream.upload = None;
+                stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
+                if matches!(stream.stage, Stage::Done) {
+                    self.finish(id);
+                }
+            }
+            Some(expired @ (Expired::BodySilent | Expired::BodySlow)) => {
+                let slow = expired == Expired::BodySlow;
+                if slow { &counters.slow_bodies } else { &counters.body_timeouts }.increment();
+                if let Some(upload) = &mut stream.upload {
+                    upload.abort(BodyError::Timeout);
+                }
+            }
+            Some(Expired::WriteSilent) => {
+                counters.write_timeouts.increment();
+                self.drop_stream(id, Code::CANCEL, service);
+            }
+            Some(Expired::WriteSlow) => {
+                counters.slow_readers.increment();
+                self.drop_stream(id, Code::CANCEL, service);
+            }
+            _ => {
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.timers.looked(None, limits);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! A busy connection: frames come in, streams are answered, and what is ready leaves in as few writes as possible.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use anywire_http::h2::{Engine, Event, Limits, StreamId};
+use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_wire::{Connection, Output};
+
+use super::stream::{OUTPUT_HIGH_WATER_BYTES, Stage, Stream};
+use super::upload::Upload;
+use super::waker::{StreamWaker, Woken};
+use crate::context::{FreeContext, Origin};
+use crate::h1::{End, Env, Timers};
+use crate::service::{Date, Ending, Service};
+
+/// The state of a connection that speaks HTTP/2.
+pub(crate) struct Session {
+    /// `None` while nothing is to be read.
+    input: Option<Buffer>,
+    pub(super) output: Output,
+    pub(super) engine: Engine,
+    pub(super) streams: HashMap<StreamId, Box<Stream>>,
+    woken: Arc<Woken>,
+    /// Streams to be polled in this turn.
+    touched: Vec<StreamId>,
+    /// Streams that wait for something else than before this turn.
+    pub(super) changed: Vec<StreamId>,
+    pub(super) date: Date,
+    /// A context that no request uses.
+    pub(super) free_context: Option<FreeContext>,
+    /// The deadlines of the connection itself.
+    pub(super) timers: Timers,
+    /// When the first deadline of a stream passes, or one has that does not count any more.
+    pub(super) earliest: Option<Instant>,
+    /// Since when no request was under way.
+    pub(super) idle_since: Option<Instant>,
+    ending: Closing,
+}
+
+/// How far the end of a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closing {
+    No,
+    /// The connection ends once the output has left.
+    Flushing,
+    /// Our direction has ended. Input is discarded until the peer closes.
+    Lingering,
+}
+
+/// What is needed to answer.
+pub(super) struct Parts<'s> {
+    pub(super) engine: &'s mut Engine,
+    pub(super) output: &'s mut Output,
+    pub(super) date: &'s Date,
+    pub(super) service: &'s Service,
+}
+
+impl Session {
+    /// A session for a connection of which `input` has the first bytes.
+    pub(crate) fn new(input: Buffer, service: &Service) -> Self {
+        let mut output = Output::new();
+        let limits = Limits { head: service.limits.head, ..Limits::default() };
+        let engine = Engine::server(limits, Instant::now(), output.buffer());
+        Self {
+            input: Some(input),
+            output,
+            engine,
+            streams: HashMap::new(),
+            woken: Arc::default(),
+            touched: Vec::new(),
+            changed: Vec::new(),
+            date: [0; _],
+            free_context: None,
+            timers: Timers::default(),
+            earliest: None,
+            idle_since: None,
+            ending: Closing::No,
+        }
+    }
+
+    /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+        let now = Instant::now();
+        self.date = env.service.date();
+        self.woken.set_task(cx.waker());
+        if env.service.ending() != Ending::No {
+            self.engine.shut_down(self.output.buffer());
+        }
+        loop {
+            if self.ending != Closing::No {
+                return self.close(cx, env);
+            }
+            self.receive(now, env);
+            self.woken.take(&mut self.touched);
+            while let Some(id) = self.touched.pop() {
+                self.poll_stream(id, now, env.service);
+            }
+            self.transmit(env.service);
+            if self.engine.is_drained() && self.streams.is_empty() {
+                self.ending = Closing::Flushing;
+                continue;
+            }
+            let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
+            let flushed = self.flush(cx, env)?;
+            if was_full {
+                if flushed.is_ready() {
+                    continue;
+                }
+                return Continue(());
+            }
+            match self.fill(cx, env.connection) {
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(ended) => {
+                    if ended.is_err() {
+                        env.service.counters.wire_errors.increment();
+                    }
+                    self.abandon(env.service);
+                    return Break(End::Close);
+                }
+                Poll::Pending => {
+                    if self.is_idle() {
+                        self.rest(now);
+                    }
+                    return Continue(());
+                }
+            }
+        }
+    }
+
+    /// Between two requests, with nothing to send or to take.
+    fn is_idle(&self) -> bool {
+        self.streams.is_empty()
+            && self.engine.is_idle()
+            && self.output.is_empty()
+            && self.ending == Closing::No
+            && self.input.as_ref().is_none_or(Buffer::is_empty)
+    }
+
+    /// Begins to be idle, and frees what only a busy connection needs. Frames that ask for nothing do not renew this.
+    fn rest(&mut self, now: Instant) {
+        self.idle_since.get_or_insert(now);
+        self.input = None;
+        self.output = Output::new();
+        self.streams = HashMap::new();
+        (self.touched, self.changed) = Default::default();
+        self.timers.reset();
+        self.earliest = None;
+    }
+
+    /// Takes all events that are there.
+    fn receive(&mut self, now: Instant, env: &mut Env<'_>) {
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES {
+            let Some(input) = &mut self.input else { return };
+            match self.engine.receive(now, input, self.output.buffer()) {
+                Ok(None) => return,
+                Ok(Some(Event::Request { id, head, length, end })) => {
+                    self.begin(id, head, length, end, now, env)
+                }
+                Ok(Some(Event::Data { id, data, end })) => {
+                    if let Some(stream) = self.streams.get_mut(&id)
+                        && let Some(upload) = &mut stream.upload
+                    {
+                        stream.timers.received(data.len(), &env.service.limits);
+                        upload.received(data, end);
+                        self.touched.push(id);
+                    }
+                }
+                Ok(Some(Event::Trailers { id, fields })) => {
+                    if let Some(upload) = self.streams.get_mut(&id).and_then(|stream| stream.upload.as_mut())
+                    {
+                        upload.ended_by(fields);
+                        self.touched.push(id);
+                    }
+                }
+                Ok(Some(Event::Reset { id, .. })) => {
+                    if let Some(stream) = self.streams.remove(&id) {
+                        env.service.counters.abandoned.increment();
+                        env.service.dispatch.drop_contained(stream.endpoint, stream);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    env.service.counters.bad_requests.increment();
+                    tracing::debug!(%error, "a connection is refused");
+                    self.abandon(env.service);
+                    self.ending = Closing::Flushing;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Starts on a request.
+    fn begin(
+        &mut self,
+        id: StreamId,
+        head: RequestHead,
+        length: Option<u64>,
+        end: bool,
+        now: Instant,
+        env: &mut Env<'_>,
+    ) {
+        let service = env.service;
+        self.idle_since = None;
+        let is_head = *head.method() == Method::HEAD;
+        let (upload, body) = if end {
+            (None, None)
+        } else {
+            let expects = head.headers().get_bytes("expect");
+            let awaits_continue = expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+            let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
+            let body = match length {
+                Some(length) => body.with_length(length),
+                None => body,
+            };
+            (Some(Upload::new(sender, awaits_continue)), Some(body))
+        };
+        let mut stage = Stage::Done;
+        let mut answered_by = None;
+        let parts =
+            &mut Parts { engine: &mut self.engine, output: &mut self.output, date: &self.date, service };
+        let answered = |response: &mut Response, endpoint| {
+            answered_by = endpoint;
+            stage = Self::respond(parts, id, response, is_head, endpoint);
+        };
+        let connection = &*env.connection;
+        let origin = || Origin::of(connection);
+        let waker = StreamWaker::waker(id, &self.woken);
+        let cx = &mut Context::from_waker(&waker);
+        let mut context = self.free_context.take();
+        let run = service.dispatch.start(head, body, &mut context, origin, answered, cx);
+        let endpoint = match run {
+            Some(run) => {
+                let endpoint = Some(run.endpoint());
+                stage = Stage::Handling(run);
+                endpoint
+            }
+            None => {
+                self.free_context = context.take();
+                answered_by
+            }
+        };
+        if matches!(stage, Stage::Done) {
+            return self.finish(id);
+        }
+        let mut timers = Timers::default();
+        timers.count(now);
+        if upload.is_some() {
+            self.touched.push(id);
+        }
+        let stream = Stream { stage, upload, context, endpoint, is_head, waker, timers, deadline: None };
+        self.streams.insert(id, Box::new(stream));
+        self.changed.push(id);
+    }
+
+    /// Reads once.
+    fn fill(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<std::io::Result<usize>> {
+        let input = self.input.get_or_insert_with(Buffer::new);
+        let read = ready!(connection.poll_read(cx, input.spare()));
+        if let Ok(read) = read {
+            input.filled(read);
+        }
+        Poll::Ready(read)
+    }
+
+    /// Writes as much of the output as the wire takes. Ready once all of it has left.
+    fn flush(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End, Poll<()>> {
+        if self.output.is_empty() {
+            return Continue(Poll::Ready(()));
+        }
+        let waiting = self.output.len();
+        let flushed = self.output.poll_flush(cx, env.connection);
+        self.timers.wrote(waiting - self.output.len(), &env.service.limits);
+        match flushed {
+            Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
+            Poll::Ready(Err(_)) => {
+                self.abandon(env.service);
+                env.service.counters.wire_errors.increment();
+                Break(End::Close)
+            }
+            Poll::Pending => Continue(Poll::Pending),
+        }
+    }
+
+    /// Ends all streams: their peer is gone, or not to be trusted.
+    pub(super) fn abandon(&mut self, service: &Service) {
+        for (_, stream) in std::mem::take(&mut self.streams) {
+            service.counters.abandoned.increment();
+            service.dispatch.drop_contained(stream.endpoint, stream);
+        }
+    }
+
+    /// Begins to close: what is in the output leaves first.
+    pub(super) fn begin_close(&mut self) {
+        self.ending = Closing::Flushing;
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.ending != Closing::No
+    }
+
+    /// Ends so that the peer gets what was sent last: half-close, then read until the peer closes, too.
+    fn close(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
+        if self.flush(cx, env)?.is_pending() {
+            return Continue(());
+        }
+        if self.ending == Closing::Flushing {
+            match env.connection.poll_half_close(cx) {
+                Poll::Ready(Ok(())) => self.ending = Closing::Lingering,
+                Poll::Ready(Err(_)) => return Break(End::Close),
+                Poll::Pending => return Continue(()),
+            }
+        }
+        loop {
+            self.input = None;
+            match self.fill(cx, env.connection) {
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => return Break(End::Close),
+                Poll::Pending => return Continue(()),
+            }
+        }
+    }
+}

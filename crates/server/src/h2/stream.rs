@@ -1,0 +1,241 @@
+//! One stream: its handler, and its response on its way out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use anywire_http::h1::encode::forbids_body;
+use anywire_http::h2::{Code, Engine, ResponseParts, StreamId};
+use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
+use anywire_wire::Output;
+use bytes::Bytes;
+
+use super::session::{Parts, Session};
+use super::upload::Upload;
+use crate::context::FreeContext;
+use crate::dispatch::Run;
+use crate::h1::Timers;
+use crate::router::EndpointId;
+use crate::service::Service;
+
+/// A stream that is not answered yet, or not to its end.
+pub(super) struct Stream {
+    pub(super) stage: Stage,
+    pub(super) upload: Option<Upload>,
+    pub(super) context: Option<FreeContext>,
+    pub(super) endpoint: Option<EndpointId>,
+    pub(super) is_head: bool,
+    pub(super) waker: Waker,
+    pub(super) timers: Timers,
+    /// When the first of its deadlines passes.
+    pub(super) deadline: Option<Instant>,
+}
+
+pub(super) enum Stage {
+    /// Its handler runs.
+    Handling(Run),
+    /// Its response has a body: a piece of it, and what follows.
+    Sending { piece: Bytes, rest: Option<Body>, left: Option<u64> },
+    /// All of its response was given to the engine.
+    Done,
+}
+
+/// What a stream has to send when it is its turn.
+pub(super) enum Piece {
+    Data {
+        bytes: Bytes,
+        end: bool,
+    },
+    End(Option<Headers>),
+    /// Nothing now.
+    Later,
+    Broken(BodyError),
+    Panicked,
+}
+
+impl Stream {
+    /// Takes at most `room` bytes of the response's body.
+    pub(super) fn next_piece(&mut self, room: usize, service: &Service) -> Piece {
+        let Stage::Sending { piece, rest, left } = &mut self.stage else { return Piece::Later };
+        if piece.is_empty()
+            && let Some(body) = rest
+        {
+            let cx = &mut Context::from_waker(&self.waker);
+            let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
+                Ok(polled) => polled,
+                Err(panic) => {
+                    service.dispatch.note_panic(self.endpoint, panic);
+                    return Piece::Panicked;
+                }
+            };
+            match polled {
+                Poll::Pending => return Piece::Later,
+                Poll::Ready(Ok(Some(chunk))) => *piece = chunk,
+                Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
+                    return Piece::Broken(BodyError::failed("it is shorter than the length that it stated"));
+                }
+                Poll::Ready(Ok(None)) => return Piece::End(body.trailers().cloned()),
+                Poll::Ready(Err(error)) => return Piece::Broken(error),
+            }
+        }
+        let bytes = piece.split_to(room.min(piece.len()));
+        if let Some(left) = left {
+            let Some(rest) = left.checked_sub(bytes.len() as u64) else {
+                return Piece::Broken(BodyError::failed("it is longer than the length that it stated"));
+            };
+            *left = rest;
+        }
+        Piece::Data { end: piece.is_empty() && rest.is_none(), bytes }
+    }
+}
+
+impl Stream {
+    /// Brings the reader of the request's body what it asks for, as far as that has come. Returns whether there was
+    /// anything.
+    fn feed(&mut self, id: StreamId, cx: &mut Context<'_>, engine: &mut Engine, output: &mut Output) -> bool {
+        let Some(upload) = &mut self.upload else { return false };
+        let moved = upload.advance(cx);
+        if moved.bytes > 0 {
+            engine.consumed(id, moved.bytes, output.buffer());
+        }
+        if moved.ask {
+            // Once its response has begun a stream asks for nothing. Its peer sends without that.
+            let _ = engine.inform(id, StatusCode::CONTINUE, &Headers::new(), output.buffer());
+        }
+        moved.any
+    }
+}
+
+impl Session {
+    /// Sends the head of a response, and begins with its body. Returns the stage that the stream is in then.
+    pub(super) fn respond(
+        parts: &mut Parts<'_>,
+        id: StreamId,
+        response: &mut Response,
+        is_head: bool,
+        endpoint: Option<EndpointId>,
+    ) -> Stage {
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            drop(parts.service.dispatch.take_upgrade());
+            let cause = "HTTP/2 has no upgrade";
+            *response = parts.service.dispatch.refuse(endpoint, 101, cause);
+        }
+        let status = response.status;
+        let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
+        let length = match response.body.stated_length() {
+            Some(stated) => Some(stated).filter(|_| is_head || status == StatusCode::NOT_MODIFIED),
+            None if has_no_body => None,
+            None => response.body.length(),
+        };
+        let ends = is_head || has_no_body || response.body.is_empty();
+        let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
+        if parts.engine.respond(id, &head, ends, parts.output.buffer()).is_err() || ends {
+            return Stage::Done;
+        }
+        parts.engine.wants_to_send(id, true);
+        let left = response.body.length();
+        match std::mem::take(&mut response.body).into_full() {
+            Ok(piece) => Stage::Sending { piece, rest: None, left: None },
+            Err(body) => Stage::Sending { piece: Bytes::new(), rest: Some(body), left },
+        }
+    }
+
+    /// Polls the handler of a stream, and brings it what it asks for of its request's body.
+    pub(super) fn poll_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.timers.count(now);
+        self.changed.push(id);
+        let waker = stream.waker.clone();
+        let cx = &mut Context::from_waker(&waker);
+        loop {
+            let moved = stream.feed(id, cx, &mut self.engine, &mut self.output);
+            match &mut stream.stage {
+                Stage::Handling(run) => match run.poll(&mut stream.context, cx) {
+                    Poll::Ready(mut response) => {
+                        let parts = &mut Parts {
+                            engine: &mut self.engine,
+                            output: &mut self.output,
+                            date: &self.date,
+                            service,
+                        };
+                        stream.stage =
+                            Self::respond(parts, id, &mut response, stream.is_head, stream.endpoint);
+                    }
+                    Poll::Pending if moved => {}
+                    Poll::Pending => break,
+                },
+                Stage::Sending { .. } => {
+                    self.engine.wants_to_send(id, true);
+                    if !moved {
+                        break;
+                    }
+                }
+                Stage::Done => break,
+            }
+        }
+        if matches!(stream.stage, Stage::Done) {
+            self.finish(id);
+        }
+    }
+
+    /// Sends what is ready, as far as the windows and the output have room.
+    pub(super) fn transmit(&mut self, service: &Service) {
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
+            && let Some((id, room)) = self.engine.next_to_send()
+        {
+            let Some(stream) = self.streams.get_mut(&id) else {
+                self.engine.wants_to_send(id, false);
+                continue;
+            };
+            self.changed.push(id);
+            match stream.next_piece(room, service) {
+                Piece::Data { bytes, end } => {
+                    self.engine.data_head(id, bytes.len(), end, self.output.buffer());
+                    stream.timers.wrote(bytes.len(), &service.limits);
+                    self.output.push_bytes(bytes);
+                    if end {
+                        self.finish(id);
+                    }
+                }
+                Piece::End(None) => {
+                    self.engine.data_head(id, 0, true, self.output.buffer());
+                    self.finish(id);
+                }
+                Piece::End(Some(trailers)) => {
+                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
+                    self.finish(id);
+                }
+                Piece::Later => {
+                    self.engine.wants_to_send(id, false);
+                    // It may wait for more of its request, as an echo does. That wakes it.
+                    let waker = stream.waker.clone();
+                    stream.feed(id, &mut Context::from_waker(&waker), &mut self.engine, &mut self.output);
+                }
+                Piece::Broken(error) => {
+                    service.dispatch.body_failed(stream.endpoint, &error);
+                    self.drop_stream(id, Code::INTERNAL_ERROR, service);
+                }
+                Piece::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),
+            }
+        }
+    }
+
+    /// A stream whose response has left. The rest of its request is not wanted.
+    pub(super) fn finish(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.remove(&id) {
+            self.free_context = stream.context.or(self.free_context.take());
+        }
+        self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
+    }
+
+    /// Ends a stream in the middle. What its handler's destructor does is contained.
+    pub(super) fn drop_stream(&mut self, id: StreamId, code: Code, service: &Service) {
+        if let Some(stream) = self.streams.remove(&id) {
+            service.dispatch.drop_contained(stream.endpoint, stream);
+        }
+        self.engine.reset(id, code, self.output.buffer());
+    }
+}
+
+/// Output beyond this leaves before anything more is produced.
+pub(super) const OUTPUT_HIGH_WATER_BYTES: usize = 64 * 1024;

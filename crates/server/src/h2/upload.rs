@@ -1,0 +1,108 @@
+//! The body of a request on its way to the handler. Its window opens as the handler reads.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use anywire_http::body::Sender;
+use anywire_http::{BodyError, Headers};
+use bytes::Bytes;
+
+/// A request body on its way to its reader.
+pub(super) struct Upload {
+    /// `None` once the reader is gone, or has all.
+    sender: Option<Sender>,
+    /// What has come and the reader has not asked for. The stream's window bounds it.
+    arrived: VecDeque<Bytes>,
+    trailers: Option<Headers>,
+    /// All of it has come.
+    ended: bool,
+    /// The peer waits for `100 Continue` before it sends the body.
+    awaits_continue: bool,
+    /// The reader wants more than has come.
+    lacks_input: bool,
+}
+
+/// What a look at an upload has led to.
+#[derive(Debug, Default)]
+pub(super) struct Moved {
+    /// Bytes that the reader has taken.
+    pub(super) bytes: usize,
+    /// The reader was given something: data, or the end.
+    pub(super) any: bool,
+    /// The peer is to be told to send the body.
+    pub(super) ask: bool,
+}
+
+impl Upload {
+    pub(super) fn new(sender: Sender, awaits_continue: bool) -> Self {
+        Self {
+            sender: Some(sender),
+            arrived: VecDeque::new(),
+            trailers: None,
+            ended: false,
+            awaits_continue,
+            lacks_input: false,
+        }
+    }
+
+    pub(super) fn received(&mut self, data: &[u8], end: bool) {
+        self.awaits_continue = false;
+        if self.sender.is_some() && !data.is_empty() {
+            self.arrived.push_back(Bytes::copy_from_slice(data));
+        }
+        self.ended |= end;
+    }
+
+    pub(super) fn ended_by(&mut self, trailers: Headers) {
+        self.trailers = Some(trailers);
+        self.ended = true;
+    }
+
+    /// Whether the handler waits for bytes that the peer has yet to send.
+    pub(super) fn waits_for_peer(&self) -> bool {
+        self.lacks_input && self.sender.as_ref().is_some_and(Sender::is_awaited)
+    }
+
+    /// Gives the reader what it asks for, as far as it has come.
+    pub(super) fn advance(&mut self, cx: &mut Context<'_>) -> Moved {
+        let mut moved = Moved::default();
+        self.lacks_input = false;
+        while let Some(sender) = &mut self.sender {
+            match sender.poll_wanted(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Err(_)) => {
+                    self.sender = None;
+                    self.arrived = VecDeque::new();
+                    break;
+                }
+                Poll::Ready(Ok(())) => {}
+            }
+            if let Some(chunk) = self.arrived.pop_front() {
+                (moved.bytes, moved.any) = (moved.bytes + chunk.len(), true);
+                // There is room, and a reader that has gone meanwhile shows at the next look.
+                let _ = sender.try_send(chunk);
+            } else if self.ended {
+                if let Some(trailers) = self.trailers.take() {
+                    sender.trailers(trailers);
+                }
+                if let Some(sender) = self.sender.take() {
+                    sender.finish();
+                }
+                moved.any = true;
+            } else {
+                moved.ask = std::mem::take(&mut self.awaits_continue);
+                self.lacks_input = true;
+                break;
+            }
+        }
+        moved
+    }
+
+    /// The body breaks off: its reader is told.
+    pub(super) fn abort(&mut self, why: BodyError) {
+        self.lacks_input = false;
+        if let Some(sender) = self.sender.take() {
+            sender.abort(why);
+        }
+    }
+}
