@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Stage, Step, compare};
-use anywire::load::{Stop, report};
+use anywire::load::{Stop, report, text};
 use clap::Args;
 
 use crate::failure::{Code, Failure};
@@ -33,7 +33,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "BYTES", default_value_t = 13, value_parser = values::up_to(0, BODY_MAX))]
     body: usize,
     /// How long each candidate is measured in each round [default: 1.5s]
-    #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = text::positive_duration)]
     duration: Option<Duration>,
     /// Rounds; each measures every candidate once [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anywire::http::Method;
-use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report};
+use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report, text};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
@@ -32,7 +32,7 @@ pub(crate) struct Load {
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
     /// How long to measure
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     duration: Duration,
     /// Send so many requests instead of measuring for a time
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
@@ -47,13 +47,13 @@ pub(crate) struct Load {
     #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
     /// Load before the measured part, which is in no figure
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = text::duration)]
     warm_up: Duration,
     /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     timeout: Duration,
     /// How long connecting may take
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     /// A header field, 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD")]

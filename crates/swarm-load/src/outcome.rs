@@ -322,18 +322,14 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plan = &self.plan;
-        writeln!(
+        let Plan { mode, order, connections, core, payload_bytes, checksums, loss, .. } = &self.plan;
+        let [mode, order] = [format!("{mode:?}"), format!("{order:?}")].map(|name| name.to_lowercase());
+        let (connections, sums) = (grouped(u64::from(*connections)), if *checksums { "on" } else { "off" });
+        write!(
             f,
-            "{} over {} connections, both ends on core {}: {} bytes, {} order, checksums {}, loss {}\n",
-            plan.mode,
-            grouped(plan.connections.into()),
-            plan.core,
-            plan.payload_bytes,
-            plan.order,
-            if plan.checksums { "on" } else { "off" },
-            plan.loss,
+            "{mode} over {connections} connections, both ends on core {core}: {payload_bytes} bytes, "
         )?;
+        writeln!(f, "{order} order, checksums {sums}, loss {loss}\n")?;
         let mut columns = Columns::new(2, &[]);
         self.rows().into_iter().for_each(|(name, figures)| columns.row(vec![name.to_owned(), figures]));
         f.write_str(&columns.render())
