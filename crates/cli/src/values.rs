@@ -82,7 +82,7 @@ pub(crate) fn up_to(least: u64, most: u64) -> RangedU64ValueParser<usize> {
 
 /// A number of event loops.
 pub(crate) fn loops() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=Builder::COUNT_MAX as u64)
+    up_to(1, Builder::COUNT_MAX as u64)
 }
 
 /// A header field as curl takes it: `Name: value`.

@@ -78,6 +78,11 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A figure rounded to a whole number with commas.
+pub fn whole(value: f64) -> String {
+    grouped(value.round() as u64)
+}
+
 /// A time given in microseconds, with three digits, in us, ms or s: `1.23 ms`.
 pub fn time(us: f64) -> String {
     let (value, unit) = if us < 1_000.0 {

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anywire_load::compare::{
-    Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Stage, Step, compare,
+    Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Step, compare,
 };
-use anywire_load::report;
+use anywire_load::{ErrorKind, report};
 use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::Address;
 use support::server::{Manner, TestServer};
@@ -128,9 +128,7 @@ fn candidates() -> Vec<Box<dyn Candidate>> {
 fn every_candidate_has_its_row() {
     let steps = RefCell::new(Vec::new());
     let comparison = compare(&candidates(), &options(), |step: &Step<'_>| {
-        if step.stage == Stage::Starting {
-            steps.borrow_mut().push(format!("{} {}", step.round, step.candidate));
-        }
+        steps.borrow_mut().push(format!("{} {}", step.round, step.candidate));
     })
     .unwrap();
     let steps = steps.into_inner();
@@ -145,21 +143,25 @@ fn every_candidate_has_its_row() {
     let [limit, other, broken] = &comparison.candidates[..] else { panic!("three rows") };
     for row in [limit, other] {
         assert_eq!((row.rounds.len(), row.errors.total()), (3, 0), "{:?}", row.error_messages);
-        assert!(row.requests_per_second.unwrap() > 0.0);
-        assert!(row.server_cpu_us_per_request.unwrap() > 0.0);
-        assert!(row.client_cpu_us_per_request.unwrap() > 0.0);
-        assert!(row.p50_us.unwrap() <= row.p99_us.unwrap() && row.p99_us.unwrap() <= row.max_us.unwrap());
+        assert!(row.medians.requests_per_second.unwrap() > 0.0);
+        assert!(row.medians.server_cpu_us_per_request.unwrap() > 0.0);
+        assert!(row.medians.client_cpu_us_per_request.unwrap() > 0.0);
+        assert!(
+            row.medians.p50_us.unwrap() <= row.medians.p99_us.unwrap()
+                && row.medians.p99_us.unwrap() <= row.medians.max_us.unwrap()
+        );
         assert_eq!(row.notes[0], "in this process");
         // Either the figure is there, or the reason why it is not.
         let unknown = row.notes.iter().any(|note| note.starts_with("syscalls_per_request is unknown"));
-        assert_eq!(row.syscalls_per_request.is_none(), unknown);
+        assert_eq!(row.medians.syscalls_per_request.is_none(), unknown);
     }
-    assert_eq!(limit.ratio_to_limit, Some(1.0));
+    assert_eq!(limit.medians.ratio_to_limit, Some(1.0));
     for (own, of_limit) in other.rounds.iter().zip(&limit.rounds) {
-        let ratio = own.server_cpu_us_per_request.unwrap() / of_limit.server_cpu_us_per_request.unwrap();
-        assert_eq!(own.ratio_to_limit, Some(ratio));
+        let ratio = own.figures.server_cpu_us_per_request.unwrap()
+            / of_limit.figures.server_cpu_us_per_request.unwrap();
+        assert_eq!(own.figures.ratio_to_limit, Some(ratio));
     }
-    assert_eq!((broken.rounds.len(), broken.requests_per_second), (0, None));
+    assert_eq!((broken.rounds.len(), broken.medians.requests_per_second), (0, None));
     assert!(broken.error_messages[0].contains("there is nothing to start"));
     assert!(comparison.to_string().contains("other"));
 }
@@ -223,7 +225,7 @@ fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
     let options = Options { rounds: 1, warm_up: Duration::from_secs(3600), ..options() };
     let comparison = compare(&[Box::new(Garbled) as Box<dyn Candidate>], &options, |_| {}).unwrap();
     let row = &comparison.candidates[0];
-    assert!(row.errors.parse > 0, "{:?}", row.errors);
+    assert!(row.errors.of(ErrorKind::Parse) > 0, "{:?}", row.errors);
     let messages = row.error_messages.join("\n");
     assert!(messages.contains("ended before anything was measured"), "{messages}");
 }
@@ -232,7 +234,7 @@ fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
 fn a_stop_gives_the_whole_rounds_until_then() {
     let options = options();
     let comparison = compare(&candidates()[..2], &options, |step| {
-        if step.round == 2 && step.stage == Stage::Load {
+        if step.round == 2 {
             options.stop.stop();
         }
     })

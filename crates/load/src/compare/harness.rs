@@ -19,7 +19,7 @@ use crate::host::{Host, Tool};
 
 /// Measures the candidates against each other; blocks the thread for about [`Options::time`].
 ///
-/// `progress` is called before each part. A candidate that does not start, or fails, has its errors in its row, and the
+/// `progress` is called before each candidate of a round. A candidate that does not start, or fails, has its errors in its row, and the
 /// others go on.
 ///
 /// # Errors
@@ -51,9 +51,8 @@ pub fn compare(
         let mut of_round: Vec<Option<RoundResult>> = vec![None; candidates.len()];
         for index in order.next_round(candidates.len()) {
             let candidate = candidates[index].as_ref();
-            let step = |stage| Step { round, rounds: options.rounds, candidate: candidate.name(), stage };
-            of_round[index] =
-                round::measure(&bench, candidate, round, &mut rows[index], |stage| progress(&step(stage)))?;
+            progress(&Step { round, rounds: options.rounds, candidate: candidate.name() });
+            of_round[index] = round::measure(&bench, candidate, round, &mut rows[index])?;
             if options.stop.is_stopped() {
                 // A round without all candidates would tilt the medians.
                 interrupted = true;
@@ -89,7 +88,7 @@ pub fn compare(
     })
 }
 
-/// What a comparison is about to do.
+/// What a comparison is about to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'a> {
     /// The round, from 1.
@@ -98,19 +97,6 @@ pub struct Step<'a> {
     pub rounds: usize,
     /// The candidate's name.
     pub candidate: &'a str,
-    /// The part of the round.
-    pub stage: Stage,
-}
-
-/// The parts of a candidate's round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Its server is started.
-    Starting,
-    /// Load, measured.
-    Load,
-    /// Load with its system calls counted, whose other figures are thrown away.
-    SystemCalls,
 }
 
 /// Why nothing could be measured.
@@ -178,23 +164,8 @@ fn notes(placement: &Placement, candidates: &[Box<dyn Candidate>]) -> Vec<String
 }
 
 fn empty_row(candidate: &dyn Candidate) -> Row {
-    let mut row = Row {
-        name: candidate.name().to_owned(),
-        wire: candidate.wire().to_owned(),
-        requests_per_second: None,
-        server_cpu_us_per_request: None,
-        client_cpu_us_per_request: None,
-        syscalls_per_request: None,
-        p50_us: None,
-        p99_us: None,
-        max_us: None,
-        ratio_to_limit: None,
-        spread: Default::default(),
-        rounds: Vec::new(),
-        errors: Default::default(),
-        error_messages: Vec::new(),
-        notes: Vec::new(),
-    };
+    let (name, wire) = (candidate.name().to_owned(), candidate.wire().to_owned());
+    let mut row = Row { name, wire, ..Row::default() };
     row.note(candidate.note());
     row
 }
@@ -202,11 +173,12 @@ fn empty_row(candidate: &dyn Candidate) -> Row {
 /// The ratio is taken within a round, where all candidates met the same machine, and its median over the rounds.
 fn add_ratios(candidates: &[Box<dyn Candidate>], of_round: &mut [Option<RoundResult>]) {
     let limit = candidates.iter().position(|candidate| candidate.is_limit());
-    let Some(limit) = limit.and_then(|index| of_round[index].as_ref()?.server_cpu_us_per_request) else {
+    let Some(limit) = limit.and_then(|index| of_round[index].as_ref()?.figures.server_cpu_us_per_request)
+    else {
         return;
     };
-    for result in of_round.iter_mut().flatten() {
-        result.ratio_to_limit = result.server_cpu_us_per_request.map(|own| own / limit);
+    for RoundResult { figures, .. } in of_round.iter_mut().flatten() {
+        figures.ratio_to_limit = figures.server_cpu_us_per_request.map(|own| own / limit);
     }
 }
 
