@@ -86,11 +86,11 @@ fn usual() -> Options {
     Options { rounds: 5, duration: Duration::from_millis(1500), ..Options::default() }
 }
 
-fn measure(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<Comparison, Failure> {
+fn measure(candidates: &[Candidate], options: &Options) -> Result<Comparison, Failure> {
     let steps = (options.rounds * candidates.len()) as u64;
     let progress = Progress::start(steps);
     let seconds = options.time(candidates.len()).as_secs().max(1);
-    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name()).collect();
+    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
     progress.say(&format!("comparing {} in {} rounds, about {seconds} s", names.join(", "), options.rounds));
     let mut done = 0;
     let mut round = 0;

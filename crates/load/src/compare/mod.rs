@@ -11,7 +11,7 @@ mod round;
 mod settings;
 mod table;
 
-pub use candidate::{Candidate, CandidateError, RunningServer, Settings};
+pub use candidate::{Candidate, CandidateError, RunningServer, Settings, Start};
 pub use harness::{CompareError, Step, compare};
 pub use order::Order;
 pub use result::{ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA, Spread};

@@ -23,18 +23,18 @@ pub(crate) struct Bench<'a> {
 /// Measures one candidate once; `None` if its server did not start, which its row then says.
 pub(crate) fn measure(
     bench: &Bench<'_>,
-    candidate: &dyn Candidate,
+    candidate: &Candidate,
     round: usize,
     row: &mut Row,
 ) -> Result<Option<RoundResult>, LoadError> {
-    let running = match candidate.start(&bench.settings) {
+    let running = match (candidate.start)(&bench.settings) {
         Ok(running) => running,
         Err(error) => {
             message(row, format!("round {round}: starting failed: {}", Chain(error.as_ref())));
             return Ok(None);
         }
     };
-    let (outcome, server_cpu) = load(bench, running.as_ref(), row)?;
+    let (outcome, server_cpu) = load(bench, &running, row)?;
     let answered = outcome.totals.measured.answered;
     let mut result = RoundResult {
         round,
@@ -65,7 +65,7 @@ pub(crate) fn measure(
     }
     add_errors(row, round, &outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
-        result.figures.syscalls_per_request = syscalls(bench, running.as_ref(), row)?;
+        result.figures.syscalls_per_request = syscalls(bench, &running, row)?;
     }
     Ok(Some(result))
 }
@@ -73,7 +73,7 @@ pub(crate) fn measure(
 /// The measured load, and the CPU time of the server's thread in it.
 fn load(
     bench: &Bench<'_>,
-    running: &dyn RunningServer,
+    running: &RunningServer,
     row: &mut Row,
 ) -> Result<(Outcome, Option<CpuTime>), LoadError> {
     let options = bench.options;
@@ -82,8 +82,8 @@ fn load(
     let mut before = None;
     let mut after = None;
     let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
-        Boundary::Measuring => before = Some(running.server_cpu()),
-        Boundary::Measured => after = Some(running.server_cpu()),
+        Boundary::Measuring => before = Some((running.cpu)()),
+        Boundary::Measured => after = Some((running.cpu)()),
     })?;
     let cpu = match (before, after) {
         (Some(Ok(before)), Some(Ok(after))) => Some(after - before),
@@ -100,8 +100,8 @@ fn load(
 
 /// System calls of the server's thread per answer, from a short load of its own: the tracepoint costs time at each call
 /// and would stand in the CPU figures.
-fn syscalls(bench: &Bench<'_>, running: &dyn RunningServer, row: &mut Row) -> Result<Option<f64>, LoadError> {
-    let counter = match SyscallCounter::for_thread(running.server_thread()) {
+fn syscalls(bench: &Bench<'_>, running: &RunningServer, row: &mut Row) -> Result<Option<f64>, LoadError> {
+    let counter = match SyscallCounter::for_thread(running.thread) {
         Ok(counter) => counter,
         Err(error) => {
             row.note(format!("syscalls_per_request is unknown: {}", Chain(&error)));
@@ -134,15 +134,15 @@ fn syscalls(bench: &Bench<'_>, running: &dyn RunningServer, row: &mut Row) -> Re
     }
 }
 
-fn plan(bench: &Bench<'_>, running: &dyn RunningServer) -> Plan {
+fn plan(bench: &Bench<'_>, running: &RunningServer) -> Plan {
     let options = bench.options;
     Plan {
-        via: running.via(),
+        via: running.via.clone(),
         connections: options.connections,
         depth: options.depth,
         expect: Expect { status: None, body_bytes: Some(options.body_bytes as u64) },
         stop: options.stop.clone(),
-        ..Plan::new(running.url())
+        ..Plan::new(&running.url)
     }
 }
 
