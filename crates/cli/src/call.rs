@@ -101,8 +101,8 @@ impl Call {
         let failed = |error: &dyn std::error::Error| Failure::of(Code::Failed, error);
         let url = values::url(&self.url, self.via.as_ref())?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
-        let limits = Limits { answer: self.heads.limits(), ..Limits::default() };
-        let client = Client::builder().loops(&loops).limits(limits).timeouts(self.timeouts()).build();
+        let limits = Limits { head: self.heads.limits(), ..Limits::default() };
+        let client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts()).build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
