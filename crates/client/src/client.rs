@@ -8,7 +8,7 @@ use anywire_http::{Method, Request, RequestHead, Url, Version};
 use crate::Error;
 use crate::call::Call;
 use crate::counters::ClientCounters;
-use crate::handle::{Closing, Handle};
+use crate::handle::{Handle, Shutdown};
 use crate::sending::Sending;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
@@ -52,7 +52,7 @@ impl Client {
         self.request(Method::DELETE, url)
     }
 
-    /// A `HEAD` call: the answer has no body.
+    /// A `HEAD` call: the response has no body.
     pub fn head(&self, url: impl AsRef<str>) -> Call<'_> {
         self.request(Method::HEAD, url)
     }
@@ -139,9 +139,9 @@ impl Client {
         self.handle.counters()
     }
 
-    /// Ends the client: new calls are [`Closed`](Error::Closed) from now on, calls that are under way have
+    /// Ends the client: new calls are [`Shutdown`](Error::Shutdown) from now on, calls that are under way have
     /// `deadline` to finish and are then cut. Returns how many were cut.
-    pub async fn close(&self, deadline: Duration) -> Closing {
-        self.handle.close(deadline).await
+    pub async fn shutdown(&self, deadline: Duration) -> Shutdown {
+        self.handle.shutdown(deadline).await
     }
 }

@@ -9,7 +9,8 @@ use crate::local::Local;
 
 /// How a client ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Closing {
+#[non_exhaustive]
+pub struct Shutdown {
     /// Calls that were cut at the deadline.
     pub calls_cut: usize,
 }
@@ -28,22 +29,22 @@ impl Deref for Handle {
 
 impl Handle {
     /// Takes no new call, and cuts the calls that are still under way at the deadline.
-    pub(crate) async fn close(&self, deadline: Duration) -> Closing {
+    pub(crate) async fn shutdown(&self, deadline: Duration) -> Shutdown {
         self.set_closed();
         let id = self.id();
         let close = move || async move {
             match Local::find(id) {
-                Some(local) => local.close(deadline).await,
+                Some(local) => local.shutdown(deadline).await,
                 None => 0,
             }
         };
         let tasks: Vec<_> = self.used_loops().map(|one| one.handle.spawn(close)).collect();
-        let mut closing = Closing::default();
+        let mut shutdown = Shutdown::default();
         for task in tasks {
             // A loop that has stopped has no call left to cut.
-            closing.calls_cut += task.await.unwrap_or(0);
+            shutdown.calls_cut += task.await.unwrap_or(0);
         }
-        closing
+        shutdown
     }
 }
 

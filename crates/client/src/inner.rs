@@ -28,7 +28,7 @@ pub(crate) struct Inner {
     /// Counts calls from outside, which take the loops in turn.
     turn: AtomicUsize,
     closed: AtomicBool,
-    /// Calls that their callers dropped before the answer. A full queue looks through its waiters only if this moved.
+    /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
 

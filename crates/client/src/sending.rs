@@ -1,4 +1,4 @@
-//! The future of a call: it finds a loop, puts the call into that loop's pool, and waits for the answer.
+//! The future of a call: it finds a loop, puts the call into that loop's pool, and waits for the response.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::inner::Inner;
 use crate::job::{Draft, Job, Reply};
 use crate::local::Local;
 
-/// A call that is on its way once it is polled; the answer's head, or why there is none.
+/// A call that is on its way once it is polled; the response's head, or why there is none.
 ///
 /// `Send` and `'static`, and at home on any executor: it uses no timer and no reactor of the thread that polls it.
 /// Dropping it cancels the call: it leaves the queue, or the connection that carries it is closed.
@@ -42,7 +42,7 @@ impl Future for Sending {
 
     /// # Panics
     ///
-    /// If polled again after it gave its answer, as with other futures.
+    /// If polled again after it gave its response, as with other futures.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let (hold, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
             State::New { hold, draft } => match place(hold.inner(), draft) {
@@ -51,9 +51,9 @@ impl Future for Sending {
             },
             State::Waiting { hold, placed } => (hold, placed),
             State::Failed(error) => return Poll::Ready(Err(error)),
-            State::Done => panic!("a call was polled after it had given its answer"),
+            State::Done => panic!("a call was polled after it had given its response"),
         };
-        match Pin::new(&mut placed.answer).poll(cx) {
+        match Pin::new(&mut placed.response).poll(cx) {
             Poll::Pending => {
                 self.state = State::Waiting { hold, placed };
                 Poll::Pending
@@ -77,9 +77,9 @@ impl Drop for Sending {
 /// Puts a call into a pool, here or on another loop.
 fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
     if inner.is_closed() {
-        return Err(Error::Closed { sent: false });
+        return Err(Error::Shutdown { sent: false });
     }
-    let (reply, answer) = oneshot::channel();
+    let (reply, response) = oneshot::channel();
     let local = Local::here(inner);
     let loops = inner.loops()?;
     let index = match &local {
@@ -90,7 +90,7 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
         && local.index() == index
     {
         submit(&local, draft, reply);
-        return Ok(Placed { answer, hand_over: None });
+        return Ok(Placed { response, hand_over: None });
     }
     let target = &loops.list[index];
     target.used.store(true, Ordering::Release);
@@ -102,7 +102,7 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
         }
         ready(())
     });
-    Ok(Placed { answer, hand_over: Some(hand_over) })
+    Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
 fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
@@ -122,8 +122,8 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
 /// A call that is with a loop.
 #[derive(Debug)]
 struct Placed {
-    answer: oneshot::Receiver<Reply>,
-    /// Set for a call from outside; asked only if there is no answer.
+    response: oneshot::Receiver<Reply>,
+    /// Set for a call from outside; asked only if there is no response.
     hand_over: Option<Task<()>>,
 }
 

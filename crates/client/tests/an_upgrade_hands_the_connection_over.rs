@@ -79,7 +79,7 @@ fn dropping_it_closes_the_connection_and_so_does_closing_the_client() {
         ends.recv().expect("the connection ends");
         eventually("its place is free", || client.counters().total().active == 0);
         let mut upgraded = upgrade();
-        assert_eq!(block_on(client.close(Duration::ZERO)).calls_cut, 1);
+        assert_eq!(block_on(client.shutdown(Duration::ZERO)).calls_cut, 1);
         ends.recv().expect("the connection ends");
         assert_eq!(block_on(upgraded.read(&mut [0; 9])).expect("an end"), 0);
     });
