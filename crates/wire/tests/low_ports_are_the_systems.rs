@@ -19,7 +19,7 @@ fn low_ports_are_the_systems() {
     sets.effective = CapabilitySet::empty();
     set_capabilities(None, sets).expect("giving up needs no permission");
     let address = "tcp:0.0.0.0:1023";
-    let error = Listener::bind(&address, &ListenOptions::default(), &support::loops(1)).err();
+    let error = Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
     let error = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("from 1024 up"), "{error}");

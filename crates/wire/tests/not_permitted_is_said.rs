@@ -36,7 +36,7 @@ fn a_port_of_the_system() {
     }
     give_up_privilege();
     let address = "tcp:127.0.0.1:1";
-    let error = Listener::bind(&address, &ListenOptions::default(), &support::loops(1)).err();
+    let error = Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
 }
 
