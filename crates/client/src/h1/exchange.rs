@@ -30,7 +30,7 @@ pub(crate) struct Exchange {
     job: Job,
     stage: Stage,
     /// The connection has carried a request before, and the body can be sent twice. So the call may go out once more
-    /// if the connection turns out dead.
+    /// if the connection turns out dead. The second time it is on a fresh one.
     replayable: bool,
     output: Output,
     upload: Upload,
@@ -62,7 +62,7 @@ impl Exchange {
         let upload = Upload::start(&mut job.draft, host, &mut output);
         Self {
             stage: Stage::Encoded,
-            replayable: used && !job.resent && upload.is_done(),
+            replayable: used && upload.is_done(),
             job,
             output,
             upload,
