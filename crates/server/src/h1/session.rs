@@ -245,9 +245,8 @@ impl Session {
         let origin = || Origin::of(connection);
         if let Some(run) = service.dispatch.start(head, body, env.context, origin, answered, cx) {
             request.endpoint = Some(run.endpoint());
-            if self.input_ended {
-                self.gone = Some(run.peer_gone());
-            }
+            // What an earlier handler was told says nothing to this one.
+            self.gone = None;
             self.stage = Stage::Handling(run, request);
         }
     }
