@@ -77,8 +77,6 @@ impl Dispatch {
             None => match self.table.find(&head, &self.param_names) {
                 Matched::Endpoint(endpoint, params) => (endpoint, params),
                 Matched::Response(mut response) => {
-                    // The driver looks whether the body is still read.
-                    drop(body);
                     answered(&mut response, None);
                     return None;
                 }
@@ -89,7 +87,6 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    drop(body);
                     answered(&mut self.panicked(endpoint, panic), Some(endpoint));
                     return None;
                 }

@@ -93,7 +93,7 @@ fn the_connection_stays_with_http_unless_the_response_is_101() {
 fn deadlines_of_http_no_longer_apply() {
     support::on_each_wire(|scene| {
         let short = Duration::from_millis(1);
-        let limits = Limits { idle_deadline: short, handler_deadline: short, ..Limits::default() };
+        let limits = Limits { idle_timeout: short, handler_timeout: short, ..Limits::default() };
         let served = scene.serve_on(1, router(), limits);
         let mut peer = served.connect();
         peer.send(ASK);

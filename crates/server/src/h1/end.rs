@@ -9,7 +9,7 @@ impl Session {
     /// Looks whether the peer is still there while the handler works and reads nothing.
     ///
     /// A reset ends the handler at once. An end of input does not tell whether the peer has left or waits for its
-    /// response: the handler is told, and has [`Limits::half_close_deadline`](crate::Limits) to answer.
+    /// response: the handler is told, and has [`Limits::half_close_timeout`](crate::Limits) to answer.
     pub(super) fn watch(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         // The end of input lies behind unread bytes, so those are read ahead. Their buffer is allocated already.
         while !self.input_ended && self.input.len() < READ_AHEAD_BYTES {

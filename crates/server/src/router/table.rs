@@ -27,7 +27,7 @@ impl Router {
             if let Err(cause) = tree.insert(&route.path, leaves.len()) {
                 return Err(RouteError::Path { path: route.path.clone(), cause });
             }
-            if !route.path.contains(['{', '}', '?']) && literals.len() < LITERALS_MAX {
+            if !route.path.contains(['{', '}']) && literals.len() < LITERALS_MAX {
                 literals.push(Literal {
                     path: route.path.as_str().into(),
                     get: leaf.get,
