@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::context::LoopHold;
 use crate::inner::Inner;
 use crate::local::Local;
 
@@ -49,9 +50,9 @@ impl Handle {
 }
 
 impl Drop for Handle {
-    /// The last handle is gone: idle connections close, calls under way finish.
+    /// The last handle is gone: idle connections close, the calls that still hold the client finish.
     fn drop(&mut self) {
-        self.set_closed();
+        self.set_retired();
         let id = self.id();
         for one in self.used_loops() {
             drop(one.handle.spawn(move || async move {
@@ -59,6 +60,30 @@ impl Drop for Handle {
                     local.retire();
                 }
             }));
+        }
+    }
+}
+
+/// What keeps a client for as long as one of its calls is made or waits. On a loop that has served the client it is the
+/// loop's own reference, so that loops which share a client do not pass one reference count to and fro.
+#[derive(Debug)]
+pub(crate) enum Hold {
+    Client(Arc<Handle>),
+    Loop(Arc<LoopHold>),
+}
+
+impl Hold {
+    pub(crate) fn new(client: &Arc<Handle>) -> Self {
+        match Local::find(client.id()) {
+            Some(local) => Self::Loop(local.hold()),
+            None => Self::Client(Arc::clone(client)),
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        match self {
+            Self::Client(client) => client,
+            Self::Loop(hold) => hold.inner(),
         }
     }
 }

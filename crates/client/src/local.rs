@@ -74,7 +74,7 @@ impl Local {
             context: Rc::new(LoopContext::new(inner, index)),
             pools: RefCell::default(),
             recent: RefCell::default(),
-            retired: Cell::new(inner.is_closed()),
+            retired: Cell::new(inner.is_retired()),
             over: Cell::new(false),
             empty: Notify::new(),
         });

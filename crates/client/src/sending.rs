@@ -11,8 +11,7 @@ use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
 use crate::Error;
-use crate::context::LoopHold;
-use crate::handle::Handle;
+use crate::handle::Hold;
 use crate::inner::Inner;
 use crate::job::{Draft, Job, Reply};
 use crate::local::Local;
@@ -28,9 +27,9 @@ pub struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new(client: &Arc<Handle>, draft: Result<Box<Draft>, Error>) -> Self {
+    pub(crate) fn new(hold: Hold, draft: Result<Box<Draft>, Error>) -> Self {
         let state = match draft {
-            Ok(draft) => State::New { hold: Hold::new(client), draft },
+            Ok(draft) => State::New { hold, draft },
             Err(error) => State::Failed(error),
         };
         Self { state }
@@ -145,27 +144,4 @@ enum State {
     Waiting { hold: Hold, placed: Placed },
     Failed(Error),
     Done,
-}
-
-/// What keeps the client for as long as one of its calls waits.
-#[derive(Debug)]
-enum Hold {
-    Client(Arc<Handle>),
-    Loop(Arc<LoopHold>),
-}
-
-impl Hold {
-    fn new(client: &Arc<Handle>) -> Self {
-        match Local::find(client.id()) {
-            Some(local) => Self::Loop(local.hold()),
-            None => Self::Client(Arc::clone(client)),
-        }
-    }
-
-    fn inner(&self) -> &Arc<Inner> {
-        match self {
-            Self::Client(client) => client,
-            Self::Loop(hold) => hold.inner(),
-        }
-    }
 }

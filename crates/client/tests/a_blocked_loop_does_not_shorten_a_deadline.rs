@@ -14,7 +14,7 @@ fn a_blocked_loop_does_not_shorten_a_deadline() {
     ends_in_time(|call| call.read_timeout(LIMIT));
 }
 
-fn ends_in_time(limited: impl FnOnce(Call<'_>) -> Call<'_> + Send + 'static) {
+fn ends_in_time(limited: impl FnOnce(Call) -> Call + Send + 'static) {
     // Takes connections into its queue, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", silent.local_addr().expect("it is bound"));

@@ -86,6 +86,28 @@ fn dropping_it_closes_the_connection_and_so_does_closing_the_client() {
 }
 
 #[test]
+fn dropping_it_needs_no_peer_that_closes() {
+    on_each_wire(|wire| {
+        let (over, waits) = std::sync::mpsc::channel::<()>();
+        let waits = std::sync::Mutex::new(waits);
+        let peer = Peer::start(wire, move |mut talk| {
+            talk.request();
+            talk.say(SWITCH);
+            assert_eq!(talk.read(100).as_deref(), Some(&b"last words"[..]));
+            // It neither closes nor speaks.
+            let _ = waits.lock().expect("no panic").recv();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let call = client.get(peer.url("/")).via(peer.via()).upgrade("toy");
+        let mut upgraded = block_on(call.send()).expect("a switch").upgrade().expect("the connection");
+        block_on(upgraded.write_all(b"last words")).expect("room");
+        drop(upgraded);
+        eventually("its place is free", || client.counters().total().active == 0);
+        drop(over);
+    });
+}
+
+#[test]
 fn a_peer_that_stays_with_http_is_an_error_with_its_status() {
     on_each_wire(|wire| {
         let peer = Peer::answering(wire, OK);

@@ -19,7 +19,7 @@ struct Case {
     /// What the peer does with the connection.
     peer: fn(&mut Talk),
     /// What the call has beside its URL.
-    call: for<'a> fn(Call<'a>) -> Call<'a>,
+    call: fn(Call) -> Call,
     ends_by: fn(AnyWire) -> Phase,
 }
 
@@ -372,7 +372,7 @@ fn trickle(talk: &Talk, text: &str) {
     }
 }
 
-fn large_body(call: Call<'_>) -> Call<'_> {
+fn large_body(call: Call) -> Call {
     call.body(vec![b'x'; MORE_THAN_A_WIRE_HOLDS])
 }
 

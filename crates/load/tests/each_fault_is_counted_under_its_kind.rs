@@ -136,7 +136,7 @@ fn a_full_accept_queue() {
     let loops = Loops::start(1).unwrap();
     let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
     // Bound and never served: connections beyond the queue wait until their time is up.
-    let listener = Listener::bind(&"memory:full".parse().unwrap(), &options, &loops).unwrap();
+    let listener = Listener::bind("memory:full", &options, &loops).unwrap();
     let wait = Duration::from_millis(50);
     let plan = Plan {
         connections: 10,

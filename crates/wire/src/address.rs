@@ -389,6 +389,7 @@ mod tests {
         assert_eq!(told("tcp:127.0.0.1:80"), (Some("127.0.0.1".to_owned()), Some(80)));
         assert_eq!(told("tcp:[fd00::1]:80"), (Some("fd00::1".to_owned()), Some(80)));
         assert_eq!(told("tcp:example.com:80"), (None, Some(80)));
+        #[cfg(feature = "stack")]
         assert_eq!(told("stack:switch/10.0.0.2:80"), (Some("10.0.0.2".to_owned()), Some(80)));
         assert_eq!(told("unix:/run/10.0.0.2:80"), (None, None));
         assert_eq!(told("memory:127.0.0.1:80"), (None, None));
