@@ -71,6 +71,7 @@ impl Dispatch {
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
+        let is_head = *head.method() == Method::HEAD;
         let (endpoint, params) = match self.table.find_literal(&head) {
             Some(endpoint) => (endpoint, Params::default()),
             None => match self.table.find(&head, &self.param_names) {
@@ -91,7 +92,6 @@ impl Dispatch {
                 }
             },
         };
-        let is_head = *head.method() == Method::HEAD;
         let free = context.take().unwrap_or_else(|| self.new_context(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));

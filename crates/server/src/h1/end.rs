@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::task::{Context, Poll};
 
-use super::session::{End, Env, Session, Stage, Step};
+use super::session::{Closing, End, Env, Session, Stage, Step};
 
 impl Session {
     /// Looks whether the peer is still there while the handler works and reads nothing.
@@ -34,7 +34,7 @@ impl Session {
         // The end was seen here, or within a body.
         if self.input_ended
             && self.gone.is_none()
-            && let Stage::Handling(run, _) = &self.stage
+            && let Stage::Handling(run) = &self.stage
         {
             self.gone = Some(run.peer_gone());
         }
@@ -47,7 +47,7 @@ impl Session {
         if self.flush(cx, env)?.is_pending() {
             return Continue(());
         }
-        if self.resetting {
+        if self.closing == Closing::ByReset {
             return Break(End::Abort);
         }
         if !matches!(self.stage, Stage::Lingering) {

@@ -164,13 +164,9 @@ impl Table {
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
-        let target = head.path_and_query();
+        let (method, target) = (head.method(), head.path_and_query());
         let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
-        if *head.method() == Method::GET {
-            literal.get
-        } else {
-            self.leaves[literal.leaf].endpoint(head.method())
-        }
+        if *method == Method::GET { literal.get } else { self.leaves[literal.leaf].endpoint(method) }
     }
 
     /// Finds the handler of a request. The path is matched as it came, still percent-encoded.
