@@ -6,8 +6,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anywire_http::Body;
 use anywire_loops::Loops;
-use anywire_server::{Limits, Router, Server, State};
+use anywire_server::{Limits, Request, Router, Server, State};
 use support::{Peer, Remote};
 use tokio::sync::Notify;
 
@@ -29,6 +30,33 @@ fn gated(gate: &Gate) -> Router {
 fn wait(notify: &Notify) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(notify.notified());
+}
+
+#[test]
+fn a_body_without_end_is_told() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/events", async |request: Request| {
+            let (mut sender, body) = Body::channel(1024);
+            let stopping = request.stopping();
+            drop(anywire_loops::spawn(async move {
+                let _ = sender.send("first").await;
+                stopping.await;
+                let _ = sender.send("last").await;
+                sender.finish();
+            }));
+            body
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.head().status, 200);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
+        let ending = served.running.shutdown(support::HANG);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
+        assert_eq!(peer.chunk(), None);
+        peer.assert_closed();
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
 }
 
 #[test]
