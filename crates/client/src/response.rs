@@ -181,7 +181,7 @@ impl Response {
     /// its end closes the connection, too.
     ///
     /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
-    /// states the length that this answer stated.
+    /// states the length that this answer stated, or none.
     pub fn into_parts(self) -> (ResponseHead, Body) {
         (self.head, self.body)
     }

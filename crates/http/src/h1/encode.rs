@@ -101,9 +101,11 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
         content_length(out, 0)
     } else {
         match parts.framing {
-            Framing::None => {
-                content_length(out, parts.stated_length.filter(|_| parts.answers_head).unwrap_or(0))
-            }
+            Framing::None => match parts.stated_length.filter(|_| parts.answers_head) {
+                // Of a length that nobody knows, nothing is said: 0 would be wrong (RFC 9110 section 8.6).
+                None if parts.answers_head => Framing::None,
+                length => content_length(out, length.unwrap_or(0)),
+            },
             Framing::Length(length) => content_length(out, length),
             Framing::Chunked if version == Version::HTTP_11 => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -497,6 +499,8 @@ mod tests {
         assert_eq!(head, "HTTP/1.1 204 No Content\r\n\r\n");
         let (head, _) = encoded(&stated);
         assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        let unknown = ResponseParts { answers_head: true, stated_length: None, ..stated };
+        assert_eq!(encoded(&unknown).0, "HTTP/1.1 200 OK\r\n\r\n");
     }
 
     #[test]
