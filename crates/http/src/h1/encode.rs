@@ -220,11 +220,11 @@ pub fn chunk_tail(out: &mut Vec<u8>) {
 
 /// Appends the end of a chunked body, with `trailers` if there are any.
 ///
-/// Trailers that would frame or route a message are left out (RFC 9110 section 6.5.1).
+/// Trailers that would frame or route a message, or are of one connection, are left out (RFC 9110 section 6.5.1).
 pub fn last_chunk(out: &mut Vec<u8>, trailers: Option<&Headers>) {
     out.extend_from_slice(b"0\r\n");
     if let Some(trailers) = trailers {
-        trailers.lines().write_to(out, REQUEST_FIELDS);
+        trailers.lines().write_to(out, TRAILER_FIELDS);
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -338,6 +338,16 @@ const REQUEST_FIELDS: Kinds = Kinds::of(&[
     Kind::ContentLength,
     Kind::TransferEncoding,
     Kind::Host,
+    Kind::KeepAlive,
+    Kind::ProxyConnection,
+]);
+
+/// Fields that are never trailers.
+const TRAILER_FIELDS: Kinds = Kinds::of(&[
+    Kind::ContentLength,
+    Kind::TransferEncoding,
+    Kind::Host,
+    Kind::Connection,
     Kind::KeepAlive,
     Kind::ProxyConnection,
 ]);
@@ -560,6 +570,7 @@ mod tests {
         let mut trailers = Headers::new();
         trailers.append("sum", "1").expect("valid");
         trailers.append("content-length", "1").expect("valid");
+        trailers.append("connection", "sum").expect("valid");
         last_chunk(&mut out, Some(&trailers));
         assert_eq!(out, [b"1a\r\n", &[b'x'; 26][..], b"\r\n0\r\nsum: 1\r\n\r\n"].concat());
         for len in [1, 15, 16, 255, 256, 65_535, usize::MAX] {
