@@ -15,7 +15,8 @@ use crate::respond::Error;
 ///
 /// A request that offers none is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
 /// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
-/// does, and a shutdown waits for it until its deadline.
+/// does, and a shutdown waits for it until its deadline: [`server_stopping`](Self::server_stopping) lets it end earlier.
+/// A request with a body that the handler does not read is answered 400.
 ///
 /// ```
 /// use anywire_server::{Router, Upgrade, Upgraded};

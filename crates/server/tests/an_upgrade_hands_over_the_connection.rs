@@ -73,6 +73,8 @@ fn requests_that_do_not_ask_for_it_are_refused() {
     assert_eq!(status("GET /toy HTTP/1.0\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n"), 400);
     let other = served.ask("GET /toy HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
     assert_eq!((other.status, other.header("upgrade")), (426, Some("toy")));
+    // RFC 9110 section 7.8: who sends `Upgrade` names it in `Connection`.
+    assert_eq!(other.header("connection"), Some("upgrade"));
 }
 
 #[test]
@@ -83,10 +85,11 @@ fn the_connection_stays_with_http_unless_the_response_is_101() {
     assert_eq!(peer.answer(false).text(), "no toys today");
     peer.send("GET /by-hand HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).status, 500, "the continuation was dropped with its response");
-    // A body that the handler leaves unread would be taken for the other protocol.
+    // A body that the handler leaves unread would be taken for the other protocol. It is the peer who sent it.
     peer.send(ASK.replace("GET", "POST").replace("host", "content-length: 5\r\nhost"));
-    assert_eq!(peer.answer(false).status, 500);
-    assert_eq!(served.running.counters().upgrades, 0);
+    assert_eq!(peer.answer(false).status, 400);
+    let Counters { upgrades, failures, refused, .. } = served.running.counters();
+    assert_eq!((upgrades, failures, refused), (0, 1, 1));
 }
 
 #[test]
@@ -149,6 +152,27 @@ fn a_shutdown_waits_for_it_and_cuts_it_at_the_deadline() {
         let stopping = served.running.shutdown(support::HANG);
         peer.send("a!");
         assert_eq!(peer.rest(), b"b");
+        assert_eq!(stopping.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn a_shutdown_tells_it() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/toy", async |upgrade: Upgrade| {
+            let stopping = upgrade.server_stopping();
+            upgrade.accept("toy", async move |mut connection| {
+                stopping.await;
+                connection.write_all(b"bye").await.expect("the peer is there");
+                connection.flush().await.expect("the peer is there");
+            })
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(ASK);
+        assert_eq!(peer.head().status, 101);
+        let stopping = served.running.shutdown(support::HANG);
+        assert_eq!(peer.rest(), b"bye");
         assert_eq!(stopping.wait().connections_cut, 0);
     });
 }

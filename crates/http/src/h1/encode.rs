@@ -87,6 +87,10 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     status_line(out, status);
     lines.write_to(out, FRAMING_FIELDS);
 
+    if status == StatusCode::UPGRADE_REQUIRED {
+        // Its `upgrade` field is for this connection only (RFC 9110 section 7.8).
+        out.extend_from_slice(b"connection: upgrade\r\n");
+    }
     let closes = headers.has_token(Kind::Connection, "close");
     let mut keep_alive = parts.keep_alive && !closes;
     let framing = if forbids_body(status) {
