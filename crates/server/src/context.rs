@@ -67,6 +67,8 @@ pub(crate) struct Contexts {
     /// Continuations of handlers that have not answered yet: next to none.
     upgrades: RefCell<Vec<(ContextId, Continuation)>>,
     has_upgrades: Cell<bool>,
+    /// Told when the server begins to stop.
+    pub(crate) stopping: Rc<Gone>,
 }
 
 impl Contexts {
@@ -118,7 +120,7 @@ impl Contexts {
     }
 }
 
-/// Whether a peer has ended its direction, and the tasks to notify.
+/// Whether a peer has ended its direction, or the server has begun to stop, and the tasks to notify.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     told: Cell<bool>,
@@ -149,6 +151,11 @@ impl RequestContext {
     /// Whether the peer has gone.
     pub(crate) fn gone(&self) -> Rc<Gone> {
         self.contexts.gone(self.held().id)
+    }
+
+    /// Whether the server has begun to stop.
+    pub(crate) fn stopping(&self) -> Rc<Gone> {
+        Rc::clone(&self.contexts.stopping)
     }
 
     /// Where the handler leaves a continuation.
@@ -188,6 +195,11 @@ pub(crate) struct PendingUpgrade {
 }
 
 impl PendingUpgrade {
+    /// Whether the server has begun to stop.
+    pub(crate) fn stopping(&self) -> Rc<Gone> {
+        Rc::clone(&self.contexts.stopping)
+    }
+
     pub(crate) fn set(self, continuation: Continuation) {
         self.contexts.upgrades.borrow_mut().push((self.id, continuation));
         self.contexts.has_upgrades.set(true);

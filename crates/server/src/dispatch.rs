@@ -124,6 +124,11 @@ impl Dispatch {
         }
     }
 
+    /// Tells handlers and continuations that the server has begun to stop.
+    pub(crate) fn stop(&self) {
+        self.contexts.stopping.tell();
+    }
+
     /// The continuation of the handler that has answered last. A handler that has answered 101 always left one.
     #[cold]
     pub(crate) fn take_upgrade(&self) -> Option<Continuation> {

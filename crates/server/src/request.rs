@@ -186,6 +186,13 @@ impl Parts {
         async move { gone.told().await }
     }
 
+    /// Ready once the server has begun to stop. A body that streams without end, such as one of events, ends at the
+    /// deadline of the shutdown. This future lets it end in order.
+    pub fn server_stopping(&self) -> impl Future<Output = ()> + use<> {
+        let stopping = self.context.stopping();
+        async move { stopping.told().await }
+    }
+
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
         self.context.states.find(self.endpoint)
     }

@@ -104,6 +104,7 @@ impl Service {
     /// Sets the switch, and wakes every connection to look at it.
     pub(crate) fn end(&self, ending: Ending) {
         self.ending.set(ending);
+        self.dispatch.stop();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }

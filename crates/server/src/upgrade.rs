@@ -46,6 +46,24 @@ impl Upgrade {
         self.offered.iter().map(String::as_str)
     }
 
+    /// Ready once the server has begun to stop, also within the continuation.
+    ///
+    /// ```
+    /// # use anywire_server::{Router, Upgrade, Upgraded};
+    /// # async fn chat(_: Upgraded) {}
+    /// let router = Router::new().get("/chat", async |upgrade: Upgrade| {
+    ///     let stopping = upgrade.server_stopping();
+    ///     upgrade.accept("chat", async move |connection| {
+    ///         tokio::select! { () = chat(connection) => {}, () = stopping => {} }
+    ///     })
+    /// });
+    /// # drop(router);
+    /// ```
+    pub fn server_stopping(&self) -> impl Future<Output = ()> + use<> {
+        let stopping = self.pending.stopping();
+        async move { stopping.told().await }
+    }
+
     /// Answers 101, and runs `continuation` with the connection once the response has left. The names of protocols are
     /// compared without their case. Add the fields that the protocol needs to the response.
     ///
