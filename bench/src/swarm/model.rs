@@ -303,7 +303,7 @@ fn stamp(payload: &mut [u8], index: u32, echoes: u32) {
 }
 
 /// Random numbers (SplitMix64); the same in each run.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -314,7 +314,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn shuffle(&mut self, values: &mut [u32]) {
+    /// Fisher-Yates.
+    pub fn shuffle(&mut self, values: &mut [u32]) {
         for last in (1..values.len()).rev() {
             let other = (u128::from(self.next()) * (last as u128 + 1)) >> 64;
             values.swap(last, other as usize);

@@ -16,7 +16,7 @@
 //! let router = Router::new().get("/hello/{name}", hello);
 //! let running = Server::new(router).listen("tcp:127.0.0.1:0").listen("memory:hello").start()?;
 //!
-//! let client = Client::builder().loops(running.loops()).build();
+//! let client = Client::builder().on(running.loops()).build();
 //! let call = running.loops().get(0).spawn(move || async move {
 //!     client.get("http://localhost/hello/anyone").via("memory:hello").send().await?.json::<Greeting>().await
 //! });

@@ -48,7 +48,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Answer, &format!("the connection broke while {phase}: {source}"))
                 .help(format_args!("see the server's log and the network; {}", repeat(error)))
         }
-        Error::Answer { source, .. } => answer(url, source),
+        Error::Response { source, .. } => answer(url, source),
         Error::Interim { count, .. } => {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
@@ -98,7 +98,7 @@ fn dial(error: &DialError) -> Failure {
 fn answer(url: &str, error: &DecodeError) -> Failure {
     let found = error.to_string();
     let found = before_advice(&found);
-    if error.fault() == anywire::http::Fault::Limit {
+    if error.fault() == Fault::Limit {
         let option = match error {
             DecodeError::HeadTooLarge { .. } => Some("--max-head"),
             DecodeError::TooManyHeaders { .. } => Some("--max-fields"),

@@ -270,7 +270,7 @@ impl Pool {
     pub(crate) fn cut(&self) -> usize {
         self.retire();
         let busy: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let calls = busy.len() + self.waiting.fail(|sent| Error::Closed { sent });
+        let calls = busy.len() + self.waiting.fail(|sent| Error::Shutdown { sent });
         for conn in busy {
             conn.cut();
         }

@@ -163,13 +163,13 @@ fn closing_lets_calls_finish_and_cuts_those_that_do_not() {
         let mut never = client.get(peer.url("/never")).via(peer.via()).send();
         assert!(poll_once(&mut never).is_pending());
         eventually("it is on its way", || client.counters().total().active == 1);
-        let closing = block_on(client.close(Duration::from_millis(100)));
+        let closing = block_on(client.shutdown(Duration::from_millis(100)));
         assert_eq!(closing.calls_cut, 1);
-        assert!(matches!(block_on(never), Err(Error::Closed { sent: true })));
+        assert!(matches!(block_on(never), Err(Error::Shutdown { sent: true })));
         ends.recv().expect("the client closes");
         let error = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("it is closed");
-        assert!(matches!(error, Error::Closed { sent: false }), "{error:?}");
-        assert_eq!(block_on(client.close(Duration::ZERO)).calls_cut, 0);
+        assert!(matches!(error, Error::Shutdown { sent: false }), "{error:?}");
+        assert_eq!(block_on(client.shutdown(Duration::ZERO)).calls_cut, 0);
     });
 }
 
@@ -179,7 +179,7 @@ fn closing_an_idle_client_waits_for_nothing() {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(2, |builder| builder);
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
-        let closing = block_on(client.close(Duration::from_secs(3600)));
+        let closing = block_on(client.shutdown(Duration::from_secs(3600)));
         assert_eq!(closing.calls_cut, 0);
         ends.recv().expect("the client closes");
     });

@@ -47,7 +47,7 @@ fn a_body_that_is_no_json_is_shown_with_status_and_url() {
             let (_loops, client) = client(1, |builder| builder);
             let response = block_on(client.get(peer.url("/y")).via(peer.via()).send()).expect("an answer");
             let error = block_on(response.json::<u64>()).expect_err("no JSON");
-            assert!(matches!(error, Error::JsonAnswer { .. }), "{error:?}");
+            assert!(matches!(error, Error::JsonResponse { .. }), "{error:?}");
             let text = error.to_string();
             assert!(text.contains(&peer.url("/y")) && text.contains("502 Bad Gateway"), "{text}");
             assert!(text.contains("<html>"), "{text}");

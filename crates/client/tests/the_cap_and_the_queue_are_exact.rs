@@ -54,7 +54,7 @@ fn no_call_beyond_cap_and_queue_waits() {
             let counters = client.counters().total();
             assert_eq!((counters.resent, counters.waiting, counters.active), (0, 0, 0));
             assert!(counters.dialed <= 8, "{counters:?}");
-            block_on(client.close(Duration::from_secs(5)));
+            block_on(client.shutdown(Duration::from_secs(5)));
         }
         assert!(peer.accepted() <= 3 * 8, "{} connections in three rounds", peer.accepted());
     });

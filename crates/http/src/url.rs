@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::message::is_target;
+use crate::message::{is_host, is_target};
 
 /// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`.
 ///
@@ -146,7 +146,8 @@ impl Url {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(UrlError::UserInfo);
         }
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(UrlError::Host)?;
+        // The `url` crate lets signs into a host, such as quotes, that the field `host` cannot hold.
+        let host = url.host_str().filter(|host| is_host(host.as_bytes())).ok_or(UrlError::Host)?;
         let mut text = format!("{SCHEME}{host}");
         if let Some(port) = url.port() {
             text.push_str(&format!(":{port}"));
@@ -205,8 +206,8 @@ pub enum UrlError {
     /// `user:password@` is not taken from a URL, where it would end up in logs.
     #[error("it holds user-info; send an `authorization` header instead")]
     UserInfo,
-    /// There is no host.
-    #[error("it names no host; http://host/path is wanted")]
+    /// Its host is none that a request can name (RFC 9112 3.2).
+    #[error("its host is no name or IP address; http://host/path is wanted")]
     Host,
 }
 
@@ -318,6 +319,9 @@ mod tests {
         assert_eq!(fault("ftp://h/"), UrlError::Scheme);
         assert_eq!(fault("https://h/"), UrlError::Tls);
         assert_eq!(fault("http://user:secret@h/"), UrlError::UserInfo);
+        assert_eq!(fault("http://user@h/"), UrlError::UserInfo);
+        assert_eq!(fault("http://:secret@h/"), UrlError::UserInfo);
+        assert_eq!(fault("http://a\"b/"), UrlError::Host);
     }
 
     #[test]

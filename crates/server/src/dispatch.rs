@@ -71,13 +71,12 @@ impl Dispatch {
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
+        let is_head = *head.method() == Method::HEAD;
         let (endpoint, params) = match self.table.find_literal(&head) {
             Some(endpoint) => (endpoint, Params::default()),
             None => match self.table.find(&head, &self.param_names) {
                 Matched::Endpoint(endpoint, params) => (endpoint, params),
                 Matched::Response(mut response) => {
-                    // The driver looks whether the body is still read.
-                    drop(body);
                     answered(&mut response, None);
                     return None;
                 }
@@ -88,13 +87,11 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    drop(body);
                     answered(&mut self.panicked(endpoint, panic), Some(endpoint));
                     return None;
                 }
             },
         };
-        let is_head = *head.method() == Method::HEAD;
         let free = context.take().unwrap_or_else(|| self.new_context(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));

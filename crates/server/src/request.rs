@@ -166,7 +166,7 @@ impl Parts {
     /// Ready once the peer has ended its direction while the handler works.
     ///
     /// If the peer resets the connection, the handler is dropped at once. If the peer only ends its direction, it may still
-    /// wait for the response, so the handler has [`Limits::half_close_deadline`](crate::Limits::half_close_deadline) to
+    /// wait for the response, so the handler has [`Limits::half_close_timeout`](crate::Limits::half_close_timeout) to
     /// answer. This future lets it stop earlier. The end is noticed behind at most 8 KiB of unread bytes. The future is
     /// never ready once the handler has answered.
     ///

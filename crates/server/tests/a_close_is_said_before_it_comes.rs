@@ -119,6 +119,9 @@ fn the_limit_holds_for_chunks_that_have_come_with_their_head() {
         let served = scene.serve_with(router(), Limits { drain_bytes: 10, ..Limits::default() });
         assert_eq!(answered(&served, "/ignores", &chunks(10)), 3);
         assert_eq!(answered(&served, "/ignores", &chunks(11)), 1);
+        let several = |last| format!("transfer-encoding: chunked\r\n\r\n6\r\nsixsix\r\n{last}0\r\n\r\n");
+        assert_eq!(answered(&served, "/ignores", &several("4\r\nfour\r\n")), 3);
+        assert_eq!(answered(&served, "/ignores", &several("5\r\nfiver\r\n")), 1);
     });
 }
 

@@ -8,7 +8,7 @@ use anywire_server::{Limits, Router};
 
 #[test]
 fn a_late_refusal_has_its_own_date() {
-    let limits = Limits { head_deadline: Duration::from_millis(1500), ..Limits::default() };
+    let limits = Limits { head_timeout: Duration::from_millis(1500), ..Limits::default() };
     let served = support::Scene::tcp().serve_with(Router::new().get("/", async || "ok"), limits);
     let mut peer = served.connect();
     peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\nGET /");

@@ -96,7 +96,7 @@ fn the_connection_stays_with_http_unless_the_response_is_101() {
 fn deadlines_of_http_no_longer_apply() {
     support::on_each_wire(|scene| {
         let short = Duration::from_millis(1);
-        let limits = Limits { idle_deadline: short, handler_deadline: short, ..Limits::default() };
+        let limits = Limits { idle_timeout: short, handler_timeout: short, ..Limits::default() };
         let served = scene.serve_on(1, router(), limits);
         let mut peer = served.connect();
         peer.send(ASK);
@@ -208,4 +208,36 @@ fn the_continuation_may_hold_what_lives_on_the_loop() {
     gate.notify_one();
     peer.assert_closed();
     served.await_count("connections", |counters| counters.connections_open, 0);
+}
+
+#[test]
+fn a_continuation_goes_with_a_request_that_is_given_up() {
+    /// Tells when it is dropped.
+    struct Held(std::sync::mpsc::Sender<()>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // The test may be over.
+            let _ = self.0.send(());
+        }
+    }
+
+    support::on_each_wire(|scene| {
+        let (told, dropped) = support::channel::<()>();
+        let router = Router::new().state(told).get(
+            "/toy",
+            async |State(told): State<std::sync::mpsc::Sender<()>>, upgrade: Upgrade| {
+                let held = Held((*told).clone());
+                let response = upgrade.accept("toy", async move |_| drop(held));
+                std::future::pending::<()>().await;
+                response
+            },
+        );
+        let limits = Limits { handler_timeout: Duration::from_millis(1), ..Limits::default() };
+        let served = scene.serve_with(router, limits);
+        let mut peer = served.connect();
+        peer.send(ASK);
+        assert_eq!(peer.answer(false).status, 503);
+        dropped.next();
+    });
 }

@@ -39,7 +39,7 @@ fn requests_finish_and_idle_connections_close() {
         // One loop: that the idle connection was closed tells then that the other one's has heard of the end.
         // And nothing else wakes an idle connection.
         let never = Duration::from_secs(3600);
-        let limits = Limits { head_deadline: never, idle_deadline: never, ..Limits::default() };
+        let limits = Limits { head_timeout: never, idle_timeout: never, ..Limits::default() };
         let served = scene.serve_on(1, gated(&gate), limits);
         let mut idle = served.connect();
         idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");

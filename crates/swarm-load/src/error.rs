@@ -40,17 +40,17 @@ pub enum Error {
     /// The plan does not fit into memory. A process that runs out of memory is ended without a word, so this is checked
     /// before anything is started.
     #[error(
-        "running {} need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
-        what, *needed as f64 / 1e9, *available as f64 / 1e9
+        "running {} connections: both ends need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
+        grouped(u64::from(*connections)), *needed as f64 / 1e9, *available as f64 / 1e9
     )]
     Memory {
-        /// What the plan asks for, in words.
-        what: String,
+        /// How many the plan asks for.
+        connections: u32,
         /// Bytes that it takes.
         needed: u64,
         /// Bytes that there are.
         available: u64,
-        /// How many connections, or tasks, would fit.
+        /// How many connections would fit.
         fitting: u64,
     },
     /// The capture cannot be written.
@@ -103,9 +103,6 @@ pub enum Error {
     /// Payloads arrived that differ from the ones sent.
     #[error("{} payloads were not what was sent; please report it, with the options", grouped(*.0))]
     Corrupt(u64),
-    /// The checksum of the tasks is wrong.
-    #[error("measuring '{0}': the tasks' checksum is wrong; turns were lost or mixed up: please report it")]
-    Checksum(String),
     /// Not one message was completed in time.
     #[error("nothing was completed in the time that was measured; measure for longer")]
     Nothing,

@@ -197,7 +197,9 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let Some((scheme, location)) = text.split_once(':') else {
+        // `0.0.0.0:8080` and `localhost:8080` name a host where the wire should be.
+        let is_host = |scheme: &str| scheme.contains(['.', '[']) || scheme == "localhost";
+        let Some((scheme, location)) = text.split_once(':').filter(|(scheme, _)| !is_host(scheme)) else {
             return Err(AddressError::NoWire { text: text.to_owned() });
         };
         let Some(wire) = wires().find(|wire| wire.scheme() == scheme) else {
@@ -330,6 +332,8 @@ mod tests {
     #[test]
     fn the_wrong_part_is_named() {
         wrong("8080", "names no wire");
+        wrong("localhost:80", "such as tcp:localhost:80");
+        wrong("[::1]:80", "such as tcp:[::1]:80");
         wrong("udp:1.2.3.4:5", "no wire \"udp\"");
         wrong("tcp:1.2.3.4", "port");
         wrong("tcp:1.2.3.4:99999", "\"99999\"");
@@ -385,6 +389,7 @@ mod tests {
         assert_eq!(told("tcp:127.0.0.1:80"), (Some("127.0.0.1".to_owned()), Some(80)));
         assert_eq!(told("tcp:[fd00::1]:80"), (Some("fd00::1".to_owned()), Some(80)));
         assert_eq!(told("tcp:example.com:80"), (None, Some(80)));
+        #[cfg(feature = "stack")]
         assert_eq!(told("stack:switch/10.0.0.2:80"), (Some("10.0.0.2".to_owned()), Some(80)));
         assert_eq!(told("unix:/run/10.0.0.2:80"), (None, None));
         assert_eq!(told("memory:127.0.0.1:80"), (None, None));

@@ -11,8 +11,9 @@ mod round;
 mod settings;
 mod table;
 
-pub use candidate::{Candidate, CandidateError, RunningServer, Settings};
-pub use harness::{CompareError, Stage, Step, compare};
+pub use candidate::{Candidate, CandidateError, RunningServer, Settings, Start};
+pub use harness::{CompareError, Step, compare};
 pub use order::Order;
-pub use result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA, Spread, Spreads};
+pub use result::{ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA, Spread};
 pub use settings::Options;
+pub(crate) use table::{COLUMNS, Column};

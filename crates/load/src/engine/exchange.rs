@@ -231,11 +231,8 @@ impl Exchange {
             counts.measured.answered += 1;
             counts.bytes_in += answer_bytes as u64;
             counts.body_bytes_in += body_bytes;
-            // A status has three digits, and the decoder has seen to it: the slot is there.
-            if let Some(count) = counts.statuses.get_mut(usize::from(status.as_u16())) {
-                *count += 1;
-            }
             drop(counts);
+            self.tally.count_status(status);
             self.tally.latency().record(now.saturating_duration_since(sent_at));
         } else {
             self.tally.counts().warm_up.answered += 1;
@@ -393,7 +390,7 @@ impl Drop for Exchange {
         for batch in &self.batches {
             let part = counts.part(batch.measured);
             part.unanswered_at_end += u64::from(batch.requests);
-            part.oldest_unanswered = part.oldest_unanswered.max(Some(batch.sent_at.elapsed()));
+            part.note_unanswered(Some(batch.sent_at.elapsed().as_nanos() as f64 / 1000.0));
         }
         drop(counts);
         self.tally.open.set(self.tally.open.get() - 1);

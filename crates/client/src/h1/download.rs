@@ -14,7 +14,7 @@ use crate::response::{Origin, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
-pub(super) enum Answer {
+pub(super) enum Download {
     Awaited,
     /// The head is here, and all of the body that is. It goes to the caller at once if that is all of it.
     Here {
@@ -36,7 +36,7 @@ pub(super) enum Answer {
     Over,
 }
 
-impl Answer {
+impl Download {
     /// Ready if more of the response may be read from the wire. `Err`: the caller has left.
     pub(super) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         self.poll_reader(|sender| sender.poll_wanted(cx))

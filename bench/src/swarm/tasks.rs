@@ -1,0 +1,211 @@
+//! The executor of `anywire_stack::swarm` alone, without a network: tasks that yield, and tasks that sleep.
+//!
+//! Each task adds its own number to a common sum whenever it is resumed, and counts its turns. At its end it computes its
+//! contribution from number and count. The two sums agree only if no turn was lost or given to another task, and no
+//! task's memory was corrupted.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use anywire_stack::swarm::{self, Limits, Tasks};
+use anywire_sys::memory;
+use serde_json::{Value, json};
+
+use super::alone::on_core;
+use super::model::Random;
+
+/// Switches a second in order and in random order, and the most memory that a task takes, if it sleeps.
+///
+/// # Errors
+/// There is not enough memory, or a sum is wrong.
+pub fn tasks(core: usize, count: u32, time: Duration) -> Result<Value> {
+    // Each measure has a thread of its own, and so a tally of its own.
+    let in_order = on_core(core, || measure(count, Limits::default(), None, time, yields))?;
+    // With a ring for all, the executor keeps the order of the wakes; with a smaller one it goes by numbers.
+    let ring = Limits { ring_entries: count as usize, ..Limits::default() };
+    let random = on_core(core, || measure(count, ring, Some(Random(1)), time, yields))?;
+    let sleeping = on_core(core, || measure(count, Limits::default(), None, time.max(2 * SLEEP), sleeps))?;
+    let bytes = [&in_order, &random, &sleeping].map(|one| one.bytes_per_task);
+    Ok(json!({
+        "tasks": count,
+        "switches_per_second": in_order.switches_per_second,
+        "switches_per_second_random": random.switches_per_second,
+        "wakes_per_second": sleeping.switches_per_second,
+        "bytes_per_task": bytes.into_iter().fold(0.0, f64::max),
+        "bytes_per_task_by_measure": bytes,
+    }))
+}
+
+struct Measured {
+    switches_per_second: f64,
+    /// All memory that came with the tasks, as the system counts it.
+    bytes_per_task: f64,
+}
+
+/// Spawns `count` tasks, by their numbers or in a random order, and lets them take turns for so long.
+fn measure<F: Future<Output = ()>>(
+    count: u32,
+    limits: Limits,
+    order: Option<Random>,
+    time: Duration,
+    task: impl Fn(u32) -> F,
+) -> Result<Measured> {
+    let before = memory::resident_bytes()?;
+    let mut tasks = Tasks::with_limits(count as usize, limits)?;
+    let mut numbers: Vec<u32> = (0..count).collect();
+    if let Some(mut random) = order {
+        random.shuffle(&mut numbers);
+    }
+    for number in numbers {
+        tasks.spawn_at(number, task(number))?;
+    }
+    let begun = Instant::now();
+    // The first round brings the tasks into their order, and spreads the sleepers over time.
+    let mut warm_up = 0;
+    while warm_up < u64::from(count) {
+        warm_up += step(&mut tasks, begun);
+    }
+    let (start, mut switches) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        switches += step(&mut tasks, begun);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let bytes = memory::resident_bytes()?.saturating_sub(before);
+    end(&mut tasks);
+    TALLY.with(|tally| {
+        ensure!(tally.ended.get() == count, "{} of {count} tasks ended", tally.ended.get());
+        ensure!(tally.sum.get() == tally.expected.get(), "turns were lost or mixed up");
+        Ok(())
+    })?;
+    Ok(Measured {
+        switches_per_second: switches as f64 / seconds,
+        bytes_per_task: bytes as f64 / f64::from(count),
+    })
+}
+
+/// Resumes tasks until the clock has to be read again.
+fn step<F: Future<Output = ()>>(tasks: &mut Tasks<F>, begun: Instant) -> u64 {
+    let Some(deadline) = tasks.next_deadline() else {
+        return tasks.run(STEP_TURNS) as u64;
+    };
+    let now = swarm::Instant::from_micros(begun.elapsed().as_micros() as u64);
+    if deadline > now && tasks.ready() == 0 {
+        std::thread::sleep(deadline.since(now).min(REST_MAX));
+        return 0;
+    }
+    tasks.advance(now);
+    tasks.run(STEP_TURNS_WITH_SLEEPERS) as u64
+}
+
+/// Runs every task to its end.
+fn end<F: Future<Output = ()>>(tasks: &mut Tasks<F>) {
+    TALLY.with(|tally| tally.ending.set(true));
+    while tasks.next_deadline().is_some() {
+        tasks.advance(swarm::Instant::from_micros(u64::MAX));
+        tasks.run(usize::MAX);
+    }
+    tasks.run(usize::MAX);
+}
+
+/// Is always ready.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
+fn yields(number: u32) -> impl Future<Output = ()> {
+    async move {
+        let mut turns = 0;
+        while TALLY.with(|tally| tally.goes_on(number, turns)) {
+            turns += 1;
+            swarm::yield_now().await;
+        }
+    }
+}
+
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
+fn sleeps(number: u32) -> impl Future<Output = ()> {
+    async move {
+        let mut turns = 0;
+        while TALLY.with(|tally| tally.goes_on(number, turns)) {
+            turns += 1;
+            swarm::sleep(SLEEP).await;
+        }
+    }
+}
+
+/// The sums of this thread's tasks, and the flag that ends them.
+struct Tally {
+    /// Added to at each turn.
+    sum: Cell<u64>,
+    ending: Cell<bool>,
+    ended: Cell<u32>,
+    /// Added to by each task that ends.
+    expected: Cell<u64>,
+}
+
+impl Tally {
+    const fn new() -> Self {
+        Self { sum: Cell::new(0), ending: Cell::new(false), ended: Cell::new(0), expected: Cell::new(0) }
+    }
+
+    /// Counts a turn of a task that had `turns` before; false if the task is to end, and then it does not count.
+    #[inline(always)]
+    fn goes_on(&self, number: u32, turns: u32) -> bool {
+        let number = u64::from(number ^ SALT);
+        if self.ending.get() {
+            // Its number at each turn, and 0, 1, 2 and so on.
+            let turns = u64::from(turns);
+            let all = number.wrapping_mul(turns).wrapping_add(turns * turns.saturating_sub(1) / 2);
+            self.expected.set(self.expected.get().wrapping_add(all));
+            self.ended.set(self.ended.get() + 1);
+            return false;
+        }
+        self.sum.set(self.sum.get().wrapping_add(number + u64::from(turns)));
+        true
+    }
+}
+
+thread_local! {
+    static TALLY: Tally = const { Tally::new() };
+}
+
+/// Makes the number of task 0 count, too.
+const SALT: u32 = 0x9e37_79b9;
+const SLEEP: Duration = Duration::from_secs(1);
+/// Turns between two readings of the clock: some milliseconds.
+const STEP_TURNS: usize = 1 << 20;
+/// Sleepers need the clock more often, because it wakes them.
+const STEP_TURNS_WITH_SLEEPERS: usize = 1 << 13;
+/// The longest rest when all sleep: the end of the measure is not missed by more.
+const REST_MAX: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_measure_agrees_with_its_sum() {
+        let core = anywire_sys::cpu::available_cores()[0];
+        let found = tasks(core, 5000, Duration::from_millis(1)).unwrap();
+        for key in ["switches_per_second", "switches_per_second_random", "wakes_per_second"] {
+            assert!(found[key].as_f64() > Some(0.0), "{key}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_lost_turn_is_found() {
+        let tally = Tally::new();
+        let agrees = || tally.sum.get() == tally.expected.get();
+        assert!(tally.goes_on(7, 0) && tally.goes_on(7, 1));
+        tally.ending.set(true);
+        assert!(!tally.goes_on(7, 2) && agrees());
+        tally.ending.set(false);
+        assert!(tally.goes_on(8, 0) && !agrees());
+    }
+
+    #[test]
+    fn slots_are_small() {
+        fn bytes<F: Future<Output = ()>>(_: impl Fn(u32) -> F) -> usize {
+            Tasks::<F>::TASK_BYTES
+        }
+        assert_eq!((bytes(yields), bytes(sleeps)), (16, 24));
+    }
+}
