@@ -186,9 +186,23 @@ impl Parts {
         async move { gone.told().await }
     }
 
-    /// Ready once the server has begun to stop. A body that streams without end, such as one of events, ends at the
-    /// deadline of the shutdown. This future lets it end in order.
-    pub fn server_stopping(&self) -> impl Future<Output = ()> + use<> {
+    /// Ready once the server begins to shut down. For a body without end or an [`Upgrade`](crate::Upgrade), which would
+    /// otherwise hold the shutdown until its deadline and then be cut.
+    ///
+    /// ```
+    /// use anywire_server::{Request, Router, Upgrade};
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let ticks = async |upgrade: Upgrade, request: Request| {
+    ///     let stopping = request.stopping();
+    ///     upgrade.accept("ticks", async move |mut connection| {
+    ///         stopping.await;
+    ///         let _ = connection.write_all(b"goodbye").await;
+    ///     })
+    /// };
+    /// # drop(Router::new().get("/ticks", ticks));
+    /// ```
+    pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
         let stopping = self.context.stopping();
         async move { stopping.told().await }
     }

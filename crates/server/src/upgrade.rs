@@ -15,7 +15,8 @@ use crate::respond::Error;
 ///
 /// A request that offers none is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
 /// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
-/// does, and a shutdown waits for it until its deadline: [`server_stopping`](Self::server_stopping) lets it end earlier.
+/// does, and a shutdown waits for it until its deadline. [`Parts::stopping`] tells it of the shutdown. A continuation that
+/// moves the connection into a task of its own takes it out of the shutdown: that neither waits for it nor cuts it.
 /// A request with a body that the handler does not read is answered 400.
 ///
 /// ```
@@ -46,28 +47,11 @@ impl Upgrade {
         self.offered.iter().map(String::as_str)
     }
 
-    /// Ready once the server has begun to stop, also within the continuation.
-    ///
-    /// ```
-    /// # use anywire_server::{Router, Upgrade, Upgraded};
-    /// # async fn chat(_: Upgraded) {}
-    /// let router = Router::new().get("/chat", async |upgrade: Upgrade| {
-    ///     let stopping = upgrade.server_stopping();
-    ///     upgrade.accept("chat", async move |connection| {
-    ///         tokio::select! { () = chat(connection) => {}, () = stopping => {} }
-    ///     })
-    /// });
-    /// # drop(router);
-    /// ```
-    pub fn server_stopping(&self) -> impl Future<Output = ()> + use<> {
-        let stopping = self.pending.stopping();
-        async move { stopping.told().await }
-    }
-
     /// Answers 101, and runs `continuation` with the connection once the response has left. The names of protocols are
     /// compared without their case. Add the fields that the protocol needs to the response.
     ///
-    /// Answers 426 if the peer does not offer this protocol. A response of another status drops the continuation.
+    /// Answers 426 if the peer does not offer this protocol. A response of another status drops the continuation, and so
+    /// does an `accept` after the handler has answered.
     pub fn accept<C, F>(self, protocol: &str, continuation: C) -> Response
     where
         C: FnOnce(Upgraded) -> F + 'static,

@@ -91,7 +91,7 @@ fn a_streaming_response_is_told_and_ends_in_order() {
     support::on_each_wire(|scene| {
         let router = Router::new().get("/events", async |request: Request| {
             let (mut sender, body) = Body::channel(1024);
-            let stopping = request.server_stopping();
+            let stopping = request.stopping();
             drop(anywire_loops::spawn(async move {
                 sender.send("first").await.expect("the peer reads");
                 stopping.await;
