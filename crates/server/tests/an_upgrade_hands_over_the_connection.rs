@@ -219,8 +219,8 @@ fn a_late_accept_is_dropped() {
             "no toys"
         },
     );
-    let served = support::serve(router);
     // Each loop makes its clones of states when it serves for the first time.
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
     served.assert_alive();
     let clones = Arc::strong_count(&kept);
     let mut peer = served.connect();
