@@ -83,13 +83,11 @@ impl Service {
     /// Registers a connection, to be woken when the server ends.
     pub(crate) fn register(&self, waker: Waker) -> usize {
         self.counters.connections.increment();
-        self.counters.connections_open.increment();
         self.wakers.borrow_mut().insert(waker)
     }
 
     /// Removes a connection that has ended.
     pub(crate) fn deregister(&self, key: usize) {
-        self.counters.connections_open.decrement();
         let mut wakers = self.wakers.borrow_mut();
         wakers.remove(key);
         if wakers.is_empty() {
@@ -104,6 +102,7 @@ impl Service {
     /// Sets the switch, and wakes every connection to look at it.
     pub(crate) fn end(&self, ending: Ending) {
         self.ending.set(ending);
+        self.dispatch.tell_stopping();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -394,6 +394,14 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_goes_on_to_the_next_connection_begins_anew() {
+        let (deadline, expired) = Scene::waiting(WRITE).expires(1, nothing).expect("it ends");
+        let mut scene = Scene::waiting(WRITE);
+        assert_eq!(scene.after(deadline - 1, |timers, _| timers.reset()), None);
+        assert_eq!(scene.expires(1, nothing), Some((deadline, expired)));
+    }
+
+    #[test]
     fn the_first_look_is_a_grace_after_the_wait_began() {
         let mut scene = Scene::waiting(WRITE);
         scene.after(4, takes(4096));
