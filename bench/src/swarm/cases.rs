@@ -18,6 +18,7 @@ use crate::table::{Table, figure};
 
 /// How the cases are run.
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "cases")]
 pub struct Options {
     /// The command; build it with `cargo build --release --package anywire-cli`.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/anywire"))]

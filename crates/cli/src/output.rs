@@ -5,7 +5,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anywire::load::report::ChartError;
 use clap::Args;
 use serde::Serialize;
 
@@ -76,11 +75,11 @@ impl Results {
     pub(crate) fn write<R: Display + Serialize>(
         &self,
         result: &R,
-        page: fn(&R) -> Result<String, ChartError>,
+        page: fn(&R) -> String,
     ) -> Result<(), Failure> {
         table_or_json(result, self.json.as_deref())?;
         let Some(path) = &self.html else { return Ok(()) };
-        write(path, &page(result).map_err(|error| Failure::of(Code::Failed, &error))?)
+        write(path, &page(result))
     }
 }
 

@@ -13,8 +13,8 @@ use crate::sending::Sending;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///
-/// A clone is the same client. When the last one is dropped, idle connections are closed, calls that are under way
-/// finish, and loops that the client started for itself stop.
+/// A clone is the same client, and so is a [`Call`] that is not sent yet. When the last one is dropped, idle connections
+/// are closed, calls that are under way finish, and loops that the client started for itself stop.
 ///
 /// A call that is made on one of the client's loops stays on that loop. A call from elsewhere goes to the next loop in
 /// turn. Any executor may await its future.

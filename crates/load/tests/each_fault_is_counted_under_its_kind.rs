@@ -5,6 +5,7 @@ mod support;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use anywire_http::Buffer;
 use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::{ListenOptions, Listener};
@@ -68,6 +69,18 @@ fn an_answer_that_nobody_asked_for() {
     let outcome = load(Plan { connections: 1, ..server.plan(1) });
     assert_only(&outcome, ErrorKind::Parse, 1);
     assert_eq!(outcome.totals.measured.answered, 1);
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_behind_a_full_buffer() {
+    // The first read ends with the first answer.
+    let head = "HTTP/1.1 200 A\r\ncontent-length: 16300\r\nx-rest: ";
+    let rest = "x".repeat(Buffer::DEFAULT_BYTES - 16_300 - head.len() - 4);
+    let both = format!("{head}{rest}\r\n\r\n{}HTTP/1.1 204 B\r\n\r\n", "x".repeat(16_300));
+    let server = TestServer::start("memory:full-buffer", Manner::Bytes(both.leak()));
+    let outcome = load(server.plan(2));
+    assert_only(&outcome, ErrorKind::Parse, 1);
+    assert_eq!((outcome.totals.measured.answered, server.seen.requests()), (2, 2));
 }
 
 #[test]

@@ -63,10 +63,12 @@ pub(crate) struct Contexts {
     returned: Cell<Option<FreeContext>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
-    gone: RefCell<HashMap<ContextId, Weak<Gone>>>,
-    /// Continuations of handlers that have not answered yet: next to none.
-    upgrades: RefCell<Vec<(ContextId, Continuation)>>,
+    gone: RefCell<HashMap<ContextId, Weak<Told>>>,
+    /// Where handlers that have not answered yet leave their continuations: next to none.
+    upgrades: RefCell<Vec<(ContextId, PendingUpgrade)>>,
     has_upgrades: Cell<bool>,
+    /// Whether the server has begun to shut down.
+    pub(crate) stopping: Rc<Told>,
 }
 
 impl Contexts {
@@ -93,17 +95,17 @@ impl Contexts {
         self.has_upgrades.get()
     }
 
-    /// The continuation that the handler of this request has left.
+    /// The continuation that the handler of this request has left. One that it leaves later is dropped.
     pub(crate) fn take_upgrade(&self, id: ContextId) -> Option<Continuation> {
-        let mut upgrades = self.upgrades.borrow_mut();
-        let at = upgrades.iter().position(|(of, _)| *of == id)?;
-        let (_, continuation) = upgrades.swap_remove(at);
-        self.has_upgrades.set(!upgrades.is_empty());
-        Some(continuation)
+        let (mine, others): (Vec<_>, Vec<_>) =
+            self.upgrades.take().into_iter().partition(|(of, _)| *of == id);
+        self.has_upgrades.set(!others.is_empty());
+        self.upgrades.replace(others);
+        mine.into_iter().find_map(|(_, pending)| pending.0.take())
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
-    pub(crate) fn gone(&self, id: ContextId) -> Rc<Gone> {
+    pub(crate) fn gone(&self, id: ContextId) -> Rc<Told> {
         let mut gone = self.gone.borrow_mut();
         if let Some(known) = gone.get(&id).and_then(Weak::upgrade) {
             return known;
@@ -118,14 +120,14 @@ impl Contexts {
     }
 }
 
-/// Whether a peer has ended its direction, and the tasks to notify.
+/// Whether something has happened, such as the end of a peer's direction, and the tasks to notify.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct Told {
     told: Cell<bool>,
     waiting: Notify,
 }
 
-impl Gone {
+impl Told {
     pub(crate) fn tell(&self) {
         self.told.set(true);
         self.waiting.notify_waiters();
@@ -147,13 +149,21 @@ pub(crate) struct RequestContext {
 
 impl RequestContext {
     /// Whether the peer has gone.
-    pub(crate) fn gone(&self) -> Rc<Gone> {
+    pub(crate) fn gone(&self) -> Rc<Told> {
         self.contexts.gone(self.held().id)
+    }
+
+    /// Whether the server has begun to shut down.
+    pub(crate) fn stopping(&self) -> Rc<Told> {
+        Rc::clone(&self.contexts.stopping)
     }
 
     /// Where the handler leaves a continuation.
     pub(crate) fn pending_upgrade(&self) -> PendingUpgrade {
-        PendingUpgrade { id: self.held().id, contexts: Rc::clone(&self.contexts) }
+        let pending = PendingUpgrade::default();
+        self.contexts.upgrades.borrow_mut().push((self.held().id, pending.clone()));
+        self.contexts.has_upgrades.set(true);
+        pending
     }
 
     fn held(&self) -> &FreeContext {
@@ -182,21 +192,18 @@ impl Drop for RequestContext {
 }
 
 /// Where a handler leaves the continuation for its connection.
-pub(crate) struct PendingUpgrade {
-    id: ContextId,
-    contexts: Rc<Contexts>,
-}
+#[derive(Clone, Default)]
+pub(crate) struct PendingUpgrade(Rc<Cell<Option<Continuation>>>);
 
 impl PendingUpgrade {
     pub(crate) fn set(self, continuation: Continuation) {
-        self.contexts.upgrades.borrow_mut().push((self.id, continuation));
-        self.contexts.has_upgrades.set(true);
+        self.0.set(Some(continuation));
     }
 }
 
 impl fmt::Debug for PendingUpgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.id, f)
+        f.write_str("PendingUpgrade")
     }
 }
 

@@ -6,7 +6,7 @@ use anywire_loops::Counter;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Connections open now.
+    /// Connections open now, in whatever task they are.
     pub connections_open: u64,
     /// Connections taken since the start.
     pub connections: u64,
@@ -74,7 +74,7 @@ macro_rules! live {
 }
 
 live! {
-    connections_open connections requests bad_requests panics failures refused handler_timeouts abandoned
+    connections requests bad_requests panics failures refused handler_timeouts abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
     upgrades wire_errors
 }

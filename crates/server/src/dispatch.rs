@@ -17,7 +17,7 @@ use std::thread;
 
 use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
 
-use crate::context::{Context, ContextId, Contexts, FreeContext, Gone, Origin};
+use crate::context::{Context, ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
 use crate::extract::States;
 use crate::handler::{Slot, Slots};
@@ -121,6 +121,11 @@ impl Dispatch {
         }
     }
 
+    /// Tells handlers and continuations that the server shuts down.
+    pub(crate) fn tell_stopping(&self) {
+        self.contexts.stopping.tell();
+    }
+
     /// The continuation of the handler that has answered last. A handler that has answered 101 always left one.
     #[cold]
     pub(crate) fn take_upgrade(&self) -> Option<Continuation> {
@@ -207,7 +212,7 @@ impl Run {
 
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
-    pub(crate) fn peer_gone(&self) -> Rc<Gone> {
+    pub(crate) fn peer_gone(&self) -> Rc<Told> {
         let gone = self.dispatch.contexts.gone(self.context);
         gone.tell();
         gone

@@ -186,6 +186,27 @@ impl Parts {
         async move { gone.told().await }
     }
 
+    /// Ready once the server begins to shut down. For a body without end or an [`Upgrade`](crate::Upgrade), which would
+    /// otherwise hold the shutdown until its deadline and then be cut.
+    ///
+    /// ```
+    /// use anywire_server::{Request, Router, Upgrade};
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let ticks = async |upgrade: Upgrade, request: Request| {
+    ///     let stopping = request.stopping();
+    ///     upgrade.accept("ticks", async move |mut connection| {
+    ///         stopping.await;
+    ///         let _ = connection.write_all(b"goodbye").await;
+    ///     })
+    /// };
+    /// # drop(Router::new().get("/ticks", ticks));
+    /// ```
+    pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
+        let stopping = self.context.stopping();
+        async move { stopping.told().await }
+    }
+
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
         self.context.states.find(self.endpoint)
     }

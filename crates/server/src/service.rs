@@ -86,13 +86,11 @@ impl Service {
     /// Registers a connection, to be woken when the server ends.
     pub(crate) fn register(&self, waker: Waker) -> usize {
         self.counters.connections.increment();
-        self.counters.connections_open.increment();
         self.wakers.borrow_mut().insert(waker)
     }
 
     /// Removes a connection that has ended.
     pub(crate) fn deregister(&self, key: usize) {
-        self.counters.connections_open.decrement();
         let mut wakers = self.wakers.borrow_mut();
         wakers.remove(key);
         if wakers.is_empty() {
@@ -109,6 +107,7 @@ impl Service {
         if self.ending.replace(ending) < ending && ending == Ending::Cut {
             self.cut.set(self.wakers.borrow().len());
         }
+        self.dispatch.tell_stopping();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::{Response, StatusCode};
-use anywire_server::{Counters, Limits, Router, State, Upgrade, Upgraded};
+use anywire_server::{Counters, Limits, Request, Router, State, Upgrade, Upgraded};
 use support::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -151,6 +151,83 @@ fn a_shutdown_waits_for_it_and_cuts_it_at_the_deadline() {
         assert_eq!(peer.rest(), b"b");
         assert_eq!(stopping.wait().connections_cut, 0);
     });
+}
+
+#[test]
+fn a_shutdown_is_told_to_it() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/toy", async |upgrade: Upgrade, request: Request| {
+            let stopping = request.stopping();
+            upgrade.accept("toy", async move |mut connection| {
+                stopping.await;
+                let _ = connection.write_all(b"bye").await;
+                let _ = connection.flush().await;
+            })
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(ASK);
+        assert_eq!(peer.head().status, 101);
+        let stopping = served.running.shutdown(support::HANG);
+        assert_eq!(peer.rest(), b"bye");
+        assert_eq!(stopping.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn it_counts_as_open_in_a_task_of_its_own() {
+    let gate = Arc::new(Notify::new());
+    let router = Router::new().state(Arc::clone(&gate)).get(
+        "/toy",
+        async |State(gate): State<Arc<Notify>>, upgrade: Upgrade| {
+            upgrade.accept("toy", async move |connection| {
+                drop(anywire_loops::spawn(async move {
+                    gate.notified().await;
+                    drop(connection);
+                }));
+            })
+        },
+    );
+    let served = support::serve(router);
+    let mut peer = served.connect();
+    peer.send(ASK);
+    assert_eq!(peer.head().status, 101);
+    // The connection's own task has ended before another connection is answered.
+    served.assert_alive();
+    served.await_count("connections", |counters| counters.connections_open, 1);
+    gate.notify_one();
+    peer.assert_closed();
+    served.await_count("connections", |counters| counters.connections_open, 0);
+}
+
+#[test]
+fn a_late_accept_is_dropped() {
+    let kept = Arc::new(());
+    let router = Router::new().state(Arc::clone(&kept)).get(
+        "/toy",
+        async |State(kept): State<Arc<()>>, upgrade: Upgrade, request: Request| {
+            let kept = Arc::clone(&kept);
+            drop(anywire_loops::spawn(async move {
+                // The handler has answered by now.
+                tokio::task::yield_now().await;
+                drop(upgrade.accept("toy", async move |_| drop(kept)));
+            }));
+            drop(request);
+            "no toys"
+        },
+    );
+    let served = support::serve(router);
+    // Each loop makes its clones of states when it serves for the first time.
+    served.assert_alive();
+    let clones = Arc::strong_count(&kept);
+    let mut peer = served.connect();
+    for _ in 0..2 {
+        peer.send(ASK);
+        assert_eq!(peer.answer(false).text(), "no toys");
+    }
+    // What the continuation holds goes with it, though its connection stays.
+    served.await_count("values held", |_| Arc::strong_count(&kept) as u64, clones as u64);
+    assert_eq!(served.running.counters().upgrades, 0);
 }
 
 #[test]

@@ -125,6 +125,7 @@ impl Exchange {
             match self.poll_read(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(ending)) => return Poll::Ready(ending),
+                Poll::Pending if self.in_flight == 0 && self.refill(Instant::now()) => continue,
                 Poll::Pending => break,
             }
             reads += 1;
@@ -142,7 +143,9 @@ impl Exchange {
             Some(buffer) => buffer,
             None => Buffer::with_limit(self.buffer_bytes),
         };
-        let read = match self.connection.poll_read(context, buffer.spare()) {
+        let spare = buffer.spare();
+        let room = spare.len();
+        let read = match self.connection.poll_read(context, spare) {
             Poll::Ready(read) => read,
             Poll::Pending => {
                 if !buffer.is_empty() {
@@ -161,7 +164,10 @@ impl Exchange {
                     self.partial = Some(buffer);
                 }
                 taken?;
-                self.refill(now);
+                // Behind a full buffer there may be more, which must not answer a request that is yet to be sent.
+                if count < room || self.in_flight > 0 {
+                    self.refill(now);
+                }
                 Poll::Ready(Ok(()))
             }
             Err(error) => {
@@ -264,20 +270,21 @@ impl Exchange {
         }
     }
 
-    /// As many new requests as there are free places, to leave in one write.
+    /// As many new requests as there are free places, to leave in one write. Whether there are any.
     #[inline]
-    fn refill(&mut self, now: Instant) {
+    fn refill(&mut self, now: Instant) -> bool {
         let wanted = self.depth - self.in_flight;
         if wanted == 0 {
-            return;
+            return false;
         }
         let drawn = self.tally.draw(wanted);
         if drawn == 0 {
-            return;
+            return false;
         }
         self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
         self.in_flight += drawn;
         self.unwritten += drawn as usize * self.tally.prepared.request_bytes;
+        true
     }
 
     /// Writes and flushes as many of the unwritten bytes as the wire takes.

@@ -1,17 +1,13 @@
 //! The page of a comparison.
 
 use crate::compare::{COLUMNS, Column, Comparison, Figures, Row, Spread};
-use crate::report::chart::{self, ChartError, Group, Strip};
+use crate::report::chart::{self, Group, Strip};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL};
 use crate::text::{digits, grouped, known, time, whole};
 
 /// A page with charts of the CPU per request, the rates, the latencies and the spread over the rounds.
-///
-/// # Errors
-///
-/// A chart could not be drawn.
-pub fn comparison(comparison: &Comparison) -> Result<String, ChartError> {
+pub fn comparison(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let mut page = Page::new("anywire compare: what a request costs");
     if comparison.interrupted {
@@ -37,7 +33,7 @@ pub fn comparison(comparison: &Comparison) -> Result<String, ChartError> {
                         (|all| all.client_cpu_us_per_request, CLIENT),
                     ],
                 ),
-            )?,
+            ),
         },
         Chart {
             title: "Requests per second (more is better)",
@@ -45,7 +41,7 @@ pub fn comparison(comparison: &Comparison) -> Result<String, ChartError> {
             svg: chart::bars(
                 "Requests per second",
                 &groups(rows, whole, &[(|all| all.requests_per_second, SERVER)]),
-            )?,
+            ),
         },
         Chart {
             title: "Latency (less is better)",
@@ -53,18 +49,18 @@ pub fn comparison(comparison: &Comparison) -> Result<String, ChartError> {
             svg: chart::bars(
                 "Latency",
                 &groups(rows, time, &[(|all| all.p50_us, USUAL), (|all| all.p99_us, TAIL)]),
-            )?,
+            ),
         },
         Chart {
             title: "Server CPU per request in each round, us",
             legend: vec![(SERVER, "a dot a round, a stroke at the median")],
-            svg: chart::strips("Spread over the rounds", &strips(rows), SERVER)?,
+            svg: chart::strips("Spread over the rounds", &strips(rows), SERVER),
         },
     ]);
     medians(&mut page, comparison);
     rounds(&mut page, rows);
     page.list(&comparison.remarks());
-    Ok(page.finish(&comparison.to_json()))
+    page.finish(&comparison.to_json())
 }
 
 type Figure = fn(&Figures<f64>) -> Option<f64>;

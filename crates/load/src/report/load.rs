@@ -1,17 +1,13 @@
 //! The page of a load run.
 
 use crate::outcome::Outcome;
-use crate::report::chart::{self, ChartError, Group};
+use crate::report::chart::{self, Group};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{SERVER, USUAL};
 use crate::text::{digits, grouped, known, time, whole};
 
 /// A page with the percentile curve and the share of each loop.
-///
-/// # Errors
-///
-/// A chart could not be drawn.
-pub fn outcome(outcome: &Outcome) -> Result<String, ChartError> {
+pub fn outcome(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     let mut page = Page::new(&format!("anywire load: {} {}", plan.method, outcome.target.url));
     for remark in outcome.remarks() {
@@ -34,7 +30,7 @@ pub fn outcome(outcome: &Outcome) -> Result<String, ChartError> {
         charts.push(Chart {
             title: "Latency by percentile",
             legend: vec![(USUAL, "from send to the whole answer")],
-            svg: chart::curve("Latency by percentile", &latency.curve, latency.count, USUAL)?,
+            svg: chart::curve("Latency by percentile", &latency.curve, latency.count, USUAL),
         });
     }
     let groups: Vec<Group> = outcome
@@ -51,7 +47,7 @@ pub fn outcome(outcome: &Outcome) -> Result<String, ChartError> {
     charts.push(Chart {
         title: "Answers by loop",
         legend: vec![(SERVER, "answers")],
-        svg: chart::bars("Answers by loop", &groups)?,
+        svg: chart::bars("Answers by loop", &groups),
     });
     page.charts(charts);
     figures(&mut page, outcome);
@@ -60,7 +56,7 @@ pub fn outcome(outcome: &Outcome) -> Result<String, ChartError> {
     counts.push(vec!["warm-up".to_owned(), warm_up.line()]);
     counts.push(vec!["errors in the warm-up".to_owned(), warm_up.errors.line()]);
     page.table("Counts", &["what", "how many"], &counts);
-    Ok(page.finish(&outcome.to_json()))
+    page.finish(&outcome.to_json())
 }
 
 fn figures(page: &mut Page, outcome: &Outcome) {

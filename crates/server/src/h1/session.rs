@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::respond::RequestFacts;
 use super::timers::Timers;
 use super::upload::Upload;
-use crate::context::{FreeContext, Gone, Origin};
+use crate::context::{FreeContext, Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
 use crate::respond::told_to_peer;
@@ -46,7 +46,7 @@ pub(crate) struct Session {
     /// The peer has ended its direction: there is nothing more to read.
     pub(super) input_ended: bool,
     /// Keeps the record that the peer has ended its direction, for as long as handlers may ask.
-    pub(super) gone: Option<Rc<Gone>>,
+    pub(super) gone: Option<Rc<Told>>,
     pub(super) timers: Timers,
 }
 

@@ -49,7 +49,8 @@ impl Services {
 
     /// What all loops have counted so far.
     pub(super) fn counters(&self) -> Counters {
-        let mut sum = Counters { accept_pauses: self.connections.pauses(), ..Counters::default() };
+        let (connections_open, accept_pauses) = (self.connections.open() as u64, self.connections.pauses());
+        let mut sum = Counters { connections_open, accept_pauses, ..Counters::default() };
         self.live.iter().for_each(|live| live.add_to(&mut sum));
         sum
     }
