@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::Body;
-use anywire_loops::Loops;
+use anywire_loops::{LoopState, Loops};
 use anywire_server::{Limits, Request, Router, Server, State};
 use support::{Peer, Remote};
 use tokio::sync::Notify;
@@ -50,12 +50,12 @@ fn requests_finish_and_idle_connections_close() {
         let address = served.address;
         let ending = served.running.shutdown(Duration::from_secs(60));
         idle.assert_closed();
+        assert!(Remote::try_dial(&address).is_err(), "nobody listens any more");
         gate.open.notify_one();
         let answer = busy.answer(false);
         assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
         drop(busy);
         assert_eq!(ending.wait().connections_cut, 0);
-        assert!(Remote::try_dial(&address).is_err(), "nobody listens any more");
     });
 }
 
@@ -111,4 +111,25 @@ fn a_streaming_response_is_told_and_ends_in_order() {
         drop(peer);
         assert_eq!(ending.wait().connections_cut, 0);
     });
+}
+
+#[test]
+fn its_own_loops_end_with_it_and_those_of_others_go_on() {
+    let others = Loops::start(1).expect("threads");
+    let address = "memory:on-loops-of-others";
+    let state = Arc::new("state");
+    let router = Router::new().state(Arc::clone(&state)).get("/", async |_: State<Arc<&str>>| "ok");
+    let running = Server::new(router).listen(address).on(&others).start().expect("a free name");
+    let mut peer = Peer::new(Remote::dial(running.addresses().next().expect("one address")));
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).text(), "ok");
+    running.shutdown(Duration::ZERO).wait();
+    assert_eq!(others.get(0).spawn(async || 7).wait(), Ok(7));
+    assert_eq!(Arc::strong_count(&state), 1, "nothing of the server is left on them");
+
+    let running = Server::new(Router::new()).listen("memory:on-its-own-loops").loops(1).start();
+    let running = running.expect("a free name");
+    let own = running.loops().get(0);
+    running.shutdown(Duration::ZERO).wait();
+    assert_eq!(own.state(), LoopState::Ended);
 }
