@@ -61,10 +61,7 @@ impl Serve {
         }
         let ended = running.wait_for_signal().map_err(|error| Failure::of(Code::Failed, &error))?;
         if ended.connections_cut > 0 {
-            tracing::warn!(
-                connections_cut = ended.connections_cut,
-                "requests had not finished at the deadline"
-            );
+            tracing::warn!(connections_cut = ended.connections_cut, "requests had not finished and were cut");
         }
         Ok(())
     }

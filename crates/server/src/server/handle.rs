@@ -31,7 +31,7 @@ pub struct ServerHandle {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Connections that were aborted because their request had not ended at the deadline.
+    /// Connections that were aborted because their request had not ended at the deadline, or at a second signal.
     pub connections_cut: usize,
 }
 
