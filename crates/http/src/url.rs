@@ -74,14 +74,14 @@ impl Url {
         &self.text[self.path..]
     }
 
-    /// This origin with another path and query, which stay as they are: nothing is escaped and no dot segment is removed.
-    /// The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or cannot
-    /// stand in a request line.
+    /// This origin with another path and query, which stay as they are: nothing but `#` is escaped, and no dot segment is
+    /// removed. The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or
+    /// cannot stand in a request line.
     ///
     /// ```
     /// let base = anywire_http::Url::parse("http://host/base/")?;
-    /// let url = base.join("/a/../b?c").expect("a path");
-    /// assert_eq!(url.as_str(), "http://host/base/a/../b?c");
+    /// let url = base.join("/a/../b#c?d").expect("a path");
+    /// assert_eq!(url.as_str(), "http://host/base/a/../b%23c?d");
     /// # Ok::<(), anywire_http::url::UrlError>(())
     /// ```
     pub fn join(&self, path_and_query: &str) -> Option<Self> {
@@ -89,7 +89,8 @@ impl Url {
             return None;
         }
         let base = self.text.split_once('?').map_or(&*self.text, |(base, _)| base).trim_end_matches('/');
-        Some(Self { text: [base, path_and_query].concat(), path: self.path })
+        // A peer that takes it for a fragment would see another path than its sender.
+        Some(Self { text: [base, &*path_and_query.replace('#', "%23")].concat(), path: self.path })
     }
 
     /// Adds pairs to the query; they must be percent-encoded already.

@@ -16,14 +16,6 @@ use tokio::sync::Notify;
 use crate::extract::States;
 use crate::upgrade::Continuation;
 
-/// What a request sees of its connection and of its server.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) origin: Origin,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
-}
-
 /// Where requests come from.
 #[derive(Debug)]
 pub(crate) struct Origin {
@@ -44,7 +36,7 @@ impl Origin {
 pub(crate) struct FreeContext {
     /// Unlike an address, never used twice on a loop.
     id: ContextId,
-    context: Rc<Context>,
+    origin: Box<Origin>,
 }
 
 /// Tells the contexts of one loop apart.
@@ -60,6 +52,9 @@ impl FreeContext {
 /// The contexts of one loop: where requests get theirs, and where they return it.
 #[derive(Default)]
 pub(crate) struct Contexts {
+    pub(crate) states: States,
+    /// An extractor collects at most so much of a body.
+    pub(crate) body_limit_bytes: usize,
     returned: Cell<Option<FreeContext>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
@@ -72,10 +67,15 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
+    pub(crate) fn new(states: States, body_limit_bytes: usize) -> Self {
+        Self { states, body_limit_bytes, ..Self::default() }
+    }
+
     /// A new one.
-    pub(crate) fn make(&self, context: Context) -> FreeContext {
+    #[cold]
+    pub(crate) fn make(&self, origin: Origin) -> FreeContext {
         self.made.set(self.made.get() + 1);
-        FreeContext { id: ContextId(self.made.get()), context: Rc::new(context) }
+        FreeContext { id: ContextId(self.made.get()), origin: Box::new(origin) }
     }
 
     /// Gives a context to a request.
@@ -166,16 +166,21 @@ impl RequestContext {
         pending
     }
 
+    /// What all requests of this loop share.
+    pub(crate) fn server(&self) -> &Contexts {
+        &self.contexts
+    }
+
     fn held(&self) -> &FreeContext {
         self.held.as_ref().expect("a request holds its context until it is dropped")
     }
 }
 
 impl Deref for RequestContext {
-    type Target = Context;
+    type Target = Origin;
 
-    fn deref(&self) -> &Context {
-        &self.held().context
+    fn deref(&self) -> &Origin {
+        &self.held().origin
     }
 }
 
@@ -211,32 +216,28 @@ impl fmt::Debug for PendingUpgrade {
 mod tests {
     use super::*;
 
-    fn context() -> Context {
-        Context {
-            origin: Origin { peer: "memory:test".parse().expect("an address"), credentials: None },
-            states: Rc::new(States::new(&[], std::iter::empty())),
-            body_limit_bytes: 0,
-        }
+    fn origin() -> Origin {
+        Origin { peer: "memory:test".parse().expect("an address"), credentials: None }
     }
 
     #[test]
     fn a_gone_peer_is_remembered_as_long_as_a_request_asks() {
         let contexts = Contexts::default();
-        let (one, other) = (contexts.make(context()).id(), contexts.make(context()).id());
+        let (one, other) = (contexts.make(origin()).id(), contexts.make(origin()).id());
         let told = contexts.gone(one);
         told.tell();
         assert!(contexts.gone(one).told.get());
         assert!(!contexts.gone(other).told.get());
         drop(told);
         assert!(!contexts.gone(one).told.get(), "no request has kept it");
-        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(context()).id())));
+        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(origin()).id())));
         assert!(contexts.gone.borrow().len() < 100, "entries that no request keeps are removed");
     }
 
     #[test]
     fn a_context_comes_back_to_its_own_connection_only() {
         let contexts = Rc::new(Contexts::default());
-        let (one, other) = (contexts.make(context()), contexts.make(context()));
+        let (one, other) = (contexts.make(origin()), contexts.make(origin()));
         let (one_id, other_id) = (one.id(), other.id());
         assert_ne!(one_id, other_id);
         let (first, lives_on) = (contexts.give(one), contexts.give(other));

@@ -155,12 +155,12 @@ impl Parts {
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.origin.peer
+        &self.context.peer
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.origin.credentials
+        self.context.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works.
@@ -208,11 +208,11 @@ impl Parts {
     }
 
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
-        self.context.states.find(self.endpoint)
+        self.context.server().states.find(self.endpoint)
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
-        self.context.body_limit_bytes
+        self.context.server().body_limit_bytes
     }
 }
 
