@@ -282,6 +282,8 @@ mod tests {
         assert_eq!(parts("http://a.example?y"), both("http://a.example", "/?y"));
         assert_eq!(parts("HTTP://A.Example:80/x/../y#z"), both("http://a.example", "/y"));
         assert_eq!(parts("http://[::1]:81/"), both("http://[::1]:81", "/"));
+        assert_eq!(parts("http://a.example:80/"), both("http://a.example", "/"));
+        assert_eq!(parts("http://h/x/%2e%2E/y"), both("http://h", "/y"));
         assert_eq!(parts("http://127.1/a b"), both("http://127.0.0.1", "/a%20b"));
     }
 
@@ -312,10 +314,21 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_joined_to_the_path_of_its_base() {
+        let base = Url::parse("http://h:81/base/?a=1").expect("a good URL");
+        let joined = |path| base.join(path).map(|url| url.to_string());
+        assert_eq!(joined("/x?b=2").as_deref(), Some("http://h:81/base/x?b=2"));
+        for wrong in ["x", "", "http://other/", "/x y", "/x\n"] {
+            assert_eq!(joined(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn bad_urls_name_what_is_wrong() {
         let fault = |url: &str| Url::parse(url).expect_err(url);
         assert!(matches!(fault("/path"), UrlError::Syntax(_)));
         assert!(matches!(fault("http://h:99999/"), UrlError::Syntax(_)));
+        assert!(matches!(fault("http://xn--a/"), UrlError::Syntax(_)));
         assert_eq!(fault("ftp://h/"), UrlError::Scheme);
         assert_eq!(fault("https://h/"), UrlError::Tls);
         assert_eq!(fault("http://user:secret@h/"), UrlError::UserInfo);
@@ -331,7 +344,9 @@ mod tests {
             assert!(!shown.contains("user") && !shown.contains("cret"), "{shown}");
             assert!(shown.contains("://...@h") && shown.contains("/@"), "{shown}");
         }
-        assert_eq!(redact("http://h/@"), "http://h/@");
+        for url in ["http://h/@", "http://h\\@", "http://h?@", "http://h#@"] {
+            assert_eq!(redact(url), url);
+        }
     }
 
     proptest! {
