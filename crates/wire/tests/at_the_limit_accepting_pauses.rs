@@ -110,3 +110,8 @@ fn listeners_that_share_a_limit_are_served_as_one() {
         }
     });
 }
+
+#[test]
+fn a_limit_lets_one_in_at_least() {
+    assert_eq!(ConnectionLimit::new(0).max(), 1);
+}
