@@ -33,6 +33,33 @@ fn wait(notify: &Notify) {
 }
 
 #[test]
+fn a_body_without_end_is_told() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/events", async |request: Request| {
+            let (mut sender, body) = Body::channel(1024);
+            let stopping = request.stopping();
+            drop(anywire_loops::spawn(async move {
+                let _ = sender.send("first").await;
+                stopping.await;
+                let _ = sender.send("last").await;
+                sender.finish();
+            }));
+            body
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.head().status, 200);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
+        let ending = served.running.shutdown(support::HANG);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
+        assert_eq!(peer.chunk(), None);
+        peer.assert_closed();
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+#[test]
 fn requests_finish_and_idle_connections_close() {
     support::on_each_wire(|scene| {
         let gate = Gate::default();
