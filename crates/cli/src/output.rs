@@ -71,7 +71,7 @@ impl Results {
         Ok(())
     }
 
-    /// Prints a result as a table, and writes what was asked for; `page` makes a page of it.
+    /// Prints a result as a table, and writes its JSON and its page if they were asked for.
     pub(crate) fn write<R: Display + Serialize>(
         &self,
         result: &R,

@@ -182,7 +182,7 @@ impl Response {
     /// its end closes the connection, too.
     ///
     /// The body of a response to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
-    /// states the length that this response stated.
+    /// states the length that this response stated, or none.
     pub fn into_parts(self) -> (ResponseHead, Body) {
         (self.head, self.body)
     }

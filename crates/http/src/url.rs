@@ -74,14 +74,14 @@ impl Url {
         &self.text[self.path..]
     }
 
-    /// This origin with another path and query, which stay as they are: nothing is escaped and no dot segment is removed.
-    /// The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or cannot
-    /// stand in a request line.
+    /// This origin with another path and query, which stay as they are: nothing but `#` is escaped, and no dot segment is
+    /// removed. The path of this URL, unless it is `/`, stands before them. `None` if the text does not begin with `/`, or
+    /// cannot stand in a request line.
     ///
     /// ```
     /// let base = anywire_http::Url::parse("http://host/base/")?;
-    /// let url = base.join("/a/../b?c").expect("a path");
-    /// assert_eq!(url.as_str(), "http://host/base/a/../b?c");
+    /// let url = base.join("/a/../b#c?d").expect("a path");
+    /// assert_eq!(url.as_str(), "http://host/base/a/../b%23c?d");
     /// # Ok::<(), anywire_http::url::UrlError>(())
     /// ```
     pub fn join(&self, path_and_query: &str) -> Option<Self> {
@@ -89,7 +89,8 @@ impl Url {
             return None;
         }
         let base = self.text.split_once('?').map_or(&*self.text, |(base, _)| base).trim_end_matches('/');
-        Some(Self { text: [base, path_and_query].concat(), path: self.path })
+        // A peer that takes it for a fragment would see another path than its sender.
+        Some(Self { text: [base, &*path_and_query.replace('#', "%23")].concat(), path: self.path })
     }
 
     /// Adds pairs to the query; they must be percent-encoded already.
@@ -283,6 +284,8 @@ mod tests {
         assert_eq!(parts("http://a.example?y"), both("http://a.example", "/?y"));
         assert_eq!(parts("HTTP://A.Example:80/x/../y#z"), both("http://a.example", "/y"));
         assert_eq!(parts("http://[::1]:81/"), both("http://[::1]:81", "/"));
+        assert_eq!(parts("http://a.example:80/"), both("http://a.example", "/"));
+        assert_eq!(parts("http://h/x/%2e%2E/y"), both("http://h", "/y"));
         assert_eq!(parts("http://127.1/a b"), both("http://127.0.0.1", "/a%20b"));
     }
 
@@ -313,10 +316,21 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_joined_to_the_path_of_its_base() {
+        let base = Url::parse("http://h:81/base/?a=1").expect("a good URL");
+        let joined = |path| base.join(path).map(|url| url.to_string());
+        assert_eq!(joined("/x?b=2").as_deref(), Some("http://h:81/base/x?b=2"));
+        for wrong in ["x", "", "http://other/", "/x y", "/x\n"] {
+            assert_eq!(joined(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn bad_urls_name_what_is_wrong() {
         let fault = |url: &str| Url::parse(url).expect_err(url);
         assert!(matches!(fault("/path"), UrlError::Syntax(_)));
         assert!(matches!(fault("http://h:99999/"), UrlError::Syntax(_)));
+        assert!(matches!(fault("http://xn--a/"), UrlError::Syntax(_)));
         assert_eq!(fault("ftp://h/"), UrlError::Scheme);
         assert_eq!(fault("https://h/"), UrlError::Tls);
         assert_eq!(fault("http://user:secret@h/"), UrlError::UserInfo);
@@ -332,7 +346,9 @@ mod tests {
             assert!(!shown.contains("user") && !shown.contains("cret"), "{shown}");
             assert!(shown.contains("://...@h") && shown.contains("/@"), "{shown}");
         }
-        assert_eq!(redact("http://h/@"), "http://h/@");
+        for url in ["http://h/@", "http://h\\@", "http://h?@", "http://h#@"] {
+            assert_eq!(redact(url), url);
+        }
     }
 
     proptest! {

@@ -49,7 +49,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// What was counted, a name and its figures each: for the table and the page.
+    /// The counts as rows of a name and a text, for the table and for the page.
     pub(crate) fn counts(&self) -> Vec<Vec<String>> {
         let Totals { measured, unsent, bytes_out, bytes_in, connections, statuses, .. } = &self.totals;
         let mut rows = Vec::new();

@@ -163,6 +163,7 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(time(12.34), "12.3 us");
         assert_eq!(time(1_234.0), "1.23 ms");
+        assert_eq!(time(123_400.0), "123 ms");
         assert_eq!(time(60_000_000.0), "60.0 s");
         assert_eq!(known(None, digits), "-");
     }
@@ -185,6 +186,11 @@ mod tests {
         let mut columns = Columns::new(1, &["name", "n"]);
         columns.row(vec!["a".to_owned(), "100".to_owned()]);
         assert_eq!(columns.render(), "  name    n\n  a     100\n");
+        // By characters, not bytes, and without blanks at the end of a line.
+        let mut columns = Columns::new(2, &[]);
+        columns.row(vec!["\u{e9}".to_owned(), "long".to_owned()]);
+        columns.row(vec!["x".to_owned(), "s".to_owned()]);
+        assert_eq!(columns.render(), "  \u{e9}  long\n  x  s\n");
     }
 
     #[test]

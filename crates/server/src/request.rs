@@ -186,8 +186,8 @@ impl Parts {
         async move { gone.told().await }
     }
 
-    /// Ready once the server begins to shut down. For a body without end or an [`Upgrade`](crate::Upgrade), which would
-    /// otherwise hold the shutdown until its deadline and then be cut.
+    /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
+    /// without end: they would otherwise hold the shutdown until its deadline and then be cut.
     ///
     /// ```
     /// use anywire_server::{Request, Router, Upgrade};

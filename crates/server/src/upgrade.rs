@@ -17,6 +17,7 @@ use crate::respond::Error;
 /// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
 /// does, and a shutdown waits for it until its deadline. [`Parts::stopping`] tells it of the shutdown. A continuation that
 /// moves the connection into a task of its own takes it out of the shutdown: that neither waits for it nor cuts it.
+/// A request with a body that the handler does not read is answered 400.
 ///
 /// ```
 /// use anywire_server::{Router, Upgrade, Upgraded};

@@ -73,6 +73,8 @@ fn requests_that_do_not_ask_for_it_are_refused() {
     assert_eq!(status("GET /toy HTTP/1.0\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n"), 400);
     let other = served.ask("GET /toy HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
     assert_eq!((other.status, other.header("upgrade")), (426, Some("toy")));
+    // RFC 9110 section 7.8: who sends `Upgrade` names it in `Connection`.
+    assert_eq!(other.header("connection"), Some("upgrade"));
 }
 
 #[test]
@@ -83,10 +85,11 @@ fn the_connection_stays_with_http_unless_the_response_is_101() {
     assert_eq!(peer.answer(false).text(), "no toys today");
     peer.send("GET /by-hand HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).status, 500, "the continuation was dropped with its response");
-    // A body that the handler leaves unread would be taken for the other protocol.
+    // A body that the handler leaves unread would be taken for the other protocol. It is the peer who sent it.
     peer.send(ASK.replace("GET", "POST").replace("host", "content-length: 5\r\nhost"));
-    assert_eq!(peer.answer(false).status, 500);
-    assert_eq!(served.running.counters().upgrades, 0);
+    assert_eq!(peer.answer(false).status, 400);
+    let Counters { upgrades, failures, refused, .. } = served.running.counters();
+    assert_eq!((upgrades, failures, refused), (0, 1, 1));
 }
 
 #[test]
@@ -216,8 +219,8 @@ fn a_late_accept_is_dropped() {
             "no toys"
         },
     );
-    let served = support::serve(router);
     // Each loop makes its clones of states when it serves for the first time.
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
     served.assert_alive();
     let clones = Arc::strong_count(&kept);
     let mut peer = served.connect();

@@ -6,8 +6,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anywire_http::Body;
 use anywire_loops::{LoopState, Loops};
-use anywire_server::{Limits, Router, Server, State};
+use anywire_server::{Limits, Request, Router, Server, State};
 use support::{Peer, Remote};
 use tokio::sync::Notify;
 
@@ -29,6 +30,33 @@ fn gated(gate: &Gate) -> Router {
 fn wait(notify: &Notify) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(notify.notified());
+}
+
+#[test]
+fn a_body_without_end_is_told() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/events", async |request: Request| {
+            let (mut sender, body) = Body::channel(1024);
+            let stopping = request.stopping();
+            drop(anywire_loops::spawn(async move {
+                let _ = sender.send("first").await;
+                stopping.await;
+                let _ = sender.send("last").await;
+                sender.finish();
+            }));
+            body
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.head().status, 200);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
+        let ending = served.running.shutdown(support::HANG);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
+        assert_eq!(peer.chunk(), None);
+        peer.assert_closed();
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
 }
 
 #[test]
@@ -83,6 +111,33 @@ fn a_dropped_server_leaves_no_connection_on_its_loops() {
     drop(running);
     busy.assert_closed();
     assert!(loops.shutdown(Duration::from_secs(60)).expect("this is no loop").is_clean());
+}
+
+#[test]
+fn a_streaming_response_is_told_and_ends_in_order() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/events", async |request: Request| {
+            let (mut sender, body) = Body::channel(1024);
+            let stopping = request.stopping();
+            drop(anywire_loops::spawn(async move {
+                sender.send("first").await.expect("the peer reads");
+                stopping.await;
+                sender.send("last").await.expect("the peer reads");
+                sender.finish();
+            }));
+            body
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.head().status, 200);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
+        let ending = served.running.shutdown(Duration::from_secs(60));
+        assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
+        assert_eq!(peer.chunk(), None);
+        drop(peer);
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
 }
 
 #[test]

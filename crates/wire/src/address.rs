@@ -355,6 +355,7 @@ mod tests {
         wrong("unix:/a?mode=rw", "\"rw\"");
         wrong("unix:/a?mode", "\"\" is no mode");
         wrong("unix:/a?mode=10000", "\"10000\"");
+        wrong("unix:/a?mode=+660", "\"+660\"");
         wrong("unix:@a?mode=660", "has no file");
         wrong("unix:/a?", "no option \"\"");
         wrong("tcp:1.2.3.4:80?mode=660", "none for this wire");
@@ -377,7 +378,9 @@ mod tests {
         assert_eq!(spelt("unix:@name"), "unix:@name");
         assert_eq!(spelt("unix:/a?mode=0660"), "unix:/a?mode=660");
         assert_eq!(spelt("unix:/a%3fb%25c%253Fd"), "unix:/a%3Fb%c%253Fd");
-        assert_eq!(Address::from_host("::1", 80).expect("an address").to_string(), "tcp:[::1]:80");
+        for host in ["::1", "[::1]"] {
+            assert_eq!(Address::from_host(host, 80).expect("an address").to_string(), "tcp:[::1]:80");
+        }
     }
 
     #[test]
@@ -409,11 +412,11 @@ mod tests {
     }
 
     /// Has the name of another wire, and no more.
-    struct Impostor;
+    struct Impostor(&'static str);
 
     impl Wire for Impostor {
         fn scheme(&self) -> &'static str {
-            "memory"
+            self.0
         }
         fn summary(&self) -> &'static str {
             "another one"
@@ -441,11 +444,20 @@ mod tests {
     }
 
     #[test]
+    fn options_are_part_of_what_is_compared() {
+        let address = |text: &str| text.parse::<Address>().expect(text);
+        assert_ne!(address("unix:/a?mode=600"), address("unix:/a?mode=660"));
+        assert_ne!(address("unix:/a?mode=600"), address("unix:/a"));
+    }
+
+    #[test]
     fn a_wire_of_ones_own_is_no_other_wire() {
-        let own = Address::on(&Impostor, "name").expect("anything will do");
+        let own = Address::on(&Impostor("memory"), "name").expect("anything will do");
         assert_eq!(own.to_string(), "memory:name");
-        assert_eq!(Address::on(&Impostor, "name").as_ref(), Ok(&own));
+        assert_eq!(Address::on(&Impostor("memory"), "name").as_ref(), Ok(&own));
         assert_ne!("memory:name".parse().as_ref(), Ok(&own));
+        // A type may make several wires.
+        assert_ne!(Address::on(&Impostor("other"), "name").as_ref(), Ok(&own));
     }
 
     proptest! {

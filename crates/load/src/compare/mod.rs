@@ -1,7 +1,7 @@
 //! The compare harness: the same load against several candidates in alternating rounds, and what each request cost.
 //!
-//! A candidate brings a server and says how to sample it ([`Candidate`], [`RunningServer`]); [`compare`] measures, and gives
-//! a [`Comparison`], which is the JSON `anywire.compare/1` and prints as a table with bars.
+//! A [`Candidate`] starts a server, and a [`RunningServer`] gives the CPU time of its thread. [`compare`] measures them. The
+//! result is a [`Comparison`]: the JSON `anywire.compare/1`, and a table with bars.
 
 mod candidate;
 mod harness;

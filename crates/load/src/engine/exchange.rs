@@ -43,24 +43,20 @@ pub(crate) struct Exchange {
     deadline: Deadline,
 }
 
-/// The answer that is being received.
+/// The answer that is being received: the facts of its head that are needed. A copy of the whole head would be dropped at
+/// once.
+#[derive(Clone, Copy)]
 struct Answer {
-    status: StatusCode,
-    body_bytes: u64,
-    keep_alive: bool,
-}
-
-/// The facts of an answer's head that are needed. A copy of the whole head would be dropped at once.
-struct Seen {
     status: StatusCode,
     framing: Framing,
     keep_alive: bool,
+    body_bytes: u64,
 }
 
-impl Seen {
+impl Answer {
     #[inline]
     fn of(head: &ResponseView<'_>) -> Self {
-        Self { status: head.status(), framing: head.framing(), keep_alive: head.keep_alive() }
+        Self { status: head.status(), framing: head.framing(), keep_alive: head.keep_alive(), body_bytes: 0 }
     }
 }
 
@@ -95,7 +91,12 @@ impl Exchange {
             batches: VecDeque::new(),
             partial: None,
             buffer_bytes: plan.limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
-            answer: Answer::NONE,
+            answer: Answer {
+                status: StatusCode::OK,
+                framing: Framing::None,
+                keep_alive: true,
+                body_bytes: 0,
+            },
             answer_bytes: 0,
             answers: 0,
             deadline,
@@ -181,22 +182,22 @@ impl Exchange {
         // The buffer's length where the present answer begins, or this read's part of it.
         let mut begun = buffer.len();
         loop {
-            match self.decoder.decode_with(buffer, Seen::of) {
+            match self.decoder.decode_with(buffer, Answer::of) {
                 Ok(None) => {
                     self.answer_bytes += begun - buffer.len();
                     return Ok(());
                 }
-                Ok(Some(ResponseEvent::Head(seen, _))) => {
+                Ok(Some(ResponseEvent::Head(answer, _))) => {
                     if self.in_flight == 0 {
                         return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
                     }
-                    if seen.status == StatusCode::SWITCHING_PROTOCOLS {
+                    if answer.status == StatusCode::SWITCHING_PROTOCOLS {
                         let message =
                             "the server switched to another protocol (101), which was not asked for";
                         return Err(self.fail(ErrorKind::Parse, message));
                     }
-                    self.answer = Answer { status: seen.status, body_bytes: 0, keep_alive: seen.keep_alive };
-                    if seen.framing == Framing::None {
+                    self.answer = answer;
+                    if answer.framing == Framing::None {
                         self.answer_bytes += begun - buffer.len();
                         begun = buffer.len();
                         self.answered(now)?;
@@ -230,7 +231,7 @@ impl Exchange {
         if self.head_only {
             self.decoder.request_method(&Method::HEAD);
         }
-        let Answer { status, body_bytes, keep_alive } = std::mem::replace(&mut self.answer, Answer::NONE);
+        let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         if measured {
             let mut counts = self.tally.counts();
@@ -425,8 +426,4 @@ fn decode_message(error: &DecodeError) -> String {
 fn without_advice(error: &DecodeError) -> String {
     let text = error.to_string();
     text.split_once("; ").map_or(text.clone(), |(found, _)| found.to_owned())
-}
-
-impl Answer {
-    const NONE: Self = Self { status: StatusCode::OK, body_bytes: 0, keep_alive: true };
 }

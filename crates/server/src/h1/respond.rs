@@ -46,9 +46,11 @@ impl Session {
             request.info.keep_alive && self.closing == Closing::No && service.ending() == Ending::No;
         if self.upload.is_some() {
             if response.status == StatusCode::SWITCHING_PROTOCOLS {
+                // Its bytes would be taken for the other protocol.
                 drop(service.dispatch.take_upgrade());
-                let cause = "the body of the request has not been read; read it before the upgrade";
-                *response = service.dispatch.refuse(request.endpoint, 101, cause);
+                service.counters.refused.increment();
+                let message = "an upgrade takes a body only if the handler reads it; send none";
+                *response = (StatusCode::BAD_REQUEST, message).into_response();
             }
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
