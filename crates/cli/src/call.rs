@@ -118,14 +118,7 @@ impl Call {
     /// A person waits as long as the person likes: only connecting has a limit of its own.
     fn timeouts(&self) -> Timeouts {
         let day = Duration::from_secs(24 * 60 * 60);
-        Timeouts {
-            connect: self.connect_timeout,
-            acquire: day,
-            read: day,
-            write: day,
-            total: day,
-            ..Timeouts::default()
-        }
+        Timeouts { connect: self.connect_timeout, read: day, write: day, total: day, ..Timeouts::default() }
     }
 
     async fn exchange(

@@ -53,10 +53,6 @@ impl Call {
             let url = url(&mut request.head)?;
             let mut draft = Draft::new(request.head.method().clone(), url, &hold.inner().config().timeouts);
             draft.headers = request.head.into_headers();
-            // Written from the body, whose length is known here.
-            for name in RESERVED {
-                draft.headers.remove(name);
-            }
             draft.check_host()?;
             draft.last_on_connection = draft.headers.contains("connection");
             draft.body = request.body.into();

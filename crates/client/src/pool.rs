@@ -173,9 +173,6 @@ impl Pool {
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
         let job = self.waiting.pop(true);
-        if job.is_none() && self.retired.get() {
-            return;
-        }
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();

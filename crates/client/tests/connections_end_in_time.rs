@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anywire_client::{Error, Limits, Timeouts};
-use support::{AnyWire, HANG, OK, Peer, block_on, client, eventually, on_all_wires, poll_once};
+use support::{AnyWire, Gate, HANG, OK, Peer, block_on, client, eventually, on_all_wires, poll_once};
 
 /// A peer that reports when a connection of its ends; requests to `/never` are never answered.
 fn reporting(wire: AnyWire, answer: &'static str) -> (Peer, mpsc::Receiver<usize>) {
@@ -183,4 +183,22 @@ fn closing_an_idle_client_waits_for_nothing() {
         assert_eq!(closing.calls_cut, 0);
         ends.recv().expect("the client closes");
     });
+}
+
+#[test]
+fn a_connection_that_comes_when_its_client_is_shut_down_is_closed() {
+    let gate = Gate::new();
+    gate.fill();
+    let (loops, client) = client(1, |builder| builder.connect_timeout(HANG));
+    let mut call = client.get("http://peer.example/").via(gate.via()).send();
+    assert!(poll_once(&mut call).is_pending());
+    eventually("the call waits for its dial", || client.counters().total().waiting == 1);
+    drop(call);
+    let mut ending = Box::pin(client.shutdown(HANG));
+    assert!(poll_once(&mut ending).is_pending());
+    loops.get(0).spawn(async || ()).wait().expect("the loop has heard of it");
+    drop(gate.accept());
+    let mut talk = gate.accept();
+    assert!(talk.request().is_none());
+    assert_eq!(block_on(ending).calls_cut, 0);
 }

