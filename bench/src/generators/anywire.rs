@@ -58,7 +58,12 @@ pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Resul
     let totals = &outcome.totals;
     ensure!(!outcome.rate.interrupted, "the load run was interrupted");
     let errors = totals.measured.errors.total();
-    ensure!(errors == 0, "{errors} errors: {}, {:?}", totals.measured.errors.line(), totals.measured.error_samples);
+    ensure!(
+        errors == 0,
+        "{errors} errors: {}, {:?}",
+        totals.measured.errors.line(),
+        totals.measured.error_samples
+    );
     let latency = outcome.latency.send.as_ref();
     Ok(Outcome {
         requests: totals.measured.answered,
