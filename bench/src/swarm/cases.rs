@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::alone;
 use super::model::{Model, Order, World};
-use super::tasks::tasks;
 use crate::table::{Table, figure};
 
 /// How the cases are run.
@@ -56,8 +55,6 @@ struct Case {
 enum What {
     /// `anywire swarm` with these options.
     Swarm(&'static [&'static str]),
-    /// So many tasks of the executor, here.
-    Tasks(u32),
     /// The switch alone, here.
     Switch,
     /// One connection with much to send, here.
@@ -200,7 +197,7 @@ const CASES: &[Case] = &[
         name: "tasks",
         what: "tasks: 100 M in one process",
         anchor: "40 B, 80 M/s claimed (31 M shown)",
-        run: What::Tasks(100_000_000),
+        run: What::Swarm(&["tasks", "--count", "100000000", "--duration", "10s"]),
         figures: &[
             at_most("bytes a task", Of::Key("bytes_per_task", 1.0), 40.0, Goal::None),
             at_least("M switches/s, sequential", Of::Key("switches_per_second", MILLION), 80.0, Goal::None),
@@ -303,9 +300,6 @@ impl Case {
         let here = |result| Outcome { case: self.name, arguments: Vec::new(), result };
         let arguments = match self.run {
             What::Swarm(arguments) => divided(arguments, options.divide_by)?,
-            What::Tasks(count) => {
-                return tasks(core, (count / options.divide_by).max(1), time).map(here);
-            }
             What::Switch => return alone::switch(core, time).map(here),
             What::Bulk => return alone::bulk(core, time).map(here),
         };
@@ -370,7 +364,7 @@ fn divided(arguments: &[&str], by: u32) -> Result<Vec<String>> {
         for place in 1..divided.len() {
             let value = &divided[place];
             divided[place] = match divided[place - 1].as_str() {
-                "-c" => (value.parse::<u32>()? / by).max(1).to_string(),
+                "-c" | "--count" => (value.parse::<u32>()? / by).max(1).to_string(),
                 "--duration" => format!("{}ms", 1000 * value.trim_end_matches('s').parse::<u32>()? / by),
                 _ => continue,
             };

@@ -2,12 +2,11 @@
 //!
 //! The limit is [`model`]: the memory accesses of a user-space TCP, and nothing else of it. What must be reached is in
 //! [`cases`]: each is run by the command `anywire swarm`, with the model of the same connections beside it. The switch,
-//! one bulk connection ([`alone`]) and the executor ([`tasks`]) are measured here.
+//! one bulk connection ([`alone`]) and the executor (`anywire swarm tasks`) are measured here.
 
 pub mod alone;
 pub mod cases;
 pub mod model;
-pub mod tasks;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anywire::load::Stop;
 use anywire::load::text::grouped;
-use anywire_swarm_load::{Error, Monitor, Plan};
-use clap::Args;
+use anywire_swarm_load::{Error, Monitor, Plan, TasksPlan, measure_tasks};
+use clap::{Args, Subcommand};
 
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -18,8 +18,10 @@ use crate::signals::Signals;
 /// Both ends of every connection are here, on one core: two engines of user-space TCP with the switch between them.
 /// Every payload is verified byte for byte.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Swarm {
+    #[command(subcommand)]
+    alone: Option<Alone>,
     #[command(flatten)]
     plan: Plan,
     /// Write the result as JSON to a file, or to stdout (-) instead of the table
@@ -27,9 +29,25 @@ pub(crate) struct Swarm {
     json: Option<PathBuf>,
 }
 
+#[derive(Debug, Subcommand)]
+enum Alone {
+    /// Measure the executor alone, without a network: switches a second, and bytes a task
+    Tasks {
+        #[command(flatten)]
+        plan: TasksPlan,
+        /// Write the result as JSON to a file, or to stdout (-) instead of the table
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+}
+
 impl Swarm {
     /// Measures it, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(Alone::Tasks { plan, json }) = &self.alone {
+            let outcome = measure_tasks(plan).map_err(|error| failure(&error))?;
+            return output::table_or_json(&outcome, json.as_deref());
+        }
         let plan = &self.plan;
         let (stop, monitor) = (Stop::new(), Monitor::default());
         let signals = Signals::stop(stop.clone())?;
@@ -73,6 +91,7 @@ fn failure(error: &Error) -> Failure {
     let failure = Failure::of(code, error);
     match error {
         Error::Memory { fitting: 0, .. } => failure.help("end other programs, or use a larger machine"),
+        Error::TaskMemory { fitting, .. } => failure.help(format_args!("--count {fitting} fits")),
         Error::Memory { fitting, .. } => failure.help(format_args!("--connections {fitting} fits")),
         Error::LossUnseen => failure.help("leave out --segments or --loss"),
         _ => failure,
@@ -89,6 +108,7 @@ Examples:
   anywire swarm -c 1000000 --mode http --loss 0.001
   anywire swarm -c 1000 --mode short --time-wait 60s
   anywire swarm -c 10 --duration 100ms --capture frames.pcap
+  anywire swarm tasks --count 100000000 --json tasks.json
 
 Exit codes: 0 measured, 1 could not run (memory), or a payload was corrupt, 2 bad arguments,
 23 result not written, 130 and 143 ended by SIGINT and SIGTERM with the result so far.";

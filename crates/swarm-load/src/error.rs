@@ -53,6 +53,24 @@ pub enum Error {
         /// How many connections would fit.
         fitting: u64,
     },
+    /// The tasks do not fit into memory.
+    #[error(
+        "running {} tasks: they may need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
+        grouped(u64::from(*tasks)), *needed as f64 / 1e9, *available as f64 / 1e9
+    )]
+    TaskMemory {
+        /// How many the plan asks for.
+        tasks: u32,
+        /// Bytes that they may take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+        /// How many would fit.
+        fitting: u64,
+    },
+    /// The sums of the tasks do not agree.
+    #[error("turns of tasks were lost or mixed up; please report it, with the options")]
+    Turns,
     /// The capture cannot be written.
     #[error("writing the capture to {} failed; choose a place that this user may write to", path.display())]
     Capture {

@@ -3,6 +3,8 @@
 //! [`run`] measures a [`Plan`]: two engines with the switch between them, a task at each end of each connection. It
 //! returns an [`Outcome`]: a value, a table (`Display`), and JSON (`Serialize`).
 //!
+//! [`measure_tasks`] measures the executor alone.
+//!
 //! Each run has a thread of its own, pinned to the core of the plan, so its tasks can use thread-local cells.
 
 mod book;
@@ -15,6 +17,7 @@ mod pattern;
 mod plan;
 mod roles;
 mod run;
+mod tasks;
 mod turns;
 
 pub use drive::{Monitor, Progress};
@@ -22,3 +25,4 @@ pub use error::Error;
 pub use outcome::{Completions, Measured, Memory, Outcome, Short};
 pub use plan::{Mode, Order, Plan};
 pub use run::run;
+pub use tasks::{TasksOutcome, TasksPlan, measure_tasks};

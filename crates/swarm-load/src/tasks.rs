@@ -5,36 +5,90 @@
 //! task's memory was corrupted.
 
 use std::cell::Cell;
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anywire_load::text::{digits, grouped};
 use anywire_stack::swarm::{self, Limits, Tasks};
-use anywire_sys::memory;
-use serde_json::{Value, json};
+use anywire_sys::{cpu, memory};
+use clap::{Args, value_parser};
+use serde::Serialize;
 
-use super::alone::on_core;
-use super::model::Random;
+use crate::error::Error;
+use crate::plan::Order;
+use crate::run::on_core;
+use crate::turns::Turns;
 
-/// Switches a second in order and in random order, and the most memory that a task takes, if it sleeps.
+/// What to measure, and the options of a command for it.
+#[derive(Debug, Clone, Args)]
+pub struct TasksPlan {
+    /// Tasks
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000_000, value_parser = value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// How long to measure each, at least
+    #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = anywire_load::text::positive_duration)]
+    pub duration: Duration,
+    /// The core to run on
+    #[arg(long, value_name = "CORE", default_value_t = cpu::available_cores().last().copied().unwrap_or(0))]
+    pub core: usize,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TasksOutcome {
+    /// How many tasks there were.
+    pub tasks: u32,
+    /// Turns a second of tasks that are always ready, in the order of memory.
+    pub switches_per_second: f64,
+    /// The same in an order unrelated to memory.
+    pub switches_per_second_random: f64,
+    /// Turns a second of tasks that sleep for a second, again and again.
+    pub wakes_per_second: f64,
+    /// The most memory of a task in these three measures, in bytes.
+    pub bytes_per_task: f64,
+}
+
+impl fmt::Display for TasksOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millions = |rate: f64| digits(rate / 1e6);
+        writeln!(f, "tasks              {}", grouped(self.tasks.into()))?;
+        writeln!(f, "switches, in order {} M/s", millions(self.switches_per_second))?;
+        writeln!(f, "switches, random   {} M/s", millions(self.switches_per_second_random))?;
+        writeln!(f, "wakes after 1 s    {} M/s", millions(self.wakes_per_second))?;
+        writeln!(f, "memory a task      {} B", digits(self.bytes_per_task))
+    }
+}
+
+/// Measures switches in order and in random order, and tasks that sleep.
 ///
 /// # Errors
-/// There is not enough memory, or a sum is wrong.
-pub fn tasks(core: usize, count: u32, time: Duration) -> Result<Value> {
+/// There is no such core, there is not enough memory, or a sum is wrong.
+pub fn measure_tasks(plan: &TasksPlan) -> Result<TasksOutcome, Error> {
+    let TasksPlan { count, duration, core } = *plan;
+    let available = cpu::available_cores();
+    if !available.contains(&core) {
+        return Err(Error::Core { core, available });
+    }
+    let needed = u64::from(count) * BYTES_A_TASK;
+    if let Ok(available) = memory::available_bytes()
+        && available < needed
+    {
+        return Err(Error::TaskMemory { tasks: count, needed, available, fitting: available / BYTES_A_TASK });
+    }
     // Each measure has a thread of its own, and so a tally of its own.
-    let in_order = on_core(core, || measure(count, Limits::default(), None, time, yields))?;
+    let in_order = on_core(core, || measure(count, Limits::default(), Order::Sequential, duration, yields))?;
     // With a ring for all, the executor keeps the order of the wakes; with a smaller one it goes by numbers.
     let ring = Limits { ring_entries: count as usize, ..Limits::default() };
-    let random = on_core(core, || measure(count, ring, Some(Random(1)), time, yields))?;
-    let sleeping = on_core(core, || measure(count, Limits::default(), None, time.max(2 * SLEEP), sleeps))?;
-    let bytes = [&in_order, &random, &sleeping].map(|one| one.bytes_per_task);
-    Ok(json!({
-        "tasks": count,
-        "switches_per_second": in_order.switches_per_second,
-        "switches_per_second_random": random.switches_per_second,
-        "wakes_per_second": sleeping.switches_per_second,
-        "bytes_per_task": bytes.into_iter().fold(0.0, f64::max),
-        "bytes_per_task_by_measure": bytes,
-    }))
+    let random = on_core(core, || measure(count, ring, Order::Random, duration, yields))?;
+    let time = duration.max(2 * SLEEP);
+    let sleeping = on_core(core, || measure(count, Limits::default(), Order::Sequential, time, sleeps))?;
+    Ok(TasksOutcome {
+        tasks: count,
+        switches_per_second: in_order.switches_per_second,
+        switches_per_second_random: random.switches_per_second,
+        wakes_per_second: sleeping.switches_per_second,
+        bytes_per_task: [in_order, random, sleeping].iter().map(|one| one.bytes_per_task).fold(0.0, f64::max),
+    })
 }
 
 struct Measured {
@@ -47,18 +101,16 @@ struct Measured {
 fn measure<F: Future<Output = ()>>(
     count: u32,
     limits: Limits,
-    order: Option<Random>,
+    order: Order,
     time: Duration,
     task: impl Fn(u32) -> F,
-) -> Result<Measured> {
-    let before = memory::resident_bytes()?;
-    let mut tasks = Tasks::with_limits(count as usize, limits)?;
-    let mut numbers: Vec<u32> = (0..count).collect();
-    if let Some(mut random) = order {
-        random.shuffle(&mut numbers);
-    }
-    for number in numbers {
-        tasks.spawn_at(number, task(number))?;
+) -> Result<Measured, Error> {
+    let resident = || memory::resident_bytes().map_err(Error::setup);
+    let before = resident()?;
+    let mut tasks = Tasks::with_limits(count as usize, limits).map_err(Error::setup)?;
+    let turns = Turns::new(order, count, 1);
+    for number in (0..count).map(|place| turns.at(place)) {
+        tasks.spawn_at(number, task(number)).map_err(Error::setup)?;
     }
     let begun = Instant::now();
     // The first round brings the tasks into their order, and spreads the sleepers over time.
@@ -71,13 +123,11 @@ fn measure<F: Future<Output = ()>>(
         switches += step(&mut tasks, begun);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let bytes = memory::resident_bytes()?.saturating_sub(before);
+    let bytes = resident()?.saturating_sub(before);
     end(&mut tasks);
-    TALLY.with(|tally| {
-        ensure!(tally.ended.get() == count, "{} of {count} tasks ended", tally.ended.get());
-        ensure!(tally.sum.get() == tally.expected.get(), "turns were lost or mixed up");
-        Ok(())
-    })?;
+    if !TALLY.with(|tally| tally.ended.get() == count && tally.sum.get() == tally.expected.get()) {
+        return Err(Error::Turns);
+    }
     Ok(Measured {
         switches_per_second: switches as f64 / seconds,
         bytes_per_task: bytes as f64 / f64::from(count),
@@ -167,6 +217,8 @@ thread_local! {
     static TALLY: Tally = const { Tally::new() };
 }
 
+/// At most, with its place in a ring for all and its number among the sleepers.
+const BYTES_A_TASK: u64 = 40;
 /// Makes the number of task 0 count, too.
 const SALT: u32 = 0x9e37_79b9;
 const SLEEP: Duration = Duration::from_secs(1);
@@ -183,10 +235,11 @@ mod tests {
 
     #[test]
     fn every_measure_agrees_with_its_sum() {
-        let core = anywire_sys::cpu::available_cores()[0];
-        let found = tasks(core, 5000, Duration::from_millis(1)).unwrap();
-        for key in ["switches_per_second", "switches_per_second_random", "wakes_per_second"] {
-            assert!(found[key].as_f64() > Some(0.0), "{key}: {found}");
+        let core = cpu::available_cores()[0];
+        let plan = TasksPlan { count: 5000, duration: Duration::from_millis(1), core };
+        let found = measure_tasks(&plan).expect("it runs");
+        for rate in [found.switches_per_second, found.switches_per_second_random, found.wakes_per_second] {
+            assert!(rate > 0.0, "{found:?}");
         }
     }
 
