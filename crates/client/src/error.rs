@@ -444,4 +444,23 @@ mod tests {
         assert_eq!(error.fault(), Fault::Limit);
         assert!(error.to_string().contains("waiting for a connection lasted over 1s"));
     }
+
+    #[test]
+    fn as_a_response_it_says_whose_fault_it_was() {
+        let origin = || "http://h".to_owned();
+        let body = |source| Error::RequestBody { origin: origin(), source, sent: true };
+        for (status, error) in [
+            (503, Error::QueueFull { origin: origin(), connections: 1, queue: 1 }),
+            (503, Error::TooManyOrigins { origin: origin(), origins: 1 }),
+            (413, body(BodyError::TooLarge { limit_bytes: 1 })),
+            (408, body(BodyError::Timeout)),
+            (400, body(BodyError::Incomplete)),
+            (500, body(BodyError::failed("a layer of ours gave up"))),
+            (502, Error::Switched { origin: origin() }),
+        ] {
+            let response = error.into_response();
+            assert_eq!(response.status.as_u16(), status, "{:?}", response.cause());
+            assert!(response.cause().is_some());
+        }
+    }
 }
