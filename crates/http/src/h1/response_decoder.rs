@@ -196,8 +196,7 @@ impl ResponseDecoder {
             return Ok(None);
         }
         let mut unfolded: Option<Unfolded> = None;
-        // The parser refuses folds. Only a head that it refused is searched for them, and parsed again without. In a loop,
-        // because a second call of `make` would keep it from being inlined.
+        // The parser refuses folds. Only a head that it refused is searched for them, and parsed again without.
         loop {
             let data = unfolded.as_ref().map_or(input.data(), |unfolded| &unfolded.bytes);
             let mut slots = Slots::new();
