@@ -1,5 +1,5 @@
-//! No text makes the parsers of URLs and of request targets panic, and what they accept is in normal form: it parses to
-//! the same, its parts make up the whole, and a request head can be written from it.
+//! The parsers of URLs and of request targets panic on no text. An accepted URL is in normal form: it parses to itself,
+//! its parts make up the whole, and a request head can be written from it.
 
 #![no_main]
 

@@ -128,7 +128,10 @@ impl Body {
     /// ```
     pub fn withheld(length: Option<u64>) -> Self {
         let body = Self::from_source(Source::Withheld);
-        length.into_iter().fold(body, Self::with_length)
+        match length {
+            Some(length) => body.with_length(length),
+            None => body,
+        }
     }
 
     /// Declares how many bytes there will be, so that the message gets a `Content-Length`.

@@ -71,7 +71,7 @@ fn a_short_body_that_nobody_reads_keeps_the_connection() {
     });
 }
 
-/// The body goes back into an answer that has none: whoever could read it is not asked.
+/// The handler puts the request's body into a response that sends none (to HEAD, or a 204). So the body is not read.
 #[test]
 fn a_body_in_an_answer_that_is_not_sent_stays_unread() {
     support::on_each_wire(|scene| {

@@ -73,7 +73,7 @@ fn requests_that_do_not_ask_for_it_are_refused() {
     assert_eq!(status("GET /toy HTTP/1.0\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n"), 400);
     let other = served.ask("GET /toy HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
     assert_eq!((other.status, other.header("upgrade")), (426, Some("toy")));
-    // RFC 9110 section 7.8: who sends `Upgrade` names it in `Connection`.
+    // The sender of an `Upgrade` field names it in `Connection` (RFC 9110 section 7.8).
     assert_eq!(other.header("connection"), Some("upgrade"));
 }
 

@@ -114,33 +114,6 @@ fn a_dropped_server_leaves_no_connection_on_its_loops() {
 }
 
 #[test]
-fn a_streaming_response_is_told_and_ends_in_order() {
-    support::on_each_wire(|scene| {
-        let router = Router::new().get("/events", async |request: Request| {
-            let (mut sender, body) = Body::channel(1024);
-            let stopping = request.stopping();
-            drop(anywire_loops::spawn(async move {
-                sender.send("first").await.expect("the peer reads");
-                stopping.await;
-                sender.send("last").await.expect("the peer reads");
-                sender.finish();
-            }));
-            body
-        });
-        let served = scene.serve(router);
-        let mut peer = served.connect();
-        peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
-        assert_eq!(peer.head().status, 200);
-        assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
-        let ending = served.running.shutdown(Duration::from_secs(60));
-        assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
-        assert_eq!(peer.chunk(), None);
-        drop(peer);
-        assert_eq!(ending.wait().connections_cut, 0);
-    });
-}
-
-#[test]
 fn its_own_loops_end_with_it_and_those_of_others_go_on() {
     let others = Loops::start(1).expect("threads");
     let address = "memory:on-loops-of-others";

@@ -1,6 +1,6 @@
 //! Compiles the code of other libraries that the documents show beside anywire's: `cargo test --doc -- --ignored`.
 //!
-//! It is `ignore`d where anywire's own code is tested, so that nobody else compiles those libraries.
+//! The tests of anywire's own code ignore it. So only this package compiles those libraries.
 
 #[doc = include_str!("../../from-axum.md")]
 #[cfg(doctest)]

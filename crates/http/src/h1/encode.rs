@@ -106,7 +106,7 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     } else {
         match parts.framing {
             Framing::None => match parts.stated_length.filter(|_| parts.answers_head) {
-                // Of a length that nobody knows, nothing is said: 0 would be wrong (RFC 9110 section 8.6).
+                // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
                 None if parts.answers_head => Framing::None,
                 length => content_length(out, length.unwrap_or(0)),
             },
@@ -347,14 +347,7 @@ const REQUEST_FIELDS: Kinds = Kinds::of(&[
 ]);
 
 /// Fields that are never trailers.
-const TRAILER_FIELDS: Kinds = Kinds::of(&[
-    Kind::ContentLength,
-    Kind::TransferEncoding,
-    Kind::Host,
-    Kind::Connection,
-    Kind::KeepAlive,
-    Kind::ProxyConnection,
-]);
+const TRAILER_FIELDS: Kinds = REQUEST_FIELDS.with(Kinds::of(&[Kind::Connection]));
 
 /// The status line that most responses have.
 pub(crate) const OK_LINE: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";

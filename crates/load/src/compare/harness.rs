@@ -19,8 +19,8 @@ use crate::host::{Host, Tool};
 
 /// Measures the candidates against each other; blocks the thread for about [`Options::time`].
 ///
-/// `progress` is called before each candidate of a round. A candidate that does not start, or fails, has its errors in its row, and the
-/// others go on.
+/// `progress` is called before each candidate of a round. A candidate that does not start, or fails, has its errors in its
+/// row, and the others go on.
 ///
 /// # Errors
 ///
