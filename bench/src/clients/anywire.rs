@@ -18,7 +18,7 @@ pub(super) const CLIENT: Client = Client {
 
 fn call(plan: &Plan) -> Result<Tally> {
     let loops = Loops::start(1)?;
-    let client = AnywireClient::builder().loops(&loops).build();
+    let client = AnywireClient::builder().on(&loops).build();
     let url = format!("http://{}/", plan.address);
     let plan = plan.clone();
     let tally = loops.get(0).spawn(move || async move {

@@ -57,11 +57,16 @@ pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Resul
     })?;
     let totals = &outcome.totals;
     ensure!(!outcome.rate.interrupted, "the load run was interrupted");
-    let errors = totals.errors.total();
-    ensure!(errors == 0, "{errors} errors: {}, {:?}", totals.errors.line(), totals.error_samples);
+    let errors = totals.measured.errors.total();
+    ensure!(
+        errors == 0,
+        "{errors} errors: {}, {:?}",
+        totals.measured.errors.line(),
+        totals.measured.error_samples
+    );
     let latency = outcome.latency.send.as_ref();
     Ok(Outcome {
-        requests: totals.answered,
+        requests: totals.measured.answered,
         errors,
         seconds: outcome.rate.seconds,
         requests_in_window: outcome.rate.achieved * time.as_secs_f64(),

@@ -1,7 +1,7 @@
-//! What the swarm must reach. Each row of the table is a case, run by the command `anywire swarm`. The model of the same
-//! connections is measured just before it.
+//! What the swarm must reach. Each row of the table is a case: most are run by the command `anywire swarm`, and the model of
+//! the same connections is measured just before.
 //!
-//! Each case has a process of its own, so that its memory figure holds nothing of an earlier case.
+//! Each run of the command has a process of its own, so that its memory figure holds nothing of an earlier case.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +17,7 @@ use crate::table::{Table, figure};
 
 /// How the cases are run.
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "cases")]
 pub struct Options {
     /// The command; build it with `cargo build --release --package anywire-cli`.
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/anywire"))]
@@ -54,8 +55,6 @@ struct Case {
 enum What {
     /// `anywire swarm` with these options.
     Swarm(&'static [&'static str]),
-    /// `anywire swarm tasks` with these options.
-    Tasks(&'static [&'static str]),
     /// The switch alone, here.
     Switch,
     /// One connection with much to send, here.
@@ -79,10 +78,6 @@ enum Of {
     RateTo(&'static str),
     /// Nanoseconds an echo divided by those of the case of this name.
     TimeTo(&'static str),
-    /// Switches a second of `tasks`, in millions: measure and order.
-    Switches(&'static str, &'static str),
-    /// The most that a task of `tasks` takes, measured or by its slot.
-    TaskBytes,
 }
 
 const MILLION: f64 = 1e6;
@@ -202,13 +197,13 @@ const CASES: &[Case] = &[
         name: "tasks",
         what: "tasks: 100 M in one process",
         anchor: "40 B, 80 M/s claimed (31 M shown)",
-        run: What::Tasks(&["--count", "100000000"]),
+        run: What::Swarm(&["tasks", "--count", "100000000", "--duration", "10s"]),
         figures: &[
-            at_most("bytes a task", Of::TaskBytes, 40.0, Goal::None),
-            at_least("M switches/s, sequential", Of::Switches("yield", "sequential"), 80.0, Goal::None),
+            at_most("bytes a task", Of::Key("bytes_per_task", 1.0), 40.0, Goal::None),
+            at_least("M switches/s, sequential", Of::Key("switches_per_second", MILLION), 80.0, Goal::None),
             Figure {
                 unit: "M switches/s, random",
-                of: Of::Switches("yield_keeping_order", "random"),
+                of: Of::Key("switches_per_second_random", MILLION),
                 bar: Goal::None,
                 aim: Goal::AtLeast(80.0),
             },
@@ -301,29 +296,22 @@ pub fn run(options: &Options, core: usize, seconds: u64) -> Result<Results> {
 
 impl Case {
     fn outcome(&self, options: &Options, core: usize, seconds: u64) -> Result<Outcome> {
-        let (subcommand, arguments): (&[&str], _) = match self.run {
-            What::Swarm(arguments) => (&["swarm"], arguments),
-            What::Tasks(arguments) => (&["swarm", "tasks"], arguments),
-            What::Switch | What::Bulk => {
-                let time = Duration::from_secs(seconds) / options.divide_by;
-                let result = if matches!(self.run, What::Switch) {
-                    alone::switch(core, time)?
-                } else {
-                    alone::bulk(core, time)?
-                };
-                return Ok(Outcome { case: self.name, arguments: Vec::new(), result });
-            }
+        let time = Duration::from_secs(seconds) / options.divide_by;
+        let here = |result| Outcome { case: self.name, arguments: Vec::new(), result };
+        let arguments = match self.run {
+            What::Swarm(arguments) => divided(arguments, options.divide_by)?,
+            What::Switch => return alone::switch(core, time).map(here),
+            What::Bulk => return alone::bulk(core, time).map(here),
         };
-        let arguments = divided(arguments, options.divide_by)?;
         // First the model, whose memory is given back before the command takes its own.
-        let model = model_of(&arguments, self.run)
+        let model = model_of(&arguments)
             .map(|model| {
                 alone::on_core(core, || {
                     World::of(model.connections)?.run(&model, Duration::from_secs(seconds))
                 })
             })
             .transpose()?;
-        let mut result = call(&options.command, subcommand, &arguments, core)?;
+        let mut result = call(&options.command, &arguments, core)?;
         if let Some(measured) = model {
             result["model_echoes_per_second"] = measured.echoes_per_second.into();
         }
@@ -332,9 +320,9 @@ impl Case {
 }
 
 /// Runs the command to its end, and reads its result.
-fn call(command: &Path, subcommand: &[&str], arguments: &[String], core: usize) -> Result<Value> {
+fn call(command: &Path, arguments: &[String], core: usize) -> Result<Value> {
     let output = Command::new(command)
-        .args(subcommand)
+        .arg("swarm")
         .args(arguments)
         .args(["--core", &core.to_string(), "--json", "-"])
         .stdin(Stdio::null())
@@ -345,12 +333,11 @@ fn call(command: &Path, subcommand: &[&str], arguments: &[String], core: usize) 
     let last = said.lines().rfind(|line| line.starts_with("error: ")).unwrap_or_default();
     // A corrupt payload fails the command, and is a figure as well: the result comes first.
     serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("`{} {}` gave no result: {last}", subcommand.join(" "), arguments.join(" ")))
+        .with_context(|| format!("`swarm {}` gave no result: {last}", arguments.join(" ")))
 }
 
 /// The model of the same connections; `None` for a case without a model.
-fn model_of(arguments: &[String], run: What) -> Option<Model> {
-    let What::Swarm(_) = run else { return None };
+fn model_of(arguments: &[String]) -> Option<Model> {
     let value = |name: &str| {
         let place = arguments.iter().position(|argument| argument == name)?;
         arguments.get(place + 1).map(String::as_str)
@@ -396,13 +383,6 @@ fn row(case: &Case, figure: &Figure, outcomes: &[Outcome], failure: Option<Strin
             ratio(number(result, "echoes_per_second"), number(of(other), "echoes_per_second"))
         }
         Of::TimeTo(other) => ratio(number(of(other), "ns_per_echo"), number(result, "ns_per_echo")),
-        Of::Switches(measure, order) => measures(result)
-            .find(|one| one["measure"] == measure && one["order"] == order)
-            .and_then(|one| one["switches_per_second"].as_f64())
-            .map(|rate| rate / MILLION),
-        Of::TaskBytes => {
-            measures(result).filter_map(|one| one["resident_bytes_per_task"].as_f64()).reduce(f64::max)
-        }
     };
     let model = match figure.of {
         Of::Key("echoes_per_second", divisor) => {
@@ -428,11 +408,6 @@ fn row(case: &Case, figure: &Figure, outcomes: &[Outcome], failure: Option<Strin
 
 fn ratio(value: Option<f64>, to: Option<f64>) -> Option<f64> {
     value.zip(to).map(|(value, to)| value / to)
-}
-
-/// The measures of a result of `tasks`.
-fn measures(result: Option<&Value>) -> impl Iterator<Item = &Value> {
-    result.and_then(|result| result["measures"].as_array()).into_iter().flatten()
 }
 
 impl Goal {
@@ -541,9 +516,9 @@ mod tests {
         let arguments = ["-c", "6000000", "--duration", "20s", "--segments", "2", "--no-checksum"];
         let arguments = divided(&arguments, 1000).unwrap();
         assert_eq!(arguments[..4], ["-c", "6000", "--duration", "20ms"]);
-        let model = model_of(&arguments, What::Swarm(&[])).unwrap();
+        let model = model_of(&arguments).unwrap();
         assert_eq!((model.connections, model.segments, model.checksum), (6000, 2, false));
-        assert!(model_of(&["-c", "1", "--mode", "http"].map(str::to_owned), What::Swarm(&[])).is_none());
+        assert!(model_of(&["-c", "1", "--mode", "http"].map(str::to_owned)).is_none());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the memory accesses of a user-space TCP cost alone: the limit beside which its figures stand.
 //!
 //! Clients and servers, each side with blocks of 128 bytes and a table of its own, exchange echoes in frames that are
-//! really written and read: Ethernet, IPv4, TCP with timestamps. What an engine cannot do without is done: checksums
+//! really written and read: Ethernet, IPv4, TCP with timestamps. The model does what every engine must do: checksums
 //! over headers and payload at both ends, a lookup by the four-tuple for each frame, sequence numbers, windows,
 //! timestamps and round-trip times checked and brought up to date, the payload copied into memory that is kept until
 //! it is acknowledged and from there into the frame, and compared byte by byte when it comes back. What is left out is
@@ -177,7 +177,7 @@ impl World {
             keep_until_sent: model.kept == Kept::UntilSent,
         };
         self.start_over(model);
-        // Until each connection had a turn: then the kept segments have their places, and the caches are in their steady state.
+        // Each connection has a turn first. Then the kept segments have their places, and the caches are in a steady state.
         let round = u64::from(self.connections.max(WARM_UP_ECHOES_MIN));
         self.echo(model, &settings, &mut |echoes| echoes < round)?;
         let (wall, cpu) = (Instant::now(), current_thread_cpu()?);
@@ -303,7 +303,7 @@ fn stamp(payload: &mut [u8], index: u32, echoes: u32) {
 }
 
 /// Random numbers (SplitMix64); the same in each run.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -314,7 +314,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn shuffle(&mut self, values: &mut [u32]) {
+    /// Fisher-Yates.
+    pub fn shuffle(&mut self, values: &mut [u32]) {
         for last in (1..values.len()).rev() {
             let other = (u128::from(self.next()) * (last as u128 + 1)) >> 64;
             values.swap(last, other as usize);

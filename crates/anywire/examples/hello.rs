@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let abstract_name = format!("unix:@anywire-hello-{}", std::process::id());
     let running = server.listen("tcp:127.0.0.1:0").listen(abstract_name).loops(1).start()?;
-    let client = Client::builder().loops(running.loops()).build();
+    let client = Client::builder().on(running.loops()).build();
     for address in running.addresses() {
         let call = client.get("http://localhost/hello/you").via(address).send();
         let answer = running.loops().get(0).spawn(move || async move { call.await?.text().await });

@@ -22,7 +22,7 @@ async fn forward(backend: State<Backend>, request: Request) -> Result<Response, 
 
 /// Starts the proxy. Server and client share their loops, so that a request never leaves the one that it came on.
 pub(crate) fn start(url: String, listen: &str, loops: &Loops) -> Result<ServerHandle, ServerError> {
-    let client = Client::builder().loops(loops).build();
+    let client = Client::builder().on(loops).build();
     Server::new(Router::new().fallback(forward).state(Backend { url, client }))
         .listen(listen)
         .on(loops)

@@ -16,7 +16,7 @@
 //! let router = Router::new().get("/hello/{name}", hello);
 //! let running = Server::new(router).listen("tcp:127.0.0.1:0").listen("memory:hello").start()?;
 //!
-//! let client = Client::builder().loops(running.loops()).build();
+//! let client = Client::builder().on(running.loops()).build();
 //! let call = running.loops().get(0).spawn(move || async move {
 //!     client.get("http://localhost/hello/anyone").via("memory:hello").send().await?.json::<Greeting>().await
 //! });
@@ -41,7 +41,7 @@
 //! A feature only adds; `full` enables all of them.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
-//! tests, embedding, a reverse proxy, a protocol and a wire of your own. The docs of `server` and `client` list the features
+//! tests, embedding, a reverse proxy, upgrades, a protocol and a wire of your own. The docs of `server` and `client` list the features
 //! that are missing.
 
 #[cfg(feature = "client")]
@@ -96,6 +96,8 @@ mod guide {
     mod embedding {}
     #[doc = include_str!("../../../docs/guide/reverse-proxy.md")]
     mod reverse_proxy {}
+    #[doc = include_str!("../../../docs/guide/upgrades.md")]
+    mod upgrades {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]
     mod own_protocol {}
     #[doc = include_str!("../../../docs/guide/own-wire.md")]

@@ -1,4 +1,5 @@
-//! A proxy made of client and server states the length of the answer to HEAD, and of a 304, as its origin does.
+//! A proxy made of client and server states the length of the answer to HEAD, and of a 304, as its origin does, and none
+//! if the origin states none.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -40,7 +41,12 @@ fn ask(authority: &str, line: &str) -> String {
 fn length_and_body_are_the_origins() {
     let origin = Router::new()
         .get("/", async || "Hello, World!")
-        .get("/same", async || Response::new(StatusCode::NOT_MODIFIED).body(Body::withheld(13)));
+        .get("/stream", async || {
+            let (sender, body) = Body::channel(1);
+            sender.finish();
+            body
+        })
+        .get("/same", async || Response::new(StatusCode::NOT_MODIFIED).body(Body::withheld(Some(13))));
     let (_origin, authority) = start(origin);
     let upstream = Upstream { origin: authority, client: Client::new() };
     let (_proxy, proxy) = start(Router::new().fallback(hand_on).state(upstream));
@@ -53,4 +59,7 @@ fn length_and_body_are_the_origins() {
     let same = ask(&proxy, "GET /same");
     assert!(same.starts_with("HTTP/1.1 304 ") && same.contains("\r\ncontent-length: 13\r\n"), "{same}");
     assert!(same.ends_with("\r\n\r\n"), "{same}");
+    // Not even 0: a cache that knows the body of a GET would take it for another one (RFC 9111 section 4.3.5).
+    let unknown = ask(&proxy, "HEAD /stream");
+    assert!(unknown.starts_with("HTTP/1.1 200 ") && !unknown.contains("content-length"), "{unknown}");
 }

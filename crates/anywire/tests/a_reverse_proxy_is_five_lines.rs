@@ -97,7 +97,7 @@ fn through(upstream: impl Fn(TcpStream) + Send + 'static) -> Response {
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || listener.incoming().for_each(|peer| upstream(peer.expect("an arrival"))));
     let loops = Loops::start(1).expect("loops start");
-    let client = Client::builder().loops(&loops).read_timeout(Duration::from_millis(200)).build();
+    let client = Client::builder().on(&loops).read_timeout(Duration::from_millis(200)).build();
     let forward =
         async move |request: Request| client.forward(request, format!("http://{address}")).send().await;
     let running = Server::new(Router::new().fallback(forward)).on(&loops).listen("tcp:127.0.0.1:0").start();

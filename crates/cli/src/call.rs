@@ -9,6 +9,7 @@ use std::time::Duration;
 use anywire::client::{Client, Limits, Response, Timeouts};
 use anywire::http::h1::{Framing, encode};
 use anywire::http::{Body, Headers, Method, Url};
+use anywire::load::text;
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
@@ -86,10 +87,10 @@ struct Call {
     #[arg(short, long)]
     fail: bool,
     /// How long the whole call may take [default: as long as it takes]
-    #[arg(short = 'm', long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(short = 'm', long, value_name = "TIME", value_parser = text::positive_duration)]
     timeout: Option<Duration>,
     /// How long connecting may take
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     #[command(flatten)]
     heads: HeadLimits,
@@ -100,8 +101,8 @@ impl Call {
         let failed = |error: &dyn std::error::Error| Failure::of(Code::Failed, error);
         let url = values::url(&self.url, self.via.as_ref())?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
-        let limits = Limits { answer: self.heads.limits(), ..Limits::default() };
-        let client = Client::builder().loops(&loops).limits(limits).timeouts(self.timeouts()).build();
+        let limits = Limits { head: self.heads.limits(), ..Limits::default() };
+        let client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts()).build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
@@ -117,14 +118,7 @@ impl Call {
     /// A person waits as long as the person likes: only connecting has a limit of its own.
     fn timeouts(&self) -> Timeouts {
         let day = Duration::from_secs(24 * 60 * 60);
-        Timeouts {
-            connect: self.connect_timeout,
-            acquire: day,
-            read: day,
-            write: day,
-            total: day,
-            ..Timeouts::default()
-        }
+        Timeouts { connect: self.connect_timeout, read: day, write: day, total: day, ..Timeouts::default() }
     }
 
     async fn exchange(

@@ -1,16 +1,16 @@
 //! `anywire compare`: the same small service over each wire, beside the limit of this machine.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Stage, Step, compare};
-use anywire::load::{Stop, report};
+use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Step, compare};
+use anywire::load::{Stop, report, text};
 use clap::Args;
 
 use crate::failure::{Code, Failure};
+use crate::output::Results;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::{candidates, explain, output, values};
+use crate::{candidates, explain, values};
 
 /// Compare the demo service over each wire with the limit of this machine
 ///
@@ -33,7 +33,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "BYTES", default_value_t = 13, value_parser = values::up_to(0, BODY_MAX))]
     body: usize,
     /// How long each candidate is measured in each round [default: 1.5s]
-    #[arg(short, long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = text::positive_duration)]
     duration: Option<Duration>,
     /// Rounds; each measures every candidate once [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -41,12 +41,8 @@ pub(crate) struct Compare {
     /// Seed of the order of the candidates within each round [default: random; the result names it]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
-    /// Write the result as JSON to a file, or to stdout (-) instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the result as a page with charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
     /// A look in under 15 seconds: fewer and shorter rounds
     #[arg(long)]
     quick: bool,
@@ -57,12 +53,12 @@ impl Compare {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let candidates = candidates::named(self.wires.as_deref())?;
         let options = self.options();
-        output::check(self.json.iter().chain(&self.html))?;
+        self.results.check()?;
         let signals = Signals::stop(options.stop.clone())?;
         let comparison = measure(&candidates, &options)?;
-        self.print(&comparison)?;
+        self.results.write(&comparison, report::comparison)?;
         signals.check()?;
-        if comparison.candidates.iter().all(|row| row.requests_per_second.is_none()) {
+        if comparison.candidates.iter().all(|row| row.medians.requests_per_second.is_none()) {
             let first = comparison.candidates.iter().flat_map(|row| &row.error_messages).next();
             let found = first.map_or("no candidate answered", String::as_str);
             return Err(Failure::from_text(Code::Failed, &format!("comparing failed: {found}")));
@@ -83,20 +79,6 @@ impl Compare {
             ..default
         }
     }
-
-    fn print(&self, comparison: &Comparison) -> Result<(), Failure> {
-        if self.json.as_deref() != Some(Path::new("-")) {
-            output::print(comparison.to_string().as_bytes())?;
-        }
-        if let Some(path) = &self.json {
-            output::write(path, &comparison.to_json())?;
-        }
-        if let Some(path) = &self.html {
-            let page = report::comparison(comparison).map_err(|error| Failure::of(Code::Failed, &error))?;
-            output::write(path, &page)?;
-        }
-        Ok(())
-    }
 }
 
 /// About 45 s with four candidates: long enough for medians that hold, short enough to watch.
@@ -104,18 +86,15 @@ fn usual() -> Options {
     Options { rounds: 5, duration: Duration::from_millis(1500), ..Options::default() }
 }
 
-fn measure(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<Comparison, Failure> {
+fn measure(candidates: &[Candidate], options: &Options) -> Result<Comparison, Failure> {
     let steps = (options.rounds * candidates.len()) as u64;
     let progress = Progress::start(steps);
     let seconds = options.time(candidates.len()).as_secs().max(1);
-    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name()).collect();
+    let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
     progress.say(&format!("comparing {} in {} rounds, about {seconds} s", names.join(", "), options.rounds));
     let mut done = 0;
     let mut round = 0;
     let comparison = compare(candidates, options, |step: &Step<'_>| {
-        if step.stage != Stage::Starting {
-            return;
-        }
         progress.show(done, || format!("round {} of {}: {}", step.round, step.rounds, step.candidate));
         if !progress.is_bar() && step.round != round {
             round = step.round;

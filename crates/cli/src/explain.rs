@@ -48,7 +48,7 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             calling(Code::Answer, &format!("the connection broke while {phase}: {source}"))
                 .help(format_args!("see the server's log and the network; {}", repeat(error)))
         }
-        Error::Answer { source, .. } => answer(url, source),
+        Error::Response { source, .. } => answer(url, source),
         Error::Interim { count, .. } => {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
@@ -98,7 +98,7 @@ fn dial(error: &DialError) -> Failure {
 fn answer(url: &str, error: &DecodeError) -> Failure {
     let found = error.to_string();
     let found = before_advice(&found);
-    if error.fault() == anywire::http::Fault::Limit {
+    if error.fault() == Fault::Limit {
         let option = match error {
             DecodeError::HeadTooLarge { .. } => Some("--max-head"),
             DecodeError::TooManyHeaders { .. } => Some("--max-fields"),
@@ -176,4 +176,43 @@ const WRITE_URL: &str =
 /// The part of a message before its advice. The advice behind it is for programmers.
 pub(crate) fn before_advice(text: &str) -> &str {
     text.split_once("; ").map_or(text, |(found, _)| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use anywire::http::BodyError;
+
+    use super::*;
+
+    #[test]
+    fn the_exit_code_and_the_help_follow_the_error() {
+        let (origin, second) = (|| "http://h".to_owned(), Duration::from_secs(1));
+        let address: anywire::wire::Address = "tcp:127.0.0.1:1".parse().expect("an address");
+        let connect = |source| Error::Connect { origin: origin(), source, sent: false };
+        let late = |phase| Error::Timeout { origin: origin(), phase, limit: second, sent: false };
+        let broken = || io::Error::from(io::ErrorKind::ConnectionReset);
+        for (error, code, help) in [
+            (connect(DialError::Timeout { address: address.clone(), after: second }), 28, "firewall"),
+            (connect(DialError::Descriptors { address }), 1, "ulimit"),
+            (late(Phase::Connect), 28, "raise --connect-timeout"),
+            (late(Phase::Read), 28, "raise --timeout"),
+            (
+                Error::RequestBody { origin: origin(), source: BodyError::failed(broken()), sent: true },
+                26,
+                "--data",
+            ),
+            (
+                Error::Io { origin: origin(), phase: Phase::Read, source: broken(), sent: true },
+                56,
+                "may have acted",
+            ),
+        ] {
+            let failure = call("http://h/", &error);
+            assert!(format!("{failure:?}").contains(help), "{failure:?}");
+            assert_eq!(failure.report(), code, "{failure:?}");
+        }
+    }
 }

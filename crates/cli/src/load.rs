@@ -1,10 +1,9 @@
 //! `anywire load URL`: many requests over many connections, and what each took.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anywire::http::Method;
-use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report};
+use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report, text};
 use anywire::loops::Loops;
 use anywire::wire::Address;
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use clap::Args;
 use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
-use crate::output;
+use crate::output::Results;
 use crate::progress::{self, Progress};
 use crate::signals::Signals;
 use crate::values::{self, Field};
@@ -32,7 +31,7 @@ pub(crate) struct Load {
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
     /// How long to measure
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     duration: Duration,
     /// Send so many requests instead of measuring for a time
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
@@ -47,13 +46,13 @@ pub(crate) struct Load {
     #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
     /// Load before the measured part, which is in no figure
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = text::duration)]
     warm_up: Duration,
     /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     timeout: Duration,
     /// How long connecting may take
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     /// A header field, 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
@@ -64,12 +63,8 @@ pub(crate) struct Load {
     /// The body of each request: text, or @FILE
     #[arg(long, value_name = "DATA")]
     data: Option<String>,
-    /// Write the result as JSON to a file, or to stdout (-) instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the result as a page with charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
     #[command(flatten)]
     heads: HeadLimits,
 }
@@ -78,7 +73,7 @@ impl Load {
     /// Runs it, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
-        output::check(self.json.iter().chain(&self.html))?;
+        self.results.check()?;
         let signals = Signals::stop(plan.stop.clone())?;
         let cores = anywire_sys::cpu::available_cores().len();
         let count = self.loops.unwrap_or((cores / 2).max(1));
@@ -86,7 +81,7 @@ impl Load {
         let total = plan.warm_up + self.duration;
         let run = anywire::load::start(&loops, plan).map_err(|error| explain::plan(&error))?;
         let outcome = self.watch(run, total)?;
-        self.print(&outcome)?;
+        self.results.write(&outcome, report::outcome)?;
         signals.check()?;
         judge(&outcome)
     }
@@ -125,21 +120,6 @@ impl Load {
         let begun = Instant::now();
         let outcome = progress::during(|| show(&progress, &monitor, begun, by_requests), || run.wait());
         outcome.map_err(|error| explain::plan(&error))
-    }
-
-    fn print(&self, outcome: &Outcome) -> Result<(), Failure> {
-        let json_to_stdout = self.json.as_deref() == Some(std::path::Path::new("-"));
-        if !json_to_stdout {
-            output::print(outcome.to_string().as_bytes())?;
-        }
-        if let Some(path) = &self.json {
-            output::write(path, &outcome.to_json())?;
-        }
-        if let Some(path) = &self.html {
-            let page = report::outcome(outcome).map_err(|error| Failure::of(Code::Failed, &error))?;
-            output::write(path, &page)?;
-        }
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::failure::{Code, Failure};
@@ -31,31 +32,55 @@ pub(crate) fn table_or_json(result: &(impl Display + Serialize), json: Option<&P
 }
 
 /// Writes a result to a file; `-` is stdout.
-pub(crate) fn write(path: &Path, result: &str) -> Result<(), Failure> {
+fn write(path: &Path, result: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
         return print_line(result);
     }
     fs::write(path, result).map_err(|cause| unwritten(&path.display().to_string(), &cause))
 }
 
-/// Opens the files that results will be written to, so that a measurement of minutes is not lost for want of a place.
-/// A file that was not there is removed again.
-pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
-    for path in paths {
-        let found = fs::metadata(path);
-        // Opening a pipe would wait for its reader, and closing it would end the reader's input.
-        let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if path == Path::new("-") || is_special {
-            continue;
+/// Where a result goes beside the table.
+#[derive(Debug, Args)]
+pub(crate) struct Results {
+    /// Write the result as JSON to a file, or to stdout (-) instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the result as a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Results {
+    /// Opens the files that results will be written to, so that a measurement of minutes is not lost for want of a place.
+    /// A file that was not there is removed again.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        for path in self.json.iter().chain(&self.html) {
+            let found = fs::metadata(path);
+            // Opening a pipe would wait for its reader, and closing it would end the reader's input.
+            let is_special = found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+            if path == Path::new("-") || is_special {
+                continue;
+            }
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
+            if found.is_err() {
+                // A result takes its place soon.
+                let _ = fs::remove_file(path);
+            }
         }
-        let opened = OpenOptions::new().create(true).append(true).open(path);
-        opened.map_err(|cause| unwritten(&path.display().to_string(), &cause))?;
-        if found.is_err() {
-            // A result takes its place soon.
-            let _ = fs::remove_file(path);
-        }
+        Ok(())
     }
-    Ok(())
+
+    /// Prints a result as a table, and writes its JSON and its page if they were asked for.
+    pub(crate) fn write<R: Display + Serialize>(
+        &self,
+        result: &R,
+        page: fn(&R) -> String,
+    ) -> Result<(), Failure> {
+        table_or_json(result, self.json.as_deref())?;
+        let Some(path) = &self.html else { return Ok(()) };
+        write(path, &page(result))
+    }
 }
 
 /// Why a result did not get where it should. A reader that closed its pipe needs no message.

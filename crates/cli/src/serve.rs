@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anywire::load::text;
 use anywire::server::{Limits, Server};
 use anywire::wire::Address;
 use clap::Args;
@@ -31,7 +32,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = values::loops())]
     loops: Option<usize>,
     /// How long requests may take to finish after a signal
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::duration)]
     shutdown_deadline: Duration,
     #[command(flatten)]
     heads: HeadLimits,
@@ -60,10 +61,7 @@ impl Serve {
         }
         let ended = running.wait_for_signal().map_err(|error| Failure::of(Code::Failed, &error))?;
         if ended.connections_cut > 0 {
-            tracing::warn!(
-                connections_cut = ended.connections_cut,
-                "requests had not finished at the deadline"
-            );
+            tracing::warn!(connections_cut = ended.connections_cut, "requests had not finished and were cut");
         }
         Ok(())
     }

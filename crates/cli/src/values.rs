@@ -1,11 +1,9 @@
 //! Parsers for the values of arguments, with messages that say how to write a value that is wrong.
 
-use std::time::Duration;
-
 use anywire::http::Headers;
 use anywire::loops::Builder;
 use anywire::wire::{self, Address, AddressError};
-use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::RangedU64ValueParser;
 
 use crate::failure::{Code, Failure};
 
@@ -77,17 +75,6 @@ pub(crate) fn url(text: &str, via: Option<&Address>) -> Result<String, Failure> 
     )))
 }
 
-/// A choice of values: each has a name and a line of help.
-pub(crate) fn choice<T: Copy + Send + Sync>(
-    choices: &'static [(&'static str, &'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
-    PossibleValuesParser::new(names).map(|found| {
-        let (.., value) = choices.iter().find(|(name, ..)| *name == found).expect("it is one of them");
-        *value
-    })
-}
-
 /// A number within its bounds.
 pub(crate) fn up_to(least: u64, most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..=most)
@@ -95,38 +82,7 @@ pub(crate) fn up_to(least: u64, most: u64) -> RangedU64ValueParser<usize> {
 
 /// A number of event loops.
 pub(crate) fn loops() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=Builder::COUNT_MAX as u64)
-}
-
-/// A length of time: a number with `us`, `ms`, `s`, `m` or `h`; without a unit it is in seconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let seconds_per_unit = match &text[digits.len()..] {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        unit => {
-            return Err(format!(
-                "{unit:?} is no unit of time; write us, ms, s, m or h, such as 500ms or 10s"
-            ));
-        }
-    };
-    let number: f64 =
-        digits.parse().map_err(|_| format!("{digits:?} is no number; write it such as 500ms or 10s"))?;
-    let range = || format!("{text} is out of range; write a time from 0 up, such as 500ms or 10s");
-    Duration::try_from_secs_f64(number * seconds_per_unit).map_err(|_| range())
-}
-
-/// A time that is not zero.
-pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    if time.is_zero() {
-        Err("0 is no time to do anything; write it such as 500ms or 10s".to_owned())
-    } else {
-        Ok(time)
-    }
+    up_to(1, Builder::COUNT_MAX as u64)
 }
 
 /// A header field as curl takes it: `Name: value`.
@@ -161,19 +117,6 @@ pub(crate) fn headers(fields: &[Field]) -> Result<Headers, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        for wrong in ["", "s", "1d", "-1s", "1e400", "ten", "1 s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-        assert!(positive_duration("0s").is_err());
-    }
 
     #[test]
     fn addresses_lead_out_of_the_process() {

@@ -137,3 +137,19 @@ fn what_cannot_be_is_refused_before_it_starts() {
         "/nonexistent/frames.pcap",
     );
 }
+
+#[test]
+fn the_executor_alone_is_measured() {
+    let args = ["swarm", "tasks", "--count", "10000", "--duration", "10ms", "--json", "-"];
+    let output = anywire(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let outcome: Value = serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    assert_eq!(outcome["tasks"], 10_000);
+    for key in ["switches_per_second", "switches_per_second_random", "wakes_per_second", "bytes_per_task"] {
+        assert!(outcome[key].is_f64(), "{key}: {outcome}");
+    }
+    let output = anywire(&["swarm", "tasks", "--count", "4000000000"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("GB of memory") && said.contains("--count "), "{said}");
+}

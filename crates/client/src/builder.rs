@@ -32,7 +32,7 @@ impl ClientBuilder {
     /// The loops that carry the calls, such as the loops of a server in the same process. The client does not end
     /// them. Once they have ended, calls are [`Error::Loop`](crate::Error::Loop). Without this the client starts its
     /// own at its first call, one per core.
-    pub fn loops(mut self, loops: &Loops) -> Self {
+    pub fn on(mut self, loops: &Loops) -> Self {
         self.loops = Some(loops.clone());
         self
     }

@@ -1,6 +1,5 @@
 //! A call while it is put together.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::{Body, Method, Request, RequestHead, Url};
@@ -8,12 +7,12 @@ use anywire_wire::ToAddress;
 use serde::Serialize;
 
 use crate::Error;
-use crate::handle::Handle;
+use crate::handle::Hold;
 use crate::job::{Contained, Draft};
 use crate::limits::bounded;
 use crate::sending::Sending;
 
-/// A call that is not sent yet.
+/// A call that is not sent yet. It keeps its client, as a clone of the client does.
 ///
 /// [`send`](Self::send) reports a fault in an argument, so that calls read in one line.
 ///
@@ -27,23 +26,23 @@ use crate::sending::Sending;
 /// ```
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is sent and awaited"]
-pub struct Call<'a> {
-    client: &'a Arc<Handle>,
+pub struct Call {
+    hold: Hold,
     draft: Result<Box<Draft>, Error>,
 }
 
-impl<'a> Call<'a> {
-    pub(crate) fn new(client: &'a Arc<Handle>, method: Method, url: &str) -> Self {
-        let timeouts = &client.config().timeouts;
+impl Call {
+    pub(crate) fn new(hold: Hold, method: Method, url: &str) -> Self {
+        let timeouts = &hold.inner().config().timeouts;
         let draft = Url::parse(url)
             .map(|url| Box::new(Draft::new(method, url, timeouts)))
             .map_err(|source| Error::of_url(url, source));
-        Self { client, draft }
+        Self { hold, draft }
     }
 
     /// A call with a request that was made elsewhere, to the URL that `url` gives.
     pub(crate) fn of(
-        client: &'a Arc<Handle>,
+        hold: Hold,
         request: Result<Request, Error>,
         url: impl FnOnce(&mut RequestHead) -> Result<Url, Error>,
     ) -> Self {
@@ -52,18 +51,14 @@ impl<'a> Call<'a> {
                 return Err(fault.clone().into());
             }
             let url = url(&mut request.head)?;
-            let mut draft = Draft::new(request.head.method().clone(), url, &client.config().timeouts);
+            let mut draft = Draft::new(request.head.method().clone(), url, &hold.inner().config().timeouts);
             draft.headers = request.head.into_headers();
-            // Written from the body, whose length is known here.
-            for name in RESERVED {
-                draft.headers.remove(name);
-            }
             draft.check_host()?;
             draft.last_on_connection = draft.headers.contains("connection");
             draft.body = request.body.into();
             Ok(Box::new(draft))
         });
-        Self { client, draft }
+        Self { hold, draft }
     }
 
     /// Adds a header field. A `host` takes the place of the URL's. With a `connection`, whatever it says, the
@@ -156,7 +151,7 @@ impl<'a> Call<'a> {
             Method::CONNECT => Err(Error::Tunnel),
             _ => Ok(draft),
         });
-        Sending::new(self.client, draft)
+        Sending::new(self.hold, draft)
     }
 
     fn edit(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {

@@ -8,13 +8,13 @@ use anywire_http::{Method, Request, RequestHead, Url, Version};
 use crate::Error;
 use crate::call::Call;
 use crate::counters::ClientCounters;
-use crate::handle::{Closing, Handle};
+use crate::handle::{Handle, Hold, Shutdown};
 use crate::sending::Sending;
 
 /// An HTTP client: pools of connections on loops, usable from any thread and any executor.
 ///
-/// A clone is the same client. When the last one is dropped, idle connections are closed, calls that are under way
-/// finish, and loops that the client started for itself stop.
+/// A clone is the same client, and so is a [`Call`] that is not sent yet. When the last one is dropped, idle connections
+/// are closed, calls that are under way finish, and loops that the client started for itself stop.
 ///
 /// A call that is made on one of the client's loops stays on that loop. A call from elsewhere goes to the next loop in
 /// turn. Any executor may await its future.
@@ -33,44 +33,44 @@ pub struct Client {
 
 impl Client {
     /// A `GET` call. A bad URL is reported by [`send`](Call::send), for this and all methods below.
-    pub fn get(&self, url: impl AsRef<str>) -> Call<'_> {
+    pub fn get(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::GET, url)
     }
 
     /// A `POST` call.
-    pub fn post(&self, url: impl AsRef<str>) -> Call<'_> {
+    pub fn post(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::POST, url)
     }
 
     /// A `PUT` call.
-    pub fn put(&self, url: impl AsRef<str>) -> Call<'_> {
+    pub fn put(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::PUT, url)
     }
 
     /// A `DELETE` call.
-    pub fn delete(&self, url: impl AsRef<str>) -> Call<'_> {
+    pub fn delete(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::DELETE, url)
     }
 
-    /// A `HEAD` call: the answer has no body.
-    pub fn head(&self, url: impl AsRef<str>) -> Call<'_> {
+    /// A `HEAD` call: the response has no body.
+    pub fn head(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::HEAD, url)
     }
 
     /// An `OPTIONS` call.
-    pub fn options(&self, url: impl AsRef<str>) -> Call<'_> {
+    pub fn options(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::OPTIONS, url)
     }
 
     /// A `PATCH` call.
-    pub fn patch(&self, url: impl AsRef<str>) -> Call<'_> {
+    pub fn patch(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::PATCH, url)
     }
 
     /// A call with any method, extension methods included. `CONNECT` is refused by [`send`](Call::send): a tunnel is
     /// no call.
-    pub fn request(&self, method: Method, url: impl AsRef<str>) -> Call<'_> {
-        Call::new(&self.handle, method, url.as_ref())
+    pub fn request(&self, method: Method, url: impl AsRef<str>) -> Call {
+        Call::new(Hold::new(&self.handle), method, url.as_ref())
     }
 
     /// Sends a [`Request`] of anywire or of the `http` crate. Its target is an absolute URL.
@@ -90,7 +90,7 @@ impl Client {
             let target = head.target();
             Url::parse(&target).map_err(|source| Error::of_url(&target, source))
         };
-        Call::of(&self.handle, request.try_into().map_err(Into::into), url).send()
+        Call::of(Hold::new(&self.handle), request.try_into().map_err(Into::into), url).send()
     }
 
     /// A call that sends a request on to `upstream`, a URL such as `http://backend:8080`, as a reverse proxy does. The
@@ -110,7 +110,7 @@ impl Client {
     ///     client.forward(request, "http://backend:8080").send().await
     /// }
     /// ```
-    pub fn forward<R>(&self, request: R, upstream: impl AsRef<str>) -> Call<'_>
+    pub fn forward<R>(&self, request: R, upstream: impl AsRef<str>) -> Call
     where
         R: TryInto<Request>,
         R::Error: Into<Error>,
@@ -130,7 +130,7 @@ impl Client {
             // `OPTIONS *` asks about the server itself, for which the upstream has its own path.
             Ok(base.join(head.path_and_query()).unwrap_or(base))
         };
-        let call = Call::of(&self.handle, request.try_into().map_err(Into::into), url);
+        let call = Call::of(Hold::new(&self.handle), request.try_into().map_err(Into::into), url);
         call.total_timeout(Duration::MAX)
     }
 
@@ -139,9 +139,9 @@ impl Client {
         self.handle.counters()
     }
 
-    /// Ends the client: new calls are [`Closed`](Error::Closed) from now on, calls that are under way have
+    /// Ends the client: new calls are [`Shutdown`](Error::Shutdown) from now on, calls that are under way have
     /// `deadline` to finish and are then cut. Returns how many were cut.
-    pub async fn close(&self, deadline: Duration) -> Closing {
-        self.handle.close(deadline).await
+    pub async fn shutdown(&self, deadline: Duration) -> Shutdown {
+        self.handle.shutdown(deadline).await
     }
 }

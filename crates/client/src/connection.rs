@@ -76,7 +76,7 @@ impl Conn {
         timer.set(config.timeouts.idle.min(config.timeouts.lifetime));
         let core = Core {
             wire: Some(wire),
-            session: Session::H1(h1::Session::new(config.limits.answer.into())),
+            session: Session::H1(h1::Session::new(config.limits.head.into())),
             tunnel: None,
             timer,
             until: clock::now() + jittered(config.timeouts.lifetime),
@@ -148,7 +148,7 @@ impl Conn {
         was_open
     }
 
-    /// Ends its calls with [`Error::Closed`](crate::Error::Closed), from its own task.
+    /// Ends its calls with [`Error::Shutdown`](crate::Error::Shutdown), from its own task.
     pub(crate) fn cut(&self) {
         self.cut.set(true);
         if let Some(waker) = self.waker.get() {

@@ -14,6 +14,7 @@ macro_rules! counters {
         /// assert_eq!(client.counters().total().requests, 0);
         /// ```
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])+ pub $name: u64,)+
         }
@@ -55,7 +56,7 @@ counters! {
     queue_full,
     /// Calls that were refused because of [`Limits::origins`](crate::Limits::origins).
     too_many_origins,
-    /// Calls that ended because of [`Limits::interim_answers`](crate::Limits::interim_answers).
+    /// Calls that ended because of [`Limits::interim_responses`](crate::Limits::interim_responses).
     too_many_interim,
     /// Calls that ended because of [`Timeouts::acquire`](crate::Timeouts::acquire).
     acquire_timeouts,
@@ -63,9 +64,9 @@ counters! {
     connect_timeouts,
     /// Calls that ended because of [`Timeouts::write`](crate::Timeouts::write).
     write_timeouts,
-    /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), before the answer's head was whole.
+    /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), before the response's head was whole.
     read_timeouts,
-    /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), after the answer's head.
+    /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), after the response's head.
     body_timeouts,
     /// Calls that ended because of [`Timeouts::total`](crate::Timeouts::total).
     total_timeouts,
@@ -85,6 +86,7 @@ counters! {
 
 /// The counters of all loops of a client, in the order of its loops.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientCounters {
     /// One for each loop.
     pub per_loop: Vec<Counters>,

@@ -8,7 +8,7 @@ use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
 use anywire_http::url::{UrlError, redact};
-use anywire_http::{ConvertError, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
+use anywire_http::{ConvertError, Fault, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
 use anywire_loops::{StartError, TaskError};
 use anywire_wire::{AddressError, DialError};
 
@@ -77,15 +77,15 @@ pub enum Error {
         /// Whether any byte of the request had been sent.
         sent: bool,
     },
-    /// The method is `CONNECT`, which asks for a tunnel, not for an answer. Fault of the caller.
+    /// The method is `CONNECT`, which asks for a tunnel, not for a response. Fault of the caller.
     #[error("cannot send CONNECT as a call: it asks for a tunnel; dial the address with anywire-wire")]
     Tunnel,
-    /// The client was closed before the call was answered. Fault of the caller.
+    /// The client was shut down before the call was answered. Fault of the caller.
     #[error(
-        "the call was not answered: the client was closed; make a new one, or give close() more time; {}",
+        "the call was not answered: the client was shut down; make a new one, or give shutdown() more time; {}",
         advice_when_lost(*sent)
     )]
-    Closed {
+    Shutdown {
         /// Whether any byte of the request had been sent.
         sent: bool,
     },
@@ -147,9 +147,9 @@ pub enum Error {
         /// Whether any byte of the request had been sent, on an earlier connection.
         sent: bool,
     },
-    /// The peer closed the connection before the end of its answer's head. Fault of the peer.
+    /// The peer closed the connection before the end of its response's head. Fault of the peer.
     #[error(
-        "the call to {origin} got no answer: the peer closed the connection while {phase}; {}",
+        "the call to {origin} got no response: the peer closed the connection while {phase}; {}",
         advice_when_lost(*sent)
     )]
     ClosedByPeer {
@@ -172,19 +172,19 @@ pub enum Error {
         /// Whether any byte of the request had been sent.
         sent: bool,
     },
-    /// The answer is not HTTP, is over a limit, or was cut short. Fault of the peer.
-    #[error("cannot read the answer of {origin}")]
-    Answer {
+    /// The response is not HTTP, is over a limit, or was cut short. Fault of the peer.
+    #[error("cannot read the response of {origin}")]
+    Response {
         /// The origin of the URL.
         origin: String,
         /// The first thing that is wrong with it.
         source: DecodeError,
     },
-    /// The peer sent more interim answers (1xx) than [`Limits::interim_answers`](crate::Limits::interim_answers), and
+    /// The peer sent more interim responses (1xx) than [`Limits::interim_responses`](crate::Limits::interim_responses), and
     /// none that is final. Fault of the peer.
     #[error(
-        "cannot read the answer of {origin}: {count} interim answers came and no final one; mend the peer, or raise \
-         interim_answers"
+        "cannot read the response of {origin}: {count} interim responses came and no final one; mend the peer, or raise \
+         interim_responses"
     )]
     Interim {
         /// The origin of the URL.
@@ -194,7 +194,7 @@ pub enum Error {
     },
     /// The peer answered 101 to a request that asked for no other protocol. Fault of the peer.
     #[error(
-        "cannot read the answer of {origin}: it switches to another protocol, which the call did not ask for"
+        "cannot read the response of {origin}: it switches to another protocol, which the call did not ask for"
     )]
     Switched {
         /// The origin of the URL.
@@ -209,32 +209,32 @@ pub enum Error {
         /// The status.
         status: StatusCode,
     },
-    /// The answer's body failed on its way to the caller.
-    #[error("cannot read the answer's body")]
+    /// The response's body failed on its way to the caller, or is not the text that the caller wants. Fault as
+    /// [`BodyError::fault`] says.
+    #[error("cannot read the response's body")]
     Body(#[source] BodyError),
-    /// The answer's body is larger than the limit for collected bodies. A limit.
+    /// The response's body is larger than the limit for collected bodies. A limit.
     #[error(
-        "the answer's body is over {limit_bytes} bytes; read it with chunk(), or raise the limit `body_bytes`"
+        "the response's body is over {limit_bytes} bytes; read it with chunk(), or raise the limit `body_bytes`"
     )]
     BodyTooLarge {
         /// The limit.
         limit_bytes: usize,
     },
-    /// The answer's body is not the JSON that the caller wants. Fault of the peer, or of the type.
-    #[error("cannot read the answer of {url} as JSON: its status is {status}, and it starts with {start:?}")]
-    JsonAnswer {
+    /// The response's body is not the JSON that the caller wants. Fault of the peer, or of the type.
+    #[error(
+        "cannot read the response of {url} as JSON: its status is {status}, and it starts with {start:?}"
+    )]
+    JsonResponse {
         /// The URL that was called.
         url: String,
-        /// The status of the answer. One of an error often explains why the body is not the expected JSON.
+        /// The status of the response. One of an error often explains why the body is not the expected JSON.
         status: StatusCode,
         /// Where it differs.
         source: serde_json::Error,
         /// The first bytes, as text.
         start: String,
     },
-    /// The answer's body is not UTF-8. Fault of the peer.
-    #[error("cannot read the answer as text; read it with bytes()")]
-    Text(#[source] std::str::Utf8Error),
 }
 
 impl Error {
@@ -259,23 +259,22 @@ impl Error {
             | Self::Query(_)
             | Self::RequestBody { .. }
             | Self::Tunnel
-            | Self::Closed { .. }
+            | Self::Shutdown { .. }
             | Self::Loop { .. } => Fault::Caller,
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
-            Self::Answer { source, .. } if source.fault() == anywire_http::Fault::Limit => Fault::Limit,
+            Self::Response { source, .. } if source.fault() == Fault::Limit => Fault::Limit,
+            Self::Body(source) => source.fault(),
             Self::Timeout { .. }
             | Self::Interim { .. }
             | Self::Switched { .. }
             | Self::Status { .. }
             | Self::ClosedByPeer { .. }
-            | Self::Answer { .. }
-            | Self::Body(_)
-            | Self::JsonAnswer { .. }
-            | Self::Text(_) => Fault::Peer,
+            | Self::Response { .. }
+            | Self::JsonResponse { .. } => Fault::Peer,
         }
     }
 
@@ -293,16 +292,16 @@ impl Error {
         }
     }
 
-    /// Whether the peer broke the protocol: its answer was malformed, cut short or over a limit, it sent too many
-    /// interim answers, or it switched protocols unasked.
+    /// Whether the peer broke the protocol: its response was malformed, cut short or over a limit, it sent too many
+    /// interim responses, or it switched protocols unasked.
     pub fn is_protocol(&self) -> bool {
-        matches!(self, Self::Answer { .. } | Self::Interim { .. } | Self::Switched { .. })
+        matches!(self, Self::Response { .. } | Self::Interim { .. } | Self::Switched { .. })
     }
 
-    /// The status of the answer, if the call failed because of it or after it.
+    /// The status of the response, if the call failed because of it or after it.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Status { status, .. } | Self::JsonAnswer { status, .. } => Some(*status),
+            Self::Status { status, .. } | Self::JsonResponse { status, .. } => Some(*status),
             _ => None,
         }
     }
@@ -312,20 +311,19 @@ impl Error {
     pub fn may_have_been_processed(&self) -> bool {
         match self {
             Self::RequestBody { sent, .. }
-            | Self::Closed { sent }
+            | Self::Shutdown { sent }
             | Self::Connect { sent, .. }
             | Self::Loop { sent, .. }
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }
             | Self::Io { sent, .. } => *sent,
-            Self::Answer { .. }
+            Self::Response { .. }
             | Self::Interim { .. }
             | Self::Body(_)
             | Self::BodyTooLarge { .. }
             | Self::Switched { .. }
             | Self::Status { .. }
-            | Self::JsonAnswer { .. }
-            | Self::Text(_) => true,
+            | Self::JsonResponse { .. } => true,
             _ => false,
         }
     }
@@ -339,7 +337,7 @@ impl Error {
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } => Some(Phase::Write),
-            Self::Answer { .. } | Self::Interim { .. } | Self::Switched { .. } => Some(Phase::Read),
+            Self::Response { .. } | Self::Interim { .. } | Self::Switched { .. } => Some(Phase::Read),
             Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
             _ => None,
         }
@@ -363,28 +361,12 @@ impl IntoResponse for Error {
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::RequestBody { source, .. } if source.is_too_large() => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RequestBody { source, .. } if source.is_timeout() => StatusCode::REQUEST_TIMEOUT,
-            Self::RequestBody { source, .. } if source.fault() != anywire_http::Fault::Caller => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::RequestBody { source, .. } if source.fault() != Fault::Caller => StatusCode::BAD_REQUEST,
             _ if self.fault() == Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
         };
         Response::new(status).caused_by(&self)
     }
-}
-
-/// Who can mend a failed call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The one who called: the call itself is wrong.
-    Caller,
-    /// The one who was called.
-    Peer,
-    /// A limit of this client.
-    Limit,
-    /// The way between them, or the system.
-    Wire,
 }
 
 /// A part of a call, each with its own deadline.
@@ -397,9 +379,9 @@ pub enum Phase {
     Connect,
     /// Sending the request.
     Write,
-    /// Waiting for the answer's head.
+    /// Waiting for the response's head.
     Read,
-    /// Reading the answer's body.
+    /// Reading the response's body.
     Body,
     /// The call as a whole.
     Total,
@@ -423,7 +405,7 @@ impl std::fmt::Display for Phase {
             Self::Acquire => "waiting for a connection",
             Self::Connect => "connecting",
             Self::Write => "sending the request",
-            Self::Read => "waiting for the answer",
+            Self::Read => "waiting for the response",
             Self::Body => "reading the body",
             Self::Total => "the whole call",
         })
@@ -461,5 +443,24 @@ mod tests {
         assert!(error.is_timeout() && !error.is_connect());
         assert_eq!(error.fault(), Fault::Limit);
         assert!(error.to_string().contains("waiting for a connection lasted over 1s"));
+    }
+
+    #[test]
+    fn as_a_response_it_says_whose_fault_it_was() {
+        let origin = || "http://h".to_owned();
+        let body = |source| Error::RequestBody { origin: origin(), source, sent: true };
+        for (status, error) in [
+            (503, Error::QueueFull { origin: origin(), connections: 1, queue: 1 }),
+            (503, Error::TooManyOrigins { origin: origin(), origins: 1 }),
+            (413, body(BodyError::TooLarge { limit_bytes: 1 })),
+            (408, body(BodyError::Timeout)),
+            (400, body(BodyError::Incomplete)),
+            (500, body(BodyError::failed("a layer of ours gave up"))),
+            (502, Error::Switched { origin: origin() }),
+        ] {
+            let response = error.into_response();
+            assert_eq!(response.status.as_u16(), status, "{:?}", response.cause());
+            assert!(response.cause().is_some());
+        }
     }
 }

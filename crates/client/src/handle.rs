@@ -4,12 +4,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::context::LoopHold;
 use crate::inner::Inner;
 use crate::local::Local;
 
 /// How a client ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Closing {
+#[non_exhaustive]
+pub struct Shutdown {
     /// Calls that were cut at the deadline.
     pub calls_cut: usize,
 }
@@ -28,29 +30,29 @@ impl Deref for Handle {
 
 impl Handle {
     /// Takes no new call, and cuts the calls that are still under way at the deadline.
-    pub(crate) async fn close(&self, deadline: Duration) -> Closing {
+    pub(crate) async fn shutdown(&self, deadline: Duration) -> Shutdown {
         self.set_closed();
         let id = self.id();
         let close = move || async move {
             match Local::find(id) {
-                Some(local) => local.close(deadline).await,
+                Some(local) => local.shutdown(deadline).await,
                 None => 0,
             }
         };
         let tasks: Vec<_> = self.used_loops().map(|one| one.handle.spawn(close)).collect();
-        let mut closing = Closing::default();
+        let mut shutdown = Shutdown::default();
         for task in tasks {
             // A loop that has stopped has no call left to cut.
-            closing.calls_cut += task.await.unwrap_or(0);
+            shutdown.calls_cut += task.await.unwrap_or(0);
         }
-        closing
+        shutdown
     }
 }
 
 impl Drop for Handle {
-    /// The last handle is gone: idle connections close, calls under way finish.
+    /// The last handle is gone: idle connections close, the calls that still hold the client finish.
     fn drop(&mut self) {
-        self.set_closed();
+        self.set_retired();
         let id = self.id();
         for one in self.used_loops() {
             drop(one.handle.spawn(move || async move {
@@ -58,6 +60,30 @@ impl Drop for Handle {
                     local.retire();
                 }
             }));
+        }
+    }
+}
+
+/// What keeps a client for as long as one of its calls is made or waits. On a loop that has served the client it is the
+/// loop's own reference, so that loops which share a client do not pass one reference count to and fro.
+#[derive(Debug)]
+pub(crate) enum Hold {
+    Client(Arc<Handle>),
+    Loop(Arc<LoopHold>),
+}
+
+impl Hold {
+    pub(crate) fn new(client: &Arc<Handle>) -> Self {
+        match Local::find(client.id()) {
+            Some(local) => Self::Loop(local.hold()),
+            None => Self::Client(Arc::clone(client)),
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        match self {
+            Self::Client(client) => client,
+            Self::Loop(hold) => hold.inner(),
         }
     }
 }

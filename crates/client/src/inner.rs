@@ -27,8 +27,10 @@ pub(crate) struct Inner {
     starting: Mutex<()>,
     /// Counts calls from outside, which take the loops in turn.
     turn: AtomicUsize,
+    /// It keeps no idle connection from now on.
+    retired: AtomicBool,
     closed: AtomicBool,
-    /// Calls that their callers dropped before the answer. A full queue looks through its waiters only if this moved.
+    /// Calls that their callers dropped before the response. A full queue looks through its waiters only if this moved.
     abandoned: AtomicU64,
 }
 
@@ -46,6 +48,7 @@ impl Inner {
             loops: cell,
             starting: Mutex::new(()),
             turn: AtomicUsize::new(0),
+            retired: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             abandoned: AtomicU64::new(0),
         }
@@ -59,8 +62,17 @@ impl Inner {
         &self.config
     }
 
+    pub(crate) fn set_retired(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
     /// No new call is taken from now on.
     pub(crate) fn set_closed(&self) {
+        self.set_retired();
         self.closed.store(true, Ordering::Relaxed);
     }
 

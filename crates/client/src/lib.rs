@@ -12,7 +12,7 @@
 //! | speak another protocol | [`Call::upgrade`], then [`Response::upgrade`] |
 //! | go by another wire than the URL's | [`Call::via`] |
 //! | refuse an error status | [`Response::error_for_status`] |
-//! | read the answer | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
+//! | read the response | [`bytes`](Response::bytes), [`text`](Response::text), [`json`](Response::json), [`chunk`](Response::chunk) |
 //! | bound connections, queues, bodies | [`Limits`] |
 //! | bound time | [`Timeouts`] |
 //! | know whether to try again | [`Error::may_have_been_processed`], [`Error::is_connect`], [`Error::is_timeout`] |
@@ -24,8 +24,8 @@
 //!
 //! # async fn example() -> Result<(), Error> {
 //! let client = Client::builder().read_timeout(Duration::from_secs(2)).build();
-//! let answer = client.get("http://localhost/containers").via("unix:/run/app.sock").send().await?;
-//! println!("{} {}", answer.status(), answer.text().await?);
+//! let response = client.get("http://localhost/containers").via("unix:/run/app.sock").send().await?;
+//! println!("{} {}", response.status(), response.text().await?);
 //! # Ok(()) }
 //! ```
 //!
@@ -53,14 +53,15 @@ mod response;
 mod sending;
 mod tunnel;
 
+pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;
 pub use anywire_wire::Upgraded;
 pub use builder::ClientBuilder;
 pub use call::Call;
 pub use client::Client;
 pub use counters::{ClientCounters, Counters};
-pub use error::{Error, Fault, Phase};
-pub use handle::Closing;
+pub use error::{Error, Phase};
+pub use handle::Shutdown;
 pub use limits::{Limits, Timeouts};
 pub use response::Response;
 pub use sending::Sending;

@@ -32,17 +32,17 @@ pub struct Limits {
     /// Origins that each loop keeps a pool for. Default 512. A new origin takes the place of the one that is unused
     /// for longest; if every one has a call in flight, the call is [`TooManyOrigins`](crate::Error::TooManyOrigins).
     pub origins: usize,
-    /// Interim answers (1xx) before the final one. Default 16: real peers send one or two (100, 103). One more is
+    /// Interim responses (1xx) before the final one. Default 16: real peers send one or two (100, 103). One more is
     /// [`Interim`](crate::Error::Interim).
-    pub interim_answers: usize,
+    pub interim_responses: usize,
     /// Bytes of a body that [`bytes`](crate::Response::bytes), [`text`](crate::Response::text) and
     /// [`json`](crate::Response::json) collect. Default 16 MiB: larger ones want to be streamed.
     pub body_bytes: usize,
-    /// Bytes of one streamed answer that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
+    /// Bytes of one streamed response that are read ahead of the caller. Default 64 KiB: a few reads' worth, so that
     /// caller and loop overlap while a slow reader still stops the peer.
     pub body_ahead_bytes: usize,
-    /// Limits of the head and the trailers of an answer. Default: [`HeadLimits::default`].
-    pub answer: HeadLimits,
+    /// Limits of the head and the trailers of a response. Default: [`HeadLimits::default`].
+    pub head: HeadLimits,
 }
 
 impl Default for Limits {
@@ -52,10 +52,10 @@ impl Default for Limits {
             queue_per_origin: 32_768,
             dials_per_origin: 32,
             origins: 512,
-            interim_answers: 16,
+            interim_responses: 16,
             body_bytes: 16 << 20,
             body_ahead_bytes: 64 << 10,
-            answer: HeadLimits::default(),
+            head: HeadLimits::default(),
         }
     }
 }
@@ -85,7 +85,7 @@ pub struct Timeouts {
     pub connect: Duration,
     /// Longest time without progress in sending. Default 10 s.
     pub write: Duration,
-    /// Longest silence: last request byte .. first answer byte, then between answer bytes, not counting the time
+    /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
     /// in which the caller asks for none. Default 6 s.
     pub read: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
@@ -94,7 +94,7 @@ pub struct Timeouts {
     /// An unused connection is closed after this, or after the peer's `Keep-Alive: timeout` less 1 s if that is
     /// shorter. Default 50 s: below the 60 s after which common servers and balancers close.
     pub idle: Duration,
-    /// A connection this old, give or take 10 %, is closed after its answer. Default 10 min: a change of DNS
+    /// A connection this old, give or take 10 %, is closed after its response. Default 10 min: a change of DNS
     /// takes effect.
     pub lifetime: Duration,
     /// A pool without calls for this long is closed and forgotten. Default 10 min.

@@ -74,7 +74,7 @@ impl Local {
             context: Rc::new(LoopContext::new(inner, index)),
             pools: RefCell::default(),
             recent: RefCell::default(),
-            retired: Cell::new(inner.is_closed()),
+            retired: Cell::new(inner.is_retired()),
             over: Cell::new(false),
             empty: Notify::new(),
         });
@@ -183,7 +183,7 @@ impl Local {
     }
 
     /// Retires, waits for the calls under way until `deadline` has passed, and cuts the rest: how many.
-    pub(crate) async fn close(&self, deadline: Duration) -> usize {
+    pub(crate) async fn shutdown(&self, deadline: Duration) -> usize {
         let empty = self.empty.notified();
         self.retire();
         if tokio::time::timeout(deadline, empty).await.is_ok() {

@@ -173,9 +173,6 @@ impl Pool {
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
         let job = self.waiting.pop(true);
-        if job.is_none() && self.retired.get() {
-            return;
-        }
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
@@ -270,7 +267,7 @@ impl Pool {
     pub(crate) fn cut(&self) -> usize {
         self.retire();
         let busy: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let calls = busy.len() + self.waiting.fail(|sent| Error::Closed { sent });
+        let calls = busy.len() + self.waiting.fail(|sent| Error::Shutdown { sent });
         for conn in busy {
             conn.cut();
         }

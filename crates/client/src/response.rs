@@ -1,4 +1,4 @@
-//! An answer: its head, and its body as it comes.
+//! A response: its head, and its body as it comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,14 +15,14 @@ use tokio::io::DuplexStream;
 
 use crate::{Error, Phase};
 
-/// An answer whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
+/// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
 ///
 /// Dropping it before the body's end closes the connection that carries it.
 ///
 /// ```no_run
 /// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
-/// let mut answer = client.get("http://127.0.0.1:8080/big").send().await?;
-/// while let Some(chunk) = answer.chunk().await? {
+/// let mut response = client.get("http://127.0.0.1:8080/big").send().await?;
+/// while let Some(chunk) = response.chunk().await? {
 ///     println!("{} bytes", chunk.len());
 /// }
 /// # Ok(()) }
@@ -131,7 +131,7 @@ impl Response {
     /// [`Limits::body_ahead_bytes`](crate::Limits::body_ahead_bytes), that was not asked for in this way.
     ///
     /// # Errors
-    /// [`Answer`](Error::Answer) for a body that is cut short or malformed, [`Timeout`](Error::Timeout) for a silent
+    /// [`Response`](Error::Response) for a body that is cut short or malformed, [`Timeout`](Error::Timeout) for a silent
     /// peer, [`Io`](Error::Io) for a broken connection.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         match self.body.chunk().await {
@@ -140,7 +140,7 @@ impl Response {
         }
     }
 
-    /// The stateer fields, once the end was read, if there were any (RFC 9110 section 6.5).
+    /// The trailer fields, once the end was read, if there were any (RFC 9110 section 6.5).
     pub fn trailers(&self) -> Option<&Headers> {
         self.body.trailers()
     }
@@ -157,42 +157,46 @@ impl Response {
     /// The rest of the body as UTF-8, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`Text`](Error::Text), and the errors of [`bytes`](Self::bytes).
+    /// [`Body`](Error::Body) if it is not UTF-8, and the errors of [`bytes`](Self::bytes).
     pub async fn text(mut self) -> Result<String, Error> {
-        let bytes = self.collect().await?;
-        String::from_utf8(bytes.into()).map_err(|error| Error::Text(error.utf8_error()))
+        self.begin_collecting()?;
+        let text = self.body.text(self.collect_bytes).await;
+        text.map_err(|error| self.explain(error))
     }
 
     /// The rest of the body read as JSON, as [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`JsonAnswer`](Error::JsonAnswer), which names the URL and the status, and the errors of
+    /// [`JsonResponse`](Error::JsonResponse), which names the URL and the status, and the errors of
     /// [`bytes`](Self::bytes).
     pub async fn json<T: DeserializeOwned>(mut self) -> Result<T, Error> {
         let bytes = self.collect().await?;
         serde_json::from_slice(&bytes).map_err(|source| {
             let start = bytes.get(..JSON_START_BYTES).unwrap_or(&bytes);
             let (url, status) = (self.url().to_owned(), self.status());
-            Error::JsonAnswer { url, status, source, start: String::from_utf8_lossy(start).into_owned() }
+            Error::JsonResponse { url, status, source, start: String::from_utf8_lossy(start).into_owned() }
         })
     }
 
     /// Head and body apart, for example to pass the body on. Its errors are [`BodyError`]s then. Dropping it before
     /// its end closes the connection, too.
     ///
-    /// The body of an answer to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
-    /// states the length that this answer stated.
+    /// The body of a response to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
+    /// states the length that this response stated, or none.
     pub fn into_parts(self) -> (ResponseHead, Body) {
         (self.head, self.body)
     }
 
     async fn collect(&mut self) -> Result<Bytes, Error> {
-        if let Origin::Stream(state) = &self.origin {
-            state.collect()?;
-        }
-        match self.body.bytes(self.collect_bytes).await {
-            Ok(bytes) => Ok(bytes),
-            Err(error) => Err(self.explain(error)),
+        self.begin_collecting()?;
+        let bytes = self.body.bytes(self.collect_bytes).await;
+        bytes.map_err(|error| self.explain(error))
+    }
+
+    fn begin_collecting(&self) -> Result<(), Error> {
+        match &self.origin {
+            Origin::Stream(state) => state.collect(),
+            _ => Ok(()),
         }
     }
 
@@ -207,11 +211,7 @@ impl Response {
 impl From<Response> for anywire_http::Response {
     /// Status, version and fields as the peer sent them, and the body as it comes.
     fn from(response: Response) -> Self {
-        let (head, body) = response.into_parts();
-        let (status, version) = (head.status(), head.version());
-        let mut converted = Self::from_parts(status, head.into_headers(), body);
-        converted.version = version;
-        converted
+        Self::from_head(response.head, response.body)
     }
 }
 
@@ -271,7 +271,7 @@ impl StreamState {
     pub(crate) fn body_error(error: Error) -> BodyError {
         match error {
             Error::Timeout { .. } => BodyError::Timeout,
-            Error::Answer { source, .. } => BodyError::Malformed(source),
+            Error::Response { source, .. } => BodyError::Malformed(source),
             Error::Io { source, .. } => BodyError::Wire(source),
             other => BodyError::failed(other),
         }
@@ -286,7 +286,7 @@ impl StreamState {
                 // It may have passed before, while the body was a stream.
                 _ => Phase::Body,
             }),
-            BodyError::Malformed(source) => Error::Answer { origin, source },
+            BodyError::Malformed(source) => Error::Response { origin, source },
             BodyError::Wire(source) => Error::Io { origin, phase: Phase::Body, source, sent: true },
             BodyError::Incomplete => Error::Loop { source: TaskError::Stopped, sent: true },
             BodyError::Failed(reason) => match reason.downcast::<Error>() {
@@ -317,5 +317,5 @@ const COLLECTED: u8 = 1;
 const PASSED: u8 = 2;
 const OVERDUE: u8 = 3;
 
-/// Bytes of an answer that an error shows: enough to see that it is HTML.
+/// Bytes of a response that an error shows: enough to see that it is HTML.
 const JSON_START_BYTES: usize = 64;

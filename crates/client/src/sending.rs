@@ -1,4 +1,4 @@
-//! The future of a call: it finds a loop, puts the call into that loop's pool, and waits for the answer.
+//! The future of a call: it finds a loop, puts the call into that loop's pool, and waits for the response.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -11,13 +11,12 @@ use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
 use crate::Error;
-use crate::context::LoopHold;
-use crate::handle::Handle;
+use crate::handle::Hold;
 use crate::inner::Inner;
 use crate::job::{Draft, Job, Reply};
 use crate::local::Local;
 
-/// A call that is on its way once it is polled; the answer's head, or why there is none.
+/// A call that is on its way once it is polled; the response's head, or why there is none.
 ///
 /// `Send` and `'static`, and at home on any executor: it uses no timer and no reactor of the thread that polls it.
 /// Dropping it cancels the call: it leaves the queue, or the connection that carries it is closed.
@@ -28,9 +27,9 @@ pub struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new(client: &Arc<Handle>, draft: Result<Box<Draft>, Error>) -> Self {
+    pub(crate) fn new(hold: Hold, draft: Result<Box<Draft>, Error>) -> Self {
         let state = match draft {
-            Ok(draft) => State::New { hold: Hold::new(client), draft },
+            Ok(draft) => State::New { hold, draft },
             Err(error) => State::Failed(error),
         };
         Self { state }
@@ -42,7 +41,7 @@ impl Future for Sending {
 
     /// # Panics
     ///
-    /// If polled again after it gave its answer, as with other futures.
+    /// If polled again after it gave its response, as with other futures.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let (hold, mut placed) = match std::mem::replace(&mut self.state, State::Done) {
             State::New { hold, draft } => match place(hold.inner(), draft) {
@@ -51,9 +50,9 @@ impl Future for Sending {
             },
             State::Waiting { hold, placed } => (hold, placed),
             State::Failed(error) => return Poll::Ready(Err(error)),
-            State::Done => panic!("a call was polled after it had given its answer"),
+            State::Done => panic!("a call was polled after it had given its response"),
         };
-        match Pin::new(&mut placed.answer).poll(cx) {
+        match Pin::new(&mut placed.response).poll(cx) {
             Poll::Pending => {
                 self.state = State::Waiting { hold, placed };
                 Poll::Pending
@@ -77,9 +76,9 @@ impl Drop for Sending {
 /// Puts a call into a pool, here or on another loop.
 fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
     if inner.is_closed() {
-        return Err(Error::Closed { sent: false });
+        return Err(Error::Shutdown { sent: false });
     }
-    let (reply, answer) = oneshot::channel();
+    let (reply, response) = oneshot::channel();
     let local = Local::here(inner);
     let loops = inner.loops()?;
     let index = match &local {
@@ -90,7 +89,7 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
         && local.index() == index
     {
         submit(&local, draft, reply);
-        return Ok(Placed { answer, hand_over: None });
+        return Ok(Placed { response, hand_over: None });
     }
     let target = &loops.list[index];
     target.used.store(true, Ordering::Release);
@@ -102,7 +101,7 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
         }
         ready(())
     });
-    Ok(Placed { answer, hand_over: Some(hand_over) })
+    Ok(Placed { response, hand_over: Some(hand_over) })
 }
 
 fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
@@ -122,8 +121,8 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
 /// A call that is with a loop.
 #[derive(Debug)]
 struct Placed {
-    answer: oneshot::Receiver<Reply>,
-    /// Set for a call from outside; asked only if there is no answer.
+    response: oneshot::Receiver<Reply>,
+    /// Set for a call from outside; asked only if there is no response.
     hand_over: Option<Task<()>>,
 }
 
@@ -145,27 +144,4 @@ enum State {
     Waiting { hold: Hold, placed: Placed },
     Failed(Error),
     Done,
-}
-
-/// What keeps the client for as long as one of its calls waits.
-#[derive(Debug)]
-enum Hold {
-    Client(Arc<Handle>),
-    Loop(Arc<LoopHold>),
-}
-
-impl Hold {
-    fn new(client: &Arc<Handle>) -> Self {
-        match Local::find(client.id()) {
-            Some(local) => Self::Loop(local.hold()),
-            None => Self::Client(Arc::clone(client)),
-        }
-    }
-
-    fn inner(&self) -> &Arc<Inner> {
-        match self {
-            Self::Client(client) => client,
-            Self::Loop(hold) => hold.inner(),
-        }
-    }
 }

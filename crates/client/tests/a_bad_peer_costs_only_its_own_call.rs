@@ -36,7 +36,7 @@ fn decode_error(wire: AnyWire, answer: impl AsRef<[u8]> + Send + Sync + 'static)
         talk.wait_for_end();
     });
     match error {
-        Error::Answer { source, .. } => source,
+        Error::Response { source, .. } => source,
         other => panic!("{other:?}"),
     }
 }
@@ -63,7 +63,7 @@ fn what_came_before_a_fault_is_handed_out() {
             let mut answer = client.get(peer.url("/")).via(peer.via()).send().await.expect("a head");
             assert_eq!(answer.chunk().await.expect("good bytes").as_deref(), Some(&b"hello"[..]));
             let error = answer.chunk().await.expect_err("the fault");
-            assert!(matches!(error, Error::Answer { source: DecodeError::ChunkSize, .. }), "{error:?}");
+            assert!(matches!(error, Error::Response { source: DecodeError::ChunkSize, .. }), "{error:?}");
         });
     });
 }
@@ -138,7 +138,7 @@ fn as_many_interim_answers_as_the_limit_allows() {
                     talk.say(OK);
                 }
             });
-            let limits = Limits { interim_answers: limit, ..Limits::default() };
+            let limits = Limits { interim_responses: limit, ..Limits::default() };
             let (_loops, client) = client(1, |builder| builder.limits(limits));
             block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
             let error = block_on(client.get(peer.url("/more")).via(peer.via()).send()).expect_err("too many");
@@ -166,7 +166,7 @@ fn silence_before_and_within_the_answer() {
 fn a_reset_before_the_answer() {
     on_all_wires(|wire| {
         let peer = Peer::start(wire, |mut talk| {
-            // Closing with unread bytes resets (RFC 2525 section 2.17): the body is left unread.
+            // Shutdown with unread bytes resets (RFC 2525 section 2.17): the body is left unread.
             talk.request_head();
         });
         let (_loops, client) = client(1, |builder| builder);

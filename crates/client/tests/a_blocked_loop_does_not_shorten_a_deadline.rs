@@ -14,12 +14,12 @@ fn a_blocked_loop_does_not_shorten_a_deadline() {
     ends_in_time(|call| call.read_timeout(LIMIT));
 }
 
-fn ends_in_time(limited: impl FnOnce(Call<'_>) -> Call<'_> + Send + 'static) {
+fn ends_in_time(limited: impl FnOnce(Call) -> Call + Send + 'static) {
     // Takes connections into its queue, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", silent.local_addr().expect("it is bound"));
     let loops = Loops::start(1).expect("one loop can be had");
-    let client = Client::builder().loops(&loops).build();
+    let client = Client::builder().on(&loops).build();
     let checked = loops.get(0).spawn(move || async move {
         // While there is a deadline, the loop's clock moves by ticks.
         let ticking = Deadline::new();

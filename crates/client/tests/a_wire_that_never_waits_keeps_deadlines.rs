@@ -1,9 +1,11 @@
-//! Calls on wires that are never out of room or of bytes: their deadlines hold, and the loop's other tasks run.
+//! Calls on wires that are never out of room or of bytes: their deadlines hold, and the loop's other tasks have turns.
 
 mod support;
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +25,34 @@ struct Endless {
     head: &'static [u8],
     /// Given again and again; never anything if it is empty.
     piece: &'static [u8],
+    turns: &'static Turns,
+}
+
+/// How often a wire or a body was asked between two turns of another task on its loop, at most.
+#[derive(Debug)]
+struct Turns {
+    asked: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Turns {
+    const fn new() -> Self {
+        Self { asked: AtomicUsize::new(0), most: AtomicUsize::new(0) }
+    }
+
+    fn ask(&self) {
+        self.most.fetch_max(self.asked.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// The other task, which has its turn as soon as the one that asks gives way.
+    async fn take(&self) {
+        poll_fn(|cx| {
+            self.asked.store(0, Ordering::Relaxed);
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
 }
 
 impl Transport for Endless {
@@ -34,6 +64,7 @@ impl Transport for Endless {
         if self.poll_readable(cx).is_pending() {
             return Poll::Pending;
         }
+        self.turns.ask();
         let head = std::mem::take(&mut self.head);
         let mut read = 0;
         for part in std::iter::once(head).chain(std::iter::repeat(self.piece)) {
@@ -65,7 +96,9 @@ impl Transport for Endless {
     fn abort(&mut self) {}
 
     fn local(&self) -> Address {
-        Address::from_wire(&Self { head: b"", piece: b"" }, "")
+        static NONE: Turns = Turns::new();
+        static SOME: Endless = Endless { head: b"", piece: b"", turns: &NONE };
+        Address::from_wire(&SOME, "")
     }
 
     fn peer(&self) -> Address {
@@ -74,12 +107,13 @@ impl Transport for Endless {
 }
 
 /// A body without end that is always there.
-struct Always;
+struct Always(&'static Turns);
 
 impl Stream for Always {
     type Item = Result<Bytes, BodyError>;
 
     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.ask();
         Poll::Ready(Some(Ok(Bytes::from_static(b"x"))))
     }
 }
@@ -118,7 +152,8 @@ impl Wire for Endless {
 fn error_over(wire: &'static Endless, body: Body) -> Error {
     // With room for all that comes, so that no reader holds the connection back.
     let limits = Limits { body_ahead_bytes: usize::MAX, ..Limits::default() };
-    let (_loops, client) = client(1, |builder| builder.limits(limits));
+    let (loops, client) = client(1, |builder| builder.limits(limits));
+    drop(loops.get(0).spawn(|| wire.turns.take()));
     let via = Address::on(wire, "").expect("an address");
     let call = client.post("http://endless/").via(via).body(body).total_timeout(Duration::from_millis(200));
     match block_on(call.send()) {
@@ -129,15 +164,22 @@ fn error_over(wire: &'static Endless, body: Body) -> Error {
 
 #[test]
 fn an_answer_that_is_always_there_ends_by_the_total_deadline() {
-    static WIRE: Endless =
-        Endless { head: b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", piece: b"1\r\nx\r\n" };
+    static TURNS: Turns = Turns::new();
+    static WIRE: Endless = Endless {
+        head: b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        piece: b"1\r\nx\r\n",
+        turns: &TURNS,
+    };
     let error = error_over(&WIRE, Body::empty());
     assert!(matches!(error, Error::Timeout { phase: Phase::Total, .. }), "{error:?}");
+    assert!(TURNS.most.load(Ordering::Relaxed) <= 32, "{TURNS:?} reads");
 }
 
 #[test]
 fn a_request_that_is_always_taken_ends_by_the_total_deadline() {
-    static WIRE: Endless = Endless { head: b"", piece: b"" };
-    let error = error_over(&WIRE, Body::stream(Always));
+    static TURNS: Turns = Turns::new();
+    static WIRE: Endless = Endless { head: b"", piece: b"", turns: &TURNS };
+    let error = error_over(&WIRE, Body::stream(Always(&TURNS)));
     assert!(matches!(error, Error::Timeout { phase: Phase::Total, sent: true, .. }), "{error:?}");
+    assert!(TURNS.most.load(Ordering::Relaxed) <= 8192, "{TURNS:?} pieces");
 }

@@ -5,6 +5,7 @@ mod support;
 use std::time::Duration;
 
 use anywire_client::{Error, Limits};
+use anywire_http::Body;
 use support::{OK, Peer, block_on, client, eventually, on_each_wire};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -78,9 +79,31 @@ fn dropping_it_closes_the_connection_and_so_does_closing_the_client() {
         ends.recv().expect("the connection ends");
         eventually("its place is free", || client.counters().total().active == 0);
         let mut upgraded = upgrade();
-        assert_eq!(block_on(client.close(Duration::ZERO)).calls_cut, 1);
+        assert_eq!(block_on(client.shutdown(Duration::ZERO)).calls_cut, 1);
         ends.recv().expect("the connection ends");
         assert_eq!(block_on(upgraded.read(&mut [0; 9])).expect("an end"), 0);
+    });
+}
+
+#[test]
+fn dropping_it_needs_no_peer_that_closes() {
+    on_each_wire(|wire| {
+        let (over, waits) = std::sync::mpsc::channel::<()>();
+        let waits = std::sync::Mutex::new(waits);
+        let peer = Peer::start(wire, move |mut talk| {
+            talk.request();
+            talk.say(SWITCH);
+            assert_eq!(talk.read(100).as_deref(), Some(&b"last words"[..]));
+            // It neither closes nor speaks.
+            let _ = waits.lock().expect("no panic").recv();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let call = client.get(peer.url("/")).via(peer.via()).upgrade("toy");
+        let mut upgraded = block_on(call.send()).expect("a switch").upgrade().expect("the connection");
+        block_on(upgraded.write_all(b"last words")).expect("room");
+        drop(upgraded);
+        eventually("its place is free", || client.counters().total().active == 0);
+        drop(over);
     });
 }
 
@@ -93,5 +116,23 @@ fn a_peer_that_stays_with_http_is_an_error_with_its_status() {
         let response = block_on(call.send()).expect("an answer");
         let error = response.upgrade().expect_err("no switch");
         assert!(matches!(&error, Error::Status { status, .. } if *status == 200), "{error:?}");
+    });
+}
+
+/// The rest of the request would be read as the first bytes of the other protocol.
+#[test]
+fn a_switch_before_the_request_has_left_is_an_error() {
+    on_each_wire(|wire| {
+        let peer = Peer::start(wire, |mut talk| {
+            talk.request_head();
+            talk.say(SWITCH);
+            talk.wait_for_end();
+        });
+        let (_loops, client) = client(1, |builder| builder);
+        let (_unfinished, body) = Body::channel(1);
+        let call = client.post(peer.url("/")).via(peer.via()).upgrade("toy").body(body);
+        let error = block_on(call.send()).expect_err("the body has no end yet");
+        assert!(matches!(error, Error::Switched { .. }), "{error:?}");
+        eventually("the connection is closed", || client.counters().total().active == 0);
     });
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anywire_client::{Error, Limits, Timeouts};
-use support::{AnyWire, HANG, OK, Peer, block_on, client, eventually, on_all_wires, poll_once};
+use support::{AnyWire, Gate, HANG, OK, Peer, block_on, client, eventually, on_all_wires, poll_once};
 
 /// A peer that reports when a connection of its ends; requests to `/never` are never answered.
 fn reporting(wire: AnyWire, answer: &'static str) -> (Peer, mpsc::Receiver<usize>) {
@@ -163,13 +163,13 @@ fn closing_lets_calls_finish_and_cuts_those_that_do_not() {
         let mut never = client.get(peer.url("/never")).via(peer.via()).send();
         assert!(poll_once(&mut never).is_pending());
         eventually("it is on its way", || client.counters().total().active == 1);
-        let closing = block_on(client.close(Duration::from_millis(100)));
+        let closing = block_on(client.shutdown(Duration::from_millis(100)));
         assert_eq!(closing.calls_cut, 1);
-        assert!(matches!(block_on(never), Err(Error::Closed { sent: true })));
+        assert!(matches!(block_on(never), Err(Error::Shutdown { sent: true })));
         ends.recv().expect("the client closes");
         let error = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("it is closed");
-        assert!(matches!(error, Error::Closed { sent: false }), "{error:?}");
-        assert_eq!(block_on(client.close(Duration::ZERO)).calls_cut, 0);
+        assert!(matches!(error, Error::Shutdown { sent: false }), "{error:?}");
+        assert_eq!(block_on(client.shutdown(Duration::ZERO)).calls_cut, 0);
     });
 }
 
@@ -179,8 +179,26 @@ fn closing_an_idle_client_waits_for_nothing() {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(2, |builder| builder);
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
-        let closing = block_on(client.close(Duration::from_secs(3600)));
+        let closing = block_on(client.shutdown(Duration::from_secs(3600)));
         assert_eq!(closing.calls_cut, 0);
         ends.recv().expect("the client closes");
     });
+}
+
+#[test]
+fn a_connection_that_comes_when_its_client_is_shut_down_is_closed() {
+    let gate = Gate::new();
+    gate.fill();
+    let (loops, client) = client(1, |builder| builder.connect_timeout(HANG));
+    let mut call = client.get("http://peer.example/").via(gate.via()).send();
+    assert!(poll_once(&mut call).is_pending());
+    eventually("the call waits for its dial", || client.counters().total().waiting == 1);
+    drop(call);
+    let mut ending = Box::pin(client.shutdown(HANG));
+    assert!(poll_once(&mut ending).is_pending());
+    loops.get(0).spawn(async || ()).wait().expect("the loop has heard of it");
+    drop(gate.accept());
+    let mut talk = gate.accept();
+    assert!(talk.request().is_none());
+    assert_eq!(block_on(ending).calls_cut, 0);
 }

@@ -19,7 +19,7 @@ struct Case {
     /// What the peer does with the connection.
     peer: fn(&mut Talk),
     /// What the call has beside its URL.
-    call: for<'a> fn(Call<'a>) -> Call<'a>,
+    call: fn(Call) -> Call,
     ends_by: fn(AnyWire) -> Phase,
 }
 
@@ -142,7 +142,7 @@ fn each_case_ends_by_its_deadline_on_each_wire() {
         // Few loops, so that a slow machine is busy with deadlines and not with threads.
         let (there, here) = (Loops::start(1).expect("loops start"), Loops::start(1).expect("loops start"));
         let silent = Peer::start_on(&there, wire, |talk| talk.wait_for_end());
-        let client = Client::builder().loops(&here).read_timeout(HANG).build();
+        let client = Client::builder().on(&here).read_timeout(HANG).build();
         // A call with half as much time again: what ends after it ends too late.
         let clock = client.get(silent.url("/")).via(silent.via()).total_timeout(scaled().total * 3 / 2);
         let mut clock = clock.send();
@@ -166,7 +166,7 @@ impl Case {
     fn play(&self, wire: AnyWire, there: &Loops, here: &Loops) {
         let script = self.peer;
         let peer = Peer::start_on(there, wire, move |mut talk| script(&mut talk));
-        let client = defaults(Client::builder().loops(here)).build();
+        let client = defaults(Client::builder().on(here)).build();
         let call = (self.call)(client.post(peer.url("/")).via(peer.via()));
         let error = block_on(async { call.send().await?.bytes().await }).expect_err(self.name);
         let phase = (self.ends_by)(wire);
@@ -372,7 +372,7 @@ fn trickle(talk: &Talk, text: &str) {
     }
 }
 
-fn large_body(call: Call<'_>) -> Call<'_> {
+fn large_body(call: Call) -> Call {
     call.body(vec![b'x'; MORE_THAN_A_WIRE_HOLDS])
 }
 

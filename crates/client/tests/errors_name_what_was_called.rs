@@ -3,6 +3,7 @@
 mod support;
 
 use anywire_client::{Error, Fault};
+use anywire_http::BodyError;
 use support::{Peer, block_on, client, on_each_wire};
 
 fn answer(status: &str, body: &str) -> String {
@@ -47,10 +48,30 @@ fn a_body_that_is_no_json_is_shown_with_status_and_url() {
             let (_loops, client) = client(1, |builder| builder);
             let response = block_on(client.get(peer.url("/y")).via(peer.via()).send()).expect("an answer");
             let error = block_on(response.json::<u64>()).expect_err("no JSON");
-            assert!(matches!(error, Error::JsonAnswer { .. }), "{error:?}");
+            assert!(matches!(error, Error::JsonResponse { .. }), "{error:?}");
             let text = error.to_string();
             assert!(text.contains(&peer.url("/y")) && text.contains("502 Bad Gateway"), "{text}");
             assert!(text.contains("<html>"), "{text}");
+        }
+    });
+}
+
+#[test]
+fn a_body_that_is_no_text_is_the_fault_of_the_peer() {
+    on_each_wire(|wire| {
+        // The larger one comes as a stream.
+        for len in [4, 1 << 18] {
+            let peer = Peer::start(wire, move |mut talk| {
+                talk.request();
+                talk.say(format!("HTTP/1.1 200 OK\r\ncontent-length: {len}\r\n\r\n"));
+                talk.say(vec![0xff; len]);
+                talk.wait_for_end();
+            });
+            let (_loops, client) = client(1, |builder| builder);
+            let response = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("a response");
+            let error = block_on(response.text()).expect_err("no text");
+            assert!(matches!(error, Error::Body(BodyError::Text(_))), "{error:?}");
+            assert_eq!((error.fault(), error.may_have_been_processed()), (Fault::Peer, true));
         }
     });
 }

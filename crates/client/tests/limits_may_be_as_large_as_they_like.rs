@@ -16,19 +16,19 @@ fn calls_are_answered_whichever_limit_is_the_largest() {
         Limits { queue_per_origin: MAX, ..Limits::default() },
         Limits { dials_per_origin: MAX, ..Limits::default() },
         Limits { origins: MAX, ..Limits::default() },
-        Limits { interim_answers: MAX, ..Limits::default() },
+        Limits { interim_responses: MAX, ..Limits::default() },
         Limits { body_bytes: MAX, ..Limits::default() },
         Limits { body_ahead_bytes: MAX, ..Limits::default() },
-        Limits { answer: unlimited(), ..Limits::default() },
+        Limits { head: unlimited(), ..Limits::default() },
         Limits {
             connections_per_origin: MAX,
             queue_per_origin: MAX,
             dials_per_origin: MAX,
             origins: MAX,
-            interim_answers: MAX,
+            interim_responses: MAX,
             body_bytes: MAX,
             body_ahead_bytes: MAX,
-            answer: unlimited(),
+            head: unlimited(),
         },
     ];
     on_each_wire(|wire| {

@@ -89,7 +89,7 @@ fn after_a_storm_every_place_is_free() {
             let answer = block_on(client.get(peer.url("/calm")).via(peer.via()).send()).expect("an answer");
             assert_eq!(block_on(answer.text()).expect("a body"), "ok");
         }
-        block_on(client.close(Duration::from_secs(60)));
+        block_on(client.shutdown(Duration::from_secs(60)));
         assert_eq!(client.counters().total().idle, 0);
     });
 }

@@ -22,10 +22,12 @@ fn no_call_beyond_cap_and_queue_waits() {
                 }
             }
         });
-        for loops in [1, 2, 3] {
+        // Where there are fewer connections than loops, some loops have none, and no place in the queue.
+        for (loops, cap) in [(1, 8), (2, 8), (3, 8), (3, 2)] {
             *gate.0.lock().expect("no panic") = false;
             let (_loops, client) = client(loops, |builder| {
-                let limits = Limits { connections_per_origin: 8, queue_per_origin: 16, ..Limits::default() };
+                let limits =
+                    Limits { connections_per_origin: cap, queue_per_origin: 16, ..Limits::default() };
                 let long = Duration::from_secs(60);
                 builder.limits(limits).acquire_timeout(long).read_timeout(long)
             });
@@ -35,17 +37,20 @@ fn no_call_beyond_cap_and_queue_waits() {
             for _ in 0..1000 {
                 calls.spawn_on(client.get(peer.url("/")).via(peer.via()).send(), runtime.handle());
             }
-            for _ in 0..976 {
+            let refused = 1000 - cap - 16;
+            for _ in 0..refused {
                 let error = block_on(calls.join_next())
                     .expect("calls are left")
                     .expect("no panic")
                     .expect_err("refused");
-                assert!(matches!(error, Error::QueueFull { .. }), "{error}");
+                // The limits as the user set them, not the share of one loop.
+                let Error::QueueFull { connections, queue, .. } = error else { panic!("{error}") };
+                assert_eq!((connections, queue), (cap, 16));
                 assert_eq!(error.fault(), Fault::Limit);
                 assert!(!error.may_have_been_processed() && !error.is_timeout());
             }
             let counters = client.counters().total();
-            assert_eq!((counters.requests, counters.queue_full), (1000, 976));
+            assert_eq!((counters.requests, counters.queue_full), (1000, refused as u64));
             *gate.0.lock().expect("no panic") = true;
             gate.1.notify_all();
             while let Some(call) = block_on(calls.join_next()) {
@@ -53,10 +58,10 @@ fn no_call_beyond_cap_and_queue_waits() {
             }
             let counters = client.counters().total();
             assert_eq!((counters.resent, counters.waiting, counters.active), (0, 0, 0));
-            assert!(counters.dialed <= 8, "{counters:?}");
-            block_on(client.close(Duration::from_secs(5)));
+            assert!(counters.dialed <= cap as u64, "{counters:?}");
+            block_on(client.shutdown(Duration::from_secs(5)));
         }
-        assert!(peer.accepted() <= 3 * 8, "{} connections in three rounds", peer.accepted());
+        assert!(peer.accepted() <= 3 * 8 + 2, "{} connections in four rounds", peer.accepted());
     });
 }
 
@@ -133,5 +138,28 @@ fn no_origin_beyond_the_limit_has_a_pool_while_all_are_in_use() {
         drop(busy);
         support::eventually("the first origin is unused", || client.counters().total().active == 0);
         block_on(client.get("http://two.example/").via(peer.via()).send()).expect("its place is free");
+    });
+}
+
+#[test]
+fn the_origin_used_longest_ago_makes_room() {
+    on_each_wire(|wire| {
+        let peer = Peer::answering(wire, OK);
+        let (loops, client) = client(1, |builder| builder.limits(Limits { origins: 2, ..Limits::default() }));
+        let dialed_after = |origin: &str| {
+            block_on(client.get(format!("http://{origin}/")).via(peer.via()).send()).expect("an answer");
+            // Until the loop's coarse clock has moved.
+            let moved = loops.get(0).spawn(async || {
+                let now = anywire_loops::clock::now();
+                while anywire_loops::clock::now() == now {
+                    tokio::task::yield_now().await;
+                }
+            });
+            moved.wait().expect("no panic");
+            client.counters().total().dialed
+        };
+        let calls = ["one.example", "two.example", "one.example", "three.example", "one.example"];
+        assert_eq!(calls.map(dialed_after), [1, 2, 2, 3, 3]);
+        assert_eq!(dialed_after("two.example"), 4);
     });
 }

@@ -3,8 +3,8 @@
 mod support;
 
 use anywire_client::{Error, Fault, UrlError};
-use anywire_http::Method;
-use support::{OK, Peer, block_on, client, on_each_wire};
+use anywire_http::{Method, Request};
+use support::{OK, Peer, block_on, client, on_each_wire, wire};
 
 #[test]
 fn header_fields_that_would_break_the_message() {
@@ -78,4 +78,22 @@ fn values_that_do_not_serialise_and_answers_that_do_not_parse() {
         assert!(error.to_string().contains("<html>"), "{error}");
         assert_eq!(error.fault(), Fault::Peer);
     });
+}
+
+#[test]
+fn a_request_keeps_its_connection_close_and_not_its_length() {
+    let peer = Peer::start(wire("tcp"), |mut talk| {
+        let request = talk.request().expect("a request");
+        let headers = request.head.headers();
+        assert_eq!((headers.get("connection"), headers.get("content-length")), (Some("close"), None));
+        talk.say(OK);
+        talk.wait_for_end();
+    });
+    let (_loops, client) = client(1, |builder| builder);
+    for round in 1..=2 {
+        let request =
+            Request::get(&peer.url("/")).header("connection", "close").header("content-length", "7");
+        block_on(client.send(request)).expect("an answer");
+        assert_eq!(peer.accepted(), round);
+    }
 }

@@ -114,19 +114,24 @@ impl Body {
 
     /// No bytes, although the head of the message states a length: the body of an answer to `HEAD`, or of a 304.
     ///
-    /// The answer to a `HEAD` request, or a 304, gets a `Content-Length` of `length` bytes, and no byte follows (RFC
-    /// 9110 sections 9.3.2 and 15.4.5). A server refuses to send this body where a body must follow the head: it
-    /// answers 500 instead. A client gives it to responses with such a head, so that a proxy keeps their length.
+    /// The answer to a `HEAD` request, or a 304, gets a `Content-Length` of `length` bytes, or none if the length is not
+    /// known, and no byte follows (RFC 9110 sections 9.3.2 and 15.4.5). A server refuses to send this body where a body
+    /// must follow the head: it answers 500 instead. A client gives it to responses with such a head, so that a proxy
+    /// keeps their length.
     ///
     /// ```
     /// use anywire_http::{Body, Response, StatusCode};
     ///
-    /// let response = Response::new(StatusCode::OK).body(Body::withheld(5));
+    /// let response = Response::new(StatusCode::OK).body(Body::withheld(Some(5)));
     /// assert_eq!(response.body.stated_length(), Some(5));
     /// assert_eq!(response.body.length(), Some(0));
     /// ```
-    pub fn withheld(length: u64) -> Self {
-        Self::from_source(Source::Withheld).with_length(length)
+    pub fn withheld(length: Option<u64>) -> Self {
+        let body = Self::from_source(Source::Withheld);
+        match length {
+            Some(length) => body.with_length(length),
+            None => body,
+        }
     }
 
     /// Declares how many bytes there will be, so that the message gets a `Content-Length`.
@@ -148,6 +153,12 @@ impl Body {
             Kind::Full(bytes) => Some(bytes.len() as u64),
             Kind::Coming(coming) => coming.length(),
         }
+    }
+
+    /// Whether this is [`Body::withheld`].
+    #[inline]
+    pub fn is_withheld(&self) -> bool {
+        matches!(&self.kind, Kind::Coming(coming) if matches!(coming.source, Source::Withheld))
     }
 
     /// The length that the head states though no byte follows; `None` unless this is [`Body::withheld`].

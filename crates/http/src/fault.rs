@@ -1,7 +1,8 @@
 //! Who is at fault for an error.
 
 /// Who is at fault for an error, so that a program can decide whom to tell and whether to try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fault {
     /// The other end sent what the RFCs do not allow.
     Peer,

@@ -146,12 +146,13 @@ impl Headers {
     /// # Ok::<(), anywire_http::InvalidHeader>(())
     /// ```
     pub fn remove_hop_by_hop(&mut self) {
+        // Before `te` goes, which a sender has to name in `connection` (RFC 9110 section 10.1.4).
+        let wants_trailers = list_token(self.get_all("te"), "trailers");
         let is_text = |list: &[u8]| std::str::from_utf8(list).ok().map(str::to_owned);
         let named: Vec<String> = self.values_of(Kind::Connection).filter_map(is_text).collect();
         for name in named.iter().flat_map(|list| list.split(',')) {
             self.remove(name.trim());
         }
-        let wants_trailers = list_token(self.get_all("te"), "trailers");
         for name in ["connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade"] {
             self.remove(name);
         }
@@ -393,7 +394,7 @@ mod tests {
         for (name, value) in [
             ("Connection", "X-One , close"),
             ("X-One", "1"),
-            ("connection", "x-two"),
+            ("connection", "x-two, te"),
             ("x-two", "2"),
             ("x-three", "3"),
             ("Keep-Alive", "timeout=5"),

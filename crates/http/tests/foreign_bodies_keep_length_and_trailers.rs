@@ -104,3 +104,36 @@ fn a_body_of_ours_is_not_wrapped_again() {
     assert_eq!(body.into_full().expect("as it was"), "whole");
     assert!(Body::wrap(Body::empty()).is_end_stream());
 }
+
+/// As of the `http-body` crate's users, which stop where a body says that it has ended.
+#[test]
+fn a_body_has_ended_once_its_trailers_are_taken() {
+    let (mut sender, mut body) = Body::channel(16);
+    sender.trailers(Headers::from(&trailers()));
+    sender.finish();
+    assert!(matches!(chunk(&mut body), Ok(None)));
+    assert_eq!((body.length(), body.is_end_stream()), (Some(0), false));
+    assert!(frame(&mut body).is_some_and(|frame| frame.is_ok_and(|frame| frame.is_trailers())));
+    assert!(body.is_end_stream() && frame(&mut body).is_none());
+    let nothing = Body::wrap(Ended);
+    assert_eq!(nothing.length(), Some(0));
+}
+
+/// A body that is at its end before anything is asked of it.
+struct Ended;
+
+impl http_body::Body for Ended {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        true
+    }
+}

@@ -1,5 +1,6 @@
 //! Errors of a load run: why it could not start, and the kinds of failures that are counted while it runs.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::{fmt, io};
 
@@ -101,7 +102,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// All kinds, in the order in which an exchange can meet them.
+    /// All kinds, in the order of their declaration, in which an exchange can meet them.
     pub const ALL: [Self; 10] = [
         Self::Descriptors,
         Self::Connect,
@@ -114,65 +115,29 @@ impl ErrorKind {
         Self::Check,
         Self::Close,
     ];
-
-    /// The name in JSON and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Descriptors => "descriptors",
-            Self::Connect => "connect",
-            Self::Tls => "tls",
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::Parse => "parse",
-            Self::Timeout => "timeout",
-            Self::Status => "status",
-            Self::Check => "check",
-            Self::Close => "close",
-        }
-    }
 }
 
+/// The name in JSON and tables.
 impl fmt::Display for ErrorKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        formatter.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
-/// How many errors there were of each kind.
+/// How many errors there were of each kind; in JSON a map with all kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ErrorCounts {
-    /// See [`ErrorKind::Descriptors`].
-    pub descriptors: u64,
-    /// See [`ErrorKind::Connect`].
-    pub connect: u64,
-    /// See [`ErrorKind::Tls`].
-    pub tls: u64,
-    /// See [`ErrorKind::Write`].
-    pub write: u64,
-    /// See [`ErrorKind::Read`].
-    pub read: u64,
-    /// See [`ErrorKind::Parse`].
-    pub parse: u64,
-    /// See [`ErrorKind::Timeout`].
-    pub timeout: u64,
-    /// See [`ErrorKind::Status`].
-    pub status: u64,
-    /// See [`ErrorKind::Check`].
-    pub check: u64,
-    /// See [`ErrorKind::Close`].
-    pub close: u64,
-}
+#[serde(from = "BTreeMap<ErrorKind, u64>", into = "BTreeMap<ErrorKind, u64>")]
+pub struct ErrorCounts([u64; ErrorKind::ALL.len()]);
 
 impl ErrorCounts {
     /// How many of one kind.
     pub fn of(&self, kind: ErrorKind) -> u64 {
-        let mut copy = *self;
-        *copy.slot(kind)
+        self.0[kind as usize]
     }
 
     /// How many of all kinds.
     pub fn total(&self) -> u64 {
-        ErrorKind::ALL.iter().map(|&kind| self.of(kind)).sum()
+        self.0.iter().sum()
     }
 
     /// The kinds that occurred, as `3 connect, 1 close`; `none` if there were none.
@@ -183,28 +148,23 @@ impl ErrorCounts {
     }
 
     pub(crate) fn count(&mut self, kind: ErrorKind) {
-        *self.slot(kind) += 1;
+        self.0[kind as usize] += 1;
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for kind in ErrorKind::ALL {
-            *self.slot(kind) += other.of(kind);
-        }
+        self.0.iter_mut().zip(other.0).for_each(|(own, others)| *own += others);
     }
+}
 
-    fn slot(&mut self, kind: ErrorKind) -> &mut u64 {
-        match kind {
-            ErrorKind::Descriptors => &mut self.descriptors,
-            ErrorKind::Connect => &mut self.connect,
-            ErrorKind::Tls => &mut self.tls,
-            ErrorKind::Write => &mut self.write,
-            ErrorKind::Read => &mut self.read,
-            ErrorKind::Parse => &mut self.parse,
-            ErrorKind::Timeout => &mut self.timeout,
-            ErrorKind::Status => &mut self.status,
-            ErrorKind::Check => &mut self.check,
-            ErrorKind::Close => &mut self.close,
-        }
+impl From<BTreeMap<ErrorKind, u64>> for ErrorCounts {
+    fn from(counts: BTreeMap<ErrorKind, u64>) -> Self {
+        Self(ErrorKind::ALL.map(|kind| counts.get(&kind).copied().unwrap_or_default()))
+    }
+}
+
+impl From<ErrorCounts> for BTreeMap<ErrorKind, u64> {
+    fn from(counts: ErrorCounts) -> Self {
+        ErrorKind::ALL.into_iter().zip(counts.0).collect()
     }
 }
 

@@ -16,7 +16,7 @@
 //!     ..Plan::new("http://localhost:8080/")
 //! };
 //! let outcome = run(&Loops::start(1)?, plan)?;
-//! assert_eq!(outcome.totals.errors.total(), 0, "{outcome}");
+//! assert_eq!(outcome.totals.measured.errors.total(), 0, "{outcome}");
 //! println!("{:.0} requests/s", outcome.rate.achieved);
 //! if let Some(latency) = &outcome.latency.send {
 //!     println!("p99: {} us", latency.p99);
@@ -51,8 +51,8 @@ pub use histogram::{CurvePoint, Latency, LatencySummary};
 pub use host::{Host, Tool};
 pub use limits::Limits;
 pub use outcome::{
-    Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
-    WarmUp,
+    Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts,
+    Totals,
 };
 pub use plan::{Amount, Expect, Plan};
 pub use stop::Stop;

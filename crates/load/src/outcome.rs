@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::errors::{ErrorCounts, ErrorSample};
+use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
 use crate::histogram::LatencySummary;
 use crate::host::{Host, Tool};
 
@@ -21,7 +21,7 @@ pub struct Outcome {
     pub target: TargetFacts,
     /// How.
     pub plan: PlanFacts,
-    /// Counts of the measured part.
+    /// Counts.
     pub totals: Totals,
     /// Requests per second.
     pub rate: Rate,
@@ -79,29 +79,16 @@ pub struct PlanFacts {
     pub timeout_seconds: f64,
 }
 
-/// Counts of the measured part. `sent` = `answered` + `timed_out` + `unanswered_at_close` + `unanswered_at_end`.
+/// The counts of a run, or of one loop in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Requests that left, or began to, after the warm-up.
-    pub sent: u64,
-    /// Those whose whole answer came.
-    pub answered: u64,
-    /// Those that waited longer than the timeout.
-    pub timed_out: u64,
-    /// Those lost with a connection that ended, by whosever fault.
-    pub unanswered_at_close: u64,
-    /// Those still on their way when the time was up; they are no error.
-    pub unanswered_at_end: u64,
-    /// How long the oldest of these had waited, in microseconds; `null` if there was none.
-    pub oldest_unanswered_us: Option<f64>,
+    /// The requests that were sent after the warm-up. Failures to connect are among their errors, whenever they were:
+    /// nothing else shows why a connection is missing.
+    #[serde(flatten)]
+    pub measured: Requests,
     /// Requests of the plan that were never sent, because the run ended before; `null` if a duration was asked for.
     pub unsent: Option<u64>,
-    /// Errors of the measured part's requests by kind. Failures to connect before it are here too: nothing else shows
-    /// them.
-    pub errors: ErrorCounts,
-    /// The first error of each kind in words.
-    pub error_samples: Vec<ErrorSample>,
-    /// Bytes of the requests that were sent.
+    /// Bytes of the requests that were sent; of the measured part, like all that follow.
     pub bytes_out: u64,
     /// Bytes of the whole answers: their heads, framing and bodies, with interim answers before them.
     pub bytes_in: u64,
@@ -111,30 +98,48 @@ pub struct Totals {
     pub connections: Connections,
     /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// What became of the requests of the warm-up, which are in no other figure.
-    pub warm_up: WarmUp,
+    /// The requests of the warm-up, which are in no other figure.
+    pub warm_up: Requests,
 }
 
 impl Totals {
-    /// Answers that are as the plan expects them: neither an error of the kind `status` nor of the kind `check`.
-    pub fn good(&self) -> u64 {
-        self.answered.saturating_sub(self.errors.status + self.errors.check)
+    /// Adds the counts of another loop.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.measured.merge(&other.measured);
+        self.warm_up.merge(&other.warm_up);
+        self.bytes_out += other.bytes_out;
+        self.bytes_in += other.bytes_in;
+        self.body_bytes_in += other.body_bytes_in;
+        let (all, of_loop) = (&mut self.connections, &other.connections);
+        all.opened += of_loop.opened;
+        all.lost += of_loop.lost;
+        all.given_up += of_loop.given_up;
+        all.open_at_start += of_loop.open_at_start;
+        all.open_at_end += of_loop.open_at_end;
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+    }
+
+    /// The requests of one part of the run.
+    pub(crate) fn part(&mut self, measured: bool) -> &mut Requests {
+        if measured { &mut self.measured } else { &mut self.warm_up }
     }
 }
 
-/// What became of the requests that were sent during the warm-up, whenever that was.
+/// What became of the requests that were sent in one part of the run, whenever that was.
 /// `sent` = `answered` + `timed_out` + `unanswered_at_close` + `unanswered_at_end`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct WarmUp {
-    /// Requests that left, or began to, before the measured part.
+pub struct Requests {
+    /// Requests that left, or began to, in this part.
     pub sent: u64,
     /// Those whose whole answer came.
     pub answered: u64,
     /// Those that waited longer than the timeout.
     pub timed_out: u64,
-    /// Those lost with a connection that ended.
+    /// Those lost with a connection that ended, by whosever fault.
     pub unanswered_at_close: u64,
-    /// Those still on their way when the run ended.
+    /// Those still on their way when the run ended; they are no error.
     pub unanswered_at_end: u64,
     /// How long the oldest of these had waited, in microseconds; `null` if there was none.
     pub oldest_unanswered_us: Option<f64>,
@@ -142,6 +147,40 @@ pub struct WarmUp {
     pub errors: ErrorCounts,
     /// The first error of each kind in words.
     pub error_samples: Vec<ErrorSample>,
+}
+
+impl Requests {
+    /// Answers that are as the plan expects them: neither an error of the kind `status` nor of the kind `check`.
+    pub fn good(&self) -> u64 {
+        self.answered.saturating_sub(self.errors.of(ErrorKind::Status) + self.errors.of(ErrorKind::Check))
+    }
+
+    /// Counts an error, and keeps the words of the first of its kind.
+    pub(crate) fn error(&mut self, kind: ErrorKind, message: impl FnOnce() -> String) {
+        self.errors.count(kind);
+        if self.error_samples.iter().all(|sample| sample.kind != kind) {
+            self.error_samples.push(ErrorSample { kind, message: message() });
+        }
+    }
+
+    /// Notes how long a request had waited that was still on its way at the end.
+    pub(crate) fn note_unanswered(&mut self, us: Option<f64>) {
+        self.oldest_unanswered_us = self.oldest_unanswered_us.into_iter().chain(us).reduce(f64::max);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.timed_out += other.timed_out;
+        self.unanswered_at_close += other.unanswered_at_close;
+        self.unanswered_at_end += other.unanswered_at_end;
+        self.note_unanswered(other.oldest_unanswered_us);
+        self.errors.merge(&other.errors);
+        // One of each kind is enough, whichever loop saw it.
+        self.error_samples.extend_from_slice(&other.error_samples);
+        self.error_samples.sort_by_key(|sample| sample.kind);
+        self.error_samples.dedup_by_key(|sample| sample.kind);
+    }
 }
 
 /// Connections of a run, from its first dial to its end.

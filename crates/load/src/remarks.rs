@@ -37,7 +37,7 @@ impl Outcome {
         }
         let part = match (self.plan.requests, self.plan.duration_seconds) {
             (Some(requests), _) => {
-                format!("with {} of {} requests sent", grouped(self.totals.sent), grouped(requests))
+                format!("with {} of {} requests sent", grouped(self.totals.measured.sent), grouped(requests))
             }
             (None, asked) => {
                 format!("after {} of {} s", digits(rate.seconds), asked.unwrap_or_default())
@@ -49,17 +49,17 @@ impl Outcome {
     /// That not one answer was good, with the first reason; not said of a run that was stopped.
     pub fn no_good_answer(&self) -> Option<String> {
         let totals = &self.totals;
-        if totals.good() > 0 || self.rate.interrupted {
+        if totals.measured.good() > 0 || self.rate.interrupted {
             return None;
         }
-        let found = match totals.error_samples.first().or(totals.warm_up.error_samples.first()) {
+        let found = match totals.measured.error_samples.first().or(totals.warm_up.error_samples.first()) {
             Some(ErrorSample { message, .. }) => message.clone(),
-            None => match larger(totals.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us) {
+            None => match larger(totals.measured.oldest_unanswered_us, totals.warm_up.oldest_unanswered_us) {
                 Some(us) => format!("the oldest request had waited for {} when the time was up", time(us)),
                 None => "nothing was sent in the time that was measured".to_owned(),
             },
         };
-        Some(match totals.answered {
+        Some(match totals.measured.answered {
             0 => format!("no request was answered: {found}"),
             answered => format!("none of the {} answers was good: {found}", grouped(answered)),
         })
@@ -87,7 +87,7 @@ impl Outcome {
     /// That fewer connections carried the load than were asked for.
     fn missing_connections(&self) -> Option<String> {
         let connections = &self.totals.connections;
-        if self.totals.errors.of(ErrorKind::Descriptors) > 0 {
+        if self.totals.measured.errors.of(ErrorKind::Descriptors) > 0 {
             return Some(format!(
                 "only {} of {} connections were open: this process is out of file descriptors; raise its limit \
                  ('ulimit -n' shows it) or ask for fewer connections",

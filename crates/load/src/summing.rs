@@ -1,17 +1,12 @@
 //! From what the loops counted to one outcome: counts are added, histograms merged, shares computed.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use anywire_loops::Loops;
 
-use crate::engine::{Counts, End, LoopResult, Part};
-use crate::errors::ErrorSample;
+use crate::engine::{End, LoopResult};
 use crate::histogram::Latency;
 use crate::host::{Host, Tool};
 use crate::outcome::{
-    Connections, Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
-    WarmUp,
+    Generator, Latencies, LoopShare, Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Totals,
 };
 use crate::plan::{Amount, Plan, Prepared};
 
@@ -23,19 +18,21 @@ pub(crate) fn outcome(
     results: &[LoopResult],
     end: End,
 ) -> Outcome {
-    let mut totals = totals(results);
+    let mut totals = Totals::default();
+    let mut latency = Latency::new();
+    for one in results {
+        totals.merge(&one.totals);
+        latency.merge(&one.latency);
+    }
     if let Amount::Requests(requests) = plan.amount {
-        totals.unsent = Some(requests.saturating_sub(totals.sent));
+        totals.unsent = Some(requests.saturating_sub(totals.measured.sent));
     }
     // After the last request of the plan nothing is left either, and that is its end.
     let given_up = end == End::NothingLeft && totals.unsent != Some(0);
     let elapsed = results.iter().map(|one| one.measured).max().unwrap_or_default();
-    let mut latency = Latency::new();
-    for one in results {
-        latency.merge(&one.latency);
-    }
-    let busiest = results.iter().map(|one| one.counts.measured.answered).max().unwrap_or_default();
-    let mean = totals.answered as f64 / results.len().max(1) as f64;
+    let answered = totals.measured.answered;
+    let busiest = results.iter().map(|one| one.totals.measured.answered).max().unwrap_or_default();
+    let mean = answered as f64 / results.len().max(1) as f64;
     let shares: Vec<LoopShare> = loops
         .iter()
         .zip(results)
@@ -54,85 +51,17 @@ pub(crate) fn outcome(
         },
         plan: plan_facts(plan, prepared),
         rate: Rate {
-            achieved: if elapsed.is_zero() { 0.0 } else { totals.answered as f64 / elapsed.as_secs_f64() },
+            achieved: if elapsed.is_zero() { 0.0 } else { answered as f64 / elapsed.as_secs_f64() },
             seconds: elapsed.as_secs_f64(),
             interrupted: end == End::Stopped,
             given_up,
         },
         latency: Latencies { send: latency.summary() },
-        generator: generator(results, &shares, totals.answered),
+        generator: generator(results, &shares, answered),
         loops: shares,
-        balance: (totals.answered > 0).then(|| busiest as f64 / mean),
+        balance: (answered > 0).then(|| busiest as f64 / mean),
         totals,
     }
-}
-
-fn totals(results: &[LoopResult]) -> Totals {
-    let mut totals = Totals::default();
-    let (mut oldest, mut oldest_in_warm_up): (Option<Duration>, Option<Duration>) = (None, None);
-    let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-    for LoopResult { counts, open_at_start, open_at_end, .. } in results {
-        let Counts {
-            opened,
-            lost,
-            given_up,
-            warm_up,
-            measured,
-            bytes_out,
-            bytes_in,
-            body_bytes_in,
-            statuses: of_loop,
-        } = counts;
-        totals.sent += measured.sent;
-        totals.answered += measured.answered;
-        totals.timed_out += measured.timed_out;
-        totals.unanswered_at_close += measured.unanswered_at_close;
-        totals.unanswered_at_end += measured.unanswered_at_end;
-        oldest = oldest.max(measured.oldest_unanswered);
-        totals.errors.merge(&measured.errors);
-        add_samples(&mut totals.error_samples, &measured.samples);
-        add_warm_up(&mut totals.warm_up, warm_up);
-        oldest_in_warm_up = oldest_in_warm_up.max(warm_up.oldest_unanswered);
-        totals.bytes_out += bytes_out;
-        totals.bytes_in += bytes_in;
-        totals.body_bytes_in += body_bytes_in;
-        let of_run = &mut totals.connections;
-        *of_run = Connections {
-            opened: of_run.opened + opened,
-            lost: of_run.lost + lost,
-            given_up: of_run.given_up + given_up,
-            open_at_start: of_run.open_at_start + open_at_start,
-            open_at_end: of_run.open_at_end + open_at_end,
-        };
-        for (status, count) in of_loop.iter().enumerate().filter(|(_, count)| **count > 0) {
-            *statuses.entry(status as u16).or_default() += count;
-        }
-    }
-    let us = |age: Duration| age.as_nanos() as f64 / 1000.0;
-    totals.oldest_unanswered_us = oldest.map(us);
-    totals.warm_up.oldest_unanswered_us = oldest_in_warm_up.map(us);
-    totals.statuses = statuses;
-    totals
-}
-
-fn add_warm_up(all: &mut WarmUp, of_loop: &Part) {
-    all.sent += of_loop.sent;
-    all.answered += of_loop.answered;
-    all.timed_out += of_loop.timed_out;
-    all.unanswered_at_close += of_loop.unanswered_at_close;
-    all.unanswered_at_end += of_loop.unanswered_at_end;
-    all.errors.merge(&of_loop.errors);
-    add_samples(&mut all.error_samples, &of_loop.samples);
-}
-
-/// One of each kind is enough, whichever loop saw it.
-fn add_samples(all: &mut Vec<ErrorSample>, of_loop: &[ErrorSample]) {
-    for sample in of_loop {
-        if all.iter().all(|known| known.kind != sample.kind) {
-            all.push(sample.clone());
-        }
-    }
-    all.sort_by_key(|sample| sample.kind);
 }
 
 fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
@@ -160,7 +89,13 @@ fn loop_share(id: usize, core: Option<usize>, share: &LoopResult) -> LoopShare {
         }
         _ => None,
     };
-    LoopShare { id, core, requests: share.counts.measured.answered, connections: share.open_at_end, busy }
+    LoopShare {
+        id,
+        core,
+        requests: share.totals.measured.answered,
+        connections: share.totals.connections.open_at_end,
+        busy,
+    }
 }
 
 fn generator(results: &[LoopResult], shares: &[LoopShare], answered: u64) -> Generator {
@@ -184,6 +119,8 @@ const FULL: f64 = 0.95;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use anywire_sys::cpu::CpuTime;
 
     use super::*;
@@ -192,12 +129,10 @@ mod tests {
     fn second(cpu_ms: u64) -> LoopResult {
         let cpu = CpuTime { user: Duration::from_millis(cpu_ms), system: Duration::ZERO };
         LoopResult {
-            counts: Counts::default(),
+            totals: Totals::default(),
             latency: Latency::new(),
             measured: Duration::from_secs(1),
             cpu: Some(cpu),
-            open_at_start: 0,
-            open_at_end: 0,
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::histogram::LatencySummary;
-use crate::outcome::Outcome;
-use crate::text::{Columns, digits, grouped, known, time};
+use crate::outcome::{Connections, Outcome, Requests, Totals};
+use crate::text::{Columns, digits, grouped, known, time, whole};
 
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -15,7 +15,11 @@ impl fmt::Display for Outcome {
             (Some(seconds), _) if early => format!("{} of {seconds} s", digits(self.rate.seconds)),
             (Some(seconds), _) => format!("{seconds} s"),
             (None, requests) if early => {
-                format!("{} of {} requests", grouped(totals.sent), grouped(requests.unwrap_or_default()))
+                format!(
+                    "{} of {} requests",
+                    grouped(totals.measured.sent),
+                    grouped(requests.unwrap_or_default())
+                )
             }
             (None, requests) => format!("{} requests", grouped(requests.unwrap_or_default())),
         };
@@ -34,46 +38,43 @@ impl fmt::Display for Outcome {
         writeln!(formatter)?;
         formatter.write_str(&self.result_line())?;
         writeln!(formatter)?;
-        let connections = &totals.connections;
         let mut columns = Columns::new(2, &[]);
-        let mut line = |name: &str, text: String| columns.row(vec![name.to_owned(), text]);
-        line(
-            "requests",
-            format!(
-                "{} sent{}, {} answered, {} timed out, {} lost at a close, {} on their way at the end{}",
-                grouped(totals.sent),
-                totals
-                    .unsent
-                    .filter(|unsent| *unsent > 0)
-                    .map_or_else(String::new, |unsent| { format!(" and {} never sent", grouped(unsent)) }),
-                grouped(totals.answered),
-                grouped(totals.timed_out),
-                grouped(totals.unanswered_at_close),
-                grouped(totals.unanswered_at_end),
-                totals.oldest_unanswered_us.map_or_else(String::new, |us| format!(" (oldest {})", time(us))),
-            ),
-        );
-        let statuses: Vec<String> =
-            totals.statuses.iter().map(|(status, count)| format!("{} x {status}", grouped(*count))).collect();
-        line("statuses", if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
-        line("errors", totals.errors.line());
-        for sample in &totals.error_samples {
-            line("", format!("first {}: {}", sample.kind, sample.message));
+        self.counts().into_iter().for_each(|row| columns.row(row));
+        if self.generator.limited_by.is_some() {
+            let busy = "the generator was busy all the time: the server can perhaps do more";
+            columns.row(["limit", busy].map(str::to_owned).to_vec());
         }
-        line(
+        formatter.write_str(&columns.render())
+    }
+}
+
+impl Outcome {
+    /// The counts as rows of a name and a text, for the table and for the page.
+    pub(crate) fn counts(&self) -> Vec<Vec<String>> {
+        let Totals { measured, unsent, bytes_out, bytes_in, connections, statuses, .. } = &self.totals;
+        let mut rows = Vec::new();
+        let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
+        let unsent =
+            unsent.filter(|unsent| *unsent > 0).map(|unsent| format!(", and {} never sent", grouped(unsent)));
+        row("requests", format!("{}{}", measured.line(), unsent.unwrap_or_default()));
+        let statuses: Vec<String> =
+            statuses.iter().map(|(status, count)| format!("{} x {status}", grouped(*count))).collect();
+        row("statuses", if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
+        row("errors", measured.errors.line());
+        for sample in &measured.error_samples {
+            row("", format!("first {}: {}", sample.kind, sample.message));
+        }
+        let Connections { opened, open_at_start, open_at_end, lost, given_up } = connections;
+        row(
             "connections",
             format!(
-                "{} opened, {} open at the start, {} at the end, {} lost, {} given up",
-                connections.opened,
-                connections.open_at_start,
-                connections.open_at_end,
-                connections.lost,
-                connections.given_up,
+                "{opened} opened, {open_at_start} open at the start, {open_at_end} at the end, {lost} lost, \
+                 {given_up} given up"
             ),
         );
-        line("bytes", format!("{} out, {} in", grouped(totals.bytes_out), grouped(totals.bytes_in)));
+        row("bytes", format!("{} out, {} in", grouped(*bytes_out), grouped(*bytes_in)));
         for share in &self.loops {
-            line(
+            row(
                 &format!("loop {}", share.id),
                 format!(
                     "{} answers, {} connections, {} of a core{}",
@@ -84,14 +85,9 @@ impl fmt::Display for Outcome {
                 ),
             );
         }
-        if self.generator.limited_by.is_some() {
-            line("limit", "the generator was busy all the time: the server can perhaps do more".to_owned());
-        }
-        formatter.write_str(&columns.render())
+        rows
     }
-}
 
-impl Outcome {
     /// The figures in one line under headings; the depth stands beside them, since plain and pipelined figures must
     /// never be taken for one another.
     fn result_line(&self) -> String {
@@ -101,15 +97,30 @@ impl Outcome {
         let latency = |field: fn(&LatencySummary) -> f64| known(self.latency.send.as_ref().map(field), time);
         columns.row(vec![
             self.plan.depth.to_string(),
-            grouped(self.rate.achieved.round() as u64),
+            whole(self.rate.achieved),
             latency(|send| send.p50),
             latency(|send| send.p90),
             latency(|send| send.p99),
             latency(|send| send.p99_9),
             latency(|send| send.max),
             known(self.generator.cpu_us_per_request, digits),
-            grouped(self.totals.errors.total()),
+            grouped(self.totals.measured.errors.total()),
         ]);
         columns.render()
+    }
+}
+
+impl Requests {
+    /// What became of them, in a line.
+    pub(crate) fn line(&self) -> String {
+        let Self { sent, answered, timed_out, unanswered_at_close, unanswered_at_end, .. } = *self;
+        let [sent, answered, timed_out, lost, left] =
+            [sent, answered, timed_out, unanswered_at_close, unanswered_at_end].map(grouped);
+        let oldest =
+            self.oldest_unanswered_us.map(|us| format!(" (oldest {})", time(us))).unwrap_or_default();
+        format!(
+            "{sent} sent, {answered} answered, {timed_out} timed out, {lost} lost at a close, {left} on their way at \
+             the end{oldest}"
+        )
     }
 }

@@ -1,6 +1,7 @@
 //! Text for a terminal: tables, numbers with commas, times in a fitting unit, bars.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// A table: rows of cells under headings, in columns as wide as their widest cell.
 ///
@@ -77,6 +78,11 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A figure rounded to a whole number with commas.
+pub fn whole(value: f64) -> String {
+    grouped(value.round() as u64)
+}
+
 /// A time given in microseconds, with three digits, in us, ms or s: `1.23 ms`.
 pub fn time(us: f64) -> String {
     let (value, unit) = if us < 1_000.0 {
@@ -87,6 +93,37 @@ pub fn time(us: f64) -> String {
         (us / 1_000_000.0, "s")
     };
     format!("{} {unit}", digits(value))
+}
+
+/// A length of time: a number with `us`, `ms`, `s`, `m` or `h`; without a unit it is in seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let seconds_per_unit = match &text[digits.len()..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        unit => {
+            return Err(format!(
+                "{unit:?} is no unit of time; write us, ms, s, m or h, such as 500ms or 10s"
+            ));
+        }
+    };
+    let number: f64 =
+        digits.parse().map_err(|_| format!("{digits:?} is no number; write it such as 500ms or 10s"))?;
+    let range = || format!("{text} is out of range; write a time from 0 up, such as 500ms or 10s");
+    Duration::try_from_secs_f64(number * seconds_per_unit).map_err(|_| range())
+}
+
+/// A time that is not zero.
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() {
+        Err("0 is no time to do anything; write it such as 500ms or 10s".to_owned())
+    } else {
+        Ok(time)
+    }
 }
 
 /// A number with about three digits and no exponent.
@@ -126,8 +163,22 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(time(12.34), "12.3 us");
         assert_eq!(time(1_234.0), "1.23 ms");
+        assert_eq!(time(123_400.0), "123 ms");
         assert_eq!(time(60_000_000.0), "60.0 s");
         assert_eq!(known(None, digits), "-");
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for wrong in ["", "s", "1d", "-1s", "1e400", "ten", "1 s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert!(positive_duration("0s").is_err());
     }
 
     #[test]
@@ -135,6 +186,11 @@ mod tests {
         let mut columns = Columns::new(1, &["name", "n"]);
         columns.row(vec!["a".to_owned(), "100".to_owned()]);
         assert_eq!(columns.render(), "  name    n\n  a     100\n");
+        // By characters, not bytes, and without blanks at the end of a line.
+        let mut columns = Columns::new(2, &[]);
+        columns.row(vec!["\u{e9}".to_owned(), "long".to_owned()]);
+        columns.row(vec!["x".to_owned(), "s".to_owned()]);
+        assert_eq!(columns.render(), "  \u{e9}  long\n  x  s\n");
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn the_limit_is_said_where_the_generator_was_busy() {
         Outcome { generator: Generator { limited_by: None, ..busy.generator.clone() }, ..busy.clone() };
     for (outcome, said) in [(&busy, true), (&idle, false)] {
         assert_eq!(outcome.to_string().contains("the generator was busy all the time"), said, "{outcome}");
-        let page = report::outcome(outcome).unwrap();
+        let page = report::outcome(outcome);
         assert_eq!(page.contains("The generator was busy all the time"), said);
         assert_eq!(outcome.to_json().contains(r#""limited_by": "generator""#), said);
     }

@@ -29,9 +29,12 @@ fn stopped_while_measuring() {
     let outcome = run.wait().unwrap();
     stopper.join().unwrap();
     assert!(outcome.rate.interrupted && outcome.rate.seconds < 3600.0);
-    assert!(outcome.totals.answered >= 1_000);
-    assert_eq!(outcome.totals.errors.total(), 0);
-    assert_eq!(outcome.totals.sent, outcome.totals.answered + outcome.totals.unanswered_at_end);
+    assert!(outcome.totals.measured.answered >= 1_000);
+    assert_eq!(outcome.totals.measured.errors.total(), 0);
+    assert_eq!(
+        outcome.totals.measured.sent,
+        outcome.totals.measured.answered + outcome.totals.measured.unanswered_at_end
+    );
     assert!(outcome.to_string().contains("interrupted"));
 }
 
@@ -43,7 +46,7 @@ fn stopped_before_it_began() {
     plan.stop.stop();
     let outcome = anywire_load::run(&loops, plan).unwrap();
     assert!(outcome.rate.interrupted);
-    assert_eq!((outcome.totals.sent, outcome.latency.send), (0, None));
+    assert_eq!((outcome.totals.measured.sent, outcome.latency.send), (0, None));
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn waiting_on_a_loop_is_refused_and_awaiting_is_not() {
     let task = loops.get(0).spawn(move || async move {
         let refused = anywire_load::run(&on, plan).unwrap_err();
         assert!(matches!(refused, LoadError::OnLoop), "{refused}");
-        start(&on, again).unwrap().outcome().await.unwrap().totals.answered
+        start(&on, again).unwrap().outcome().await.unwrap().totals.measured.answered
     });
     assert_eq!(task.wait().unwrap(), 10);
 }

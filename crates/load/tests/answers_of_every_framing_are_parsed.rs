@@ -15,7 +15,12 @@ fn chunks_with_trailers_and_interim_answers() {
     let loops = Loops::start(1).unwrap();
     let expect = Expect { status: None, body_bytes: Some(13) };
     let totals = run(&loops, Plan { depth: 4, expect, ..server.plan(40) }).unwrap().totals;
-    assert_eq!((totals.answered, totals.errors.total()), (40, 0), "{:?}", totals.error_samples);
+    assert_eq!(
+        (totals.measured.answered, totals.measured.errors.total()),
+        (40, 0),
+        "{:?}",
+        totals.measured.error_samples
+    );
 }
 
 #[test]
@@ -29,7 +34,12 @@ fn one_byte_at_a_time_is_the_same_answer() {
         let loops = Loops::start(1).unwrap();
         let expect = Expect { status: None, body_bytes: Some(13) };
         let totals = run(&loops, Plan { depth: 3, expect, ..server.plan(20) }).unwrap().totals;
-        assert_eq!((totals.answered, totals.errors.total()), (20, 0), "{:?}", totals.error_samples);
+        assert_eq!(
+            (totals.measured.answered, totals.measured.errors.total()),
+            (20, 0),
+            "{:?}",
+            totals.measured.error_samples
+        );
         assert_eq!((totals.bytes_in, totals.body_bytes_in), (20 * bytes.len() as u64, 260));
     }
 }
@@ -41,7 +51,12 @@ fn a_body_that_lasts_until_the_close_is_a_whole_answer() {
     let loops = Loops::start(1).unwrap();
     let expect = Expect { status: None, body_bytes: Some(13) };
     let totals = run(&loops, Plan { expect, ..server.plan(5) }).unwrap().totals;
-    assert_eq!((totals.answered, totals.errors.total()), (5, 0), "{:?}", totals.error_samples);
+    assert_eq!(
+        (totals.measured.answered, totals.measured.errors.total()),
+        (5, 0),
+        "{:?}",
+        totals.measured.error_samples
+    );
     assert_eq!((totals.connections.opened, server.seen.connections()), (5, 5));
     let answer = "HTTP/1.1 200 OK\r\n\r\nHello, World!".len() as u64;
     assert_eq!((totals.bytes_in, totals.body_bytes_in), (5 * answer, 65));
@@ -53,5 +68,10 @@ fn an_answer_to_head_has_a_length_and_no_body() {
     let loops = Loops::start(1).unwrap();
     let plan = Plan { method: Method::HEAD, depth: 4, ..server.plan(40) };
     let totals = run(&loops, plan).unwrap().totals;
-    assert_eq!((totals.answered, totals.errors.total()), (40, 0), "{:?}", totals.error_samples);
+    assert_eq!(
+        (totals.measured.answered, totals.measured.errors.total()),
+        (40, 0),
+        "{:?}",
+        totals.measured.error_samples
+    );
 }

@@ -9,98 +9,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anywire_load::compare::{
-    Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Stage, Step, compare,
+    Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Step, compare,
 };
-use anywire_load::report;
-use anywire_sys::cpu::{self, CpuTime};
-use anywire_wire::Address;
+use anywire_load::{ErrorKind, report};
+use anywire_sys::cpu;
 use support::server::{Manner, TestServer};
 
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
-struct Memory {
-    name: &'static str,
-    limit: bool,
-}
-
-impl Candidate for Memory {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn wire(&self) -> &str {
-        "memory"
-    }
-
-    fn note(&self) -> String {
-        "in this process".to_owned()
-    }
-
-    fn is_limit(&self) -> bool {
-        self.limit
-    }
-
-    fn start(&self, _: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
+fn memory(name: &str, is_limit: bool) -> Candidate {
+    candidate(name, is_limit, |_| {
         // Tests of this file run at the same time, and one name is served once.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(Served(TestServer::start(&format!("memory:compare-{number}"), Manner::Answer))))
-    }
-}
-
-struct Served(TestServer);
-
-impl RunningServer for Served {
-    fn url(&self) -> String {
-        "http://test/".to_owned()
-    }
-
-    fn via(&self) -> Option<Address> {
-        Some(self.0.address.clone())
-    }
-
-    fn server_thread(&self) -> i32 {
-        self.0.loops.get(0).thread_id()
-    }
-
-    fn server_cpu(&self) -> io::Result<CpuTime> {
-        self.0.loops.get(0).spawn(|| async { cpu::current_thread_cpu() }).wait().map_err(io::Error::other)?
-    }
+        Ok(served(TestServer::start(&format!("memory:compare-{number}"), Manner::Answer)))
+    })
 }
 
 /// Starts, and answers with what is not HTTP.
-struct Garbled;
-
-impl Candidate for Garbled {
-    fn name(&self) -> &str {
-        "garbled"
-    }
-
-    fn wire(&self) -> &str {
-        "memory"
-    }
-
-    fn start(&self, _: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
+fn garbled() -> Candidate {
+    candidate("garbled", false, |_| {
         let manner = Manner::Bytes("this is not HTTP\r\n\r\n");
-        Ok(Box::new(Served(TestServer::start("memory:compare-garbled", manner))))
-    }
+        Ok(served(TestServer::start("memory:compare-garbled", manner)))
+    })
 }
 
 /// Does not start.
-struct Broken {
-    name: &'static str,
+fn broken(name: &str) -> Candidate {
+    candidate(name, false, |_| Err("there is nothing to start".into()))
 }
 
-impl Candidate for Broken {
-    fn name(&self) -> &str {
-        self.name
-    }
+fn candidate(
+    name: &str,
+    is_limit: bool,
+    start: fn(&Settings) -> Result<RunningServer, CandidateError>,
+) -> Candidate {
+    let (name, wire, note) = (name.to_owned(), "memory".to_owned(), "in this process".to_owned());
+    Candidate { name, wire, note, is_limit, start: Box::new(start) }
+}
 
-    fn wire(&self) -> &str {
-        "none"
-    }
-
-    fn start(&self, _: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
-        Err("there is nothing to start".into())
+fn served(server: TestServer) -> RunningServer {
+    RunningServer {
+        url: "http://test/".to_owned(),
+        via: Some(server.address.clone()),
+        thread: server.loops.get(0).thread_id(),
+        cpu: Box::new(move || {
+            // The closure takes all of the server along, not its loops alone.
+            let server = &server;
+            let sample = server.loops.get(0).spawn(|| async { cpu::current_thread_cpu() });
+            sample.wait().map_err(io::Error::other)?
+        }),
     }
 }
 
@@ -116,21 +73,15 @@ fn options() -> Options {
     }
 }
 
-fn candidates() -> Vec<Box<dyn Candidate>> {
-    vec![
-        Box::new(Memory { name: "limit", limit: true }),
-        Box::new(Memory { name: "other", limit: false }),
-        Box::new(Broken { name: "broken" }),
-    ]
+fn candidates() -> Vec<Candidate> {
+    vec![memory("limit", true), memory("other", false), broken("broken")]
 }
 
 #[test]
 fn every_candidate_has_its_row() {
     let steps = RefCell::new(Vec::new());
     let comparison = compare(&candidates(), &options(), |step: &Step<'_>| {
-        if step.stage == Stage::Starting {
-            steps.borrow_mut().push(format!("{} {}", step.round, step.candidate));
-        }
+        steps.borrow_mut().push(format!("{} {}", step.round, step.candidate));
     })
     .unwrap();
     let steps = steps.into_inner();
@@ -145,21 +96,25 @@ fn every_candidate_has_its_row() {
     let [limit, other, broken] = &comparison.candidates[..] else { panic!("three rows") };
     for row in [limit, other] {
         assert_eq!((row.rounds.len(), row.errors.total()), (3, 0), "{:?}", row.error_messages);
-        assert!(row.requests_per_second.unwrap() > 0.0);
-        assert!(row.server_cpu_us_per_request.unwrap() > 0.0);
-        assert!(row.client_cpu_us_per_request.unwrap() > 0.0);
-        assert!(row.p50_us.unwrap() <= row.p99_us.unwrap() && row.p99_us.unwrap() <= row.max_us.unwrap());
+        assert!(row.medians.requests_per_second.unwrap() > 0.0);
+        assert!(row.medians.server_cpu_us_per_request.unwrap() > 0.0);
+        assert!(row.medians.client_cpu_us_per_request.unwrap() > 0.0);
+        assert!(
+            row.medians.p50_us.unwrap() <= row.medians.p99_us.unwrap()
+                && row.medians.p99_us.unwrap() <= row.medians.max_us.unwrap()
+        );
         assert_eq!(row.notes[0], "in this process");
         // Either the figure is there, or the reason why it is not.
         let unknown = row.notes.iter().any(|note| note.starts_with("syscalls_per_request is unknown"));
-        assert_eq!(row.syscalls_per_request.is_none(), unknown);
+        assert_eq!(row.medians.syscalls_per_request.is_none(), unknown);
     }
-    assert_eq!(limit.ratio_to_limit, Some(1.0));
+    assert_eq!(limit.medians.ratio_to_limit, Some(1.0));
     for (own, of_limit) in other.rounds.iter().zip(&limit.rounds) {
-        let ratio = own.server_cpu_us_per_request.unwrap() / of_limit.server_cpu_us_per_request.unwrap();
-        assert_eq!(own.ratio_to_limit, Some(ratio));
+        let ratio = own.figures.server_cpu_us_per_request.unwrap()
+            / of_limit.figures.server_cpu_us_per_request.unwrap();
+        assert_eq!(own.figures.ratio_to_limit, Some(ratio));
     }
-    assert_eq!((broken.rounds.len(), broken.requests_per_second), (0, None));
+    assert_eq!((broken.rounds.len(), broken.medians.requests_per_second), (0, None));
     assert!(broken.error_messages[0].contains("there is nothing to start"));
     assert!(comparison.to_string().contains("other"));
 }
@@ -195,7 +150,6 @@ fn the_json_has_the_promised_fields() {
 
 #[test]
 fn the_order_of_each_round_is_drawn_by_a_seed_that_the_result_names() {
-    let broken = |name| Box::new(Broken { name }) as Box<dyn Candidate>;
     let candidates = [broken("a"), broken("b"), broken("c"), broken("d")];
     let orders = |seed| {
         let mut steps = Vec::new();
@@ -212,7 +166,7 @@ fn the_order_of_each_round_is_drawn_by_a_seed_that_the_result_names() {
     assert_ne!(orders(Some(4)).0, rounds, "another seed gives another order");
     assert_eq!((comparison.plan.seed, orders(Some(3)).0), (3, rounds));
     assert!(comparison.to_string().contains("by seed 3 "), "{comparison}");
-    assert!(report::comparison(&comparison).unwrap().contains("by seed 3 "));
+    assert!(report::comparison(&comparison).contains("by seed 3 "));
     // Without one it is drawn, and the result still names it: that seed gives these rounds.
     let (rounds, comparison) = orders(None);
     assert_eq!(orders(Some(comparison.plan.seed)).0, rounds);
@@ -221,9 +175,9 @@ fn the_order_of_each_round_is_drawn_by_a_seed_that_the_result_names() {
 #[test]
 fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
     let options = Options { rounds: 1, warm_up: Duration::from_secs(3600), ..options() };
-    let comparison = compare(&[Box::new(Garbled) as Box<dyn Candidate>], &options, |_| {}).unwrap();
+    let comparison = compare(&[garbled()], &options, |_| {}).unwrap();
     let row = &comparison.candidates[0];
-    assert!(row.errors.parse > 0, "{:?}", row.errors);
+    assert!(row.errors.of(ErrorKind::Parse) > 0, "{:?}", row.errors);
     let messages = row.error_messages.join("\n");
     assert!(messages.contains("ended before anything was measured"), "{messages}");
 }
@@ -232,7 +186,7 @@ fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
 fn a_stop_gives_the_whole_rounds_until_then() {
     let options = options();
     let comparison = compare(&candidates()[..2], &options, |step| {
-        if step.round == 2 && step.stage == Stage::Load {
+        if step.round == 2 {
             options.stop.stop();
         }
     })
@@ -243,13 +197,11 @@ fn a_stop_gives_the_whole_rounds_until_then() {
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
-    let refused = |candidates: &[Box<dyn Candidate>], options: &Options| {
-        compare(candidates, options, |_| {}).unwrap_err()
-    };
+    let refused =
+        |candidates: &[Candidate], options: &Options| compare(candidates, options, |_| {}).unwrap_err();
     assert!(matches!(refused(&[], &options()), CompareError::NoCandidate));
     assert!(matches!(refused(&candidates(), &Options { rounds: 0, ..options() }), CompareError::NoRound));
-    let twice: Vec<Box<dyn Candidate>> =
-        vec![Box::new(Broken { name: "broken" }), Box::new(Broken { name: "broken" })];
+    let twice: Vec<Candidate> = vec![broken("broken"), broken("broken")];
     assert!(matches!(refused(&twice, &options()), CompareError::Twice(name) if name == "broken"));
     let deep = Options { depth: 0, ..options() };
     assert!(matches!(refused(&candidates(), &deep), CompareError::Load(_)));

@@ -18,6 +18,6 @@ fn the_first_window_is_one_write_and_each_answer_lets_one_more_go() {
     let outcome = run(&loops, plan).unwrap();
     assert_eq!(server.seen.in_first_read.load(Ordering::SeqCst), 16);
     assert_eq!(server.seen.waiting_max.load(Ordering::SeqCst), 16);
-    assert_eq!((outcome.totals.sent, outcome.totals.answered), (200, 185));
+    assert_eq!((outcome.totals.measured.sent, outcome.totals.measured.answered), (200, 185));
     assert_eq!(outcome.plan.depth, 16);
 }

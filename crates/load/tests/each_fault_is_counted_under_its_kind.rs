@@ -5,6 +5,7 @@ mod support;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use anywire_http::Buffer;
 use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::{ListenOptions, Listener};
@@ -20,12 +21,20 @@ fn load(plan: Plan) -> Outcome {
 #[track_caller]
 fn assert_only(outcome: &Outcome, kind: ErrorKind, count: u64) {
     let totals = &outcome.totals;
-    assert_eq!((totals.errors.of(kind), totals.errors.total()), (count, count), "{:?}", totals.error_samples);
-    assert_eq!(totals.error_samples.len(), 1);
-    assert_eq!(totals.error_samples[0].kind, kind);
     assert_eq!(
-        totals.sent,
-        totals.answered + totals.timed_out + totals.unanswered_at_close + totals.unanswered_at_end
+        (totals.measured.errors.of(kind), totals.measured.errors.total()),
+        (count, count),
+        "{:?}",
+        totals.measured.error_samples
+    );
+    assert_eq!(totals.measured.error_samples.len(), 1);
+    assert_eq!(totals.measured.error_samples[0].kind, kind);
+    assert_eq!(
+        totals.measured.sent,
+        totals.measured.answered
+            + totals.measured.timed_out
+            + totals.measured.unanswered_at_close
+            + totals.measured.unanswered_at_end
     );
 }
 
@@ -40,7 +49,7 @@ fn refused() {
     let outcome = load(plan);
     assert_only(&outcome, ErrorKind::Connect, 6);
     assert_eq!((outcome.totals.connections.opened, outcome.totals.connections.given_up), (0, 2));
-    assert!(outcome.totals.error_samples[0].message.contains(&port.to_string()));
+    assert!(outcome.totals.measured.error_samples[0].message.contains(&port.to_string()));
     assert_eq!(outcome.latency.send, None);
     assert_eq!(outcome.generator.cpu_us_per_request, None);
 }
@@ -50,7 +59,7 @@ fn garbage() {
     let server = TestServer::start("memory:garbage", Manner::Bytes("this is not HTTP\r\n\r\n"));
     let outcome = load(server.plan(10));
     assert_only(&outcome, ErrorKind::Parse, 3);
-    assert_eq!((outcome.totals.sent, outcome.totals.unanswered_at_close), (3, 3));
+    assert_eq!((outcome.totals.measured.sent, outcome.totals.measured.unanswered_at_close), (3, 3));
 }
 
 #[test]
@@ -59,7 +68,19 @@ fn an_answer_that_nobody_asked_for() {
         TestServer::start("memory:twice", Manner::Bytes("HTTP/1.1 204 A\r\n\r\nHTTP/1.1 204 B\r\n\r\n"));
     let outcome = load(Plan { connections: 1, ..server.plan(1) });
     assert_only(&outcome, ErrorKind::Parse, 1);
-    assert_eq!(outcome.totals.answered, 1);
+    assert_eq!(outcome.totals.measured.answered, 1);
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_behind_a_full_buffer() {
+    // The first read ends with the first answer.
+    let head = "HTTP/1.1 200 A\r\ncontent-length: 16300\r\nx-rest: ";
+    let rest = "x".repeat(Buffer::DEFAULT_BYTES - 16_300 - head.len() - 4);
+    let both = format!("{head}{rest}\r\n\r\n{}HTTP/1.1 204 B\r\n\r\n", "x".repeat(16_300));
+    let server = TestServer::start("memory:full-buffer", Manner::Bytes(both.leak()));
+    let outcome = load(server.plan(2));
+    assert_only(&outcome, ErrorKind::Parse, 1);
+    assert_eq!((outcome.totals.measured.answered, server.seen.requests()), (2, 2));
 }
 
 #[test]
@@ -75,7 +96,7 @@ fn a_body_cut_short() {
     let server = TestServer::start("memory:cut", Manner::BytesThenEnd(cut));
     let outcome = load(server.plan(10));
     assert_only(&outcome, ErrorKind::Read, 3);
-    assert_eq!((outcome.totals.answered, outcome.totals.unanswered_at_close), (0, 3));
+    assert_eq!((outcome.totals.measured.answered, outcome.totals.measured.unanswered_at_close), (0, 3));
 }
 
 #[test]
@@ -99,7 +120,7 @@ fn silence() {
     let outcome = load(Plan { depth: 2, timeout, ..server.plan(10) });
     // A window of two waits on each of three connections, and each wait stands in the tail of the latencies.
     assert_only(&outcome, ErrorKind::Timeout, 6);
-    assert_eq!((outcome.totals.timed_out, outcome.totals.answered), (6, 0));
+    assert_eq!((outcome.totals.measured.timed_out, outcome.totals.measured.answered), (6, 0));
     let latency = outcome.latency.send.unwrap();
     assert_eq!(latency.count, 6);
     assert!(latency.min >= 50_000.0, "{}", latency.min);
@@ -111,7 +132,7 @@ fn a_close_with_requests_unanswered() {
     let outcome = load(server.plan(100));
     // Each connection has 10 answers and loses the 11th request; the tenth connection has one request left to send.
     assert_only(&outcome, ErrorKind::Close, 9);
-    assert_eq!((outcome.totals.answered, outcome.totals.unanswered_at_close), (91, 9));
+    assert_eq!((outcome.totals.measured.answered, outcome.totals.measured.unanswered_at_close), (91, 9));
     assert_eq!((outcome.totals.connections.opened, outcome.totals.connections.lost), (10, 9));
 }
 
@@ -119,7 +140,7 @@ fn a_close_with_requests_unanswered() {
 fn a_close_that_was_announced_is_no_fault() {
     let server = TestServer::start("memory:announced", Manner::SayCloseAfter(10));
     let outcome = load(server.plan(100));
-    assert_eq!((outcome.totals.answered, outcome.totals.errors.total()), (100, 0));
+    assert_eq!((outcome.totals.measured.answered, outcome.totals.measured.errors.total()), (100, 0));
     assert_eq!(server.seen.connections(), 10);
 }
 
@@ -128,7 +149,7 @@ fn a_full_accept_queue() {
     let loops = Loops::start(1).unwrap();
     let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
     // Bound and never served: connections beyond the queue wait until their time is up.
-    let listener = Listener::bind(&"memory:full".parse().unwrap(), &options, &loops).unwrap();
+    let listener = Listener::bind("memory:full", &options, &loops).unwrap();
     let wait = Duration::from_millis(50);
     let plan = Plan {
         connections: 10,
@@ -140,8 +161,12 @@ fn a_full_accept_queue() {
         ..Plan::new("http://full/")
     };
     let totals = load(plan).totals;
-    assert!(totals.errors.connect > 0, "{:?}", totals.errors);
-    assert_eq!(totals.errors.total(), totals.errors.connect + totals.errors.timeout);
-    let sample = totals.error_samples.iter().find(|sample| sample.kind == ErrorKind::Connect).unwrap();
+    assert!(totals.measured.errors.of(ErrorKind::Connect) > 0, "{:?}", totals.measured.errors);
+    assert_eq!(
+        totals.measured.errors.total(),
+        totals.measured.errors.of(ErrorKind::Connect) + totals.measured.errors.of(ErrorKind::Timeout)
+    );
+    let sample =
+        totals.measured.error_samples.iter().find(|sample| sample.kind == ErrorKind::Connect).unwrap();
     assert!(sample.message.contains("50ms"), "{}", sample.message);
 }

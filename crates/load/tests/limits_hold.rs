@@ -26,7 +26,7 @@ fn a_plan_beyond_a_limit_sends_nothing() {
         assert!(matches!(refused, LoadError::Limit { .. }), "{refused}");
     }
     assert_eq!(server.seen.connections(), 0);
-    assert_eq!(run(&loops, plan()).unwrap().totals.answered, 1);
+    assert_eq!(run(&loops, plan()).unwrap().totals.measured.answered, 1);
 }
 
 #[test]
@@ -39,10 +39,10 @@ fn requests_larger_than_the_window_and_the_wire_leave_whole() {
         let plan = Plan { method: Method::POST, depth: 3, body, connections: 2, ..server.plan(60) };
         let totals = run(&loops, plan).unwrap().totals;
         assert_eq!(
-            (totals.answered, totals.errors.total()),
+            (totals.measured.answered, totals.measured.errors.total()),
             (60, 0),
             "{address}: {:?}",
-            totals.error_samples
+            totals.measured.error_samples
         );
         assert_eq!(server.seen.requests(), 60);
     }
@@ -55,7 +55,7 @@ fn one_dial_at_a_time_opens_all_connections() {
     let limits = Limits { dials_at_once: 1, ..Limits::default() };
     let outcome = run(&loops, Plan { connections: 50, limits, ..server.plan(500) }).unwrap();
     assert_eq!((outcome.totals.connections.opened, outcome.totals.connections.open_at_start), (50, 50));
-    assert_eq!(outcome.totals.answered, 500);
+    assert_eq!(outcome.totals.measured.answered, 500);
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn one_read_in_a_row_still_gets_large_answers() {
     let loops = Loops::start(1).unwrap();
     let limits = Limits { reads_in_a_row: 1, ..Limits::default() };
     let totals = run(&loops, Plan { connections: 3, limits, ..server.plan(30) }).unwrap().totals;
-    assert_eq!((totals.answered, totals.body_bytes_in), (30, 6_000_000));
+    assert_eq!((totals.measured.answered, totals.body_bytes_in), (30, 6_000_000));
 }

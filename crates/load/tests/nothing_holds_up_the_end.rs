@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anywire_http::Method;
-use anywire_load::{Amount, Limits, Outcome, Plan, run};
+use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
 use support::server::{Manner, TestServer};
@@ -61,8 +61,13 @@ fn a_request_is_timed_out_whatever_its_peer_does() {
     each_peer(|name, plan| {
         let limits = Limits { failures_in_a_row: 1, ..Limits::default() };
         let totals = ends(Plan { timeout: Duration::from_millis(200), limits, ..plan }).totals;
-        let counts = (totals.sent, totals.timed_out, totals.errors.timeout, totals.errors.total());
-        assert_eq!(counts, (1, 1, 1, 1), "{name}: {:?}", totals.error_samples);
+        let counts = (
+            totals.measured.sent,
+            totals.measured.timed_out,
+            totals.measured.errors.of(ErrorKind::Timeout),
+            totals.measured.errors.total(),
+        );
+        assert_eq!(counts, (1, 1, 1, 1), "{name}: {:?}", totals.measured.error_samples);
     });
 }
 
@@ -71,8 +76,9 @@ fn a_request_does_not_outlast_the_run_whatever_its_peer_does() {
     each_peer(|name, plan| {
         let outcome = ends(Plan { amount: Amount::Duration(Duration::from_millis(100)), ..plan });
         let totals = &outcome.totals;
-        let counts = (totals.sent, totals.unanswered_at_end, totals.errors.total());
-        assert_eq!(counts, (1, 1, 0), "{name}: {:?}", totals.error_samples);
+        let counts =
+            (totals.measured.sent, totals.measured.unanswered_at_end, totals.measured.errors.total());
+        assert_eq!(counts, (1, 1, 0), "{name}: {:?}", totals.measured.error_samples);
         assert!(!outcome.rate.given_up, "{name}");
     });
 }
@@ -85,5 +91,8 @@ fn a_connection_that_pauses_is_not_waited_for() {
     let limits = Limits { backoff: hour, backoff_max: hour, ..Limits::default() };
     let plan = Plan { connections: 2, limits, ..server.plan(50) };
     let totals = ends(plan).totals;
-    assert_eq!((totals.sent, totals.answered, totals.errors.parse), (50, 49, 1));
+    assert_eq!(
+        (totals.measured.sent, totals.measured.answered, totals.measured.errors.of(ErrorKind::Parse)),
+        (50, 49, 1)
+    );
 }

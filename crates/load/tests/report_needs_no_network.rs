@@ -9,8 +9,8 @@ use support::sample;
 #[test]
 fn a_page_refers_to_nothing_outside() {
     let pages = [
-        (anywire_load::report::comparison(&sample::comparison()).unwrap(), 4),
-        (anywire_load::report::outcome(&sample::outcome()).unwrap(), 2),
+        (anywire_load::report::comparison(&sample::comparison()), 4),
+        (anywire_load::report::outcome(&sample::outcome()), 2),
     ];
     for (html, charts) in pages {
         assert_eq!(html.matches("<svg ").count(), charts);
@@ -26,13 +26,13 @@ fn a_page_refers_to_nothing_outside() {
 #[test]
 fn the_whole_result_is_in_the_page() {
     let comparison = sample::comparison();
-    let html = anywire_load::report::comparison(&comparison).unwrap();
+    let html = anywire_load::report::comparison(&comparison);
     let read: Comparison = serde_json::from_str(embedded(&html)).unwrap();
     assert_eq!(read.candidates.len(), comparison.candidates.len());
     assert!(embedded(&html).replace("\\u003c", "<") == comparison.to_json());
 
     let outcome = sample::outcome();
-    let html = anywire_load::report::outcome(&outcome).unwrap();
+    let html = anywire_load::report::outcome(&outcome);
     let read: Outcome = serde_json::from_str(embedded(&html)).unwrap();
     assert_eq!(read.target, outcome.target);
     assert!(embedded(&html).replace("\\u003c", "<") == outcome.to_json());
@@ -44,12 +44,12 @@ fn a_run_without_an_answer_has_a_page_too() {
     outcome.latency.send = None;
     outcome.loops.clear();
     outcome.balance = None;
-    let html = anywire_load::report::outcome(&outcome).unwrap();
+    let html = anywire_load::report::outcome(&outcome);
     assert!(html.contains("unknown"));
 
     let mut comparison = sample::comparison();
     comparison.candidates.drain(..5);
-    let html = anywire_load::report::comparison(&comparison).unwrap();
+    let html = anywire_load::report::comparison(&comparison);
     assert!(html.contains("unknown"));
     assert!(comparison.to_string().contains("broken"));
 }

@@ -15,7 +15,7 @@ fn the_measured_part_has_its_own_requests_only() {
     let plan = Plan { connections: 4, depth: 2, warm_up: Duration::from_millis(20), ..server.plan(1_000) };
     let outcome = run(&loops, plan).unwrap();
     let totals = &outcome.totals;
-    assert_eq!((totals.sent, totals.answered), (1_000, 1_000));
+    assert_eq!((totals.measured.sent, totals.measured.answered), (1_000, 1_000));
     assert!(totals.warm_up.answered > 0);
     assert_eq!(totals.warm_up.answered, totals.warm_up.sent);
     assert_eq!(server.seen.requests(), 1_000 + totals.warm_up.answered);
@@ -38,6 +38,6 @@ fn an_observer_sees_both_edges_of_the_measured_part() {
         run_observed(&loops, plan, |boundary| seen.push((boundary, server.seen.requests()))).unwrap();
     let [(Boundary::Measuring, before), (Boundary::Measured, after)] = seen[..] else { panic!("{seen:?}") };
     // Load goes on until the first call returns, so `before` is a moment early; nothing moves at the second.
-    assert!(after - before >= outcome.totals.answered);
+    assert!(after - before >= outcome.totals.measured.answered);
     assert_eq!(after, server.seen.requests());
 }

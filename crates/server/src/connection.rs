@@ -39,7 +39,7 @@ enum State {
 impl ConnectionTask {
     pub(crate) fn new(connection: Connection, service: Rc<Service>) -> Self {
         let deadline = Deadline::new();
-        deadline.set(service.limits.head_deadline);
+        deadline.set(service.limits.head_timeout);
         let http = Http { connection, deadline, fresh: true, context: None, driver: Driver::Idle };
         Self { service, key: None, state: State::Http(http) }
     }
@@ -160,7 +160,7 @@ impl Http {
                 End::Idle | End::BlankLines => {
                     if end == End::Idle {
                         self.fresh = false;
-                        self.deadline.set(service.limits.idle_deadline);
+                        self.deadline.set(service.limits.idle_timeout);
                     }
                     let Some(woken) = ready!(self.wake_up(service, cx, session)) else {
                         return Poll::Ready(None);

@@ -16,14 +16,6 @@ use tokio::sync::Notify;
 use crate::extract::States;
 use crate::upgrade::Continuation;
 
-/// What a request sees of its connection and of its server.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) origin: Origin,
-    pub(crate) states: Rc<States>,
-    pub(crate) body_limit_bytes: usize,
-}
-
 /// Where requests come from.
 #[derive(Debug)]
 pub(crate) struct Origin {
@@ -44,7 +36,7 @@ impl Origin {
 pub(crate) struct FreeContext {
     /// Unlike an address, never used twice on a loop.
     id: ContextId,
-    context: Rc<Context>,
+    origin: Box<Origin>,
 }
 
 /// Tells the contexts of one loop apart.
@@ -60,20 +52,30 @@ impl FreeContext {
 /// The contexts of one loop: where requests get theirs, and where they return it.
 #[derive(Default)]
 pub(crate) struct Contexts {
+    pub(crate) states: States,
+    /// An extractor collects at most so much of a body.
+    pub(crate) body_limit_bytes: usize,
     returned: Cell<Option<FreeContext>>,
     made: Cell<u64>,
     /// By context: whether its peer has gone, for requests that asked or whose peer did. Other requests do not touch this.
-    gone: RefCell<HashMap<ContextId, Weak<Gone>>>,
-    /// Continuations of handlers that have not answered yet: next to none.
-    upgrades: RefCell<Vec<(ContextId, Continuation)>>,
+    gone: RefCell<HashMap<ContextId, Weak<Told>>>,
+    /// Where handlers that have not answered yet leave their continuations: next to none.
+    upgrades: RefCell<Vec<(ContextId, PendingUpgrade)>>,
     has_upgrades: Cell<bool>,
+    /// Whether the server has begun to shut down.
+    pub(crate) stopping: Rc<Told>,
 }
 
 impl Contexts {
+    pub(crate) fn new(states: States, body_limit_bytes: usize) -> Self {
+        Self { states, body_limit_bytes, ..Self::default() }
+    }
+
     /// A new one.
-    pub(crate) fn make(&self, context: Context) -> FreeContext {
+    #[cold]
+    pub(crate) fn make(&self, origin: Origin) -> FreeContext {
         self.made.set(self.made.get() + 1);
-        FreeContext { id: ContextId(self.made.get()), context: Rc::new(context) }
+        FreeContext { id: ContextId(self.made.get()), origin: Box::new(origin) }
     }
 
     /// Gives a context to a request.
@@ -93,17 +95,17 @@ impl Contexts {
         self.has_upgrades.get()
     }
 
-    /// The continuation that the handler of this request has left.
+    /// The continuation that the handler of this request has left. One that it leaves later is dropped.
     pub(crate) fn take_upgrade(&self, id: ContextId) -> Option<Continuation> {
-        let mut upgrades = self.upgrades.borrow_mut();
-        let at = upgrades.iter().position(|(of, _)| *of == id)?;
-        let (_, continuation) = upgrades.swap_remove(at);
-        self.has_upgrades.set(!upgrades.is_empty());
-        Some(continuation)
+        let (mine, others): (Vec<_>, Vec<_>) =
+            self.upgrades.take().into_iter().partition(|(of, _)| *of == id);
+        self.has_upgrades.set(!others.is_empty());
+        self.upgrades.replace(others);
+        mine.into_iter().find_map(|(_, pending)| pending.0.take())
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.
-    pub(crate) fn gone(&self, id: ContextId) -> Rc<Gone> {
+    pub(crate) fn gone(&self, id: ContextId) -> Rc<Told> {
         let mut gone = self.gone.borrow_mut();
         if let Some(known) = gone.get(&id).and_then(Weak::upgrade) {
             return known;
@@ -118,14 +120,14 @@ impl Contexts {
     }
 }
 
-/// Whether a peer has ended its direction, and the tasks to notify.
+/// Whether something has happened, such as the end of a peer's direction, and the tasks to notify.
 #[derive(Debug, Default)]
-pub(crate) struct Gone {
+pub(crate) struct Told {
     told: Cell<bool>,
     waiting: Notify,
 }
 
-impl Gone {
+impl Told {
     pub(crate) fn tell(&self) {
         self.told.set(true);
         self.waiting.notify_waiters();
@@ -147,13 +149,26 @@ pub(crate) struct RequestContext {
 
 impl RequestContext {
     /// Whether the peer has gone.
-    pub(crate) fn gone(&self) -> Rc<Gone> {
+    pub(crate) fn gone(&self) -> Rc<Told> {
         self.contexts.gone(self.held().id)
+    }
+
+    /// Whether the server has begun to shut down.
+    pub(crate) fn stopping(&self) -> Rc<Told> {
+        Rc::clone(&self.contexts.stopping)
     }
 
     /// Where the handler leaves a continuation.
     pub(crate) fn pending_upgrade(&self) -> PendingUpgrade {
-        PendingUpgrade { id: self.held().id, contexts: Rc::clone(&self.contexts) }
+        let pending = PendingUpgrade::default();
+        self.contexts.upgrades.borrow_mut().push((self.held().id, pending.clone()));
+        self.contexts.has_upgrades.set(true);
+        pending
+    }
+
+    /// What all requests of this loop share.
+    pub(crate) fn server(&self) -> &Contexts {
+        &self.contexts
     }
 
     fn held(&self) -> &FreeContext {
@@ -162,10 +177,10 @@ impl RequestContext {
 }
 
 impl Deref for RequestContext {
-    type Target = Context;
+    type Target = Origin;
 
-    fn deref(&self) -> &Context {
-        &self.held().context
+    fn deref(&self) -> &Origin {
+        &self.held().origin
     }
 }
 
@@ -182,21 +197,18 @@ impl Drop for RequestContext {
 }
 
 /// Where a handler leaves the continuation for its connection.
-pub(crate) struct PendingUpgrade {
-    id: ContextId,
-    contexts: Rc<Contexts>,
-}
+#[derive(Clone, Default)]
+pub(crate) struct PendingUpgrade(Rc<Cell<Option<Continuation>>>);
 
 impl PendingUpgrade {
     pub(crate) fn set(self, continuation: Continuation) {
-        self.contexts.upgrades.borrow_mut().push((self.id, continuation));
-        self.contexts.has_upgrades.set(true);
+        self.0.set(Some(continuation));
     }
 }
 
 impl fmt::Debug for PendingUpgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.id, f)
+        f.write_str("PendingUpgrade")
     }
 }
 
@@ -204,32 +216,28 @@ impl fmt::Debug for PendingUpgrade {
 mod tests {
     use super::*;
 
-    fn context() -> Context {
-        Context {
-            origin: Origin { peer: "memory:test".parse().expect("an address"), credentials: None },
-            states: Rc::new(States::new(&[], std::iter::empty())),
-            body_limit_bytes: 0,
-        }
+    fn origin() -> Origin {
+        Origin { peer: "memory:test".parse().expect("an address"), credentials: None }
     }
 
     #[test]
     fn a_gone_peer_is_remembered_as_long_as_a_request_asks() {
         let contexts = Contexts::default();
-        let (one, other) = (contexts.make(context()).id(), contexts.make(context()).id());
+        let (one, other) = (contexts.make(origin()).id(), contexts.make(origin()).id());
         let told = contexts.gone(one);
         told.tell();
         assert!(contexts.gone(one).told.get());
         assert!(!contexts.gone(other).told.get());
         drop(told);
         assert!(!contexts.gone(one).told.get(), "no request has kept it");
-        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(context()).id())));
+        (0..10_000).for_each(|_| drop(contexts.gone(contexts.make(origin()).id())));
         assert!(contexts.gone.borrow().len() < 100, "entries that no request keeps are removed");
     }
 
     #[test]
     fn a_context_comes_back_to_its_own_connection_only() {
         let contexts = Rc::new(Contexts::default());
-        let (one, other) = (contexts.make(context()), contexts.make(context()));
+        let (one, other) = (contexts.make(origin()), contexts.make(origin()));
         let (one_id, other_id) = (one.id(), other.id());
         assert_ne!(one_id, other_id);
         let (first, lives_on) = (contexts.give(one), contexts.give(other));

@@ -6,7 +6,7 @@ use anywire_loops::Counter;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Connections open now.
+    /// Connections open now, in whatever task they are.
     pub connections_open: u64,
     /// Connections taken since the start.
     pub connections: u64,
@@ -24,31 +24,31 @@ pub struct Counters {
     /// Requests that an extractor refused, and bodies that broke off on their way to a handler, or through it from
     /// another peer, such as an upstream (a peer's fault, or a limit).
     pub refused: u64,
-    /// Handlers dropped at [`Limits::handler_deadline`](crate::Limits::handler_deadline); each was answered 503.
+    /// Handlers dropped at [`Limits::handler_timeout`](crate::Limits::handler_timeout); each was answered 503.
     pub handler_timeouts: u64,
     /// Handlers and streaming answers that ended early because their peer reset the connection.
     pub abandoned: u64,
     /// Handlers and streaming answers that ended at
-    /// [`Limits::half_close_deadline`](crate::Limits::half_close_deadline), after their peer had ended its direction.
+    /// [`Limits::half_close_timeout`](crate::Limits::half_close_timeout), after their peer had ended its direction.
     pub half_close_timeouts: u64,
-    /// Heads that were not complete at [`Limits::head_deadline`](crate::Limits::head_deadline): answered 408, or closed
+    /// Heads that were not complete at [`Limits::head_timeout`](crate::Limits::head_timeout): answered 408, or closed
     /// if nothing of the first head had come.
     pub head_timeouts: u64,
-    /// Bodies whose peer was silent for [`Limits::body_deadline`](crate::Limits::body_deadline).
+    /// Bodies whose peer was silent for [`Limits::body_timeout`](crate::Limits::body_timeout).
     pub body_timeouts: u64,
     /// Bodies that came slower than [`Limits::min_bytes_per_second`](crate::Limits::min_bytes_per_second).
     pub slow_bodies: u64,
     /// Connections closed because nothing was asked for a whole
-    /// [`Limits::idle_deadline`](crate::Limits::idle_deadline).
+    /// [`Limits::idle_timeout`](crate::Limits::idle_timeout).
     pub idle_timeouts: u64,
     /// Connections aborted because the peer took nothing of an answer for
-    /// [`Limits::write_deadline`](crate::Limits::write_deadline).
+    /// [`Limits::write_timeout`](crate::Limits::write_timeout).
     pub write_timeouts: u64,
     /// Connections aborted because the peer took an answer slower than
     /// [`Limits::min_bytes_per_second`](crate::Limits::min_bytes_per_second).
     pub slow_readers: u64,
     /// Connections closed because the peer had not closed its end at
-    /// [`Limits::linger_deadline`](crate::Limits::linger_deadline) after the last answer.
+    /// [`Limits::linger_timeout`](crate::Limits::linger_timeout) after the last answer.
     pub linger_timeouts: u64,
     /// Connections that left HTTP by an [`Upgrade`](crate::Upgrade).
     pub upgrades: u64,
@@ -74,7 +74,7 @@ macro_rules! live {
 }
 
 live! {
-    connections_open connections requests bad_requests panics failures refused handler_timeouts abandoned
+    connections requests bad_requests panics failures refused handler_timeouts abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
     upgrades wire_errors
 }

@@ -17,9 +17,8 @@ use std::thread;
 
 use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
 
-use crate::context::{Context, ContextId, Contexts, FreeContext, Gone, Origin};
+use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
-use crate::extract::States;
 use crate::handler::{Slot, Slots};
 use crate::request::{Params, Request};
 use crate::router::{EndpointId, Matched, Table};
@@ -29,14 +28,12 @@ use crate::upgrade::Continuation;
 pub(crate) struct Dispatch {
     table: Arc<Table>,
     param_names: Vec<Rc<[Box<str>]>>,
-    states: Rc<States>,
     /// By endpoint: memory in which its handler has run before.
     slots: Vec<Slots>,
     contexts: Rc<Contexts>,
     /// The continuation of the handler whose 101 was returned last.
     upgrade: Cell<Option<Continuation>>,
     counters: Arc<Live>,
-    body_limit_bytes: usize,
 }
 
 impl Dispatch {
@@ -44,13 +41,11 @@ impl Dispatch {
     pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
         Self {
             param_names: table.param_names(),
-            states: Rc::new(table.states()),
             slots: (0..table.endpoints()).map(|_| Slots::default()).collect(),
+            contexts: Rc::new(Contexts::new(table.states(), body_limit_bytes)),
             table,
-            contexts: Rc::default(),
             upgrade: Cell::default(),
             counters,
-            body_limit_bytes,
         }
     }
 
@@ -71,13 +66,12 @@ impl Dispatch {
         cx: &mut TaskContext<'_>,
     ) -> Option<Run> {
         self.counters.requests.increment();
+        let is_head = *head.method() == Method::HEAD;
         let (endpoint, params) = match self.table.find_literal(&head) {
             Some(endpoint) => (endpoint, Params::default()),
             None => match self.table.find(&head, &self.param_names) {
                 Matched::Endpoint(endpoint, params) => (endpoint, params),
                 Matched::Response(mut response) => {
-                    // The driver looks whether the body is still read.
-                    drop(body);
                     answered(&mut response, None);
                     return None;
                 }
@@ -88,14 +82,12 @@ impl Dispatch {
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
                 Err(panic) => {
-                    drop(body);
                     answered(&mut self.panicked(endpoint, panic), Some(endpoint));
                     return None;
                 }
             },
         };
-        let is_head = *head.method() == Method::HEAD;
-        let free = context.take().unwrap_or_else(|| self.new_context(origin()));
+        let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         match &mut slot.as_mut().start(request, cx) {
@@ -124,6 +116,11 @@ impl Dispatch {
         }
     }
 
+    /// Tells handlers and continuations that the server shuts down.
+    pub(crate) fn tell_stopping(&self) {
+        self.contexts.stopping.tell();
+    }
+
     /// The continuation of the handler that has answered last. A handler that has answered 101 always left one.
     #[cold]
     pub(crate) fn take_upgrade(&self) -> Option<Continuation> {
@@ -143,12 +140,6 @@ impl Dispatch {
                 false => self.drop_contained(Some(endpoint), continuation),
             }
         }
-    }
-
-    #[cold]
-    fn new_context(&self, origin: Origin) -> FreeContext {
-        let (states, body_limit_bytes) = (Rc::clone(&self.states), self.body_limit_bytes);
-        self.contexts.make(Context { origin, states, body_limit_bytes })
     }
 
     /// Memory for a run of a handler. It holds a clone of the handler, which may panic.
@@ -210,7 +201,7 @@ impl Run {
 
     /// Tells the handler that its peer has ended its direction. The handler may ask as long as the returned value is kept.
     #[cold]
-    pub(crate) fn peer_gone(&self) -> Rc<Gone> {
+    pub(crate) fn peer_gone(&self) -> Rc<Told> {
         let gone = self.dispatch.contexts.gone(self.context);
         gone.tell();
         gone

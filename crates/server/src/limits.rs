@@ -13,7 +13,7 @@ use anywire_http::HeadLimits;
 /// use std::time::Duration;
 /// use anywire_server::Limits;
 ///
-/// let limits = Limits { head_deadline: Duration::from_secs(3), ..Limits::default() };
+/// let limits = Limits { head_timeout: Duration::from_secs(3), ..Limits::default() };
 /// assert_eq!(limits.body_bytes, 4 * 1024 * 1024);
 /// ```
 #[derive(Debug, Clone)]
@@ -33,30 +33,30 @@ pub struct Limits {
     pub connections: Option<usize>,
     /// From a request's first byte (a connection's first request: from accept) to the end of its head (10 s), else
     /// 408. What ends slowloris.
-    pub head_deadline: Duration,
+    pub head_timeout: Duration,
     /// Between two requests on one connection (60 s).
-    pub idle_deadline: Duration,
+    pub idle_timeout: Duration,
     /// Longest silence of a peer whose body the handler waits for (10 s), else the handler sees a typed error.
-    pub body_deadline: Duration,
+    pub body_timeout: Duration,
     /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped. The time that the
     /// handler spends waiting for the peer's body does not count. A body that streams after that has no limit in time,
     /// as long as the peer is there and takes it.
-    pub handler_deadline: Duration,
+    pub handler_timeout: Duration,
     /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP
     /// progress is what the peer's system acknowledges. A system with a large receive buffer acknowledges in large steps,
     /// so make this longer than the slowest peer needs for one step.
-    pub write_deadline: Duration,
+    pub write_timeout: Duration,
     /// Least rate of a peer that is waited for, sending a body or taking an answer (1024 bytes a second; 0: none).
     /// Below it the peer is treated as if it were silent. Only time in which the peer is waited for counts.
     pub min_bytes_per_second: u64,
     /// How long a peer that sends a body may be waited for, from its first byte on, before its rate counts (5 s). A peer
-    /// that takes a response has [`Limits::write_deadline`] instead, because its system reports progress in large steps.
+    /// that takes a response has [`Limits::write_timeout`] instead, because its system reports progress in large steps.
     pub min_rate_grace: Duration,
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
     /// (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.
-    pub half_close_deadline: Duration,
+    pub half_close_timeout: Duration,
     /// How long a closing connection waits for the peer to take the last answer (2 s).
-    pub linger_deadline: Duration,
+    pub linger_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -67,15 +67,15 @@ impl Default for Limits {
             drain_bytes: 64 * 1024,
             body_in_flight_bytes: 64 * 1024,
             connections: None,
-            head_deadline: Duration::from_secs(10),
-            idle_deadline: Duration::from_secs(60),
-            body_deadline: Duration::from_secs(10),
-            handler_deadline: Duration::from_secs(60),
-            write_deadline: Duration::from_secs(30),
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(10),
+            handler_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
             min_bytes_per_second: 1024,
             min_rate_grace: Duration::from_secs(5),
-            half_close_deadline: Duration::from_secs(10),
-            linger_deadline: Duration::from_secs(2),
+            half_close_timeout: Duration::from_secs(10),
+            linger_timeout: Duration::from_secs(2),
         }
     }
 }

@@ -155,18 +155,18 @@ impl Parts {
 
     /// The address of the peer; [`Address::ip`] is its IP address on wires that have one.
     pub fn peer(&self) -> &Address {
-        &self.context.origin.peer
+        &self.context.peer
     }
 
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
-        self.context.origin.credentials
+        self.context.credentials
     }
 
     /// Ready once the peer has ended its direction while the handler works.
     ///
     /// If the peer resets the connection, the handler is dropped at once. If the peer only ends its direction, it may still
-    /// wait for the response, so the handler has [`Limits::half_close_deadline`](crate::Limits::half_close_deadline) to
+    /// wait for the response, so the handler has [`Limits::half_close_timeout`](crate::Limits::half_close_timeout) to
     /// answer. This future lets it stop earlier. The end is noticed behind at most 8 KiB of unread bytes. The future is
     /// never ready once the handler has answered.
     ///
@@ -186,12 +186,33 @@ impl Parts {
         async move { gone.told().await }
     }
 
+    /// Ready once the server begins to shut down. For an [`Upgrade`](crate::Upgrade), and for the task that fills a body
+    /// without end: they would otherwise hold the shutdown until its deadline and then be cut.
+    ///
+    /// ```
+    /// use anywire_server::{Request, Router, Upgrade};
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let ticks = async |upgrade: Upgrade, request: Request| {
+    ///     let stopping = request.stopping();
+    ///     upgrade.accept("ticks", async move |mut connection| {
+    ///         stopping.await;
+    ///         let _ = connection.write_all(b"goodbye").await;
+    ///     })
+    /// };
+    /// # drop(Router::new().get("/ticks", ticks));
+    /// ```
+    pub fn stopping(&self) -> impl Future<Output = ()> + use<> {
+        let stopping = self.context.stopping();
+        async move { stopping.told().await }
+    }
+
     pub(crate) fn state<T: 'static>(&self) -> Option<Rc<T>> {
-        self.context.states.find(self.endpoint)
+        self.context.server().states.find(self.endpoint)
     }
 
     pub(crate) fn body_limit_bytes(&self) -> usize {
-        self.context.body_limit_bytes
+        self.context.server().body_limit_bytes
     }
 }
 

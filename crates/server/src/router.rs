@@ -159,7 +159,7 @@ impl Router {
     }
 
     /// Sets the value for all handlers that take a [`State`](crate::State) of its type, in nested routers as well. Each loop
-    /// holds a clone. A second value of the same type is an error at start. A nested router may have its own value of
+    /// holds a clone; a value that cannot be cloned or sent is made on each loop by [`anywire_loops::local`]. A second value of the same type is an error at start. A nested router may have its own value of
     /// this type; its handlers then get that one.
     #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {

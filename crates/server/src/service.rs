@@ -30,6 +30,8 @@ pub(crate) struct Service {
     /// One waker a connection.
     wakers: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
+    /// Connections that were open when they were cut.
+    cut: Cell<usize>,
     empty: Notify,
 }
 
@@ -57,6 +59,7 @@ impl Service {
             spares: RefCell::default(),
             wakers: RefCell::default(),
             ending: Cell::new(Ending::No),
+            cut: Cell::new(0),
             empty: Notify::new(),
         }
     }
@@ -83,13 +86,11 @@ impl Service {
     /// Registers a connection, to be woken when the server ends.
     pub(crate) fn register(&self, waker: Waker) -> usize {
         self.counters.connections.increment();
-        self.counters.connections_open.increment();
         self.wakers.borrow_mut().insert(waker)
     }
 
     /// Removes a connection that has ended.
     pub(crate) fn deregister(&self, key: usize) {
-        self.counters.connections_open.decrement();
         let mut wakers = self.wakers.borrow_mut();
         wakers.remove(key);
         if wakers.is_empty() {
@@ -103,7 +104,10 @@ impl Service {
 
     /// Sets the switch, and wakes every connection to look at it.
     pub(crate) fn end(&self, ending: Ending) {
-        self.ending.set(ending);
+        if self.ending.replace(ending) < ending && ending == Ending::Cut {
+            self.cut.set(self.wakers.borrow().len());
+        }
+        self.dispatch.tell_stopping();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -119,8 +123,8 @@ impl Service {
         }
     }
 
-    pub(crate) fn open(&self) -> usize {
-        self.wakers.borrow().len()
+    pub(crate) fn cut(&self) -> usize {
+        self.cut.get()
     }
 }
 

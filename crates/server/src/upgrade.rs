@@ -15,7 +15,9 @@ use crate::respond::Error;
 ///
 /// A request that offers none is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
 /// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
-/// does, and a shutdown waits for it until its deadline.
+/// does, and a shutdown waits for it until its deadline. [`Parts::stopping`] tells it of the shutdown. A continuation that
+/// moves the connection into a task of its own takes it out of the shutdown: that neither waits for it nor cuts it.
+/// A request with a body that the handler does not read is answered 400.
 ///
 /// ```
 /// use anywire_server::{Router, Upgrade, Upgraded};
@@ -48,7 +50,8 @@ impl Upgrade {
     /// Answers 101, and runs `continuation` with the connection once the response has left. The names of protocols are
     /// compared without their case. Add the fields that the protocol needs to the response.
     ///
-    /// Answers 426 if the peer does not offer this protocol. A response of another status drops the continuation.
+    /// Answers 426 if the peer does not offer this protocol. A response of another status drops the continuation, and so
+    /// does an `accept` after the handler has answered.
     pub fn accept<C, F>(self, protocol: &str, continuation: C) -> Response
     where
         C: FnOnce(Upgraded) -> F + 'static,

@@ -71,7 +71,7 @@ fn a_short_body_that_nobody_reads_keeps_the_connection() {
     });
 }
 
-/// The body goes back into an answer that has none: whoever could read it is not asked.
+/// The handler puts the request's body into a response that sends none (to HEAD, or a 204). So the body is not read.
 #[test]
 fn a_body_in_an_answer_that_is_not_sent_stays_unread() {
     support::on_each_wire(|scene| {
@@ -119,6 +119,9 @@ fn the_limit_holds_for_chunks_that_have_come_with_their_head() {
         let served = scene.serve_with(router(), Limits { drain_bytes: 10, ..Limits::default() });
         assert_eq!(answered(&served, "/ignores", &chunks(10)), 3);
         assert_eq!(answered(&served, "/ignores", &chunks(11)), 1);
+        let several = |last| format!("transfer-encoding: chunked\r\n\r\n6\r\nsixsix\r\n{last}0\r\n\r\n");
+        assert_eq!(answered(&served, "/ignores", &several("4\r\nfour\r\n")), 3);
+        assert_eq!(answered(&served, "/ignores", &several("5\r\nfiver\r\n")), 1);
     });
 }
 

@@ -7,7 +7,7 @@ use anywire_server::{Router, State};
 use support::log;
 
 fn withheld(status: StatusCode) -> Response {
-    Response::new(status).body(Body::withheld(12_345_678_901))
+    Response::new(status).body(Body::withheld(Some(12_345_678_901)))
 }
 
 fn served() -> support::Served {

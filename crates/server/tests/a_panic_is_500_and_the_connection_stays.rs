@@ -146,7 +146,7 @@ fn a_handler_that_panics_when_it_is_given_up_is_answered_for() {
         let _unwilling = Unwilling;
         std::future::pending::<()>().await;
     });
-    let limits = Limits { handler_deadline: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits { handler_timeout: Duration::from_millis(100), ..Limits::default() };
     let served = support::Scene::tcp().serve_with(router, limits);
     assert_eq!(served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").status, 503);
     assert_eq!(served.running.counters().panics, 1);

@@ -44,23 +44,29 @@ fn scene() -> (tempfile::TempDir, Server, Gate, impl Future<Output = String>) {
 
 #[tokio::test]
 async fn it_ends_with_a_future_and_finishes_its_requests() {
-    let (_folder, server, gate, ask) = scene();
-    let (started, ending) = (Notify::new(), Notify::new());
+    let (folder, server, gate, ask) = scene();
+    let (started, greeted) = (Notify::new(), Notify::new());
     let until = async {
         started.notify_one();
         gate.entered.notified().await;
-        ending.notify_one();
+        greeted.notified().await;
         "enough"
     };
-    let ask = async {
+    let ask_and_stay = async {
         started.notified().await;
-        ask.await
+        let mut idle = UnixStream::connect(folder.path().join("app.sock")).await.expect("it listens");
+        idle.write_all(b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("the server reads");
+        assert!(idle.read(&mut [0; 1024]).await.expect("an answer") > 0);
+        greeted.notify_one();
+        let open = async {
+            assert_eq!(idle.read(&mut [0; 1024]).await.expect("the end"), 0);
+            // A server that gave it no time to finish would have cut it by then.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            gate.open.notify_one();
+        };
+        tokio::join!(ask, open).0
     };
-    let open = async {
-        ending.notified().await;
-        gate.open.notify_one();
-    };
-    let (outcome, answer, ()) = tokio::join!(server.run_until(until), ask, open);
+    let (outcome, answer) = tokio::join!(server.run_until(until), ask_and_stay);
     let (reason, shutdown) = outcome.expect("a free path");
     assert_eq!((reason, shutdown.connections_cut), ("enough", 0));
     assert!(answer.ends_with("finished"), "{answer}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::{Response, StatusCode};
-use anywire_server::{Counters, Limits, Router, State, Upgrade, Upgraded};
+use anywire_server::{Counters, Limits, Request, Router, State, Upgrade, Upgraded};
 use support::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -73,6 +73,8 @@ fn requests_that_do_not_ask_for_it_are_refused() {
     assert_eq!(status("GET /toy HTTP/1.0\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n"), 400);
     let other = served.ask("GET /toy HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
     assert_eq!((other.status, other.header("upgrade")), (426, Some("toy")));
+    // The sender of an `Upgrade` field names it in `Connection` (RFC 9110 section 7.8).
+    assert_eq!(other.header("connection"), Some("upgrade"));
 }
 
 #[test]
@@ -83,17 +85,18 @@ fn the_connection_stays_with_http_unless_the_response_is_101() {
     assert_eq!(peer.answer(false).text(), "no toys today");
     peer.send("GET /by-hand HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(peer.answer(false).status, 500, "the continuation was dropped with its response");
-    // A body that the handler leaves unread would be taken for the other protocol.
+    // A body that the handler leaves unread would be taken for the other protocol. It is the peer who sent it.
     peer.send(ASK.replace("GET", "POST").replace("host", "content-length: 5\r\nhost"));
-    assert_eq!(peer.answer(false).status, 500);
-    assert_eq!(served.running.counters().upgrades, 0);
+    assert_eq!(peer.answer(false).status, 400);
+    let Counters { upgrades, failures, refused, .. } = served.running.counters();
+    assert_eq!((upgrades, failures, refused), (0, 1, 1));
 }
 
 #[test]
 fn deadlines_of_http_no_longer_apply() {
     support::on_each_wire(|scene| {
         let short = Duration::from_millis(1);
-        let limits = Limits { idle_deadline: short, handler_deadline: short, ..Limits::default() };
+        let limits = Limits { idle_timeout: short, handler_timeout: short, ..Limits::default() };
         let served = scene.serve_on(1, router(), limits);
         let mut peer = served.connect();
         peer.send(ASK);
@@ -154,6 +157,83 @@ fn a_shutdown_waits_for_it_and_cuts_it_at_the_deadline() {
 }
 
 #[test]
+fn a_shutdown_is_told_to_it() {
+    support::on_each_wire(|scene| {
+        let router = Router::new().get("/toy", async |upgrade: Upgrade, request: Request| {
+            let stopping = request.stopping();
+            upgrade.accept("toy", async move |mut connection| {
+                stopping.await;
+                let _ = connection.write_all(b"bye").await;
+                let _ = connection.flush().await;
+            })
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(ASK);
+        assert_eq!(peer.head().status, 101);
+        let stopping = served.running.shutdown(support::HANG);
+        assert_eq!(peer.rest(), b"bye");
+        assert_eq!(stopping.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn it_counts_as_open_in_a_task_of_its_own() {
+    let gate = Arc::new(Notify::new());
+    let router = Router::new().state(Arc::clone(&gate)).get(
+        "/toy",
+        async |State(gate): State<Arc<Notify>>, upgrade: Upgrade| {
+            upgrade.accept("toy", async move |connection| {
+                drop(anywire_loops::spawn(async move {
+                    gate.notified().await;
+                    drop(connection);
+                }));
+            })
+        },
+    );
+    let served = support::serve(router);
+    let mut peer = served.connect();
+    peer.send(ASK);
+    assert_eq!(peer.head().status, 101);
+    // The connection's own task has ended before another connection is answered.
+    served.assert_alive();
+    served.await_count("connections", |counters| counters.connections_open, 1);
+    gate.notify_one();
+    peer.assert_closed();
+    served.await_count("connections", |counters| counters.connections_open, 0);
+}
+
+#[test]
+fn a_late_accept_is_dropped() {
+    let kept = Arc::new(());
+    let router = Router::new().state(Arc::clone(&kept)).get(
+        "/toy",
+        async |State(kept): State<Arc<()>>, upgrade: Upgrade, request: Request| {
+            let kept = Arc::clone(&kept);
+            drop(anywire_loops::spawn(async move {
+                // The handler has answered by now.
+                tokio::task::yield_now().await;
+                drop(upgrade.accept("toy", async move |_| drop(kept)));
+            }));
+            drop(request);
+            "no toys"
+        },
+    );
+    // Each loop makes its clones of states when it serves for the first time.
+    let served = Scene::tcp().serve_on(1, router, Limits::default());
+    served.assert_alive();
+    let clones = Arc::strong_count(&kept);
+    let mut peer = served.connect();
+    for _ in 0..2 {
+        peer.send(ASK);
+        assert_eq!(peer.answer(false).text(), "no toys");
+    }
+    // What the continuation holds goes with it, though its connection stays.
+    served.await_count("values held", |_| Arc::strong_count(&kept) as u64, clones as u64);
+    assert_eq!(served.running.counters().upgrades, 0);
+}
+
+#[test]
 fn a_panic_of_it_is_counted_and_ends_its_connection_alone() {
     let served = support::serve(router());
     let mut peer = served.connect();
@@ -184,4 +264,36 @@ fn the_continuation_may_hold_what_lives_on_the_loop() {
     gate.notify_one();
     peer.assert_closed();
     served.await_count("connections", |counters| counters.connections_open, 0);
+}
+
+#[test]
+fn a_continuation_goes_with_a_request_that_is_given_up() {
+    /// Tells when it is dropped.
+    struct Held(std::sync::mpsc::Sender<()>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // The test may be over.
+            let _ = self.0.send(());
+        }
+    }
+
+    support::on_each_wire(|scene| {
+        let (told, dropped) = support::channel::<()>();
+        let router = Router::new().state(told).get(
+            "/toy",
+            async |State(told): State<std::sync::mpsc::Sender<()>>, upgrade: Upgrade| {
+                let held = Held((*told).clone());
+                let response = upgrade.accept("toy", async move |_| drop(held));
+                std::future::pending::<()>().await;
+                response
+            },
+        );
+        let limits = Limits { handler_timeout: Duration::from_millis(1), ..Limits::default() };
+        let served = scene.serve_with(router, limits);
+        let mut peer = served.connect();
+        peer.send(ASK);
+        assert_eq!(peer.answer(false).status, 503);
+        dropped.next();
+    });
 }

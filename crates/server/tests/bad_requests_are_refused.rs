@@ -85,7 +85,7 @@ fn a_bad_chunk_is_400() {
 #[test]
 fn half_a_head_and_silence_is_408() {
     support::on_each_wire(|scene| {
-        let limits = Limits { head_deadline: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits { head_timeout: Duration::from_millis(200), ..Limits::default() };
         let served = scene.serve_with(Router::new(), limits);
         let mut peer = served.connect();
         peer.send("GET / HTTP/1.1\r\nhost");
@@ -99,7 +99,7 @@ fn half_a_head_and_silence_is_408() {
 #[test]
 fn a_connection_that_never_asks_is_closed() {
     support::on_each_wire(|scene| {
-        let limits = Limits { head_deadline: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits { head_timeout: Duration::from_millis(200), ..Limits::default() };
         let served = scene.serve_with(Router::new(), limits);
         served.connect().assert_closed();
         assert_eq!(served.running.counters().head_timeouts, 1);
@@ -109,7 +109,7 @@ fn a_connection_that_never_asks_is_closed() {
 #[test]
 fn an_idle_connection_is_closed_in_time() {
     support::on_each_wire(|scene| {
-        let limits = Limits { idle_deadline: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits { idle_timeout: Duration::from_millis(200), ..Limits::default() };
         let served = scene.serve_with(Router::new().get("/", async || "ok"), limits);
         let mut peer = served.connect();
         peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -121,7 +121,7 @@ fn an_idle_connection_is_closed_in_time() {
 #[test]
 fn ten_gigabytes_declared_and_one_byte_sent() {
     support::on_each_wire(|scene| {
-        let limits = Limits { body_deadline: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits { body_timeout: Duration::from_millis(200), ..Limits::default() };
         let router = Router::new().post("/", async |body: bytes::Bytes| body.len().to_string());
         let served = scene.serve_with(router, limits);
         let mut peer = served.connect();
@@ -136,7 +136,7 @@ fn ten_gigabytes_declared_and_one_byte_sent() {
 #[test]
 fn a_body_that_stops_is_408() {
     support::on_each_wire(|scene| {
-        let limits = Limits { body_deadline: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits { body_timeout: Duration::from_millis(200), ..Limits::default() };
         let router = Router::new().post("/", async |body: bytes::Bytes| body.len().to_string());
         let served = scene.serve_with(router, limits);
         let mut peer = served.connect();

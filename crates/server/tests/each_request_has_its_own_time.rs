@@ -16,7 +16,7 @@ const STEPS: usize = 40;
 
 #[test]
 fn a_handler_does_not_answer_for_those_before_it() {
-    let limits = Limits { handler_deadline: DEADLINE, ..Limits::default() };
+    let limits = Limits { handler_timeout: DEADLINE, ..Limits::default() };
     let router = Router::new().get("/", async || tokio::time::sleep(STEP).await);
     let served = support::Scene::tcp().serve_with(router, limits);
     let mut peer = served.connect();

@@ -162,3 +162,13 @@ fn nesting_at_the_root_changes_nothing() {
         accepted("nested-at-root", Router::new().nest(prefix, inner));
     }
 }
+
+#[test]
+fn a_path_with_a_query() {
+    for path in ["/x?y", "/x/{y?}", "/x#y"] {
+        let error = refused(Router::new().get(path, nothing));
+        assert!(matches!(&error, RouteError::Query { path: shown } if shown == path), "{error}");
+    }
+    let error = refused(Router::new().nest("/x?", Router::new().fallback(nothing)));
+    assert!(error.to_string().contains("`Query`"), "{error}");
+}

@@ -12,7 +12,7 @@ use anywire_server::{Limits, Router};
 fn the_end_follows_at_once() {
     support::on_each_wire(|scene| {
         // Only a half-close tells the peer before that.
-        let limits = Limits { linger_deadline: Duration::from_secs(3600), ..Limits::default() };
+        let limits = Limits { linger_timeout: Duration::from_secs(3600), ..Limits::default() };
         let served = scene.serve_with(Router::new().get("/", async || "last"), limits);
         let mut peer = served.connect();
         peer.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");

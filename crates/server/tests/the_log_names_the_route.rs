@@ -36,15 +36,23 @@ fn only_line(route: &str) -> (Level, String) {
 #[test]
 fn an_error_with_its_whole_chain() {
     log::keep();
-    let orders = Router::new().get("/{id}", async || -> Result<(), Error> { Err(order_error())? });
+    let orders = Router::new().get("/{id}", async || -> Result<(), Error> { Err(order_error())? }).get(
+        "/{id}/later",
+        async || -> Result<(), Error> {
+            tokio::task::yield_now().await;
+            Err(order_error())?
+        },
+    );
     let served = support::serve(Router::new().nest("/failing", orders));
-    assert_eq!(served.ask("GET /failing/7 HTTP/1.1\r\nhost: x\r\n\r\n").status, 500);
-    let (level, text) = only_line("/failing/{id}");
-    assert_eq!(level, Level::ERROR);
-    assert!(text.contains(" method=GET ") && text.contains(" status=500 "), "{text}");
-    assert!(text.contains("cause=reading order 7: asking the store: the disk is gone"), "{text}");
-    assert_eq!(text.matches("asking the store").count(), 1, "{text}");
-    assert_eq!(served.running.counters().failures, 1);
+    for (target, route) in [("/failing/7", "/failing/{id}"), ("/failing/7/later", "/failing/{id}/later")] {
+        assert_eq!(served.ask(&format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).status, 500);
+        let (level, text) = only_line(route);
+        assert_eq!(level, Level::ERROR);
+        assert!(text.contains(" method=GET ") && text.contains(" status=500 "), "{text}");
+        assert!(text.contains("cause=reading order 7: asking the store: the disk is gone"), "{text}");
+        assert_eq!(text.matches("asking the store").count(), 1, "{text}");
+    }
+    assert_eq!(served.running.counters().failures, 2);
 }
 
 #[test]
@@ -80,7 +88,8 @@ fn a_panic_at_once_and_a_later_one() {
         assert_eq!(served.ask(&format!("PUT {path} HTTP/1.1\r\nhost: x\r\n\r\n")).status, 500);
         let (level, text) = only_line(path);
         assert_eq!(level, Level::ERROR);
-        assert!(text.contains(" method=PUT ") && text.contains(" panic=on purpose"), "{text}");
+        assert!(text.contains(" method=PUT ") && text.contains(" status=500 "), "{text}");
+        assert!(text.contains(" panic=on purpose"), "{text}");
     }
 }
 

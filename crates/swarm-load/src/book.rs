@@ -189,10 +189,10 @@ impl Future for Gate {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         book(|book| {
             let Some(turns) = book.turns.get() else { return Poll::Pending };
-            let count = turns.count() as u32;
+            let count = turns.count();
             let wake = |place: u32| {
                 if place < count {
-                    swarm::wake(turns.at(place.into()) as u32);
+                    swarm::wake(turns.at(place));
                 }
             };
             let begun = book.begun.get();
@@ -204,7 +204,7 @@ impl Future for Gate {
                 }
                 return Poll::Pending;
             }
-            if book.waiting.get() < count || turns.at(begun.into()) != u64::from(self.index) {
+            if book.waiting.get() < count || turns.at(begun) != self.index {
                 return Poll::Pending;
             }
             book.begun.set(begun + 1);

@@ -40,19 +40,37 @@ pub enum Error {
     /// The plan does not fit into memory. A process that runs out of memory is ended without a word, so this is checked
     /// before anything is started.
     #[error(
-        "running {} need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
-        what, *needed as f64 / 1e9, *available as f64 / 1e9
+        "running {} connections: both ends need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
+        grouped(u64::from(*connections)), *needed as f64 / 1e9, *available as f64 / 1e9
     )]
     Memory {
-        /// What the plan asks for, in words.
-        what: String,
+        /// How many the plan asks for.
+        connections: u32,
         /// Bytes that it takes.
         needed: u64,
         /// Bytes that there are.
         available: u64,
-        /// How many connections, or tasks, would fit.
+        /// How many connections would fit.
         fitting: u64,
     },
+    /// The tasks do not fit into memory.
+    #[error(
+        "running {} tasks: they may need {:.1} GB of memory, and {:.1} GB are available; {fitting} would fit",
+        grouped(u64::from(*tasks)), *needed as f64 / 1e9, *available as f64 / 1e9
+    )]
+    TaskMemory {
+        /// How many the plan asks for.
+        tasks: u32,
+        /// Bytes that they may take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+        /// How many would fit.
+        fitting: u64,
+    },
+    /// The sums of the tasks do not agree.
+    #[error("turns of tasks were lost or mixed up; please report it, with the options")]
+    Turns,
     /// The capture cannot be written.
     #[error("writing the capture to {} failed; choose a place that this user may write to", path.display())]
     Capture {
@@ -103,9 +121,6 @@ pub enum Error {
     /// Payloads arrived that differ from the ones sent.
     #[error("{} payloads were not what was sent; please report it, with the options", grouped(*.0))]
     Corrupt(u64),
-    /// The checksum of the tasks is wrong.
-    #[error("measuring '{0}': the tasks' checksum is wrong; turns were lost or mixed up: please report it")]
-    Checksum(String),
     /// Not one message was completed in time.
     #[error("nothing was completed in the time that was measured; measure for longer")]
     Nothing,

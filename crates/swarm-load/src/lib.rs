@@ -1,8 +1,9 @@
 //! Load over user-space TCP: very many connections in one process, both ends on one core, every byte verified.
 //!
 //! [`run`] measures a [`Plan`]: two engines with the switch between them, a task at each end of each connection. It
-//! returns an [`Outcome`]: a value, a table (`Display`), and JSON (`Serialize`). [`tasks`] measures the executor of
-//! `anywire_stack::swarm` alone, without a network.
+//! returns an [`Outcome`]: a value, a table (`Display`), and JSON (`Serialize`).
+//!
+//! [`measure_tasks`] measures the executor alone.
 //!
 //! Each run has a thread of its own, pinned to the core of the plan, so its tasks can use thread-local cells.
 
@@ -16,11 +17,12 @@ mod pattern;
 mod plan;
 mod roles;
 mod run;
-pub mod tasks;
+mod tasks;
 mod turns;
 
 pub use drive::{Monitor, Progress};
 pub use error::Error;
 pub use outcome::{Completions, Measured, Memory, Outcome, Short};
-pub use plan::{CONNECTIONS_MAX, Mode, Order, Plan};
+pub use plan::{Mode, Order, Plan};
 pub use run::run;
+pub use tasks::{TasksOutcome, TasksPlan, measure_tasks};

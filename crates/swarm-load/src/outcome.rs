@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anywire_load::text::{Columns, grouped, known, time};
+use anywire_load::text::{Columns, grouped, known, time, whole};
 use anywire_load::{Latency, LatencySummary};
 use anywire_sys::memory;
 use serde::Serialize;
@@ -265,8 +265,7 @@ impl Outcome {
         let mut rows = Vec::new();
         let mut row = |name, figures| rows.push((name, figures));
         let Self { ns_per_echo, segments_per_echo, acknowledgments, memory, .. } = self;
-        let per_second = |rate: f64| grouped(rate.round() as u64);
-        let (rate, frames) = (per_second(self.echoes_per_second), per_second(self.frames_per_second));
+        let (rate, frames) = (whole(self.echoes_per_second), whole(self.frames_per_second));
         let unit = if self.plan.mode == Mode::Push { "messages" } else { "echoes" };
         row("rate", format!("{rate} {unit}/s, {ns_per_echo:.1} ns each"));
         row(
@@ -277,10 +276,7 @@ impl Outcome {
             let Short { connections_per_second, time_wait_seconds, .. } = *short;
             let [left, reused, evicted] =
                 [short.time_waits, short.time_wait_reused, short.time_wait_evicted].map(grouped);
-            row(
-                "closed",
-                format!("{}/s by FINs, {} failed", per_second(connections_per_second), self.failed),
-            );
+            row("closed", format!("{}/s by FINs, {} failed", whole(connections_per_second), self.failed));
             let ends = format!("{reused} reused by timestamps, {evicted} cut short");
             row("TIME-WAIT", format!("{time_wait_seconds} s, {left} at the end, {ends}"));
         }
@@ -322,18 +318,14 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plan = &self.plan;
-        writeln!(
+        let Plan { mode, order, connections, core, payload_bytes, checksums, loss, .. } = &self.plan;
+        let [mode, order] = [format!("{mode:?}"), format!("{order:?}")].map(|name| name.to_lowercase());
+        let (connections, sums) = (grouped(u64::from(*connections)), if *checksums { "on" } else { "off" });
+        write!(
             f,
-            "{} over {} connections, both ends on core {}: {} bytes, {} order, checksums {}, loss {}\n",
-            plan.mode,
-            grouped(plan.connections.into()),
-            plan.core,
-            plan.payload_bytes,
-            plan.order,
-            if plan.checksums { "on" } else { "off" },
-            plan.loss,
+            "{mode} over {connections} connections, both ends on core {core}: {payload_bytes} bytes, "
         )?;
+        writeln!(f, "{order} order, checksums {sums}, loss {loss}\n")?;
         let mut columns = Columns::new(2, &[]);
         self.rows().into_iter().for_each(|(name, figures)| columns.row(vec![name.to_owned(), figures]));
         f.write_str(&columns.render())

@@ -1,98 +1,94 @@
 //! The plan of a run, and the checks before it starts.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anywire_load::text::grouped;
+use anywire_load::text;
 use anywire_sys::{cpu, memory};
+use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::turns::Turns;
 use crate::{http, pattern};
 
-/// The plan of a run.
-#[derive(Debug, Clone, Serialize)]
+/// The plan of a run: as options of a command line, and as its part of the JSON.
+#[derive(Debug, Clone, Args, Serialize)]
 pub struct Plan {
-    /// The exchange on each connection; [`Mode::Echo`] by default.
+    /// Connections; both ends of each are in this process
+    #[arg(short, long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
+    pub connections: u32,
+    /// The exchange on each connection
+    #[arg(short, long, value_name = "MODE", default_value = "echo")]
     pub mode: Mode,
-    /// The order in which connections send; [`Order::Random`] by default.
+    /// Bytes of each payload; every byte is compared
+    #[arg(long = "payload", value_name = "BYTES", default_value_t = 200)]
+    pub payload_bytes: usize,
+    /// The order in which connections send
+    #[arg(long, value_name = "ORDER", default_value = "random")]
     pub order: Order,
-    /// Whether checksums are made and verified, as they are by default.
+    /// 3: data is acknowledged within its batch, as RFC 9293 asks. 2: the acknowledgment is sent with the next
+    /// request, however long that takes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3))]
+    pub segments: u8,
+    /// Neither make nor verify checksums
+    #[arg(long = "no-checksum", action = ArgAction::SetFalse)]
     #[serde(rename = "checksum")]
     pub checksums: bool,
-    /// Bytes of each payload, 200 by default: at least 8, and at most what makes one segment.
-    pub payload_bytes: usize,
-    /// The share of frames that the network loses, 0 .. 0.5; none by default.
+    /// The share of frames that the network loses, from 0 to 0.5
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     pub loss: f64,
-    /// The seed of everything random: the order, the losses, the engines' secrets; 1 by default.
-    pub seed: u64,
-    /// The core that does it all; the last one that this process may use, by default.
-    pub core: usize,
-    /// Connections, at most [`CONNECTIONS_MAX`]; both ends of each are in this process.
-    pub connections: u32,
-    /// Segments an echo. 3, the default: data is acknowledged within its batch, as RFC 9293 asks. 2: the acknowledgment
-    /// is sent with the next request, however late.
-    pub segments: u8,
-    /// How long to measure, 10 s by default. At most an hour, because latencies are 32 bits of microseconds.
+    // At most an hour, because latencies are 32 bits of microseconds.
+    /// How long to measure
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = run_time)]
     #[serde(skip)]
     pub duration: Duration,
-    /// How long to run before that; 1 s by default. It lasts until each connection has completed a message on average.
+    /// How long to run before that; at least one message for each connection
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = text::duration)]
     #[serde(skip)]
     pub warm_up: Duration,
-    /// How long TIME-WAIT lasts; 60 s by default.
+    /// How long TIME-WAIT lasts
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = text::duration)]
     #[serde(skip)]
     pub time_wait: Duration,
-    /// A file for the first 16 MiB of the clients' frames, in pcap; none by default.
+    /// The seed of everything random: the order, the losses, the engines' secrets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The core to run on [default: the last one]
+    #[arg(long, value_name = "CORE", default_value_t = last_core(), hide_default_value = true)]
+    pub core: usize,
+    /// Write the first 16 MiB of the clients' frames to a file that wireshark opens
+    #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub capture: Option<PathBuf>,
 }
 
 /// The exchange on each connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Each client sends a request, and the next one when it has come back.
+    /// Each client sends a request, and the next one when it has come back
     Echo,
-    /// The server sends messages to all connections, one after the other.
+    /// The server sends messages to all connections, one after the other
     Push,
-    /// Each connection is opened for one echo, and closed by FINs.
+    /// Each connection is opened for one echo, and closed by FINs
     Short,
-    /// Each client asks by HTTP, and again when it has the answer; connections stay.
+    /// Each client asks by HTTP, and again when it has the answer; connections stay
     Http,
 }
 
 /// The order in which connections send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// In an order unrelated to their places in memory, the same in each round.
+    /// An order unrelated to their places in memory, the same in each round
     Random,
-    /// In the order of memory, so that the processor prefetches the next one.
+    /// The order of memory, so that the processor prefetches the next one
     Sequential,
 }
 
 impl Plan {
-    /// The defaults, for so many connections.
-    pub fn new(connections: u32) -> Self {
-        Self {
-            mode: Mode::Echo,
-            order: Order::Random,
-            checksums: true,
-            payload_bytes: 200,
-            loss: 0.0,
-            seed: 1,
-            core: cpu::available_cores().last().copied().unwrap_or(0),
-            connections,
-            segments: 3,
-            duration: Duration::from_secs(10),
-            warm_up: Duration::from_secs(1),
-            time_wait: Duration::from_secs(60),
-            capture: None,
-        }
-    }
-
     /// Refuses a plan that contradicts itself or names a core that is not available.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (bytes, min) = (self.payload_bytes, pattern::BYTES_MIN);
@@ -115,8 +111,14 @@ impl Plan {
         // Two blocks, two table entries at their usual load, the rings at their largest.
         let each = (2 * (128 + 10) + task_bytes + 2 * 8 + self.kept_bytes()) as u64;
         let fixed = FIXED_BYTES + self.time_waits() as u64 * 48;
-        let what = format!("{} connections: both ends", grouped(self.connections.into()));
-        check_memory(what, u64::from(self.connections), each, fixed)
+        let needed = u64::from(self.connections) * each + fixed;
+        match memory::available_bytes() {
+            Ok(available) if available < needed => {
+                let fitting = (0.95 * available.saturating_sub(fixed) as f64 / each as f64) as u64;
+                Err(Error::Memory { connections: self.connections, needed, available, fitting })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of a connection between two messages: the answer, unless it is acknowledged earlier.
@@ -142,7 +144,7 @@ impl Plan {
 
     /// The order in which connections send.
     pub(crate) fn turns(&self) -> Turns {
-        Turns::new(self.order, self.connections.into(), self.seed)
+        Turns::new(self.order, self.connections, self.seed)
     }
 
     /// Whether connections stay open for the whole run.
@@ -151,32 +153,24 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{self:?}").to_lowercase())
-    }
+fn last_core() -> usize {
+    cpu::available_cores().last().copied().unwrap_or(0)
 }
 
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{self:?}").to_lowercase())
-    }
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=0.5).contains(share));
+    share.ok_or_else(|| {
+        format!("{text:?} is no share from 0 to 0.5; write it such as 0.001 for one in a thousand")
+    })
 }
 
-/// Refuses `count` times `each` bytes and `fixed` ones if there are not so many.
-pub(crate) fn check_memory(what: String, count: u64, each: u64, fixed: u64) -> Result<(), Error> {
-    let needed = count * each + fixed;
-    match memory::available_bytes() {
-        Ok(available) if available < needed => {
-            let fitting = (0.95 * available.saturating_sub(fixed) as f64 / each as f64) as u64;
-            Err(Error::Memory { what, needed, available, fitting })
-        }
-        _ => Ok(()),
-    }
+fn run_time(text: &str) -> Result<Duration, String> {
+    let time = text::positive_duration(text)?;
+    if time > Duration::from_secs(3600) { Err("an hour is the longest".to_owned()) } else { Ok(time) }
 }
 
 /// The most connections of a run. Addresses, and the numbers of tasks, have room for more; memory has not.
-pub const CONNECTIONS_MAX: u32 = 200_000_000;
+const CONNECTIONS_MAX: u32 = 200_000_000;
 
 /// Four-tuples of short connections. Each is used again when all others have been, or its TIME-WAIT is over.
 pub(crate) const SHORT_TUPLES: u32 = 64 * 60_000;
@@ -186,3 +180,16 @@ const SEGMENT_BYTES_MAX: usize = 1448;
 
 /// Batches of the switch, the program itself, histograms, and arenas' last steps.
 const FIXED_BYTES: u64 = 96 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_shares() {
+        assert_eq!((share("0.001"), share("0")), (Ok(0.001), Ok(0.0)));
+        for wrong in ["", "1", "-0.1", "NaN", "1%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

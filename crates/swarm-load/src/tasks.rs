@@ -1,369 +1,161 @@
-//! The executor of `anywire_stack::swarm` alone: tasks that yield, wake each other in a ring, or sleep.
+//! The executor of `anywire_stack::swarm` alone, without a network: tasks that yield, and tasks that sleep.
 //!
-//! Each task counts its resumptions, and adds its own number to a common sum at each. At the end, each task computes its
-//! contribution from its number and its count. The sums agree only if no resumption was lost or given to another task, and
-//! no task's memory was corrupted.
+//! Each task adds its own number to a common sum whenever it is resumed, and counts its turns. At its end it computes its
+//! contribution from number and count. The two sums agree only if no turn was lost or given to another task, and no
+//! task's memory was corrupted.
 
 use std::cell::Cell;
 use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
 
-use anywire_load::Stop;
-use anywire_load::text::{Columns, grouped, known};
+use anywire_load::text::{digits, grouped};
 use anywire_stack::swarm::{self, Limits, Tasks};
 use anywire_sys::{cpu, memory};
-use serde::{Serialize, Serializer};
+use clap::{Args, value_parser};
+use serde::Serialize;
 
 use crate::error::Error;
-use crate::plan::{Order, check_memory};
+use crate::plan::Order;
 use crate::run::on_core;
 use crate::turns::Turns;
 
-/// The plan of a measurement.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Tasks, at most 4,000,000,000.
-    pub count: u64,
-    /// How long to measure each, at least.
+/// What to measure, and the options of a command for it.
+#[derive(Debug, Clone, Args)]
+pub struct TasksPlan {
+    /// Tasks
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000_000, value_parser = value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// How long to measure each, at least
+    #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = anywire_load::text::positive_duration)]
     pub duration: Duration,
-    /// The core to run on.
+    /// The core to run on
+    #[arg(long, value_name = "CORE", default_value_t = cpu::available_cores().last().copied().unwrap_or(0))]
     pub core: usize,
-    /// What to measure, one after the other.
-    pub measures: Vec<Measure>,
 }
 
-/// One thing to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Measure {
-    /// The behaviour of its tasks.
-    #[serde(rename = "measure")]
-    pub kind: Kind,
-    /// The order in which tasks are woken: that of memory or any.
-    pub order: Order,
-    /// How many tasks of a ring are ready at a time; `null` if it is none.
-    pub tokens: Option<u64>,
-    /// For how long each sleeps.
-    #[serde(rename = "sleep_seconds", serialize_with = "seconds")]
-    pub sleep: Option<Duration>,
-}
-
-/// The behaviour of the tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// All are always ready. They go in rounds by their number.
-    Yield,
-    /// All are always ready. The ring has room for all of them, so that their order stays.
-    YieldKeepingOrder,
-    /// Some are ready; each wakes its neighbour, and parks.
-    Ring,
-    /// All sleep for the same time, again and again.
-    Sleep,
-}
-
-fn seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_secs_f64()).serialize(serializer)
-}
-
-/// The result.
-#[derive(Debug, Serialize)]
-#[non_exhaustive]
-pub struct Outcome {
-    /// The form of this object: `anywire.swarm.tasks/1`.
-    pub schema: &'static str,
-    /// Tasks.
-    pub tasks: u64,
-    /// The core that it ran on.
-    pub core: usize,
-    /// Whether it was stopped early.
-    pub interrupted: bool,
-    /// The figures, in the order of the plan.
-    pub measures: Vec<Figures>,
-}
-
-/// The figures of one measure.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct Figures {
-    /// Its name in the table.
-    pub label: String,
-    /// The tasks that it was measured with.
-    #[serde(flatten)]
-    pub measure: Measure,
-    /// Resumptions in the measured part.
-    pub switches: u64,
-    /// How long they took.
-    pub seconds: f64,
-    /// How much CPU time.
-    pub cpu_seconds: f64,
-    /// The rate.
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TasksOutcome {
+    /// How many tasks there were.
+    pub tasks: u32,
+    /// Turns a second of tasks that are always ready, in the order of memory.
     pub switches_per_second: f64,
-    /// Its inverse.
-    pub ns_per_switch: f64,
-    /// Bytes of a slot: the future and its mark.
-    pub slot_bytes: usize,
-    /// All memory that came with the tasks, as the system counts it, for each.
-    pub resident_bytes_per_task: f64,
-    /// The share of this process's own memory that lay in huge pages.
-    pub huge_page_share: Option<f64>,
-    /// The fewest resumptions of a task, from start to end.
-    pub turns_least: u32,
-    /// The most resumptions of a task.
-    pub turns_most: u32,
-    /// How late the executor was told that the first sleeper was due, at worst.
-    pub late_seconds: Option<f64>,
-    /// Whether the common sum agrees with the contributions of the tasks.
-    pub checksum_agrees: bool,
+    /// The same in an order unrelated to memory.
+    pub switches_per_second_random: f64,
+    /// Turns a second of tasks that sleep for a second, again and again.
+    pub wakes_per_second: f64,
+    /// The most memory of a task in these three measures, in bytes.
+    pub bytes_per_task: f64,
 }
 
-/// Measures a plan. `progress` is called now and then with the index of the measure and its switches so far.
+impl fmt::Display for TasksOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millions = |rate: f64| digits(rate / 1e6);
+        writeln!(f, "tasks              {}", grouped(self.tasks.into()))?;
+        writeln!(f, "switches, in order {} M/s", millions(self.switches_per_second))?;
+        writeln!(f, "switches, random   {} M/s", millions(self.switches_per_second_random))?;
+        writeln!(f, "wakes after 1 s    {} M/s", millions(self.wakes_per_second))?;
+        writeln!(f, "memory a task      {} B", digits(self.bytes_per_task))
+    }
+}
+
+/// Measures switches in order and in random order, and tasks that sleep.
 ///
 /// # Errors
-///
-/// A plan that does not fit into memory, a core that this process may not use, or what the system says. A wrong checksum
-/// is part of the outcome: see [`Outcome::check`].
-pub fn run(
-    plan: &Plan,
-    stop: &Stop,
-    progress: &mut (dyn FnMut(usize, u64) + Send),
-) -> Result<Outcome, Error> {
-    let most = plan.measures.iter().map(|measure| measure.bytes(plan.count)).max().unwrap_or(0);
-    check_memory(
-        format!("{} tasks: they", grouped(plan.count)),
-        plan.count,
-        most.div_ceil(plan.count),
-        SPARE_BYTES,
-    )?;
-    let mut measures = Vec::new();
-    for (index, measure) in plan.measures.iter().enumerate() {
-        let mut goes_on = |switches: u64| {
-            progress(index, switches);
-            !stop.is_stopped()
-        };
-        // Each has a thread of its own, and so a tally of its own.
-        measures.push(on_core(plan.core, || measure.run(plan, &mut goes_on).map_err(Error::setup))?);
-        if stop.is_stopped() {
-            break;
-        }
+/// There is no such core, there is not enough memory, or a sum is wrong.
+pub fn measure_tasks(plan: &TasksPlan) -> Result<TasksOutcome, Error> {
+    let TasksPlan { count, duration, core } = *plan;
+    let available = cpu::available_cores();
+    if !available.contains(&core) {
+        return Err(Error::Core { core, available });
     }
-    let interrupted = stop.is_stopped();
-    Ok(Outcome { schema: "anywire.swarm.tasks/1", tasks: plan.count, core: plan.core, interrupted, measures })
+    let needed = u64::from(count) * BYTES_A_TASK;
+    if let Ok(available) = memory::available_bytes()
+        && available < needed
+    {
+        return Err(Error::TaskMemory { tasks: count, needed, available, fitting: available / BYTES_A_TASK });
+    }
+    // Each measure has a thread of its own, and so a tally of its own.
+    let in_order = on_core(core, || measure(count, Limits::default(), Order::Sequential, duration, yields))?;
+    // With a ring for all, the executor keeps the order of the wakes; with a smaller one it goes by numbers.
+    let ring = Limits { ring_entries: count as usize, ..Limits::default() };
+    let random = on_core(core, || measure(count, ring, Order::Random, duration, yields))?;
+    let time = duration.max(2 * SLEEP);
+    let sleeping = on_core(core, || measure(count, Limits::default(), Order::Sequential, time, sleeps))?;
+    Ok(TasksOutcome {
+        tasks: count,
+        switches_per_second: in_order.switches_per_second,
+        switches_per_second_random: random.switches_per_second,
+        wakes_per_second: sleeping.switches_per_second,
+        bytes_per_task: [in_order, random, sleeping].iter().map(|one| one.bytes_per_task).fold(0.0, f64::max),
+    })
 }
 
-impl Outcome {
-    /// Whether the outcome may be relied on.
-    ///
-    /// # Errors
-    ///
-    /// A wrong checksum: resumptions were lost or mixed up.
-    pub fn check(&self) -> Result<(), Error> {
-        match self.measures.iter().find(|figures| !figures.checksum_agrees) {
-            Some(figures) => Err(Error::Checksum(figures.label.clone())),
-            None => Ok(()),
-        }
-    }
+struct Measured {
+    switches_per_second: f64,
+    /// All memory that came with the tasks, as the system counts it.
+    bytes_per_task: f64,
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let early = if self.interrupted { ", interrupted: the last figures are of a part" } else { "" };
-        writeln!(f, "{} tasks on core {}{early}\n", grouped(self.tasks), self.core)?;
-        let headings =
-            ["", "M switches/s", "ns", "CPU ns", "slot B", "resident B", "huge pages", "turns of a task"];
-        let mut columns = Columns::new(1, &headings);
-        for figures in &self.measures {
-            columns.row(vec![
-                figures.label.clone(),
-                format!("{:.1}", figures.switches_per_second / 1e6),
-                format!("{:.2}", figures.ns_per_switch),
-                format!("{:.2}", figures.cpu_seconds * 1e9 / figures.switches.max(1) as f64),
-                figures.slot_bytes.to_string(),
-                format!("{:.1}", figures.resident_bytes_per_task),
-                known(figures.huge_page_share, |share| format!("{:.0} %", share * 100.0)),
-                format!("{} to {}", figures.turns_least, figures.turns_most),
-            ]);
-        }
-        f.write_str(&columns.render())
+/// Spawns `count` tasks, by their numbers or in a random order, and lets them take turns for so long.
+fn measure<F: Future<Output = ()>>(
+    count: u32,
+    limits: Limits,
+    order: Order,
+    time: Duration,
+    task: impl Fn(u32) -> F,
+) -> Result<Measured, Error> {
+    let resident = || memory::resident_bytes().map_err(Error::setup);
+    let before = resident()?;
+    let mut tasks = Tasks::with_limits(count as usize, limits).map_err(Error::setup)?;
+    let turns = Turns::new(order, count, 1);
+    for number in (0..count).map(|place| turns.at(place)) {
+        tasks.spawn_at(number, task(number)).map_err(Error::setup)?;
     }
+    let begun = Instant::now();
+    // The first round brings the tasks into their order, and spreads the sleepers over time.
+    let mut warm_up = 0;
+    while warm_up < u64::from(count) {
+        warm_up += step(&mut tasks, begun);
+    }
+    let (start, mut switches) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        switches += step(&mut tasks, begun);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let bytes = resident()?.saturating_sub(before);
+    end(&mut tasks);
+    if !TALLY.with(|tally| tally.ended.get() == count && tally.sum.get() == tally.expected.get()) {
+        return Err(Error::Turns);
+    }
+    Ok(Measured {
+        switches_per_second: switches as f64 / seconds,
+        bytes_per_task: bytes as f64 / f64::from(count),
+    })
 }
 
-impl Measure {
-    /// Tasks that yield.
-    pub fn yielding(order: Order, keep_order: bool) -> Self {
-        let kind = if keep_order { Kind::YieldKeepingOrder } else { Kind::Yield };
-        Self { kind, order, tokens: None, sleep: None }
+/// Resumes tasks until the clock has to be read again.
+fn step<F: Future<Output = ()>>(tasks: &mut Tasks<F>, begun: Instant) -> u64 {
+    let Some(deadline) = tasks.next_deadline() else {
+        return tasks.run(STEP_TURNS) as u64;
+    };
+    let now = swarm::Instant::from_micros(begun.elapsed().as_micros() as u64);
+    if deadline > now && tasks.ready() == 0 {
+        std::thread::sleep(deadline.since(now).min(REST_MAX));
+        return 0;
     }
-
-    /// A ring in which so many tasks are ready.
-    pub fn ring(order: Order, tokens: u64) -> Self {
-        Self { kind: Kind::Ring, order, tokens: Some(tokens), sleep: None }
-    }
-
-    /// Tasks that sleep for so long.
-    pub fn sleeping(time: Duration) -> Self {
-        Self { kind: Kind::Sleep, order: Order::Sequential, tokens: None, sleep: Some(time) }
-    }
-
-    /// Bytes that the tasks take at most, including their queues.
-    fn bytes(self, count: u64) -> u64 {
-        let (slot, queue) = match self.kind {
-            Kind::Yield => (slot_bytes(yields), count / 8),
-            Kind::YieldKeepingOrder => (slot_bytes(yields), count.next_power_of_two() * 4),
-            Kind::Ring => (slot_bytes(walks), count / 8),
-            Kind::Sleep => (slot_bytes(sleeps), count * 4 + count / 8),
-        };
-        count * slot as u64 + queue
-    }
-
-    /// Measures it. `goes_on` is asked now and then, with the switches so far; at `false` the measure ends.
-    fn run(self, plan: &Plan, goes_on: &mut dyn FnMut(u64) -> bool) -> io::Result<Figures> {
-        let (count, turns) = (plan.count, Turns::new(self.order, plan.count, 0));
-        let mut limits = Limits::default();
-        if self.kind == Kind::YieldKeepingOrder {
-            limits.ring_entries = count as usize;
-        }
-        TALLY.with(|tally| tally.sleep.set(self.sleep.unwrap_or_default()));
-        match self.kind {
-            Kind::Yield | Kind::YieldKeepingOrder => {
-                Executor::start(count, limits, |place| turns.at(place), yields)?.measure(self, plan, goes_on)
-            }
-            Kind::Ring => {
-                let next = |number: u32| turns.at((turns.place(number.into()) + 1) % count) as u32;
-                let mut executor =
-                    Executor::start(count, limits, |place| place, |number| walks(next(number)))?;
-                executor.tasks.run(count as usize);
-                let tokens = self.tokens.unwrap_or(count);
-                (0..tokens).for_each(|token| executor.tasks.wake(turns.at(token * count / tokens) as u32));
-                executor.measure(self, plan, goes_on)
-            }
-            Kind::Sleep => {
-                Executor::start(count, limits, |place| place, sleeps)?.measure(self, plan, goes_on)
-            }
-        }
-    }
+    tasks.advance(now);
+    tasks.run(STEP_TURNS_WITH_SLEEPERS) as u64
 }
 
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, order, tokens, sleep } = self;
-        match kind {
-            Kind::Yield => write!(f, "yield, {order}"),
-            Kind::YieldKeepingOrder => write!(f, "yield, {order}, in order of wakes"),
-            Kind::Ring => write!(f, "ring, {order}, {} ready", tokens.unwrap_or_default()),
-            Kind::Sleep => write!(f, "sleep {:?}", sleep.unwrap_or_default()),
-        }
+/// Runs every task to its end.
+fn end<F: Future<Output = ()>>(tasks: &mut Tasks<F>) {
+    TALLY.with(|tally| tally.ending.set(true));
+    while tasks.next_deadline().is_some() {
+        tasks.advance(swarm::Instant::from_micros(u64::MAX));
+        tasks.run(usize::MAX);
     }
-}
-
-/// An executor with all its tasks, the memory there was before it, and the clock that it is told.
-struct Executor<F> {
-    tasks: Tasks<F>,
-    bytes_before: u64,
-    begun: Instant,
-    late: Duration,
-}
-
-impl<F: Future<Output = ()>> Executor<F> {
-    /// Spawns each number below the count once, in the order that `at` gives.
-    fn start(
-        count: u64,
-        limits: Limits,
-        at: impl Fn(u64) -> u64,
-        task: impl Fn(u32) -> F,
-    ) -> io::Result<Self> {
-        let bytes_before = memory::resident_bytes()?;
-        let mut tasks = Tasks::with_limits(count as usize, limits)?;
-        for number in (0..count).map(|place| at(place) as u32) {
-            tasks
-                .spawn_at(number, task(number))
-                .expect("each number is below the count, and is spawned once");
-        }
-        Ok(Self { tasks, bytes_before, begun: Instant::now(), late: Duration::ZERO })
-    }
-
-    /// Warms up for a round or two, measures for the given time, and then ends all tasks.
-    fn measure(
-        mut self,
-        what: Measure,
-        plan: &Plan,
-        goes_on: &mut dyn FnMut(u64) -> bool,
-    ) -> io::Result<Figures> {
-        let sleep = what.sleep;
-        // The first round brings the tasks into their order, and spreads the sleepers over time.
-        let warm_up = if sleep.is_some() { plan.count } else { plan.count.min(WARM_UP_TURNS) };
-        let mut turns = 0;
-        while turns < warm_up && goes_on(0) {
-            turns += self.step();
-        }
-        let duration = sleep.map_or(plan.duration, |time| plan.duration.max(time * 2));
-        self.late = Duration::ZERO;
-        let (cpu_begin, begin) = (cpu::current_thread_cpu()?, Instant::now());
-        let mut switches = 0;
-        while begin.elapsed() < duration && goes_on(switches) {
-            switches += self.step();
-        }
-        let (seconds, used) = (begin.elapsed().as_secs_f64(), cpu::current_thread_cpu()? - cpu_begin);
-        let bytes = memory::resident_bytes()?.saturating_sub(self.bytes_before);
-        let huge_page_share = memory::huge_page_bytes()
-            .and_then(|huge| Ok(huge as f64 / memory::anonymous_bytes()?.max(1) as f64))
-            .ok();
-        self.end();
-        let (sum, ended) = TALLY.with(|tally| (tally.sum.get(), tally.ended.get()));
-        Ok(Figures {
-            label: what.to_string(),
-            measure: what,
-            switches,
-            seconds,
-            cpu_seconds: used.total().as_secs_f64(),
-            switches_per_second: switches as f64 / seconds,
-            ns_per_switch: seconds * 1e9 / switches.max(1) as f64,
-            slot_bytes: Tasks::<F>::TASK_BYTES,
-            resident_bytes_per_task: bytes as f64 / plan.count as f64,
-            huge_page_share,
-            turns_least: ended.least,
-            turns_most: ended.most,
-            late_seconds: sleep.map(|_| self.late.as_secs_f64()),
-            checksum_agrees: sum == ended.sum && ended.tasks == plan.count,
-        })
-    }
-
-    /// Resumes tasks until the clock has to be read again.
-    fn step(&mut self) -> u64 {
-        let Some(deadline) = self.tasks.next_deadline() else {
-            return self.tasks.run(STEP_TURNS) as u64;
-        };
-        let now = swarm::Instant::from_micros(self.begun.elapsed().as_micros() as u64);
-        self.late = self.late.max(now.since(deadline));
-        if deadline > now && self.tasks.ready() == 0 {
-            std::thread::sleep(deadline.since(now).min(REST_MAX));
-            return 0;
-        }
-        self.tasks.advance(now);
-        self.tasks.run(STEP_TURNS_WITH_SLEEPERS) as u64
-    }
-
-    /// Runs every task to its end.
-    fn end(&mut self) {
-        TALLY.with(|tally| tally.ending.set(true));
-        while self.tasks.next_deadline().is_some() {
-            self.tasks.advance(swarm::Instant::from_micros(u64::MAX));
-            self.tasks.run(usize::MAX);
-        }
-        self.tasks.run(usize::MAX);
-        for number in 0..self.tasks.capacity() {
-            self.tasks.wake(number as u32);
-            if self.tasks.ready() >= STEP_TURNS {
-                self.tasks.run(usize::MAX);
-            }
-        }
-        self.tasks.run(usize::MAX);
-    }
-}
-
-/// The bytes of a slot of the tasks that a function makes.
-fn slot_bytes<F: Future<Output = ()>>(_: impl Fn(u32) -> F) -> usize {
-    Tasks::<F>::TASK_BYTES
+    tasks.run(usize::MAX);
 }
 
 /// Is always ready.
@@ -371,91 +163,53 @@ fn slot_bytes<F: Future<Output = ()>>(_: impl Fn(u32) -> F) -> usize {
 fn yields(number: u32) -> impl Future<Output = ()> {
     async move {
         let mut turns = 0;
-        while TALLY.with(|tally| tally.count(number, turns)) {
+        while TALLY.with(|tally| tally.goes_on(number, turns)) {
             turns += 1;
             swarm::yield_now().await;
         }
     }
 }
 
-/// Parks until it is woken, and wakes its neighbour.
-#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
-fn walks(neighbour: u32) -> impl Future<Output = ()> {
-    async move {
-        let mut turns = 0;
-        // One place to wait: the state of a second one would take room, too.
-        loop {
-            swarm::park().await;
-            if !TALLY.with(|tally| tally.count(swarm::current(), turns)) {
-                break;
-            }
-            turns += 1;
-            swarm::wake(neighbour);
-        }
-    }
-}
-
-/// Sleeps.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
 fn sleeps(number: u32) -> impl Future<Output = ()> {
     async move {
         let mut turns = 0;
-        while TALLY.with(|tally| tally.count(number, turns)) {
+        while TALLY.with(|tally| tally.goes_on(number, turns)) {
             turns += 1;
-            swarm::sleep(TALLY.with(|tally| tally.sleep.get())).await;
+            swarm::sleep(SLEEP).await;
         }
     }
 }
 
 /// The sums of this thread's tasks, and the flag that ends them.
 struct Tally {
+    /// Added to at each turn.
     sum: Cell<u64>,
     ending: Cell<bool>,
-    sleep: Cell<Duration>,
-    ended: Cell<Ended>,
-}
-
-/// The sums of the tasks that have ended.
-#[derive(Clone, Copy)]
-struct Ended {
-    tasks: u64,
-    /// The sum of their contributions.
-    sum: u64,
-    least: u32,
-    most: u32,
+    ended: Cell<u32>,
+    /// Added to by each task that ends.
+    expected: Cell<u64>,
 }
 
 impl Tally {
     const fn new() -> Self {
-        Self {
-            sum: Cell::new(0),
-            ending: Cell::new(false),
-            sleep: Cell::new(Duration::ZERO),
-            ended: Cell::new(Ended { tasks: 0, sum: 0, least: u32::MAX, most: 0 }),
-        }
+        Self { sum: Cell::new(0), ending: Cell::new(false), ended: Cell::new(0), expected: Cell::new(0) }
     }
 
-    /// Counts a resumption of a task that had `turns` before. Returns false if the task is to end; then it does not count.
+    /// Counts a turn of a task that had `turns` before; false if the task is to end, and then it does not count.
     #[inline(always)]
-    fn count(&self, number: u32, turns: u32) -> bool {
+    fn goes_on(&self, number: u32, turns: u32) -> bool {
+        let number = u64::from(number ^ SALT);
         if self.ending.get() {
-            self.end(number, turns);
+            // Its number at each turn, and 0, 1, 2 and so on.
+            let turns = u64::from(turns);
+            let all = number.wrapping_mul(turns).wrapping_add(turns * turns.saturating_sub(1) / 2);
+            self.expected.set(self.expected.get().wrapping_add(all));
+            self.ended.set(self.ended.get() + 1);
             return false;
         }
-        self.sum.set(self.sum.get().wrapping_add(u64::from(number ^ SALT) + u64::from(turns)));
+        self.sum.set(self.sum.get().wrapping_add(number + u64::from(turns)));
         true
-    }
-
-    /// Adds the contribution of a task that ends: its number at each resumption, and 0, 1, 2 and so on.
-    fn end(&self, number: u32, turns: u32) {
-        let (ended, number, all) = (self.ended.get(), u64::from(number ^ SALT), u64::from(turns));
-        let added = number.wrapping_mul(all).wrapping_add(all * all.saturating_sub(1) / 2);
-        self.ended.set(Ended {
-            tasks: ended.tasks + 1,
-            sum: ended.sum.wrapping_add(added),
-            least: ended.least.min(turns),
-            most: ended.most.max(turns),
-        });
     }
 }
 
@@ -463,58 +217,48 @@ thread_local! {
     static TALLY: Tally = const { Tally::new() };
 }
 
+/// At most, with its place in a ring for all and its number among the sleepers.
+const BYTES_A_TASK: u64 = 40;
 /// Makes the number of task 0 count, too.
 const SALT: u32 = 0x9e37_79b9;
-/// Beside the tasks: this process, tables of the kernel, queues that are not full.
-const SPARE_BYTES: u64 = 64 << 20;
-/// The most resumptions before the measured part.
-const WARM_UP_TURNS: u64 = 50_000_000;
-/// Resumptions between two readings of the clock: some milliseconds.
+const SLEEP: Duration = Duration::from_secs(1);
+/// Turns between two readings of the clock: some milliseconds.
 const STEP_TURNS: usize = 1 << 20;
+/// Sleepers need the clock more often, because it wakes them.
+const STEP_TURNS_WITH_SLEEPERS: usize = 1 << 13;
 /// The longest rest when all sleep: the end of the measure is not missed by more.
 const REST_MAX: Duration = Duration::from_millis(10);
-/// The same with sleepers, which need the clock more often, because it wakes them.
-const STEP_TURNS_WITH_SLEEPERS: usize = 1 << 13;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_measure_agrees_with_its_checksum() {
-        let mut measures = vec![Measure::sleeping(Duration::from_micros(100))];
-        for order in [Order::Sequential, Order::Random] {
-            measures.extend([false, true].map(|keep_order| Measure::yielding(order, keep_order)));
-            measures.push(Measure::ring(order, 100));
-        }
+    fn every_measure_agrees_with_its_sum() {
         let core = cpu::available_cores()[0];
-        let plan = Plan { count: 5000, duration: Duration::from_millis(1), core, measures };
-        let outcome = run(&plan, &Stop::new(), &mut |_, _| ()).expect("there is memory");
-        outcome.check().expect("no turn is lost");
-        assert_eq!(outcome.measures.len(), plan.measures.len());
-        for figures in outcome.measures {
-            assert!(figures.switches > 0, "{figures:?}");
-            if figures.measure.kind == Kind::Sleep {
-                assert!(figures.switches >= 5000 && figures.late_seconds.is_some(), "{figures:?}");
-            } else {
-                assert!(figures.turns_most - figures.turns_least <= 1, "{figures:?}");
-            }
+        let plan = TasksPlan { count: 5000, duration: Duration::from_millis(1), core };
+        let found = measure_tasks(&plan).expect("it runs");
+        for rate in [found.switches_per_second, found.switches_per_second_random, found.wakes_per_second] {
+            assert!(rate > 0.0, "{found:?}");
         }
     }
 
     #[test]
-    fn a_wrong_sum_is_found() {
+    fn a_lost_turn_is_found() {
         let tally = Tally::new();
-        let agrees = || tally.sum.get() == tally.ended.get().sum;
-        assert!(tally.count(7, 0) && tally.count(7, 1));
-        tally.end(7, 2);
-        assert!(agrees());
-        assert!(tally.count(8, 0));
-        assert!(!agrees());
+        let agrees = || tally.sum.get() == tally.expected.get();
+        assert!(tally.goes_on(7, 0) && tally.goes_on(7, 1));
+        tally.ending.set(true);
+        assert!(!tally.goes_on(7, 2) && agrees());
+        tally.ending.set(false);
+        assert!(tally.goes_on(8, 0) && !agrees());
     }
 
     #[test]
     fn slots_are_small() {
-        assert_eq!((slot_bytes(yields), slot_bytes(walks), slot_bytes(sleeps)), (16, 16, 24));
+        fn bytes<F: Future<Output = ()>>(_: impl Fn(u32) -> F) -> usize {
+            Tasks::<F>::TASK_BYTES
+        }
+        assert_eq!((bytes(yields), bytes(sleeps)), (16, 24));
     }
 }

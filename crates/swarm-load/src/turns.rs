@@ -1,4 +1,4 @@
-//! The order in which connections or tasks run. Each place is computed, so the order needs no memory.
+//! The order in which connections send. Each place is computed, so the order needs no memory.
 
 use crate::plan::Order;
 
@@ -6,16 +6,16 @@ use crate::plan::Order;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turns {
     order: Order,
-    count: u64,
+    count: u32,
     mask: u64,
     shift: u32,
     key: u64,
 }
 
 impl Turns {
-    /// `count` is from 1 to 2^32. Another seed gives another random order.
-    pub(crate) fn new(order: Order, count: u64, seed: u64) -> Self {
-        let bits = count.next_power_of_two().trailing_zeros().max(2);
+    /// Another seed gives another random order.
+    pub(crate) fn new(order: Order, count: u32, seed: u64) -> Self {
+        let bits = u64::from(count).next_power_of_two().trailing_zeros().max(2);
         let mask = (1 << bits) - 1;
         // The high bits of the product depend on all bits of the seed.
         let key = (seed.wrapping_mul(FACTORS[0]) >> 32) & mask;
@@ -23,40 +23,28 @@ impl Turns {
     }
 
     /// How many there are.
-    pub(crate) const fn count(&self) -> u64 {
+    pub(crate) const fn count(&self) -> u32 {
         self.count
     }
 
     /// The number at a place.
-    pub(crate) fn at(&self, place: u64) -> u64 {
-        self.walk(place, FACTORS)
-    }
-
-    /// The place of a number.
-    pub(crate) fn place(&self, number: u64) -> u64 {
-        let [first, second] = FACTORS.map(inverse);
-        self.walk(number, [second, first])
-    }
-
-    /// Mixes until the value is below the count. This walks along a cycle of the mix, so it stays one to one.
-    fn walk(&self, mut value: u64, factors: [u64; 2]) -> u64 {
+    pub(crate) fn at(&self, place: u32) -> u32 {
         if self.order == Order::Sequential {
-            return value;
+            return place;
         }
-        loop {
-            value = self.mix(value, factors);
-            if value < self.count {
-                return value;
-            }
+        // Mixes until the value is below the count. This walks along a cycle of the mix, so it stays one to one.
+        let mut value = self.mix(place.into());
+        while value >= u64::from(self.count) {
+            value = self.mix(value);
         }
+        value as u32
     }
 
-    /// One to one on the numbers of these bits. The key, and a shift by half of the bits or more, undo themselves. So
-    /// the inverse factors in the other order undo the whole.
-    fn mix(&self, mut value: u64, factors: [u64; 2]) -> u64 {
+    /// One to one on the numbers of these bits: odd factors, and shifts by half of the bits or more, can be undone.
+    fn mix(&self, mut value: u64) -> u64 {
         value ^= self.key;
         value ^= value >> self.shift;
-        for factor in factors {
+        for factor in FACTORS {
             value = value.wrapping_mul(factor) & self.mask;
             value ^= value >> self.shift;
         }
@@ -66,12 +54,6 @@ impl Turns {
 
 /// Odd factors with well-spread bits, from splitmix64.
 const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
-
-/// The inverse of an odd number, modulo 2^64 and so modulo any smaller power of two.
-fn inverse(odd: u64) -> u64 {
-    // An odd number is its own inverse modulo 8. Each Newton step doubles the number of correct bits.
-    (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse))))
-}
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +71,6 @@ mod tests {
                         !std::mem::replace(&mut seen[number as usize], true),
                         "{number} of {count} comes twice"
                     );
-                    assert_eq!(turns.place(number), place, "of {count}");
                 }
             }
         }

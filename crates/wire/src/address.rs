@@ -197,7 +197,9 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let Some((scheme, location)) = text.split_once(':') else {
+        // `0.0.0.0:8080` and `localhost:8080` name a host where the wire should be.
+        let is_host = |scheme: &str| scheme.contains(['.', '[']) || scheme == "localhost";
+        let Some((scheme, location)) = text.split_once(':').filter(|(scheme, _)| !is_host(scheme)) else {
             return Err(AddressError::NoWire { text: text.to_owned() });
         };
         let Some(wire) = wires().find(|wire| wire.scheme() == scheme) else {
@@ -330,6 +332,8 @@ mod tests {
     #[test]
     fn the_wrong_part_is_named() {
         wrong("8080", "names no wire");
+        wrong("localhost:80", "such as tcp:localhost:80");
+        wrong("[::1]:80", "such as tcp:[::1]:80");
         wrong("udp:1.2.3.4:5", "no wire \"udp\"");
         wrong("tcp:1.2.3.4", "port");
         wrong("tcp:1.2.3.4:99999", "\"99999\"");
@@ -351,6 +355,7 @@ mod tests {
         wrong("unix:/a?mode=rw", "\"rw\"");
         wrong("unix:/a?mode", "\"\" is no mode");
         wrong("unix:/a?mode=10000", "\"10000\"");
+        wrong("unix:/a?mode=+660", "\"+660\"");
         wrong("unix:@a?mode=660", "has no file");
         wrong("unix:/a?", "no option \"\"");
         wrong("tcp:1.2.3.4:80?mode=660", "none for this wire");
@@ -373,7 +378,9 @@ mod tests {
         assert_eq!(spelt("unix:@name"), "unix:@name");
         assert_eq!(spelt("unix:/a?mode=0660"), "unix:/a?mode=660");
         assert_eq!(spelt("unix:/a%3fb%25c%253Fd"), "unix:/a%3Fb%c%253Fd");
-        assert_eq!(Address::from_host("::1", 80).expect("an address").to_string(), "tcp:[::1]:80");
+        for host in ["::1", "[::1]"] {
+            assert_eq!(Address::from_host(host, 80).expect("an address").to_string(), "tcp:[::1]:80");
+        }
     }
 
     #[test]
@@ -385,6 +392,7 @@ mod tests {
         assert_eq!(told("tcp:127.0.0.1:80"), (Some("127.0.0.1".to_owned()), Some(80)));
         assert_eq!(told("tcp:[fd00::1]:80"), (Some("fd00::1".to_owned()), Some(80)));
         assert_eq!(told("tcp:example.com:80"), (None, Some(80)));
+        #[cfg(feature = "stack")]
         assert_eq!(told("stack:switch/10.0.0.2:80"), (Some("10.0.0.2".to_owned()), Some(80)));
         assert_eq!(told("unix:/run/10.0.0.2:80"), (None, None));
         assert_eq!(told("memory:127.0.0.1:80"), (None, None));
@@ -404,11 +412,11 @@ mod tests {
     }
 
     /// Has the name of another wire, and no more.
-    struct Impostor;
+    struct Impostor(&'static str);
 
     impl Wire for Impostor {
         fn scheme(&self) -> &'static str {
-            "memory"
+            self.0
         }
         fn summary(&self) -> &'static str {
             "another one"
@@ -436,11 +444,20 @@ mod tests {
     }
 
     #[test]
+    fn options_are_part_of_what_is_compared() {
+        let address = |text: &str| text.parse::<Address>().expect(text);
+        assert_ne!(address("unix:/a?mode=600"), address("unix:/a?mode=660"));
+        assert_ne!(address("unix:/a?mode=600"), address("unix:/a"));
+    }
+
+    #[test]
     fn a_wire_of_ones_own_is_no_other_wire() {
-        let own = Address::on(&Impostor, "name").expect("anything will do");
+        let own = Address::on(&Impostor("memory"), "name").expect("anything will do");
         assert_eq!(own.to_string(), "memory:name");
-        assert_eq!(Address::on(&Impostor, "name").as_ref(), Ok(&own));
+        assert_eq!(Address::on(&Impostor("memory"), "name").as_ref(), Ok(&own));
         assert_ne!("memory:name".parse().as_ref(), Ok(&own));
+        // A type may make several wires.
+        assert_ne!(Address::on(&Impostor("other"), "name").as_ref(), Ok(&own));
     }
 
     proptest! {

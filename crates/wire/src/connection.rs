@@ -23,7 +23,7 @@ use crate::limit::Permit;
 /// - A transport that is dropped closes the connection. The peer first reads all that was written, then the end.
 ///   If the dropped end had received bytes that it did not read, the peer sees `ConnectionReset` instead of the end.
 /// - After [`abort`](Self::abort) the peer reads the bytes that it has received, then sees `ConnectionReset`. On Unix
-///   sockets, which   have no reset, it sees the end.
+///   sockets, which have no reset, it sees the end.
 /// - Once the peer is gone, a write fails with `BrokenPipe` or `ConnectionReset`. A write that was pending fails, too.
 /// - A read never returns an orderly end after a reset, so that a message that was cut short does not look whole.
 /// - [`local`](Self::local) and [`peer`](Self::peer) answer even after the connection has failed.
@@ -204,6 +204,11 @@ impl Connection {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.charged(cx, |transport, cx| transport.poll_write_vectored(cx, slices))
+    }
+
+    /// Whether the wire may hold written bytes back until [`poll_flush`](Self::poll_flush).
+    pub fn is_buffered(&self) -> bool {
+        self.is_buffered
     }
 
     /// Sends the bytes that the wire holds back. [`Output`](crate::Output) and [`write_all`](Self::write_all) call it

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 
-use crate::address::Address;
+use crate::address::{Address, ToAddress};
 use crate::connection::Connection;
 use crate::error::DialError;
 
@@ -62,8 +62,8 @@ impl DialOptions {
 /// ```no_run
 /// use anywire_wire::Dialer;
 ///
-/// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-/// let connection = Dialer::default().dial(&"unix:/run/app.sock".parse()?).await?;
+/// # async fn f() -> Result<(), anywire_wire::DialError> {
+/// let connection = Dialer::default().dial("unix:/run/app.sock").await?;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -77,15 +77,16 @@ impl Dialer {
         Self { options }
     }
 
-    /// Connects to the first of the address's hosts that answers, and makes the handshake if the wire has one.
+    /// Connects to an [`Address`] or its text: to the first of its hosts that answers. Then makes the handshake if the wire has one.
     ///
     /// # Errors
     /// [`DialError`] names the address, the cause and a remedy. No byte of a request was sent.
-    pub async fn dial(&self, address: &Address) -> Result<Connection, DialError> {
-        let mut connection = address.wire().dial(address, &self.options).await?;
+    pub async fn dial(&self, address: impl ToAddress) -> Result<Connection, DialError> {
+        let address = address.to_address()?;
+        let mut connection = address.wire().dial(&address, &self.options).await?;
         handshake(&mut connection, self.options.handshake_timeout)
             .await
-            .map_err(|cause| DialError::Handshake { address: address.clone(), cause })?;
+            .map_err(|cause| DialError::Handshake { address, cause })?;
         Ok(connection)
     }
 }

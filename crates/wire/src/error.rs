@@ -5,12 +5,15 @@ use std::io;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-use crate::address::Address;
+use crate::address::{Address, AddressError};
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
+    /// The address is malformed; the caller's fault.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// Another server listens there; stop it, or choose another address.
     #[error(
         "cannot listen on {address}: somebody listens there already (`ss -lp` shows who); stop that one or choose \
@@ -110,6 +113,9 @@ impl ListenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
+    /// The address is malformed; the caller's fault.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// The name has no address, or no name server answers.
     #[error(
         "cannot reach {address}: its name does not resolve ({cause}); check its spelling and the name server"
@@ -240,22 +246,6 @@ impl DialError {
     /// Whether the machine (or file) was reached and no server listens there.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Refused { .. })
-    }
-
-    /// The address.
-    pub fn address(&self) -> &Address {
-        match self {
-            Self::Resolve { address, .. }
-            | Self::Refused { address }
-            | Self::Timeout { address, .. }
-            | Self::Unreachable { address, .. }
-            | Self::Reset { address }
-            | Self::NoSuchFile { address }
-            | Self::Permission { address }
-            | Self::Descriptors { address }
-            | Self::Handshake { address, .. }
-            | Self::System { address, .. } => address,
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anywire_loops::{LoopHandle, Loops, Task, clock};
 use tokio::sync::watch;
 
-use crate::address::Address;
+use crate::address::{Address, ToAddress};
 use crate::connection::{Connection, Credentials, cooperate};
 use crate::dialer::handshake;
 use crate::error::{ListenError, out_of_descriptors};
@@ -69,12 +69,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts to listen, for these loops. Blocks while a name resolves; an IP address needs no such wait.
+    /// Starts to listen at an [`Address`] or its text, for these loops. Blocks while a name resolves; an IP address needs no such wait.
     ///
     /// # Errors
     /// [`ListenError`] says which address and what would help.
-    pub fn bind(address: &Address, options: &ListenOptions, loops: &Loops) -> Result<Self, ListenError> {
-        let bound = address.wire().bind(address, options, loops.len())?;
+    pub fn bind(
+        address: impl ToAddress,
+        options: &ListenOptions,
+        loops: &Loops,
+    ) -> Result<Self, ListenError> {
+        let address = address.to_address()?;
+        let bound = address.wire().bind(&address, options, loops.len())?;
         Ok(Self { bound, loops: loops.clone(), options: options.clone(), limit: ConnectionLimit::default() })
     }
 

@@ -171,10 +171,7 @@ impl Transport for MemoryTransport {
     fn abort(&mut self) {
         // The peer reads the bytes that were written before it sees the reset.
         change(&self.outgoing, |pipe| pipe.reset = true);
-        change(&self.incoming, |pipe| {
-            pipe.reset = true;
-            pipe.bytes = VecDeque::new();
-        });
+        change(&self.incoming, |pipe| pipe.reset = true);
     }
 
     fn local(&self) -> Address {

@@ -406,7 +406,7 @@ mod tests {
         let refusing = [bound(), bound()];
         let refused = run(&refusing.each_ref().map(address_of), NEVER).expect_err("nobody listens");
         assert!(refused.is_refused(), "{refused:?}");
-        assert_eq!(refused.address().to_string(), "tcp:a.name:80");
+        assert!(refused.to_string().contains("tcp:a.name:80"), "{refused}");
     }
 
     #[test]

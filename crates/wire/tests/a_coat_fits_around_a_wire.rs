@@ -81,9 +81,11 @@ fn what_is_held_back_leaves_with_a_flush() {
             }
             poll_fn(|cx| output.poll_flush(cx, &mut dialled)).await.expect("the peer reads");
             assert!(output.is_empty());
+            // The end does so, too.
+            let last = poll_fn(|cx| dialled.poll_write(cx, &[0, 1, 2])).await.expect("an open connection");
             dialled.half_close().await.expect("an open connection");
             let count = support::read_to_end(&mut dialled).await.expect("the peer counts");
-            assert_eq!(count, (2 * 251 * 2000_usize).to_be_bytes());
+            assert_eq!(count, (2 * 251 * 2000 + last).to_be_bytes());
         },
     );
 }
@@ -199,7 +201,7 @@ fn a_dial_says_that_its_handshake_failed() {
         "{error}"
     );
     assert!(!error.is_timeout() && error.to_string().contains("handshake"), "{error}");
-    assert_eq!(error.address(), address);
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
     support::eventually("it is counted", || listening.counters().failed_handshakes == 1);
 }
 

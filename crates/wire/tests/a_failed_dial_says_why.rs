@@ -9,7 +9,6 @@ use anywire_wire::{DialError, DialOptions, Dialer, ListenOptions, ToAddress};
 fn failed(address: impl ToAddress) -> DialError {
     let address = address.to_address().expect("an address");
     let error = support::try_dial(&address).expect_err("nobody listens");
-    assert_eq!(error.address(), &address);
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     error
 }

@@ -110,3 +110,11 @@ fn listeners_that_share_a_limit_are_served_as_one() {
         }
     });
 }
+
+#[test]
+fn a_limit_lets_one_in_at_least() {
+    assert_eq!(ConnectionLimit::new(0).max(), 1);
+    // By default some descriptors are left to what else the process does.
+    let descriptors = anywire_sys::descriptors::limit().soft;
+    assert!(u64::try_from(ConnectionLimit::default().max()).is_ok_and(|max| max < descriptors));
+}

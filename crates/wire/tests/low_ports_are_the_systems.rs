@@ -18,8 +18,8 @@ fn low_ports_are_the_systems() {
     let mut sets = capabilities(None).expect("one's own can be asked");
     sets.effective = CapabilitySet::empty();
     set_capabilities(None, sets).expect("giving up needs no permission");
-    let address = "tcp:0.0.0.0:1023".parse().expect("an address");
-    let error = Listener::bind(&address, &ListenOptions::default(), &support::loops(1)).err();
+    let address = "tcp:0.0.0.0:1023";
+    let error = Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
     let error = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("from 1024 up"), "{error}");

@@ -58,7 +58,7 @@ fn out_of_descriptors_is_said() {
     for name in &names {
         let error = dial(&loops, name).expect_err("the resolver has no descriptor");
         assert!(matches!(error, DialError::Descriptors { .. }), "{error:?}");
-        assert_eq!(error.address(), name);
+        assert!(error.to_string().contains(&name.to_string()), "{error}");
         says_so(&error.to_string());
         let error = listen(&loops, name).expect_err("the resolver has no descriptor");
         assert!(matches!(error, ListenError::Descriptors { .. }), "{error:?}");

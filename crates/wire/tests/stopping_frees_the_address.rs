@@ -19,7 +19,7 @@ fn the_next_listener_can_have_the_address_at_once() {
             support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
             listening.stop();
             let refused = support::try_dial(&address).expect_err("nobody listens");
-            assert_eq!(refused.address(), &address);
+            assert!(refused.to_string().contains(&address.to_string()), "{refused}");
         }
     }
 }

@@ -1,64 +1,32 @@
 //! The limit of this machine: a raw epoll loop in C style that parses nothing. Its cost is the kernel's share.
 
-use std::io;
-
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::wire::Address;
-use anywire_sys::cpu::CpuTime;
 use anywire_sys::epoll_limit::{EpollLimit, Options};
 
 use super::service;
 
 /// The raw epoll loop.
-pub(super) struct Limit;
-
-impl Candidate for Limit {
-    fn name(&self) -> &str {
-        "limit"
-    }
-
-    fn wire(&self) -> &str {
-        "tcp"
-    }
-
-    fn note(&self) -> String {
-        "a raw epoll loop in C style on TCP: it parses nothing, so it shows what the kernel alone costs"
-            .to_owned()
-    }
-
-    fn is_limit(&self) -> bool {
-        true
-    }
-
-    fn start(&self, settings: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
-        let options = Options { core: settings.core, body_bytes: settings.body_bytes };
-        let limit = EpollLimit::start(options)?;
-        let address = limit.address();
-        let address = Address::from_host(&address.ip().to_string(), address.port())?;
-        Ok(Box::new(RunningLimit { limit, address }))
+pub(super) fn limit() -> Candidate {
+    Candidate {
+        name: "limit".to_owned(),
+        wire: "tcp".to_owned(),
+        note:
+            "a raw epoll loop in C style on TCP: it parses nothing, so it shows what the kernel alone costs"
+                .to_owned(),
+        is_limit: true,
+        start: Box::new(start),
     }
 }
 
-struct RunningLimit {
-    limit: EpollLimit,
-    address: Address,
-}
-
-impl RunningServer for RunningLimit {
-    fn url(&self) -> String {
+fn start(settings: &Settings) -> Result<RunningServer, CandidateError> {
+    let limit = EpollLimit::start(Options { core: settings.core, body_bytes: settings.body_bytes })?;
+    let address = limit.address();
+    Ok(RunningServer {
         // The same request, byte for byte, that the service gets.
-        service::URL.to_owned()
-    }
-
-    fn via(&self) -> Option<Address> {
-        Some(self.address.clone())
-    }
-
-    fn server_thread(&self) -> i32 {
-        self.limit.thread_id()
-    }
-
-    fn server_cpu(&self) -> io::Result<CpuTime> {
-        self.limit.sample()
-    }
+        url: service::URL.to_owned(),
+        via: Some(Address::from_host(&address.ip().to_string(), address.port())?),
+        thread: limit.thread_id(),
+        cpu: Box::new(move || limit.sample()),
+    })
 }

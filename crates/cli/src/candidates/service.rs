@@ -4,18 +4,22 @@ use std::io;
 use std::time::Duration;
 
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
-use anywire::loops::{LoopHandle, Loops, Pinning};
+use anywire::loops::{Loops, Pinning};
 use anywire::server::{self, Server};
-use anywire::wire::{self, Address, Wire};
-use anywire_sys::cpu::{self, CpuTime};
+use anywire::wire::{self, Wire};
+use anywire_sys::cpu;
 
 use crate::demo;
 
 /// The demo service over each wire that can listen on an address of its own.
-pub(super) fn over_each_wire() -> impl Iterator<Item = Box<dyn Candidate>> {
-    wire::wires()
-        .filter(|wire| wire.scratch().is_some())
-        .map(|wire| Box::new(Service { wire }) as Box<dyn Candidate>)
+pub(super) fn over_each_wire() -> impl Iterator<Item = Candidate> {
+    wire::wires().filter(|wire| wire.scratch().is_some()).map(|wire| Candidate {
+        name: wire.scheme().to_owned(),
+        wire: wire.scheme().to_owned(),
+        note: String::new(),
+        is_limit: false,
+        start: Box::new(move |settings| start(wire, settings)),
+    })
 }
 
 /// Whether `compare` measures a wire without being asked to.
@@ -23,29 +27,23 @@ pub(super) fn by_default(scheme: &str) -> bool {
     scheme != FOR_TESTS
 }
 
-/// The demo service over one wire.
-struct Service {
-    wire: &'static dyn Wire,
-}
-
-impl Candidate for Service {
-    fn name(&self) -> &str {
-        self.wire.scheme()
-    }
-
-    fn wire(&self) -> &str {
-        self.wire.scheme()
-    }
-
-    fn start(&self, settings: &Settings) -> Result<Box<dyn RunningServer>, CandidateError> {
-        let address = self.wire.scratch().ok_or("this wire has no address for a trial")?;
-        let pinning = settings.core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
-        let loops = Loops::builder().count(1).pinning(pinning).name("service").start()?;
-        let server = Server::new(demo::router(greeting(settings.body_bytes)));
-        let running = server.listen(&address).on(&loops).start()?;
-        let local = running.addresses().next().cloned().ok_or("the server listens nowhere")?;
-        Ok(Box::new(RunningService { serving: loops.get(0), local, running: Some(running), loops }))
-    }
+fn start(wire: &'static dyn Wire, settings: &Settings) -> Result<RunningServer, CandidateError> {
+    let address = wire.scratch().ok_or("this wire has no address for a trial")?;
+    let pinning = settings.core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
+    let loops = Loops::builder().count(1).pinning(pinning).name("service").start()?;
+    let server = Server::new(demo::router(greeting(settings.body_bytes)));
+    let running = server.listen(&address).on(&loops).start()?;
+    let local = running.addresses().next().cloned().ok_or("the server listens nowhere")?;
+    let service = Service { running: Some(running), loops };
+    Ok(RunningServer {
+        url: URL.to_owned(),
+        via: Some(local),
+        thread: service.loops.get(0).thread_id(),
+        cpu: Box::new(move || {
+            let sample = service.loops.get(0).spawn(|| async { cpu::current_thread_cpu() });
+            sample.wait().map_err(io::Error::other)?
+        }),
+    })
 }
 
 /// The text of so many bytes that `/` answers.
@@ -57,34 +55,13 @@ fn greeting(bytes: usize) -> &'static str {
     demo::GREETING.chars().cycle().take(bytes).collect::<String>().leak()
 }
 
-struct RunningService {
-    serving: LoopHandle,
-    local: Address,
+struct Service {
     /// `None` once stopped.
     running: Option<server::ServerHandle>,
     loops: Loops,
 }
 
-impl RunningServer for RunningService {
-    fn url(&self) -> String {
-        URL.to_owned()
-    }
-
-    fn via(&self) -> Option<Address> {
-        Some(self.local.clone())
-    }
-
-    fn server_thread(&self) -> i32 {
-        self.serving.thread_id()
-    }
-
-    fn server_cpu(&self) -> io::Result<CpuTime> {
-        let sample = self.serving.spawn(|| async { cpu::current_thread_cpu() });
-        sample.wait().map_err(io::Error::other)?
-    }
-}
-
-impl Drop for RunningService {
+impl Drop for Service {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             // The load has ended, so only idle connections are left.

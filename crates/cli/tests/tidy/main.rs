@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `arrows` | a crate depends only on the crates below it |
 //! | `packages` | the library brings few packages, none of them only for the command |
+//! | `pages` | a program on anywire is no longer than its counterpart on another library |
 //! | `sans_io` | HTTP and TCP are bytes in, bytes out: no clock, no socket, no runtime |
 //! | `lints` | every crate obeys the lints of the workspace, which forbid `unsafe` outside `crates/sys` |
 //! | `files` | every Rust file says at its head what it is for, and is short enough to read |
@@ -22,6 +23,7 @@ mod links;
 mod lints;
 mod map;
 mod packages;
+mod pages;
 mod sans_io;
 mod tree;
 

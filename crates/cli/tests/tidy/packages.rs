@@ -9,14 +9,13 @@ use crate::{expect_none, tree};
 const PACKAGES_MAX: usize = 80;
 
 /// Packages that only the command, the load generator or TCP in user space need.
-const NOT_IN_THE_LIBRARY: [&str; 9] = [
+const NOT_IN_THE_LIBRARY: [&str; 8] = [
     "anywire-load",
     "anywire-stack",
     "anywire-tcp",
     "clap",
     "hdrhistogram",
     "indicatif",
-    "plotters",
     "quinn",
     "tracing-subscriber",
 ];

@@ -15,7 +15,7 @@ use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::answer::{Answer, Pieces};
+use super::download::{Download, Pieces};
 use super::session::Outcome;
 use super::upload::Upload;
 use super::watchdog::{WaitsFor, Watchdog};
@@ -30,13 +30,13 @@ pub(crate) struct Exchange {
     job: Job,
     stage: Stage,
     /// The connection has carried a request before, and the body can be sent twice. So the call may go out once more
-    /// if the connection turns out dead.
+    /// if the connection turns out dead. The second time it is on a fresh one.
     replayable: bool,
     output: Output,
     upload: Upload,
     /// Held from the first byte of the response to the last.
     input: Option<Buffer>,
-    answer: Answer,
+    download: Download,
     /// Interim responses so far.
     interim: usize,
     /// For how long the connection may wait for its next call; none if it may not be used again.
@@ -62,12 +62,12 @@ impl Exchange {
         let upload = Upload::start(&mut job.draft, host, &mut output);
         Self {
             stage: Stage::Encoded,
-            replayable: used && !job.resent && upload.is_done(),
+            replayable: used && upload.is_done(),
             job,
             output,
             upload,
             input: None,
-            answer: Answer::Awaited,
+            download: Download::Awaited,
             interim: 0,
             reuse: None,
             watchdog: Watchdog::new(),
@@ -90,7 +90,7 @@ impl Exchange {
     /// The complete response for the caller. Returns the output to the loop's spares.
     pub(crate) fn into_delivery(self, context: &LoopContext) -> Delivery {
         context.keep_output(self.output);
-        self.answer.finish(self.job, &context.config().limits)
+        self.download.finish(self.job, &context.config().limits)
     }
 
     /// Sends what the wire takes at once, and arms what wakes the connection's task: the response, the deadline, the
@@ -153,16 +153,16 @@ impl Exchange {
         let received = self.input.map_or_else(Bytes::new, |input| Bytes::copy_from_slice(input.data()));
         let (upgraded, tunnel) = tunnel(wire, received);
         context.keep_output(self.output);
-        (self.answer.upgrade(self.job, upgraded, &context.config().limits), tunnel)
+        (self.download.upgrade(self.job, upgraded, &context.config().limits), tunnel)
     }
 
     /// Ends the call because its client is closed.
     pub(super) fn cut(&mut self) -> Outcome {
-        self.fail(Error::Closed { sent: self.job.sent })
+        self.fail(Error::Shutdown { sent: self.job.sent })
     }
 
     fn fail(&mut self, error: Error) -> Outcome {
-        Outcome::Over(self.answer.fail(&mut self.job, error))
+        Outcome::Over(self.download.fail(&mut self.job, error))
     }
 
     fn send(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
@@ -183,14 +183,14 @@ impl Exchange {
             if let Some(outcome) = ready!(self.poll_decode(cx, decoder, context)) {
                 return Poll::Ready(outcome);
             }
-            if self.answer.hand_out(&mut self.job, &context.config().limits).is_err() {
+            if self.download.hand_out(&mut self.job, &context.config().limits).is_err() {
                 return Poll::Ready(Outcome::Over(Delivery::Nothing));
             }
-            if ready!(self.answer.poll_wanted(cx)).is_err() {
+            if ready!(self.download.poll_wanted(cx)).is_err() {
                 return Poll::Ready(Outcome::Over(Delivery::Nothing));
             }
             let input = self.input.get_or_insert_with(|| {
-                Buffer::with_limit(context.config().limits.answer.bytes.saturating_mul(2))
+                Buffer::with_limit(context.config().limits.head.bytes.saturating_mul(2))
             });
             match wire.poll_read(cx, input.spare()) {
                 Poll::Pending => {
@@ -223,7 +223,7 @@ impl Exchange {
         loop {
             let Some(input) = self.input.as_mut() else { return Poll::Ready(None) };
             // Without input there may still be the end, which needs no room.
-            if !input.is_empty() && ready!(self.answer.poll_room(cx)).is_err() {
+            if !input.is_empty() && ready!(self.download.poll_room(cx)).is_err() {
                 return Poll::Ready(Some(Outcome::Over(Delivery::Nothing)));
             }
             let event = match decoder.decode(input) {
@@ -231,8 +231,8 @@ impl Exchange {
                 Ok(None) => return Poll::Ready(None),
                 Err(source) => {
                     // What came before the fault is the caller's, however the bytes were cut on their way.
-                    let error = Error::Answer { origin: self.job.draft.origin(), source };
-                    return Poll::Ready(Some(match self.answer.hand_out(&mut self.job, limits) {
+                    let error = Error::Response { origin: self.job.draft.origin(), source };
+                    return Poll::Ready(Some(match self.download.hand_out(&mut self.job, limits) {
                         Ok(()) => self.fail(error),
                         Err(()) => Outcome::Over(Delivery::Nothing),
                     }));
@@ -241,7 +241,7 @@ impl Exchange {
             match event {
                 ResponseEvent::Informational(_) => {
                     self.interim += 1;
-                    if self.interim > limits.interim_answers {
+                    if self.interim > limits.interim_responses {
                         context.cells.too_many_interim.add(1);
                         let error = Error::Interim { origin: self.job.draft.origin(), count: self.interim };
                         return Poll::Ready(Some(self.fail(error)));
@@ -250,7 +250,7 @@ impl Exchange {
                 ResponseEvent::Head(head, _) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     let in_step = self.upload.is_done() && self.output.is_empty();
                     if self.job.draft.upgrade && in_step {
-                        self.answer = Answer::Upgrades(head);
+                        self.download = Download::Upgrades(head);
                         return Poll::Ready(Some(Outcome::Upgrade));
                     }
                     let error = Error::Switched { origin: self.job.draft.origin() };
@@ -259,13 +259,13 @@ impl Exchange {
                 ResponseEvent::Head(head, info) => {
                     self.reuse = self.may_reuse(&head, context).filter(|_| info.keep_alive);
                     let length = info.framing.length();
-                    self.answer = Answer::Here { head, length, body: Pieces::default(), trailers: None };
+                    self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
                     if info.framing == Framing::None {
                         return Poll::Ready(Some(self.finish()));
                     }
                 }
-                ResponseEvent::Data(data) => self.answer.data(data),
-                ResponseEvent::Trailers(fields) => self.answer.trailers(fields),
+                ResponseEvent::Data(data) => self.download.data(data),
+                ResponseEvent::Trailers(fields) => self.download.trailers(fields),
                 ResponseEvent::End => return Poll::Ready(Some(self.finish())),
             }
         }
@@ -291,7 +291,7 @@ impl Exchange {
             }
             // Interim responses only.
             Ok(None) => self.lost(None),
-            Err(source) => self.fail(Error::Answer { origin: self.job.draft.origin(), source }),
+            Err(source) => self.fail(Error::Response { origin: self.job.draft.origin(), source }),
         }
     }
 
@@ -344,8 +344,8 @@ impl Exchange {
     /// Whether a deadline has passed already.
     fn watch(&mut self, timer: &Deadline, context: &LoopContext) -> bool {
         let waits_for = self.waits_for();
-        let total_holds = match &self.answer {
-            Answer::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
+        let total_holds = match &self.download {
+            Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
             _ => true,
         };
         self.watchdog.watch(waits_for, total_holds, &self.job, &context.config().timeouts, timer)
@@ -355,10 +355,10 @@ impl Exchange {
         if !self.output.is_empty() {
             return WaitsFor::PeerTakes;
         }
-        match (&self.answer, &self.upload) {
-            (Answer::Streams { reader_is_slow: true, .. }, _) => WaitsFor::CallerTakes,
-            (Answer::Streams { .. }, Upload::Body { .. }) => WaitsFor::Either,
-            (Answer::Streams { .. }, _) => WaitsFor::Body,
+        match (&self.download, &self.upload) {
+            (Download::Streams { reader_is_slow: true, .. }, _) => WaitsFor::CallerTakes,
+            (Download::Streams { .. }, Upload::Body { .. }) => WaitsFor::Either,
+            (Download::Streams { .. }, _) => WaitsFor::Body,
             (_, Upload::Body { .. }) => WaitsFor::CallerGives,
             _ => WaitsFor::Head,
         }
@@ -369,7 +369,7 @@ impl Exchange {
     fn overdue(&mut self, mut expired: bool, timer: &Deadline, context: &LoopContext) -> Option<Error> {
         while expired {
             let phase = self.watchdog.expires_as();
-            if let (Phase::Total, Answer::Streams { state, .. }) = (phase, &self.answer)
+            if let (Phase::Total, Download::Streams { state, .. }) = (phase, &self.download)
                 && !state.expire()
             {
                 expired = self.watchdog.drop_total(timer);

@@ -1,6 +1,6 @@
 //! HTTP/1 on a client's connection: one request at a time, in step with its response.
 
-mod answer;
+mod download;
 mod exchange;
 mod session;
 mod upload;

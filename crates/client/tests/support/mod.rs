@@ -133,7 +133,7 @@ impl Peer {
 /// A client on loops of its own test.
 pub fn client(loops: usize, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Loops, Client) {
     let loops = Loops::start(loops).expect("loops start");
-    let client = options(Client::builder().loops(&loops)).build();
+    let client = options(Client::builder().on(&loops)).build();
     (loops, client)
 }
 

@@ -87,6 +87,10 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     status_line(out, status);
     lines.write_to(out, FRAMING_FIELDS);
 
+    if status == StatusCode::UPGRADE_REQUIRED {
+        // Its `upgrade` field is for this connection only (RFC 9110 section 7.8).
+        out.extend_from_slice(b"connection: upgrade\r\n");
+    }
     let closes = headers.has_token(Kind::Connection, "close");
     let mut keep_alive = parts.keep_alive && !closes;
     let framing = if forbids_body(status) {
@@ -101,9 +105,11 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
         content_length(out, 0)
     } else {
         match parts.framing {
-            Framing::None => {
-                content_length(out, parts.stated_length.filter(|_| parts.answers_head).unwrap_or(0))
-            }
+            Framing::None => match parts.stated_length.filter(|_| parts.answers_head) {
+                // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
+                None if parts.answers_head => Framing::None,
+                length => content_length(out, length.unwrap_or(0)),
+            },
             Framing::Length(length) => content_length(out, length),
             Framing::Chunked if version == Version::HTTP_11 => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -218,11 +224,11 @@ pub fn chunk_tail(out: &mut Vec<u8>) {
 
 /// Appends the end of a chunked body, with `trailers` if there are any.
 ///
-/// Trailers that would frame or route a message are left out (RFC 9110 section 6.5.1).
+/// Trailers that would frame or route a message, or are of one connection, are left out (RFC 9110 section 6.5.1).
 pub fn last_chunk(out: &mut Vec<u8>, trailers: Option<&Headers>) {
     out.extend_from_slice(b"0\r\n");
     if let Some(trailers) = trailers {
-        trailers.lines().write_to(out, REQUEST_FIELDS);
+        trailers.lines().write_to(out, TRAILER_FIELDS);
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -339,6 +345,9 @@ const REQUEST_FIELDS: Kinds = Kinds::of(&[
     Kind::KeepAlive,
     Kind::ProxyConnection,
 ]);
+
+/// Fields that are never trailers.
+const TRAILER_FIELDS: Kinds = REQUEST_FIELDS.with(Kinds::of(&[Kind::Connection]));
 
 /// The status line that most responses have.
 pub(crate) const OK_LINE: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";
@@ -497,6 +506,8 @@ mod tests {
         assert_eq!(head, "HTTP/1.1 204 No Content\r\n\r\n");
         let (head, _) = encoded(&stated);
         assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        let unknown = ResponseParts { answers_head: true, stated_length: None, ..stated };
+        assert_eq!(encoded(&unknown).0, "HTTP/1.1 200 OK\r\n\r\n");
     }
 
     #[test]
@@ -556,6 +567,7 @@ mod tests {
         let mut trailers = Headers::new();
         trailers.append("sum", "1").expect("valid");
         trailers.append("content-length", "1").expect("valid");
+        trailers.append("connection", "sum").expect("valid");
         last_chunk(&mut out, Some(&trailers));
         assert_eq!(out, [b"1a\r\n", &[b'x'; 26][..], b"\r\n0\r\nsum: 1\r\n\r\n"].concat());
         for len in [1, 15, 16, 255, 256, 65_535, usize::MAX] {

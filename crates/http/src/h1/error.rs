@@ -105,9 +105,7 @@ pub enum DecodeError {
     )]
     ChunkEnd,
     /// Chunk extensions are longer than their limits. Fault: limit.
-    #[error(
-        "reading a chunk: found more than {limit} bytes of extensions; send none, or raise the limits of chunk extensions"
-    )]
+    #[error("reading a chunk: found more than {limit} bytes of extensions; send none")]
     ChunkExtensions {
         /// The limit that was reached.
         limit: usize,

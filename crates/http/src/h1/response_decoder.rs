@@ -195,75 +195,46 @@ impl ResponseDecoder {
             progress.check_partial(data, &self.limits, no_room)?;
             return Ok(None);
         }
-        let mut slots = Slots::new();
-        let mut response = httparse::Response::new(&mut []);
-        let config = httparse::ParserConfig::default();
-        let room = slots.with_room_for(self.limits.head.fields);
-        // The parser refuses folds. Only a head that it refused is searched for them.
-        match config.parse_response_with_uninit_headers(&mut response, data, room) {
-            Ok(httparse::Status::Complete(end)) => {
-                *progress = Progress::IDLE;
-                let found = make(&data[..end], &response, &self.limits, self.answers)?;
-                self.take_head(input, end, &found);
-                Ok(Some(found))
-            }
-            Ok(httparse::Status::Partial) => self.await_head(input),
-            Err(error) => {
-                let refusal = head::refusal(error, data, &self.limits);
-                let Some(unfolded) = unfold::head(data)? else { return Err(refusal) };
-                self.decode_unfolded(input, &unfolded, make)
-            }
-        }
-    }
-
-    /// As [`decode_head`](Self::decode_head), of a head whose folds are spaces now.
-    #[cold]
-    fn decode_unfolded<H>(
-        &mut self,
-        input: &mut impl Input,
-        unfolded: &Unfolded,
-        make: impl FnOnce(&[u8], &httparse::Response<'_, '_>, &Limits, Answers) -> Result<Found<H>, DecodeError>,
-    ) -> Result<Option<Found<H>>, DecodeError> {
-        let mut slots = Slots::new();
-        let mut response = httparse::Response::new(&mut []);
-        let room = slots.with_room_for(self.limits.head.fields);
-        let config = httparse::ParserConfig::default();
-        let data = &unfolded.bytes[..];
-        match (config.parse_response_with_uninit_headers(&mut response, data, room), unfolded.ends_at) {
-            (Ok(httparse::Status::Complete(end)), Some(taken)) if end == data.len() => {
-                if taken > self.limits.head.bytes {
-                    return Err(DecodeError::HeadTooLarge { limit: self.limits.head.bytes });
+        let mut unfolded: Option<Unfolded> = None;
+        // The parser refuses folds. Only a head that it refused is searched for them, and parsed again without.
+        loop {
+            let data = unfolded.as_ref().map_or(input.data(), |unfolded| &unfolded.bytes);
+            let mut slots = Slots::new();
+            let mut response = httparse::Response::new(&mut []);
+            let config = httparse::ParserConfig::default();
+            let room = slots.with_room_for(self.limits.head.fields);
+            match config.parse_response_with_uninit_headers(&mut response, data, room) {
+                Ok(httparse::Status::Complete(end)) => {
+                    let taken = match &unfolded {
+                        None => end,
+                        Some(unfolded) => unfolded.taken(end, &self.limits)?,
+                    };
+                    *progress = Progress::IDLE;
+                    let found = make(&data[..end], &response, &self.limits, self.answers)?;
+                    if let Found::Final(_, info) = &found {
+                        self.answers = Answers::Other;
+                        if let Some(body) = Body::of(info.framing, Folds::AreSpaces) {
+                            self.state = State::Body(body);
+                        }
+                    }
+                    input.consume(taken);
+                    return Ok(Some(found));
                 }
-                self.state = State::START;
-                let found = make(data, &response, &self.limits, self.answers)?;
-                self.take_head(input, taken, &found);
-                Ok(Some(found))
-            }
-            // A bare LF made an end where there is none.
-            (Ok(httparse::Status::Complete(_)), _) => Err(DecodeError::LineEnding),
-            (Ok(httparse::Status::Partial), _) => self.await_head(input),
-            (Err(error), _) => Err(head::refusal(error, data, &self.limits)),
-        }
-    }
-
-    /// Waits for the rest of a head, if it can still end within its limits.
-    fn await_head<H>(&mut self, input: &impl Input) -> Result<Option<Found<H>>, DecodeError> {
-        let State::Head(progress) = &mut self.state else { return Ok(None) };
-        progress.parsed_partial(input.data());
-        progress.check_partial(input.data(), &self.limits, input.is_full())?;
-        Ok(None)
-    }
-
-    /// Consumes a head of `taken` bytes, and enters the state of its body.
-    #[inline]
-    fn take_head<H>(&mut self, input: &mut impl Input, taken: usize, found: &Found<H>) {
-        if let Found::Final(_, info) = found {
-            self.answers = Answers::Other;
-            if let Some(body) = Body::of(info.framing, Folds::AreSpaces) {
-                self.state = State::Body(body);
+                Ok(httparse::Status::Partial) => {
+                    let data = input.data();
+                    progress.parsed_partial(data);
+                    progress.check_partial(data, &self.limits, no_room)?;
+                    return Ok(None);
+                }
+                Err(error) => {
+                    let next = if unfolded.is_none() { unfold::head(data)? } else { None };
+                    if next.is_none() {
+                        return Err(head::refusal(error, data, &self.limits));
+                    }
+                    unfolded = next;
+                }
             }
         }
-        input.consume(taken);
     }
 }
 

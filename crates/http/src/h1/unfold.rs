@@ -4,7 +4,7 @@
 //! read it as a space. We replace folds in a copy of the lines, before the parser sees them. The lines
 //! that say where a body ends may have none, because another reader may take such a line for two.
 
-use super::DecodeError;
+use super::{DecodeError, Limits};
 
 /// Lines without their folds.
 pub(super) struct Unfolded {
@@ -12,6 +12,20 @@ pub(super) struct Unfolded {
     pub(super) bytes: Vec<u8>,
     /// Where the folded lines end in their input, if their end is there.
     pub(super) ends_at: Option<usize>,
+}
+
+impl Unfolded {
+    /// How many bytes of the input a head is that ends at `end` of these.
+    pub(super) fn taken(&self, end: usize, limits: &Limits) -> Result<usize, DecodeError> {
+        match self.ends_at {
+            Some(taken) if end == self.bytes.len() && taken > limits.head.bytes => {
+                Err(DecodeError::HeadTooLarge { limit: limits.head.bytes })
+            }
+            Some(taken) if end == self.bytes.len() => Ok(taken),
+            // A bare LF made an end where there is none.
+            _ => Err(DecodeError::LineEnding),
+        }
+    }
 }
 
 /// The head at the start of `data` with a space for each fold; `None` if it has none.

@@ -148,6 +148,9 @@ mod tests {
         for target in ["*", "a:443", "a/b", "http:///b", "http://u@a/b", "1http://a", "", "://a"] {
             assert_eq!(parse(&Method::GET, target), None, "{target}");
         }
+        // A fragment is no part of the host.
+        assert_eq!(parse(&Method::GET, "http://a#d"), Some(("http", "a", "#d")));
+        assert!(is_target("/~") && !is_target("/\x7f") && !is_target("/ ") && !is_target(""));
         assert_eq!((parse(&Method::CONNECT, "/"), parse(&Method::CONNECT, "a")), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! The traits of a candidate: it starts a server, names its address, and gives the CPU time of its thread.
+//! A candidate: it starts a server, which names its address and gives the CPU time of its thread.
 
 use std::error::Error;
 use std::io;
@@ -6,52 +6,38 @@ use std::io;
 use anywire_sys::cpu::CpuTime;
 use anywire_wire::Address;
 
-/// A server that can be measured. A new one is one type that implements this.
-pub trait Candidate {
+/// A server that can be measured.
+pub struct Candidate {
     /// What its rows are called; unique in a comparison.
-    fn name(&self) -> &str;
-
+    pub name: String,
     /// The wire that it is reached over: the scheme of its address.
-    fn wire(&self) -> &str;
-
+    pub wire: String,
     /// A remark for readers of its figures; empty if there is none.
-    fn note(&self) -> String {
-        String::new()
-    }
-
+    pub note: String,
     /// Whether it is the limit that `ratio_to_limit` of all is taken to; at most one is.
-    fn is_limit(&self) -> bool {
-        false
-    }
-
-    /// Starts it; the harness does so anew for each round.
-    ///
-    /// # Errors
-    ///
-    /// The server did not start. The error is shown in the row, and the other candidates go on.
-    fn start(&self, settings: &Settings) -> Result<Box<dyn RunningServer>, CandidateError>;
+    pub is_limit: bool,
+    /// Starts it, anew for each round. If it does not start, its row shows the error, and the other candidates go on.
+    pub start: Start,
 }
+
+/// How a candidate is started.
+pub type Start = Box<dyn Fn(&Settings) -> Result<RunningServer, CandidateError>>;
 
 /// Why a candidate did not start, in words for the reader of the row.
 pub type CandidateError = Box<dyn Error + Send + Sync>;
 
-/// A candidate's server under way, with one thread that does all its work. Dropping it stops the server.
-pub trait RunningServer {
+/// A candidate's server under way, with one thread that does all its work. Dropping this value must stop the server, so
+/// one of its fields owns it: `cpu` does, in the usual case.
+pub struct RunningServer {
     /// The URL to load.
-    fn url(&self) -> String;
-
+    pub url: String,
     /// The address to dial instead of the URL's host and port.
-    fn via(&self) -> Option<Address>;
-
+    pub via: Option<Address>,
     /// The thread that serves (`gettid`), of this process: its system calls are counted.
-    fn server_thread(&self) -> i32;
-
-    /// The CPU time that this thread has used so far, sampled by the thread itself (RUSAGE_THREAD).
-    ///
-    /// # Errors
-    ///
-    /// The thread is gone or cannot tell; the figure is `null` then.
-    fn server_cpu(&self) -> io::Result<CpuTime>;
+    pub thread: i32,
+    /// The CPU time that this thread has used so far, sampled by the thread itself (RUSAGE_THREAD). It fails if the thread
+    /// is gone or cannot tell; the figure is `null` then.
+    pub cpu: Box<dyn Fn() -> io::Result<CpuTime>>,
 }
 
 /// What a candidate needs to know to start.
@@ -61,8 +47,4 @@ pub struct Settings {
     pub core: Option<usize>,
     /// The length of the body that each `GET` of the URL is answered with, in bytes.
     pub body_bytes: usize,
-    /// Connections that will be opened.
-    pub connections: usize,
-    /// Requests in flight on each.
-    pub depth: usize,
 }

@@ -19,14 +19,14 @@ use crate::host::{Host, Tool};
 
 /// Measures the candidates against each other; blocks the thread for about [`Options::time`].
 ///
-/// `progress` is called before each part. A candidate that does not start, or fails, has its errors in its row, and the
-/// others go on.
+/// `progress` is called before each candidate of a round. A candidate that does not start, or fails, has its errors in its
+/// row, and the others go on.
 ///
 /// # Errors
 ///
 /// Nothing could be measured at all: see [`CompareError`].
 pub fn compare(
-    candidates: &[Box<dyn Candidate>],
+    candidates: &[Candidate],
     options: &Options,
     mut progress: impl FnMut(&Step<'_>),
 ) -> Result<Comparison, CompareError> {
@@ -34,15 +34,10 @@ pub fn compare(
     let placement = place(&cpu::available_cores());
     let pinning = placement.client_core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
     let loops = Loops::builder().count(1).pinning(pinning).name("load").start()?;
-    let settings = Settings {
-        core: placement.server_core,
-        body_bytes: options.body_bytes,
-        connections: options.connections,
-        depth: options.depth,
-    };
+    let settings = Settings { core: placement.server_core, body_bytes: options.body_bytes };
     let bench = Bench { loops: &loops, options, settings };
 
-    let mut rows: Vec<Row> = candidates.iter().map(|candidate| empty_row(candidate.as_ref())).collect();
+    let mut rows: Vec<Row> = candidates.iter().map(empty_row).collect();
     let mut results: Vec<Vec<RoundResult>> = candidates.iter().map(|_| Vec::new()).collect();
     let seed = options.seed.unwrap_or_else(Order::random_seed);
     let mut order = Order::of_seed(seed);
@@ -50,10 +45,9 @@ pub fn compare(
     'rounds: for round in 1..=options.rounds {
         let mut of_round: Vec<Option<RoundResult>> = vec![None; candidates.len()];
         for index in order.next_round(candidates.len()) {
-            let candidate = candidates[index].as_ref();
-            let step = |stage| Step { round, rounds: options.rounds, candidate: candidate.name(), stage };
-            of_round[index] =
-                round::measure(&bench, candidate, round, &mut rows[index], |stage| progress(&step(stage)))?;
+            let candidate = &candidates[index];
+            progress(&Step { round, rounds: options.rounds, candidate: &candidate.name });
+            of_round[index] = round::measure(&bench, candidate, round, &mut rows[index])?;
             if options.stop.is_stopped() {
                 // A round without all candidates would tilt the medians.
                 interrupted = true;
@@ -89,7 +83,7 @@ pub fn compare(
     })
 }
 
-/// What a comparison is about to do.
+/// What a comparison is about to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'a> {
     /// The round, from 1.
@@ -98,19 +92,6 @@ pub struct Step<'a> {
     pub rounds: usize,
     /// The candidate's name.
     pub candidate: &'a str,
-    /// The part of the round.
-    pub stage: Stage,
-}
-
-/// The parts of a candidate's round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Its server is started.
-    Starting,
-    /// Load, measured.
-    Load,
-    /// Load with its system calls counted, whose other figures are thrown away.
-    SystemCalls,
 }
 
 /// Why nothing could be measured.
@@ -134,7 +115,7 @@ pub enum CompareError {
     Load(#[from] LoadError),
 }
 
-fn check(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<(), CompareError> {
+fn check(candidates: &[Candidate], options: &Options) -> Result<(), CompareError> {
     if anywire_loops::current().is_some() {
         return Err(LoadError::OnLoop.into());
     }
@@ -145,10 +126,10 @@ fn check(candidates: &[Box<dyn Candidate>], options: &Options) -> Result<(), Com
         return Err(CompareError::NoRound);
     }
     let mut names = HashSet::new();
-    if let Some(twice) = candidates.iter().find(|candidate| !names.insert(candidate.name())) {
-        return Err(CompareError::Twice(twice.name().to_owned()));
+    if let Some(twice) = candidates.iter().find(|candidate| !names.insert(&candidate.name)) {
+        return Err(CompareError::Twice(twice.name.clone()));
     }
-    if candidates.iter().filter(|candidate| candidate.is_limit()).count() > 1 {
+    if candidates.iter().filter(|candidate| candidate.is_limit).count() > 1 {
         return Err(CompareError::Twice("limit".to_owned()));
     }
     Ok(())
@@ -162,7 +143,7 @@ fn place(cores: &[usize]) -> Placement {
     }
 }
 
-fn notes(placement: &Placement, candidates: &[Box<dyn Candidate>]) -> Vec<String> {
+fn notes(placement: &Placement, candidates: &[Candidate]) -> Vec<String> {
     let mut notes = vec![
         "closed: stalls hide requests, so the tail of the latencies is better than users see".to_owned(),
     ];
@@ -171,42 +152,28 @@ fn notes(placement: &Placement, candidates: &[Box<dyn Candidate>]) -> Vec<String
             "one core only: server and client share it, nothing is pinned, rates are about halved".to_owned(),
         );
     }
-    if !candidates.iter().any(|candidate| candidate.is_limit()) {
+    if !candidates.iter().any(|candidate| candidate.is_limit) {
         notes.push("no limit among the candidates: ratio_to_limit is unknown".to_owned());
     }
     notes
 }
 
-fn empty_row(candidate: &dyn Candidate) -> Row {
-    let mut row = Row {
-        name: candidate.name().to_owned(),
-        wire: candidate.wire().to_owned(),
-        requests_per_second: None,
-        server_cpu_us_per_request: None,
-        client_cpu_us_per_request: None,
-        syscalls_per_request: None,
-        p50_us: None,
-        p99_us: None,
-        max_us: None,
-        ratio_to_limit: None,
-        spread: Default::default(),
-        rounds: Vec::new(),
-        errors: Default::default(),
-        error_messages: Vec::new(),
-        notes: Vec::new(),
-    };
-    row.note(candidate.note());
+fn empty_row(candidate: &Candidate) -> Row {
+    let Candidate { name, wire, note, .. } = candidate;
+    let mut row = Row { name: name.clone(), wire: wire.clone(), ..Row::default() };
+    row.note(note.clone());
     row
 }
 
 /// The ratio is taken within a round, where all candidates met the same machine, and its median over the rounds.
-fn add_ratios(candidates: &[Box<dyn Candidate>], of_round: &mut [Option<RoundResult>]) {
-    let limit = candidates.iter().position(|candidate| candidate.is_limit());
-    let Some(limit) = limit.and_then(|index| of_round[index].as_ref()?.server_cpu_us_per_request) else {
+fn add_ratios(candidates: &[Candidate], of_round: &mut [Option<RoundResult>]) {
+    let limit = candidates.iter().position(|candidate| candidate.is_limit);
+    let Some(limit) = limit.and_then(|index| of_round[index].as_ref()?.figures.server_cpu_us_per_request)
+    else {
         return;
     };
-    for result in of_round.iter_mut().flatten() {
-        result.ratio_to_limit = result.server_cpu_us_per_request.map(|own| own / limit);
+    for RoundResult { figures, .. } in of_round.iter_mut().flatten() {
+        figures.ratio_to_limit = figures.server_cpu_us_per_request.map(|own| own / limit);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The compare harness: the same load against several candidates in alternating rounds, and what each request cost.
 //!
-//! A candidate brings a server and says how to sample it ([`Candidate`], [`RunningServer`]); [`compare`] measures, and gives
-//! a [`Comparison`], which is the JSON `anywire.compare/1` and prints as a table with bars.
+//! A [`Candidate`] starts a server, and a [`RunningServer`] gives the CPU time of its thread. [`compare`] measures them. The
+//! result is a [`Comparison`]: the JSON `anywire.compare/1`, and a table with bars.
 
 mod candidate;
 mod harness;
@@ -11,8 +11,9 @@ mod round;
 mod settings;
 mod table;
 
-pub use candidate::{Candidate, CandidateError, RunningServer, Settings};
-pub use harness::{CompareError, Stage, Step, compare};
+pub use candidate::{Candidate, CandidateError, RunningServer, Settings, Start};
+pub use harness::{CompareError, Step, compare};
 pub use order::Order;
-pub use result::{ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA, Spread, Spreads};
+pub use result::{ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA, Spread};
 pub use settings::Options;
+pub(crate) use table::{COLUMNS, Column};

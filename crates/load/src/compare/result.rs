@@ -87,30 +87,17 @@ pub struct ComparePlan {
 }
 
 /// One candidate: medians over its rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Its name.
     pub name: String,
     /// Its wire.
     pub wire: String,
-    /// Answers per second.
-    pub requests_per_second: Option<f64>,
-    /// CPU time of the server's thread per answer, user and system, in microseconds.
-    pub server_cpu_us_per_request: Option<f64>,
-    /// CPU time of the client's thread per answer, user and system, in microseconds.
-    pub client_cpu_us_per_request: Option<f64>,
-    /// System calls of the server's thread per answer; `null` with the reason among the notes.
-    pub syscalls_per_request: Option<f64>,
-    /// Half of the latencies stayed at or below this, in microseconds.
-    pub p50_us: Option<f64>,
-    /// 99 % of them, in microseconds.
-    pub p99_us: Option<f64>,
-    /// The longest latency of a round, in microseconds (the median of the rounds' longest).
-    pub max_us: Option<f64>,
-    /// `server_cpu_us_per_request` over that of the limit in the same round; `null` without a limit.
-    pub ratio_to_limit: Option<f64>,
+    /// The medians over the rounds.
+    #[serde(flatten)]
+    pub medians: Figures<f64>,
     /// The least and the most of each figure over the rounds.
-    pub spread: Spreads,
+    pub spread: Figures<Spread>,
     /// Each round.
     pub rounds: Vec<RoundResult>,
     /// Errors of all rounds by kind.
@@ -126,22 +113,9 @@ pub struct Row {
 pub struct RoundResult {
     /// The number of the round, from 1.
     pub round: usize,
-    /// See [`Row::requests_per_second`].
-    pub requests_per_second: Option<f64>,
-    /// See [`Row::server_cpu_us_per_request`].
-    pub server_cpu_us_per_request: Option<f64>,
-    /// See [`Row::client_cpu_us_per_request`].
-    pub client_cpu_us_per_request: Option<f64>,
-    /// See [`Row::syscalls_per_request`].
-    pub syscalls_per_request: Option<f64>,
-    /// See [`Row::p50_us`].
-    pub p50_us: Option<f64>,
-    /// See [`Row::p99_us`].
-    pub p99_us: Option<f64>,
-    /// See [`Row::max_us`].
-    pub max_us: Option<f64>,
-    /// See [`Row::ratio_to_limit`].
-    pub ratio_to_limit: Option<f64>,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: Figures<f64>,
     /// Answers.
     pub answered: u64,
     /// Errors.
@@ -151,7 +125,7 @@ pub struct RoundResult {
 }
 
 /// The least and the most over the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,
@@ -159,43 +133,53 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// The spread of each figure of a [`Row`]; `null` where no round has it.
+/// What is measured of a candidate; `null` where it could not be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spreads {
-    /// Of [`Row::requests_per_second`].
-    pub requests_per_second: Option<Spread>,
-    /// Of [`Row::server_cpu_us_per_request`].
-    pub server_cpu_us_per_request: Option<Spread>,
-    /// Of [`Row::client_cpu_us_per_request`].
-    pub client_cpu_us_per_request: Option<Spread>,
-    /// Of [`Row::syscalls_per_request`].
-    pub syscalls_per_request: Option<Spread>,
-    /// Of [`Row::p50_us`].
-    pub p50_us: Option<Spread>,
-    /// Of [`Row::p99_us`].
-    pub p99_us: Option<Spread>,
-    /// Of [`Row::max_us`].
-    pub max_us: Option<Spread>,
-    /// Of [`Row::ratio_to_limit`].
-    pub ratio_to_limit: Option<Spread>,
+pub struct Figures<T> {
+    /// Answers per second.
+    pub requests_per_second: Option<T>,
+    /// CPU time of the server's thread per answer, user and system, in microseconds.
+    pub server_cpu_us_per_request: Option<T>,
+    /// CPU time of the client's thread per answer, user and system, in microseconds.
+    pub client_cpu_us_per_request: Option<T>,
+    /// System calls of the server's thread per answer; without them the reason is among the notes of the row.
+    pub syscalls_per_request: Option<T>,
+    /// Half of the latencies stayed at or below this, in microseconds.
+    pub p50_us: Option<T>,
+    /// 99 % of them, in microseconds.
+    pub p99_us: Option<T>,
+    /// The longest latency of a round, in microseconds.
+    pub max_us: Option<T>,
+    /// `server_cpu_us_per_request` over that of the limit in the same round; `null` without a limit.
+    pub ratio_to_limit: Option<T>,
+}
+
+impl<T> Figures<T> {
+    /// What `over` makes of the values of each figure in all rounds, in rising order; nothing where no round has it.
+    fn over(rounds: &[RoundResult], over: fn(&[f64]) -> T) -> Self {
+        let each = |figure: fn(&Figures<f64>) -> Option<f64>| {
+            let mut values: Vec<f64> = rounds.iter().filter_map(|round| figure(&round.figures)).collect();
+            values.sort_by(f64::total_cmp);
+            (!values.is_empty()).then(|| over(&values))
+        };
+        Self {
+            requests_per_second: each(|round| round.requests_per_second),
+            server_cpu_us_per_request: each(|round| round.server_cpu_us_per_request),
+            client_cpu_us_per_request: each(|round| round.client_cpu_us_per_request),
+            syscalls_per_request: each(|round| round.syscalls_per_request),
+            p50_us: each(|round| round.p50_us),
+            p99_us: each(|round| round.p99_us),
+            max_us: each(|round| round.max_us),
+            ratio_to_limit: each(|round| round.ratio_to_limit),
+        }
+    }
 }
 
 impl Row {
-    /// Takes the medians and spreads of these rounds.
+    /// Takes these rounds, with their medians and spreads.
     pub(crate) fn summarise(&mut self, rounds: Vec<RoundResult>) {
-        let over =
-            |field: fn(&RoundResult) -> Option<f64>| median_and_spread(rounds.iter().filter_map(field));
-        let spread = &mut self.spread;
-        (self.requests_per_second, spread.requests_per_second) = over(|round| round.requests_per_second);
-        (self.server_cpu_us_per_request, spread.server_cpu_us_per_request) =
-            over(|round| round.server_cpu_us_per_request);
-        (self.client_cpu_us_per_request, spread.client_cpu_us_per_request) =
-            over(|round| round.client_cpu_us_per_request);
-        (self.syscalls_per_request, spread.syscalls_per_request) = over(|round| round.syscalls_per_request);
-        (self.p50_us, spread.p50_us) = over(|round| round.p50_us);
-        (self.p99_us, spread.p99_us) = over(|round| round.p99_us);
-        (self.max_us, spread.max_us) = over(|round| round.max_us);
-        (self.ratio_to_limit, spread.ratio_to_limit) = over(|round| round.ratio_to_limit);
+        self.medians = Figures::over(&rounds, median);
+        self.spread = Figures::over(&rounds, spread);
         self.rounds = rounds;
     }
 
@@ -207,17 +191,16 @@ impl Row {
     }
 }
 
-fn median_and_spread(values: impl Iterator<Item = f64>) -> (Option<f64>, Option<Spread>) {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (Some(&min), Some(&max)) = (values.first(), values.last()) else { return (None, None) };
-    let middle = values.len() / 2;
-    let median = if values.len().is_multiple_of(2) {
-        f64::midpoint(values[middle - 1], values[middle])
-    } else {
-        values[middle]
-    };
-    (Some(median), Some(Spread { min, max }))
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
+    }
+}
+
+fn spread(sorted: &[f64]) -> Spread {
+    Spread { min: sorted[0], max: sorted[sorted.len() - 1] }
 }
 
 /// The form of a [`Comparison`].
@@ -229,9 +212,16 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        let (median, spread) = median_and_spread([4.0, 1.0, 3.0, 2.0].into_iter());
-        assert_eq!((median, spread), (Some(2.5), Some(Spread { min: 1.0, max: 4.0 })));
-        assert_eq!(median_and_spread([7.0, 1.0, 3.0].into_iter()).0, Some(3.0));
-        assert_eq!(median_and_spread(std::iter::empty()), (None, None));
+        let row = |values: &[f64]| {
+            let round = |value: &f64| RoundResult {
+                figures: Figures { p50_us: Some(*value), ..Figures::default() },
+                ..RoundResult::default()
+            };
+            let rounds: Vec<_> = values.iter().map(round).collect();
+            (Figures::over(&rounds, median).p50_us, Figures::over(&rounds, spread).p50_us)
+        };
+        assert_eq!(row(&[4.0, 1.0, 3.0, 2.0]), (Some(2.5), Some(Spread { min: 1.0, max: 4.0 })));
+        assert_eq!(row(&[7.0, 1.0, 3.0]).0, Some(3.0));
+        assert_eq!(row(&[]), (None, None));
     }
 }

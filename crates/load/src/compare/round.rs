@@ -6,8 +6,7 @@ use anywire_sys::cpu::CpuTime;
 use anywire_sys::syscalls::SyscallCounter;
 
 use crate::compare::candidate::{Candidate, RunningServer, Settings};
-use crate::compare::harness::Stage;
-use crate::compare::result::{RoundResult, Row};
+use crate::compare::result::{Figures, RoundResult, Row};
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
 use crate::errors::LoadError;
@@ -24,40 +23,39 @@ pub(crate) struct Bench<'a> {
 /// Measures one candidate once; `None` if its server did not start, which its row then says.
 pub(crate) fn measure(
     bench: &Bench<'_>,
-    candidate: &dyn Candidate,
+    candidate: &Candidate,
     round: usize,
     row: &mut Row,
-    mut stage: impl FnMut(Stage),
 ) -> Result<Option<RoundResult>, LoadError> {
-    stage(Stage::Starting);
-    let running = match candidate.start(&bench.settings) {
+    let running = match (candidate.start)(&bench.settings) {
         Ok(running) => running,
         Err(error) => {
             message(row, format!("round {round}: starting failed: {}", Chain(error.as_ref())));
             return Ok(None);
         }
     };
-    stage(Stage::Load);
-    let (outcome, server_cpu) = load(bench, running.as_ref(), row)?;
-    let answered = outcome.totals.answered;
+    let (outcome, server_cpu) = load(bench, &running, row)?;
+    let answered = outcome.totals.measured.answered;
     let mut result = RoundResult {
         round,
         answered,
-        errors: outcome.totals.errors.total(),
+        errors: outcome.totals.measured.errors.total(),
         connections_open: outcome.totals.connections.open_at_start,
         ..RoundResult::default()
     };
     // Without an answer there are no figures; a rate of 0 would stand in the medians as if it had been measured.
     if answered > 0 {
-        result.requests_per_second = Some(outcome.rate.achieved);
-        result.server_cpu_us_per_request =
-            server_cpu.map(|cpu| cpu.total().as_nanos() as f64 / 1000.0 / answered as f64);
-        result.client_cpu_us_per_request = outcome.generator.cpu_us_per_request;
-        if let Some(latency) = &outcome.latency.send {
-            result.p50_us = Some(latency.p50);
-            result.p99_us = Some(latency.p99);
-            result.max_us = Some(latency.max);
-        }
+        let latency = outcome.latency.send.as_ref();
+        result.figures = Figures {
+            requests_per_second: Some(outcome.rate.achieved),
+            server_cpu_us_per_request: server_cpu
+                .map(|cpu| cpu.total().as_nanos() as f64 / 1000.0 / answered as f64),
+            client_cpu_us_per_request: outcome.generator.cpu_us_per_request,
+            p50_us: latency.map(|latency| latency.p50),
+            p99_us: latency.map(|latency| latency.p99),
+            max_us: latency.map(|latency| latency.max),
+            ..Figures::default()
+        };
         if result.connections_open != bench.options.connections as u64 {
             row.note(format!(
                 "round {round}: only {} of {} connections were open",
@@ -67,8 +65,7 @@ pub(crate) fn measure(
     }
     add_errors(row, round, &outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
-        stage(Stage::SystemCalls);
-        result.syscalls_per_request = syscalls(bench, running.as_ref(), row)?;
+        result.figures.syscalls_per_request = syscalls(bench, &running, row)?;
     }
     Ok(Some(result))
 }
@@ -76,7 +73,7 @@ pub(crate) fn measure(
 /// The measured load, and the CPU time of the server's thread in it.
 fn load(
     bench: &Bench<'_>,
-    running: &dyn RunningServer,
+    running: &RunningServer,
     row: &mut Row,
 ) -> Result<(Outcome, Option<CpuTime>), LoadError> {
     let options = bench.options;
@@ -85,8 +82,8 @@ fn load(
     let mut before = None;
     let mut after = None;
     let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
-        Boundary::Measuring => before = Some(running.server_cpu()),
-        Boundary::Measured => after = Some(running.server_cpu()),
+        Boundary::Measuring => before = Some((running.cpu)()),
+        Boundary::Measured => after = Some((running.cpu)()),
     })?;
     let cpu = match (before, after) {
         (Some(Ok(before)), Some(Ok(after))) => Some(after - before),
@@ -103,8 +100,8 @@ fn load(
 
 /// System calls of the server's thread per answer, from a short load of its own: the tracepoint costs time at each call
 /// and would stand in the CPU figures.
-fn syscalls(bench: &Bench<'_>, running: &dyn RunningServer, row: &mut Row) -> Result<Option<f64>, LoadError> {
-    let counter = match SyscallCounter::for_thread(running.server_thread()) {
+fn syscalls(bench: &Bench<'_>, running: &RunningServer, row: &mut Row) -> Result<Option<f64>, LoadError> {
+    let counter = match SyscallCounter::for_thread(running.thread) {
         Ok(counter) => counter,
         Err(error) => {
             row.note(format!("syscalls_per_request is unknown: {}", Chain(&error)));
@@ -126,7 +123,7 @@ fn syscalls(bench: &Bench<'_>, running: &dyn RunningServer, row: &mut Row) -> Re
             }
         }
     })?;
-    let answered = outcome.totals.answered;
+    let answered = outcome.totals.measured.answered;
     match counted {
         Ok(calls) if answered > 0 => Ok(Some(calls as f64 / answered as f64)),
         Ok(_) => Ok(None),
@@ -137,24 +134,24 @@ fn syscalls(bench: &Bench<'_>, running: &dyn RunningServer, row: &mut Row) -> Re
     }
 }
 
-fn plan(bench: &Bench<'_>, running: &dyn RunningServer) -> Plan {
+fn plan(bench: &Bench<'_>, running: &RunningServer) -> Plan {
     let options = bench.options;
     Plan {
-        via: running.via(),
+        via: running.via.clone(),
         connections: options.connections,
         depth: options.depth,
         expect: Expect { status: None, body_bytes: Some(options.body_bytes as u64) },
         stop: options.stop.clone(),
-        ..Plan::new(running.url())
+        ..Plan::new(&running.url)
     }
 }
 
 /// Errors of the warm-up count too: a candidate that fails in it is not one that works.
 fn add_errors(row: &mut Row, round: usize, outcome: &Outcome) {
     let totals = &outcome.totals;
-    row.errors.merge(&totals.errors);
+    row.errors.merge(&totals.measured.errors);
     row.errors.merge(&totals.warm_up.errors);
-    for sample in totals.error_samples.iter().chain(&totals.warm_up.error_samples) {
+    for sample in totals.measured.error_samples.iter().chain(&totals.warm_up.error_samples) {
         message(row, format!("{}: {}", sample.kind, sample.message));
     }
     for remark in outcome.remarks().into_iter().filter(|_| !outcome.rate.interrupted) {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::compare::result::{Comparison, Row, Spread};
-use crate::text::{Columns, bar, digits, grouped, known};
+use crate::compare::result::{Comparison, Figures, Row, Spread};
+use crate::text::{Columns, bar, digits, known, whole};
 
 impl fmt::Display for Comparison {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,47 +39,25 @@ impl fmt::Display for Comparison {
 }
 
 fn figures(comparison: &Comparison) -> String {
-    let headings = [
-        "candidate",
-        "wire",
-        "depth",
-        "requests/s",
-        "server us/req",
-        "min-max",
-        "client us/req",
-        "x limit",
-        "calls/req",
-        "p50 us",
-        "p99 us",
-        "max us",
-    ];
+    // The spread of the figure by which candidates are compared stands beside it.
+    let spread_at = 5;
+    let mut headings = vec!["candidate", "wire", "depth"];
+    headings.extend(COLUMNS.iter().map(|column| column.heading));
+    headings.insert(spread_at, "min-max");
     let mut columns = Columns::new(2, &headings);
     for row in &comparison.candidates {
-        columns.row(vec![
-            row.name.clone(),
-            row.wire.clone(),
-            comparison.plan.depth.to_string(),
-            known(row.requests_per_second, |rate| grouped(rate.round() as u64)),
-            known(row.server_cpu_us_per_request, digits),
-            spread(row.spread.server_cpu_us_per_request),
-            known(row.client_cpu_us_per_request, digits),
-            known(row.ratio_to_limit, |ratio| format!("{ratio:.2}")),
-            known(row.syscalls_per_request, digits),
-            known(row.p50_us, digits),
-            known(row.p99_us, digits),
-            known(row.max_us, digits),
-        ]);
+        let mut cells = vec![row.name.clone(), row.wire.clone(), comparison.plan.depth.to_string()];
+        cells.extend(COLUMNS.iter().map(|column| known((column.value)(&row.medians), column.write)));
+        let spread = row.spread.server_cpu_us_per_request.map(|all| [all.min, all.max].map(digits).join("-"));
+        cells.insert(spread_at, spread.unwrap_or_else(|| "-".to_owned()));
+        columns.row(cells);
     }
     columns.render()
 }
 
-fn spread(spread: Option<Spread>) -> String {
-    spread.map_or_else(|| "-".to_owned(), |spread| format!("{}-{}", digits(spread.min), digits(spread.max)))
-}
-
 /// Two bars for each candidate, on one scale: the CPU time per request of the server, and of the client.
 fn bars(rows: &[Row]) -> String {
-    let costs = |row: &Row| [row.server_cpu_us_per_request, row.client_cpu_us_per_request];
+    let costs = |row: &Row| [row.medians.server_cpu_us_per_request, row.medians.client_cpu_us_per_request];
     let most = rows.iter().flat_map(costs).flatten().fold(0.0, f64::max);
     let name_width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -96,5 +74,33 @@ fn bars(rows: &[Row]) -> String {
     }
     text
 }
+
+/// A column of figures, in each table of a comparison.
+pub(crate) struct Column {
+    pub(crate) heading: &'static str,
+    pub(crate) write: fn(f64) -> String,
+    pub(crate) value: fn(&Figures<f64>) -> Option<f64>,
+    pub(crate) spread: fn(&Figures<Spread>) -> Option<Spread>,
+}
+
+const fn column(
+    heading: &'static str,
+    write: fn(f64) -> String,
+    value: fn(&Figures<f64>) -> Option<f64>,
+    spread: fn(&Figures<Spread>) -> Option<Spread>,
+) -> Column {
+    Column { heading, write, value, spread }
+}
+
+pub(crate) static COLUMNS: [Column; 8] = [
+    column("requests/s", whole, |all| all.requests_per_second, |all| all.requests_per_second),
+    column("server us/req", digits, |all| all.server_cpu_us_per_request, |all| all.server_cpu_us_per_request),
+    column("client us/req", digits, |all| all.client_cpu_us_per_request, |all| all.client_cpu_us_per_request),
+    column("x limit", digits, |all| all.ratio_to_limit, |all| all.ratio_to_limit),
+    column("calls/req", digits, |all| all.syscalls_per_request, |all| all.syscalls_per_request),
+    column("p50 us", digits, |all| all.p50_us, |all| all.p50_us),
+    column("p99 us", digits, |all| all.p99_us, |all| all.p99_us),
+    column("max us", digits, |all| all.max_us, |all| all.max_us),
+];
 
 const BAR_WIDTH: usize = 40;

@@ -43,24 +43,20 @@ pub(crate) struct Exchange {
     deadline: Deadline,
 }
 
-/// The answer that is being received.
+/// The answer that is being received: the facts of its head that are needed. A copy of the whole head would be dropped at
+/// once.
+#[derive(Clone, Copy)]
 struct Answer {
-    status: StatusCode,
-    body_bytes: u64,
-    keep_alive: bool,
-}
-
-/// The facts of an answer's head that are needed. A copy of the whole head would be dropped at once.
-struct Seen {
     status: StatusCode,
     framing: Framing,
     keep_alive: bool,
+    body_bytes: u64,
 }
 
-impl Seen {
+impl Answer {
     #[inline]
     fn of(head: &ResponseView<'_>) -> Self {
-        Self { status: head.status(), framing: head.framing(), keep_alive: head.keep_alive() }
+        Self { status: head.status(), framing: head.framing(), keep_alive: head.keep_alive(), body_bytes: 0 }
     }
 }
 
@@ -95,7 +91,12 @@ impl Exchange {
             batches: VecDeque::new(),
             partial: None,
             buffer_bytes: plan.limits.head.bytes.saturating_add(1).max(Buffer::DEFAULT_LIMIT_BYTES),
-            answer: Answer::NONE,
+            answer: Answer {
+                status: StatusCode::OK,
+                framing: Framing::None,
+                keep_alive: true,
+                body_bytes: 0,
+            },
             answer_bytes: 0,
             answers: 0,
             deadline,
@@ -125,6 +126,7 @@ impl Exchange {
             match self.poll_read(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(ending)) => return Poll::Ready(ending),
+                Poll::Pending if self.in_flight == 0 && self.refill(Instant::now()) => continue,
                 Poll::Pending => break,
             }
             reads += 1;
@@ -142,7 +144,9 @@ impl Exchange {
             Some(buffer) => buffer,
             None => Buffer::with_limit(self.buffer_bytes),
         };
-        let read = match self.connection.poll_read(context, buffer.spare()) {
+        let spare = buffer.spare();
+        let room = spare.len();
+        let read = match self.connection.poll_read(context, spare) {
             Poll::Ready(read) => read,
             Poll::Pending => {
                 if !buffer.is_empty() {
@@ -161,7 +165,10 @@ impl Exchange {
                     self.partial = Some(buffer);
                 }
                 taken?;
-                self.refill(now);
+                // Behind a full buffer there may be more, which must not answer a request that is yet to be sent.
+                if count < room || self.in_flight > 0 {
+                    self.refill(now);
+                }
                 Poll::Ready(Ok(()))
             }
             Err(error) => {
@@ -175,22 +182,22 @@ impl Exchange {
         // The buffer's length where the present answer begins, or this read's part of it.
         let mut begun = buffer.len();
         loop {
-            match self.decoder.decode_with(buffer, Seen::of) {
+            match self.decoder.decode_with(buffer, Answer::of) {
                 Ok(None) => {
                     self.answer_bytes += begun - buffer.len();
                     return Ok(());
                 }
-                Ok(Some(ResponseEvent::Head(seen, _))) => {
+                Ok(Some(ResponseEvent::Head(answer, _))) => {
                     if self.in_flight == 0 {
                         return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
                     }
-                    if seen.status == StatusCode::SWITCHING_PROTOCOLS {
+                    if answer.status == StatusCode::SWITCHING_PROTOCOLS {
                         let message =
                             "the server switched to another protocol (101), which was not asked for";
                         return Err(self.fail(ErrorKind::Parse, message));
                     }
-                    self.answer = Answer { status: seen.status, body_bytes: 0, keep_alive: seen.keep_alive };
-                    if seen.framing == Framing::None {
+                    self.answer = answer;
+                    if answer.framing == Framing::None {
                         self.answer_bytes += begun - buffer.len();
                         begun = buffer.len();
                         self.answered(now)?;
@@ -224,18 +231,15 @@ impl Exchange {
         if self.head_only {
             self.decoder.request_method(&Method::HEAD);
         }
-        let Answer { status, body_bytes, keep_alive } = std::mem::replace(&mut self.answer, Answer::NONE);
+        let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
         if measured {
             let mut counts = self.tally.counts();
             counts.measured.answered += 1;
             counts.bytes_in += answer_bytes as u64;
             counts.body_bytes_in += body_bytes;
-            // A status has three digits, and the decoder has seen to it: the slot is there.
-            if let Some(count) = counts.statuses.get_mut(usize::from(status.as_u16())) {
-                *count += 1;
-            }
             drop(counts);
+            self.tally.count_status(status);
             self.tally.latency().record(now.saturating_duration_since(sent_at));
         } else {
             self.tally.counts().warm_up.answered += 1;
@@ -267,20 +271,21 @@ impl Exchange {
         }
     }
 
-    /// As many new requests as there are free places, to leave in one write.
+    /// As many new requests as there are free places, to leave in one write. Whether there are any.
     #[inline]
-    fn refill(&mut self, now: Instant) {
+    fn refill(&mut self, now: Instant) -> bool {
         let wanted = self.depth - self.in_flight;
         if wanted == 0 {
-            return;
+            return false;
         }
         let drawn = self.tally.draw(wanted);
         if drawn == 0 {
-            return;
+            return false;
         }
         self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
         self.in_flight += drawn;
         self.unwritten += drawn as usize * self.tally.prepared.request_bytes;
+        true
     }
 
     /// Writes and flushes as many of the unwritten bytes as the wire takes.
@@ -393,7 +398,7 @@ impl Drop for Exchange {
         for batch in &self.batches {
             let part = counts.part(batch.measured);
             part.unanswered_at_end += u64::from(batch.requests);
-            part.oldest_unanswered = part.oldest_unanswered.max(Some(batch.sent_at.elapsed()));
+            part.note_unanswered(Some(batch.sent_at.elapsed().as_nanos() as f64 / 1000.0));
         }
         drop(counts);
         self.tally.open.set(self.tally.open.get() - 1);
@@ -421,8 +426,4 @@ fn decode_message(error: &DecodeError) -> String {
 fn without_advice(error: &DecodeError) -> String {
     let text = error.to_string();
     text.split_once("; ").map_or(text.clone(), |(found, _)| found.to_owned())
-}
-
-impl Answer {
-    const NONE: Self = Self { status: StatusCode::OK, body_bytes: 0, keep_alive: true };
 }

@@ -11,9 +11,10 @@ use anywire_sys::cpu::{self, CpuTime};
 use anywire_wire::{DialOptions, Dialer};
 use tokio::sync::{mpsc, watch};
 
-use crate::engine::tally::{Counts, Live, Tally};
+use crate::engine::tally::{Live, Tally};
 use crate::engine::worker;
 use crate::histogram::Latency;
+use crate::outcome::Totals;
 use crate::plan::{Plan, Prepared};
 
 /// The phases of a run, in their order.
@@ -51,14 +52,12 @@ pub(crate) struct Share {
 
 /// The counts of one loop.
 pub(crate) struct LoopResult {
-    pub(crate) counts: Counts,
+    pub(crate) totals: Totals,
     pub(crate) latency: Latency,
     /// The measured part here; zero if the run ended before it.
     pub(crate) measured: Duration,
     /// CPU time of the loop's thread in it.
     pub(crate) cpu: Option<CpuTime>,
-    pub(crate) open_at_start: u64,
-    pub(crate) open_at_end: u64,
 }
 
 /// Runs this loop's part; called on the loop.
@@ -79,7 +78,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         watch.until(&mut share.phase, RunPhase::Measuring).await;
     }
 
-    let open_at_start = tally.open.get();
+    tally.counts().connections.open_at_start = tally.open.get();
     let cpu_before = cpu::current_thread_cpu();
     let begun = Instant::now();
     let mut measured = Duration::ZERO;
@@ -93,7 +92,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         (Ok(after), Ok(before)) => Some(after - before),
         _ => None,
     };
-    let open_at_end = tally.open.get();
+    tally.counts().connections.open_at_end = tally.open.get();
 
     for worker in &workers {
         worker.abort();
@@ -103,8 +102,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         let _ = worker.await;
     }
     let latency = tally.latency().clone();
-    let counts = tally.counts().clone();
-    LoopResult { counts, latency, measured, cpu, open_at_start, open_at_end }
+    LoopResult { totals: tally.totals(), latency, measured, cpu }
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.

@@ -14,4 +14,3 @@ pub use generator::RunPhase;
 pub use monitor::{Monitor, Progress};
 pub(crate) use run::End;
 pub use run::{Boundary, Run, run, run_observed, start};
-pub(crate) use tally::{Counts, Part};

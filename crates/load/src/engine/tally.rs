@@ -2,13 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use anywire_http::StatusCode;
 use anywire_loops::Counter;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
+use crate::errors::ErrorKind;
 use crate::histogram::Latency;
+use crate::outcome::Totals;
 use crate::plan::{Amount, Plan, Prepared};
 
 /// The shared state of one loop's connections.
@@ -33,45 +35,10 @@ pub(crate) struct Tally {
     measuring: Cell<bool>,
     /// Requests of the measured part that may still be sent.
     budget: Cell<u64>,
-    counts: RefCell<Counts>,
+    counts: RefCell<Totals>,
+    /// Answers of the measured part; the index is the status.
+    statuses: RefCell<Vec<u64>>,
     latency: RefCell<Latency>,
-}
-
-/// The counts of one loop.
-#[derive(Default, Clone)]
-pub(crate) struct Counts {
-    pub(crate) opened: u64,
-    pub(crate) lost: u64,
-    pub(crate) given_up: u64,
-    pub(crate) warm_up: Part,
-    /// The measured part, and the errors of dialling at any time.
-    pub(crate) measured: Part,
-    /// Of the measured part, like all that follow.
-    pub(crate) bytes_out: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) body_bytes_in: u64,
-    /// Index: the status.
-    pub(crate) statuses: Vec<u64>,
-}
-
-impl Counts {
-    /// The counts of one part of the run.
-    pub(crate) fn part(&mut self, measured: bool) -> &mut Part {
-        if measured { &mut self.measured } else { &mut self.warm_up }
-    }
-}
-
-/// What became of the requests that were sent in one part of the run.
-#[derive(Default, Clone)]
-pub(crate) struct Part {
-    pub(crate) sent: u64,
-    pub(crate) answered: u64,
-    pub(crate) timed_out: u64,
-    pub(crate) unanswered_at_close: u64,
-    pub(crate) unanswered_at_end: u64,
-    pub(crate) oldest_unanswered: Option<Duration>,
-    pub(crate) errors: ErrorCounts,
-    pub(crate) samples: Vec<ErrorSample>,
 }
 
 impl Tally {
@@ -81,7 +48,6 @@ impl Tally {
             Amount::Requests(_) => requests,
         };
         let dials = Semaphore::new(plan.limits.dials_at_once.clamp(1, Semaphore::MAX_PERMITS));
-        let counts = Counts { statuses: vec![0; STATUSES], ..Counts::default() };
         Self {
             plan,
             prepared,
@@ -95,7 +61,8 @@ impl Tally {
             open: Cell::new(0),
             measuring: Cell::new(false),
             budget: Cell::new(budget),
-            counts: RefCell::new(counts),
+            counts: RefCell::default(),
+            statuses: RefCell::new(vec![0; STATUSES]),
             latency: RefCell::new(Latency::new()),
         }
     }
@@ -147,8 +114,23 @@ impl Tally {
         }
     }
 
-    pub(crate) fn counts(&self) -> std::cell::RefMut<'_, Counts> {
+    pub(crate) fn counts(&self) -> std::cell::RefMut<'_, Totals> {
         self.counts.borrow_mut()
+    }
+
+    /// Counts an answer of the measured part by its status.
+    pub(crate) fn count_status(&self, status: StatusCode) {
+        // A status has three digits, and the decoder has seen to it: the slot is there.
+        if let Some(count) = self.statuses.borrow_mut().get_mut(usize::from(status.as_u16())) {
+            *count += 1;
+        }
+    }
+
+    /// All that was counted.
+    pub(crate) fn totals(&self) -> Totals {
+        let statuses = self.statuses.borrow();
+        let seen = (0..).zip(statuses.iter().copied()).filter(|(_, count)| *count > 0);
+        Totals { statuses: seen.collect(), ..self.counts.borrow().clone() }
     }
 
     pub(crate) fn latency(&self) -> std::cell::RefMut<'_, Latency> {
@@ -158,12 +140,7 @@ impl Tally {
     /// Counts an error of a part of the run, and keeps the words of the first of its kind.
     #[cold]
     pub(crate) fn error(&self, measured: bool, kind: ErrorKind, message: impl FnOnce() -> String) {
-        let mut counts = self.counts.borrow_mut();
-        let part = counts.part(measured);
-        part.errors.count(kind);
-        if part.samples.iter().all(|sample| sample.kind != kind) {
-            part.samples.push(ErrorSample { kind, message: message() });
-        }
+        self.counts().part(measured).error(kind, message);
     }
 
     /// Writes the counts where another thread reads them.
@@ -171,8 +148,7 @@ impl Tally {
         let counts = self.counts.borrow();
         live.answered.set(counts.measured.answered);
         live.answered_in_warm_up.set(counts.warm_up.answered);
-        let errors = counts.warm_up.errors.total() + counts.measured.errors.total();
-        live.errors.set(errors);
+        live.errors.set(counts.warm_up.errors.total() + counts.measured.errors.total());
         live.open.set(self.open.get());
     }
 }

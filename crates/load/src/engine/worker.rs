@@ -29,7 +29,7 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
                 if matches!(ending, Ending::Spent) {
                     return;
                 }
-                tally.counts().lost += 1;
+                tally.counts().connections.lost += 1;
                 opened_before = true;
                 if answers > 0 {
                     failures = 0;
@@ -51,9 +51,7 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
         }
         failures += 1;
         if failures >= limits.failures_in_a_row {
-            let mut counts = tally.counts();
-            counts.given_up += 1;
-            drop(counts);
+            tally.counts().connections.given_up += 1;
             let after = if opened_before { "after it had been open" } else { "without ever being open" };
             tracing::debug!(address = %tally.prepared.address, failures, "connection given up {after}");
             return;
@@ -79,7 +77,7 @@ async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Exchange, DialError>
     // The semaphore is never closed; without a permit the dial goes ahead, which is the lesser harm.
     let _permit = tally.dials.acquire().await;
     let connection = dialer.dial(&tally.prepared.address).await?;
-    tally.counts().opened += 1;
+    tally.counts().connections.opened += 1;
     tally.open.set(tally.open.get() + 1);
     Ok(Exchange::new(Rc::clone(tally), connection))
 }

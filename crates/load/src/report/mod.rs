@@ -10,6 +10,5 @@ mod load;
 mod page;
 mod palette;
 
-pub use chart::ChartError;
 pub use compare::comparison;
 pub use load::outcome;

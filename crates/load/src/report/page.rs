@@ -38,7 +38,7 @@ impl Page {
                 .legend
                 .iter()
                 .map(|(colour, name)| {
-                    let colour = colour.variable();
+                    let colour = colour.paint();
                     format!("<span><i style=\"background:{colour}\"></i>{}</span> ", escaped(name))
                 })
                 .collect();
@@ -99,7 +99,7 @@ pub(crate) struct Chart {
     pub(crate) svg: String,
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,91 +1,47 @@
-//! The colours of a page, and how a chart follows the reader's choice of light or dark.
+//! The colours of a page, light or dark as the reader's system says.
 //!
-//! `plotters` writes a colour as an attribute (`fill="#0969DA"`). Each colour here stands for one role, and the page
-//! has one style rule a role which matches that attribute and puts the role's CSS variable in its place
-//! (`svg [fill="#0969DA"] { fill: var(--server) }`): a style rule outranks an attribute. So the chart is right by itself in
-//! the light colours, wherever it is copied to, and nothing rewrites its text. No two roles may share a light colour.
-
-use plotters::style::RGBColor;
+//! Each colour stands for one role and is a CSS variable of the page. A chart names the light colour beside the variable, so
+//! it is right in the light colours wherever it is copied to.
 
 /// A role with its two colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colour {
     name: &'static str,
-    light: (u8, u8, u8),
-    dark: (u8, u8, u8),
+    light: &'static str,
+    dark: &'static str,
 }
 
 impl Colour {
-    /// The colour to draw with.
-    pub(crate) fn rgb(self) -> RGBColor {
-        let (red, green, blue) = self.light;
-        RGBColor(red, green, blue)
-    }
-
-    /// The CSS that stands for it in the page's own text.
-    pub(crate) fn variable(self) -> String {
-        format!("var(--{})", self.name)
+    /// The CSS that paints with it.
+    pub(crate) fn paint(self) -> String {
+        format!("var(--{},{})", self.name, self.light)
     }
 }
 
-/// The style rules for all roles.
+/// The variables of all roles.
 pub(crate) fn css() -> String {
-    let mut light = String::new();
-    let mut dark = String::new();
-    let mut rules = String::new();
-    for colour in ROLES {
-        let (name, drawn) = (colour.name, hex(colour.light));
-        light.push_str(&format!("--{name}:{drawn};"));
-        dark.push_str(&format!("--{name}:{};", hex(colour.dark)));
-        rules.push_str(&format!(
-            "svg [fill=\"{drawn}\"]{{fill:var(--{name})}}svg [stroke=\"{drawn}\"]{{stroke:var(--{name})}}\n"
-        ));
-    }
-    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{rules}")
-}
-
-/// Capitals, as `plotters` writes them: attributes are compared letter by letter.
-fn hex((red, green, blue): (u8, u8, u8)) -> String {
-    format!("#{red:02X}{green:02X}{blue:02X}")
+    let all = |shade: fn(&Colour) -> &str| -> String {
+        ROLES.iter().map(|role| format!("--{}:{};", role.name, shade(role))).collect()
+    };
+    let (light, dark) = (all(|role| role.light), all(|role| role.dark));
+    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n")
 }
 
 /// Text.
-pub(crate) const INK: Colour = Colour { name: "ink", light: (31, 35, 40), dark: (230, 237, 243) };
+pub(crate) const INK: Colour = Colour { name: "ink", light: "#1f2328", dark: "#e6edf3" };
 /// Lesser text.
-pub(crate) const FAINT: Colour = Colour { name: "faint", light: (89, 99, 110), dark: (145, 152, 161) };
+pub(crate) const FAINT: Colour = Colour { name: "faint", light: "#59636e", dark: "#9198a1" };
 /// Lines of a grid.
-pub(crate) const GRID: Colour = Colour { name: "grid", light: (209, 217, 224), dark: (61, 68, 77) };
+pub(crate) const GRID: Colour = Colour { name: "grid", light: "#d1d9e0", dark: "#3d444d" };
 /// The page.
-pub(crate) const PAPER: Colour = Colour { name: "paper", light: (255, 255, 255), dark: (13, 17, 23) };
+pub(crate) const PAPER: Colour = Colour { name: "paper", light: "#ffffff", dark: "#0d1117" };
 /// The server's part, and the only part where there is one.
-pub(crate) const SERVER: Colour = Colour { name: "server", light: (9, 105, 218), dark: (88, 166, 255) };
+pub(crate) const SERVER: Colour = Colour { name: "server", light: "#0969da", dark: "#58a6ff" };
 /// The client's part.
-pub(crate) const CLIENT: Colour = Colour { name: "client", light: (191, 135, 0), dark: (210, 153, 34) };
+pub(crate) const CLIENT: Colour = Colour { name: "client", light: "#bf8700", dark: "#d29922" };
 /// The usual latency.
-pub(crate) const USUAL: Colour = Colour { name: "usual", light: (26, 127, 55), dark: (63, 185, 80) };
+pub(crate) const USUAL: Colour = Colour { name: "usual", light: "#1a7f37", dark: "#3fb950" };
 /// The tail of the latencies.
-pub(crate) const TAIL: Colour = Colour { name: "tail", light: (188, 76, 0), dark: (240, 136, 62) };
+pub(crate) const TAIL: Colour = Colour { name: "tail", light: "#bc4c00", dark: "#f0883e" };
 
 const ROLES: [Colour; 8] = [INK, FAINT, GRID, PAPER, SERVER, CLIENT, USUAL, TAIL];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_roles_share_a_light_colour() {
-        for (index, one) in ROLES.iter().enumerate() {
-            for other in &ROLES[index + 1..] {
-                assert_ne!(one.light, other.light, "{} and {}", one.name, other.name);
-                assert_ne!(one.name, other.name);
-            }
-        }
-    }
-
-    #[test]
-    fn every_role_has_a_rule_for_fill_and_for_stroke() {
-        let css = css();
-        assert!(css.contains("svg [fill=\"#0969DA\"]{fill:var(--server)}"), "{css}");
-        assert!(css.contains("svg [stroke=\"#D1D9E0\"]{stroke:var(--grid)}"), "{css}");
-    }
-}

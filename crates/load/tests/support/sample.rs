@@ -1,13 +1,14 @@
 //! Results made by hand, so that a page can be tested without a measurement.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anywire_load::compare::{
-    ComparePlan, Comparison, Placement, RoundResult, Row, SCHEMA as COMPARE_SCHEMA, Spread, Spreads,
+    ComparePlan, Comparison, Figures, Placement, RoundResult, Row, SCHEMA as COMPARE_SCHEMA, Spread,
 };
 use anywire_load::{
     Connections, ErrorCounts, ErrorKind, ErrorSample, Generator, Host, Latencies, Latency, LoopShare,
-    Outcome, PlanFacts, Rate, SCHEMA, TargetFacts, Tool, Totals,
+    Outcome, PlanFacts, Rate, Requests, SCHEMA, TargetFacts, Tool, Totals,
 };
 
 /// A comparison of six candidates over five rounds, with a note, an error, and names that try to be markup.
@@ -21,16 +22,10 @@ pub(crate) fn comparison() -> Comparison {
         row("broken", "tcp", 0.0, 0.0, 0.0),
     ];
     let broken = &mut rows[5];
-    broken.requests_per_second = None;
-    broken.server_cpu_us_per_request = None;
-    broken.client_cpu_us_per_request = None;
-    broken.ratio_to_limit = None;
-    broken.p50_us = None;
-    broken.p99_us = None;
-    broken.max_us = None;
-    broken.spread = Spreads::default();
+    broken.medians = Figures::default();
+    broken.spread = Figures::default();
     broken.rounds.clear();
-    broken.errors = ErrorCounts { connect: 64, ..ErrorCounts::default() };
+    broken.errors = BTreeMap::from([(ErrorKind::Connect, 64)]).into();
     broken.error_messages = vec!["starting failed: </script><script>alert(1)</script>".to_owned()];
     for row in &mut rows {
         row.notes.push("syscalls_per_request is unknown: not allowed here".to_owned());
@@ -85,14 +80,17 @@ pub(crate) fn outcome() -> Outcome {
             timeout_seconds: 10.0,
         },
         totals: Totals {
-            sent: 200_010,
-            answered: 200_000,
-            unanswered_at_close: 10,
-            errors: ErrorCounts { close: 3, ..ErrorCounts::default() },
-            error_samples: vec![ErrorSample {
-                kind: ErrorKind::Close,
-                message: "the peer closed with 4 requests unanswered".to_owned(),
-            }],
+            measured: Requests {
+                sent: 200_010,
+                answered: 200_000,
+                unanswered_at_close: 10,
+                errors: BTreeMap::from([(ErrorKind::Close, 3)]).into(),
+                error_samples: vec![ErrorSample {
+                    kind: ErrorKind::Close,
+                    message: "the peer closed with 4 requests unanswered".to_owned(),
+                }],
+                ..Requests::default()
+            },
             bytes_out: 9_000_000,
             bytes_in: 30_000_000,
             body_bytes_in: 2_600_000,
@@ -135,14 +133,16 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
         .enumerate()
         .map(|(index, factor)| RoundResult {
             round: index + 1,
-            requests_per_second: Some(rate / factor),
-            server_cpu_us_per_request: Some(cost * factor),
-            client_cpu_us_per_request: Some(5.0 * factor),
-            syscalls_per_request: None,
-            p50_us: Some(300.0 * factor),
-            p99_us: Some(700.0 * factor),
-            max_us: Some(4_000.0 * factor),
-            ratio_to_limit: Some(ratio),
+            figures: Figures {
+                requests_per_second: Some(rate / factor),
+                server_cpu_us_per_request: Some(cost * factor),
+                client_cpu_us_per_request: Some(5.0 * factor),
+                syscalls_per_request: None,
+                p50_us: Some(300.0 * factor),
+                p99_us: Some(700.0 * factor),
+                max_us: Some(4_000.0 * factor),
+                ratio_to_limit: Some(ratio),
+            },
             answered: 500_000,
             errors: 0,
             connections_open: 64,
@@ -151,15 +151,17 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
     Row {
         name: name.to_owned(),
         wire: wire.to_owned(),
-        requests_per_second: Some(rate),
-        server_cpu_us_per_request: Some(cost),
-        client_cpu_us_per_request: Some(5.0),
-        syscalls_per_request: None,
-        p50_us: Some(300.0),
-        p99_us: Some(700.0),
-        max_us: Some(4_000.0),
-        ratio_to_limit: Some(ratio),
-        spread: Spreads {
+        medians: Figures {
+            requests_per_second: Some(rate),
+            server_cpu_us_per_request: Some(cost),
+            client_cpu_us_per_request: Some(5.0),
+            syscalls_per_request: None,
+            p50_us: Some(300.0),
+            p99_us: Some(700.0),
+            max_us: Some(4_000.0),
+            ratio_to_limit: Some(ratio),
+        },
+        spread: Figures {
             requests_per_second: spread(rate),
             server_cpu_us_per_request: spread(cost),
             client_cpu_us_per_request: spread(5.0),

@@ -66,10 +66,9 @@ impl Dispatch {
                 )
             });
         }
-        let length = response.body.stated_length()?;
         let follows = !answers_head && !encode::forbids_body(status);
-        follows.then(|| {
-            format!("the body of {length} bytes is withheld; that is for answers to HEAD and for 304, so send the body")
+        (follows && response.body.is_withheld()).then(|| {
+            "the body is withheld; that is for answers to HEAD and for 304, so send the body".to_owned()
         })
     }
 
@@ -133,7 +132,7 @@ fn is_plain(response: &Response) -> bool {
     response.fault().is_none()
         && response.cause().is_none()
         && response.status.as_u16() >= 200
-        && response.body.stated_length().is_none()
+        && !response.body.is_withheld()
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

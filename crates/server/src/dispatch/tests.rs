@@ -220,3 +220,19 @@ fn the_router_answers_at_once() {
     assert_eq!(session.answered, [(4, StatusCode::NOT_FOUND)]);
     assert_eq!(session.streams.len(), 4);
 }
+
+#[test]
+fn the_memory_of_a_handler_is_kept_for_the_next_request() {
+    for at_once in [false, true] {
+        let mut session = Session::new();
+        if at_once {
+            session.gates.0[0].notify_one();
+        }
+        session.open(0, "/wait/0", Duration::MAX);
+        if !at_once {
+            session.let_go(0);
+        }
+        assert_eq!(session.answered, [(0, StatusCode::OK)]);
+        assert!(session.dispatch.slots[0].take().is_some());
+    }
+}

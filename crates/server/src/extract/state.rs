@@ -127,6 +127,7 @@ impl StateFactories {
 }
 
 /// The states of one loop.
+#[derive(Default)]
 pub(crate) struct States {
     /// By endpoint: what its router has, and the routers around that.
     visible: Vec<Rc<Visible>>,

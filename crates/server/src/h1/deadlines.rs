@@ -8,7 +8,7 @@ use anywire_sys::send_queue::unsent_bytes;
 use anywire_wire::Connection;
 
 use super::respond::RequestFacts;
-use super::session::{End, Session, Stage};
+use super::session::{Closing, End, Session, Stage};
 use super::timers::{Expired, Timers, Waits};
 use crate::limits::Limits;
 use crate::service::Service;
@@ -37,11 +37,12 @@ impl Session {
         let half_closed = self.input_ended && !write;
         let none = Waits { write, ..Waits::default() };
         match self.stage {
-            Stage::Next => Waits { head: !write && !self.closing, linger: !write && self.closing, ..none },
-            Stage::Handling(..) => Waits { handler: !body, body, half_closed, ..none },
+            Stage::Next if self.closing == Closing::No => Waits { head: !write, ..none },
+            Stage::Next => Waits { linger: !write, ..none },
+            Stage::Handling(_) => Waits { handler: !body, body, half_closed, ..none },
             Stage::Streaming { .. } => Waits { body, half_closed, ..none },
             Stage::Discarding(_) => Waits { body: !write, ..none },
-            Stage::Switching(..) => none,
+            Stage::Switching(_) => none,
             Stage::Lingering => Waits { linger: true, ..none },
         }
     }
@@ -57,8 +58,8 @@ impl Session {
             Expired::Head => self.refuse_late_head(service),
             Expired::Handler => {
                 self.upload = None;
-                if let Stage::Handling(run, request) = std::mem::replace(&mut self.stage, Stage::Next) {
-                    self.last_response(run.time_out(), request, service);
+                if let Stage::Handling(run) = std::mem::replace(&mut self.stage, Stage::Next) {
+                    self.last_response(run.time_out(), service);
                 }
             }
             Expired::BodySilent => {
@@ -80,10 +81,10 @@ impl Session {
             Expired::HalfClosed => {
                 counters.half_close_timeouts.increment();
                 // A reset tells the peer that an answer it has begun to read is not whole.
-                self.resetting = matches!(self.stage, Stage::Streaming { .. });
+                let streams = matches!(self.stage, Stage::Streaming { .. });
+                self.closing = if streams { Closing::ByReset } else { Closing::Gracefully };
                 self.stage = Stage::Next;
                 self.upload = None;
-                self.closing = true;
             }
             Expired::Linger => {
                 counters.linger_timeouts.increment();
@@ -97,7 +98,8 @@ impl Session {
     pub(crate) fn refuse_late_head(&mut self, service: &Service) {
         service.counters.head_timeouts.increment();
         let response = (StatusCode::REQUEST_TIMEOUT, "the request's head did not come in time");
-        self.last_response(response.into_response(), RequestFacts::UNKNOWN, service);
+        self.request = RequestFacts::UNKNOWN;
+        self.last_response(response.into_response(), service);
     }
 
     /// Stops waiting for the rest of a body.
@@ -105,7 +107,7 @@ impl Session {
         if matches!(self.stage, Stage::Discarding(_)) {
             // The answer has left already.
             self.stage = Stage::Next;
-            self.closing = true;
+            self.closing = Closing::Gracefully;
         } else {
             self.end_upload(BodyError::Timeout);
         }

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::task::{Context, Poll};
 
-use super::session::{End, Env, Session, Stage, Step};
+use super::session::{Closing, End, Env, Session, Stage, Step};
 
 impl Session {
     /// Looks whether the peer is still there while the handler works and reads nothing.
     ///
     /// A reset ends the handler at once. An end of input does not tell whether the peer has left or waits for its
-    /// response: the handler is told, and has [`Limits::half_close_deadline`](crate::Limits) to answer.
+    /// response: the handler is told, and has [`Limits::half_close_timeout`](crate::Limits) to answer.
     pub(super) fn watch(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> Step {
         // The end of input lies behind unread bytes, so those are read ahead. Their buffer is allocated already.
         while !self.input_ended && self.input.len() < READ_AHEAD_BYTES {
@@ -34,7 +34,7 @@ impl Session {
         // The end was seen here, or within a body.
         if self.input_ended
             && self.gone.is_none()
-            && let Stage::Handling(run, _) = &self.stage
+            && let Stage::Handling(run) = &self.stage
         {
             self.gone = Some(run.peer_gone());
         }
@@ -47,7 +47,7 @@ impl Session {
         if self.flush(cx, env)?.is_pending() {
             return Continue(());
         }
-        if self.resetting {
+        if self.closing == Closing::ByReset {
             return Break(End::Abort);
         }
         if !matches!(self.stage, Stage::Lingering) {

@@ -4,10 +4,10 @@ use std::ops::ControlFlow::Continue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
-use anywire_http::h1::{Framing, encode};
-use anywire_http::{BodyError, Fault, IntoResponse, Response, StatusCode, Version};
+use anywire_http::h1::{Framing, HeadInfo, encode};
+use anywire_http::{BodyError, Fault, IntoResponse, Method, RequestHead, Response, StatusCode, Version};
 
-use super::session::{Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
+use super::session::{Closing, Env, OUTPUT_HIGH_WATER_BYTES, Session, Stage, Step};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 use crate::service::{Ending, Service};
@@ -17,27 +17,40 @@ use crate::service::{Ending, Service};
 pub(super) struct RequestFacts {
     /// The handler that answers; `None` for the router and the connection itself.
     pub(super) endpoint: Option<EndpointId>,
-    pub(super) version: Version,
-    pub(super) keep_alive: bool,
-    pub(super) is_head: bool,
+    version: Version,
+    is_head: bool,
+    pub(super) info: HeadInfo,
 }
 
 impl RequestFacts {
     /// For the response to bytes that are no request, or only the beginning of one.
-    pub(super) const UNKNOWN: Self =
-        Self { endpoint: None, version: Version::HTTP_11, keep_alive: false, is_head: false };
+    pub(super) const UNKNOWN: Self = Self {
+        endpoint: None,
+        version: Version::HTTP_11,
+        is_head: false,
+        info: HeadInfo { framing: Framing::None, keep_alive: false, expects_continue: false },
+    };
+
+    #[inline]
+    pub(super) fn of(head: &RequestHead, info: HeadInfo) -> Self {
+        Self { endpoint: None, version: head.version(), is_head: head.method() == Method::HEAD, info }
+    }
 }
 
 impl Session {
     /// Writes the head of a response, and its body if it is whole. Takes the body and leaves the rest to the caller,
     /// because moving a response here would cost eight words.
-    pub(super) fn respond(&mut self, response: &mut Response, request: &RequestFacts, service: &Service) {
-        let mut keep_alive = request.keep_alive && !self.closing && service.ending() == Ending::No;
+    pub(super) fn respond(&mut self, response: &mut Response, service: &Service) {
+        let request = self.request;
+        let mut keep_alive =
+            request.info.keep_alive && self.closing == Closing::No && service.ending() == Ending::No;
         if self.upload.is_some() {
             if response.status == StatusCode::SWITCHING_PROTOCOLS {
+                // Its bytes would be taken for the other protocol.
                 drop(service.dispatch.take_upgrade());
-                let cause = "the body of the request has not been read; read it before the upgrade";
-                *response = service.dispatch.refuse(request.endpoint, 101, cause);
+                service.counters.refused.increment();
+                let message = "an upgrade takes a body only if the handler reads it; send none";
+                *response = (StatusCode::BAD_REQUEST, message).into_response();
             }
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
@@ -58,9 +71,11 @@ impl Session {
             date: Some(&self.date),
         };
         let commitment = encode::response_head(self.output.buffer(), &parts);
-        self.closing |= !commitment.keep_alive;
+        if !commitment.keep_alive {
+            self.closing = Closing::Gracefully;
+        }
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(request, service);
+            return self.switch(service);
         }
         // Framing of nothing: a body that may not be sent, or an empty one.
         if !commitment.framing.is_empty()
@@ -71,8 +86,7 @@ impl Session {
             match body.into_full() {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
-                    self.stage =
-                        Stage::Streaming { body, framing: commitment.framing, left, request: *request };
+                    self.stage = Stage::Streaming { body, framing: commitment.framing, left };
                     self.unsent_from = Some(begins_at);
                     return;
                 }
@@ -83,9 +97,9 @@ impl Session {
 
     /// The connection goes to the handler's continuation once its 101 has left.
     #[cold]
-    fn switch(&mut self, request: &RequestFacts, service: &Service) {
+    fn switch(&mut self, service: &Service) {
         if let Some(continuation) = service.dispatch.take_upgrade() {
-            self.stage = Stage::Switching(continuation, request.endpoint);
+            self.stage = Stage::Switching(continuation);
         }
     }
 
@@ -94,7 +108,7 @@ impl Session {
     fn leave_upload(&mut self, service: &Service) {
         if self.upload.is_some() {
             self.upload = None;
-            if !self.closing {
+            if self.closing == Closing::No {
                 self.stage = Stage::Discarding(service.limits.drain_bytes);
             }
         }
@@ -106,13 +120,13 @@ impl Session {
             if self.output.len() >= OUTPUT_HIGH_WATER_BYTES && self.flush(cx, env)?.is_pending() {
                 return Continue(Poll::Pending);
             }
-            let Stage::Streaming { body, framing, left, request } = &mut self.stage else {
+            let Stage::Streaming { body, framing, left } = &mut self.stage else {
                 return Continue(Poll::Ready(()));
             };
             let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
                 Ok(polled) => polled,
                 Err(panic) => {
-                    env.service.dispatch.note_panic(request.endpoint, panic);
+                    env.service.dispatch.note_panic(self.request.endpoint, panic);
                     self.break_off(StatusCode::INTERNAL_SERVER_ERROR, env.service);
                     return Continue(Poll::Ready(()));
                 }
@@ -134,7 +148,7 @@ impl Session {
                 Ok(Some(chunk)) => {
                     let Some(rest) = left.checked_sub(chunk.len() as u64) else {
                         let why = BodyError::failed("it is longer than the length that it stated");
-                        env.service.dispatch.body_failed(request.endpoint, &why);
+                        env.service.dispatch.body_failed(self.request.endpoint, &why);
                         self.break_off(status_of_body(&why), env.service);
                         return Continue(Poll::Ready(()));
                     };
@@ -146,7 +160,7 @@ impl Session {
                         Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
                         Framing::Length(_) if *left > 0 => {
                             let why = BodyError::failed("it is shorter than the length that it stated");
-                            env.service.dispatch.body_failed(request.endpoint, &why);
+                            env.service.dispatch.body_failed(self.request.endpoint, &why);
                             self.break_off(status_of_body(&why), env.service);
                             return Continue(Poll::Ready(()));
                         }
@@ -157,7 +171,7 @@ impl Session {
                     return Continue(Poll::Ready(()));
                 }
                 Err(error) => {
-                    env.service.dispatch.body_failed(request.endpoint, &error);
+                    env.service.dispatch.body_failed(self.request.endpoint, &error);
                     self.break_off(status_of_body(&error), env.service);
                     return Continue(Poll::Ready(()));
                 }
@@ -168,15 +182,14 @@ impl Session {
     /// Handles a response whose body broke off. If none of it has left, an error status replaces it: that of the request's
     /// own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
     fn break_off(&mut self, status: StatusCode, service: &Service) {
-        let Stage::Streaming { framing, request, .. } = std::mem::replace(&mut self.stage, Stage::Next)
-        else {
+        let Stage::Streaming { framing, .. } = std::mem::replace(&mut self.stage, Stage::Next) else {
             return;
         };
         let Some(begins_at) = self.unsent_from.take() else {
             self.upload = None;
-            self.closing = true;
             // Without length or chunks, a plain close would make the part look whole.
-            self.resetting = framing == Framing::UntilClose;
+            let ends_with_close = framing == Framing::UntilClose;
+            self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;
         };
         self.output.truncate(begins_at);
@@ -184,7 +197,7 @@ impl Session {
             Some(status) => status.into(),
             None => (status, FAILED).into_response(),
         };
-        self.respond(&mut response, &request, service);
+        self.respond(&mut response, service);
     }
 }
 

@@ -110,12 +110,12 @@ impl Timers {
         }
         let deadlines = [
             (waits.write, look_interval(limits).saturating_sub(self.since_look)),
-            (waits.write, self.write.left(limits.write_deadline)),
-            (waits.head, limits.head_deadline.saturating_sub(self.head)),
-            (waits.handler, limits.handler_deadline.saturating_sub(self.handler)),
-            (waits.body, self.body.left(limits.body_deadline)),
-            (waits.half_closed, limits.half_close_deadline.saturating_sub(self.half_closed)),
-            (waits.linger, limits.linger_deadline.saturating_sub(self.linger)),
+            (waits.write, self.write.left(limits.write_timeout)),
+            (waits.head, limits.head_timeout.saturating_sub(self.head)),
+            (waits.handler, limits.handler_timeout.saturating_sub(self.handler)),
+            (waits.body, self.body.left(limits.body_timeout)),
+            (waits.half_closed, limits.half_close_timeout.saturating_sub(self.half_closed)),
+            (waits.linger, limits.linger_timeout.saturating_sub(self.linger)),
         ];
         deadlines.into_iter().filter_map(|(waits, left)| waits.then_some(left)).min()
     }
@@ -123,30 +123,30 @@ impl Timers {
     /// The first deadline that has passed, the gravest before the others.
     pub(crate) fn expired(&self, limits: &Limits) -> Option<Expired> {
         let waits = self.waits;
-        if waits.write && self.write.left(limits.write_deadline).is_zero() {
-            let silent = self.write.is_silent(limits.write_deadline);
+        if waits.write && self.write.left(limits.write_timeout).is_zero() {
+            let silent = self.write.is_silent(limits.write_timeout);
             return Some(if silent { Expired::WriteSilent } else { Expired::WriteSlow });
         }
-        if waits.linger && self.linger >= limits.linger_deadline {
+        if waits.linger && self.linger >= limits.linger_timeout {
             return Some(Expired::Linger);
         }
-        if waits.head && self.head >= limits.head_deadline {
+        if waits.head && self.head >= limits.head_timeout {
             return Some(Expired::Head);
         }
-        if waits.body && self.body.left(limits.body_deadline).is_zero() {
-            let silent = self.body.is_silent(limits.body_deadline);
+        if waits.body && self.body.left(limits.body_timeout).is_zero() {
+            let silent = self.body.is_silent(limits.body_timeout);
             return Some(if silent { Expired::BodySilent } else { Expired::BodySlow });
         }
-        if waits.handler && self.handler >= limits.handler_deadline {
+        if waits.handler && self.handler >= limits.handler_timeout {
             return Some(Expired::Handler);
         }
-        (waits.half_closed && self.half_closed >= limits.half_close_deadline).then_some(Expired::HalfClosed)
+        (waits.half_closed && self.half_closed >= limits.half_close_timeout).then_some(Expired::HalfClosed)
     }
 
     /// Whether it is time to ask the wire how much of the output the peer has taken.
     pub(crate) fn is_look_due(&self, limits: &Limits) -> bool {
         self.waits.write
-            && (self.since_look >= look_interval(limits) || self.write.left(limits.write_deadline).is_zero())
+            && (self.since_look >= look_interval(limits) || self.write.left(limits.write_timeout).is_zero())
     }
 
     /// Records the wire's answer: so many of the written bytes are still on their way, if it knows.
@@ -191,8 +191,8 @@ impl Timers {
         self.write.moved(
             bytes,
             &Allowance {
-                silence: limits.write_deadline,
-                grace: limits.write_deadline,
+                silence: limits.write_timeout,
+                grace: limits.write_timeout,
                 min_bytes_per_second: limits.min_bytes_per_second,
             },
         );
@@ -219,7 +219,7 @@ impl Timers {
 /// The time between two looks at what the peer has taken: several fit into the deadline, as the first one has nothing to
 /// compare with.
 fn look_interval(limits: &Limits) -> Duration {
-    limits.write_deadline / 6
+    limits.write_timeout / 6
 }
 
 #[cfg(test)]
@@ -394,6 +394,14 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_goes_on_to_the_next_connection_begins_anew() {
+        let (deadline, expired) = Scene::waiting(WRITE).expires(1, nothing).expect("it ends");
+        let mut scene = Scene::waiting(WRITE);
+        assert_eq!(scene.after(deadline - 1, |timers, _| timers.reset()), None);
+        assert_eq!(scene.expires(1, nothing), Some((deadline, expired)));
+    }
+
+    #[test]
     fn the_first_look_is_a_grace_after_the_wait_began() {
         let mut scene = Scene::waiting(WRITE);
         scene.after(4, takes(4096));
@@ -446,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_deadline_for_writing_below_the_grace_spares_who_takes() {
-        let limits = Limits { write_deadline: Duration::from_secs(3), ..Limits::default() };
+        let limits = Limits { write_timeout: Duration::from_secs(3), ..Limits::default() };
         let mut scene = Scene { limits, ..Scene::waiting(WRITE) };
         assert_eq!(scene.wait(), Some(Duration::from_millis(500)));
         assert_eq!(takes_in_steps(&mut scene, 1, 1), None);

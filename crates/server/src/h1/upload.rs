@@ -4,11 +4,11 @@ use std::ops::ControlFlow::Continue;
 use std::task::{Context, Poll};
 
 use anywire_http::body::Sender;
-use anywire_http::h1::{Framing, HeadInfo, RequestEvent, encode};
+use anywire_http::h1::{Framing, RequestEvent, encode};
 use anywire_http::{Body, BodyError, StatusCode};
 use bytes::Bytes;
 
-use super::session::{Env, Session, Stage, Step};
+use super::session::{Closing, Env, Session, Stage, Step};
 use crate::service::Service;
 
 /// A request body on its way to its reader.
@@ -36,18 +36,19 @@ impl Upload {
 }
 
 impl Session {
-    /// The body of a request, if it has one.
+    /// The body of the current request, if it has one.
     #[inline]
-    pub(super) fn body_of(&mut self, info: HeadInfo, service: &Service) -> Option<Body> {
-        match info.framing {
+    pub(super) fn body(&mut self, service: &Service) -> Option<Body> {
+        match self.request.info.framing {
             Framing::None => None,
-            _ => Some(self.body_framed(info, service)),
+            _ => Some(self.body_framed(service)),
         }
     }
 
     /// A body: whole if it is in the buffer already, else a stream that reads when it is read.
     #[inline(never)]
-    fn body_framed(&mut self, info: HeadInfo, service: &Service) -> Body {
+    fn body_framed(&mut self, service: &Service) -> Body {
+        let info = self.request.info;
         if let Framing::Length(length) = info.framing
             && length <= self.input.len() as u64
         {
@@ -137,7 +138,7 @@ impl Session {
 
     /// The body ends before its time: its reader is told, and the connection closes after the answer.
     pub(super) fn end_upload(&mut self, why: BodyError) {
-        self.closing = true;
+        self.closing = Closing::Gracefully;
         let Some(upload) = &mut self.upload else { return };
         upload.lacks_input = false;
         upload.fault = Some(match &why {
@@ -224,7 +225,7 @@ impl Session {
             }
         }
         self.stage = Stage::Next;
-        self.closing = true;
+        self.closing = Closing::Gracefully;
         Continue(Poll::Ready(()))
     }
 }

@@ -52,7 +52,7 @@ impl Router {
         let is_head = *request.head.method() == Method::HEAD;
         let mut response = run(&dispatch, request).await;
         if is_head && let Some(length) = response.body.length() {
-            response.body = Body::withheld(length);
+            response.body = Body::withheld(Some(length));
         }
         response
     }

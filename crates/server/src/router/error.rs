@@ -26,6 +26,12 @@ pub enum RouteError {
         /// The path as it was given.
         path: String,
     },
+    /// A path with a `?` or a `#`, which no path of a request holds.
+    #[error("route {path:?} cannot be added: a path holds no '?' and no '#'; take the query as `Query`")]
+    Query {
+        /// The path as it was given, with its prefix.
+        path: String,
+    },
     /// A segment that is a variable in other frameworks but literal text here.
     #[error(
         "route {path:?} cannot be added: {segment:?} is the syntax of another framework; write {instead:?}"
@@ -97,6 +103,9 @@ impl RouteError {
     pub(super) fn check_path(path: &str) -> Result<(), Self> {
         if !path.starts_with('/') {
             return Err(Self::Relative { path: path.to_owned() });
+        }
+        if path.contains(['?', '#']) {
+            return Err(Self::Query { path: path.to_owned() });
         }
         for segment in path.split('/') {
             if let Some(instead) = variable_elsewhere(segment) {

@@ -27,7 +27,7 @@ impl Router {
             if let Err(cause) = tree.insert(&route.path, leaves.len()) {
                 return Err(RouteError::Path { path: route.path.clone(), cause });
             }
-            if !route.path.contains(['{', '}', '?']) && literals.len() < LITERALS_MAX {
+            if !route.path.contains(['{', '}']) && literals.len() < LITERALS_MAX {
                 literals.push(Literal {
                     path: route.path.as_str().into(),
                     get: leaf.get,
@@ -164,13 +164,9 @@ impl Table {
     #[inline]
     pub(crate) fn find_literal(&self, head: &RequestHead) -> Option<EndpointId> {
         // A target that is a literal path has no query to be split off.
-        let target = head.path_and_query();
+        let (method, target) = (head.method(), head.path_and_query());
         let literal = self.literals.iter().find(|literal| *literal.path == *target)?;
-        if *head.method() == Method::GET {
-            literal.get
-        } else {
-            self.leaves[literal.leaf].endpoint(head.method())
-        }
+        if *method == Method::GET { literal.get } else { self.leaves[literal.leaf].endpoint(method) }
     }
 
     /// Finds the handler of a request. The path is matched as it came, still percent-encoded.

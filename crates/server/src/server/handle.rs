@@ -31,7 +31,7 @@ pub struct ServerHandle {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Connections that were aborted because their request had not ended at the deadline.
+    /// Connections that were aborted because their request had not ended at the deadline, or at a second signal.
     pub connections_cut: usize,
 }
 
@@ -62,7 +62,8 @@ impl ServerHandle {
     }
 
     /// Stops accepting, closes idle connections, lets the others finish their request (its response says
-    /// `Connection: close`), and aborts what is left at the deadline.
+    /// `Connection: close`), and aborts what is left at the deadline. Handlers are told by
+    /// [`Parts::stopping`](crate::Parts::stopping).
     ///
     /// Begins at once, on a thread of its own. Await the result on any runtime, or [wait](Stopping::wait) for it.
     pub fn shutdown(mut self, deadline: Duration) -> Stopping {

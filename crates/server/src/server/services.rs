@@ -44,20 +44,18 @@ impl Services {
 
     /// Serves a connection on the loop that it arrived on.
     pub(super) fn serve(&self, connection: Connection) {
-        let service = self.here();
-        if service.ending() == Ending::No {
-            drop(loops::spawn(ConnectionTask::new(connection, service)));
-        }
+        drop(loops::spawn(ConnectionTask::new(connection, self.here())));
     }
 
     /// What all loops have counted so far.
     pub(super) fn counters(&self) -> Counters {
-        let mut sum = Counters { accept_pauses: self.connections.pauses(), ..Counters::default() };
+        let (connections_open, accept_pauses) = (self.connections.open() as u64, self.connections.pauses());
+        let mut sum = Counters { connections_open, accept_pauses, ..Counters::default() };
         self.live.iter().for_each(|live| live.add_to(&mut sum));
         sum
     }
 
-    /// Ends the server on every loop. Each task says how many connections it had to cut at the deadline.
+    /// Ends the server on every loop. Each task says how many connections were cut at the deadline, or before it by a second signal.
     pub(super) fn end(self: &Arc<Self>, loops: &Loops, deadline: Duration) -> Vec<Task<usize>> {
         let end = |services: Arc<Self>| move || async move { services.end_here(deadline).await };
         loops.iter().map(|handle| handle.spawn(end(Arc::clone(self)))).collect()
@@ -85,12 +83,11 @@ impl Services {
     async fn end_here(&self, deadline: Duration) -> usize {
         let service = self.here();
         service.end(Ending::Draining);
-        let finished = tokio::time::timeout(deadline, service.emptied()).await;
-        let cut = if finished.is_ok() { 0 } else { service.open() };
+        let _ = tokio::time::timeout(deadline, service.emptied()).await;
         service.end(Ending::Cut);
         service.emptied().await;
         all_here().borrow_mut().remove(&self.id);
-        cut
+        service.cut()
     }
 }
 

@@ -237,7 +237,6 @@ impl Transport for CoatTransport {
     }
 
     fn poll_half_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_flush(cx))?;
         self.inner.poll_half_close(cx)
     }
 

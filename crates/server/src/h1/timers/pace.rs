@@ -16,7 +16,7 @@ pub(super) struct Allowance {
 impl Allowance {
     pub(super) fn of_body(limits: &Limits) -> Self {
         Self {
-            silence: limits.body_deadline,
+            silence: limits.body_timeout,
             grace: limits.min_rate_grace,
             min_bytes_per_second: limits.min_bytes_per_second,
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anywire_http::h1::encode::forbids_body;
-use anywire_http::{Body, Headers, ResponseHead, StatusCode, body};
+use anywire_http::{Body, Headers, Method, ResponseHead, StatusCode, body};
 use anywire_wire::Upgraded;
 use bytes::Bytes;
 use tokio::io::DuplexStream;
@@ -14,7 +14,7 @@ use crate::response::{Origin, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
-pub(super) enum Answer {
+pub(super) enum Download {
     Awaited,
     /// The head is here, and all of the body that is. It goes to the caller at once if that is all of it.
     Here {
@@ -36,7 +36,7 @@ pub(super) enum Answer {
     Over,
 }
 
-impl Answer {
+impl Download {
     /// Ready if more of the response may be read from the wire. `Err`: the caller has left.
     pub(super) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         self.poll_reader(|sender| sender.poll_wanted(cx))
@@ -108,7 +108,7 @@ impl Answer {
         match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers {
-                    None => body_of(&head, body.into_bytes()),
+                    None => body_of(&head, &job.draft.method, body.into_bytes()),
                     Some(trailers) => {
                         let (mut sender, rest) = Body::channel(limits.body_ahead_bytes);
                         let _ = sender.try_send(body.into_bytes());
@@ -143,17 +143,13 @@ impl Answer {
     }
 }
 
-/// The body of a response that is here whole. An empty one under a head that states a length is
-/// [withheld](Body::withheld): the response is one to HEAD, or a 304.
-fn body_of(head: &ResponseHead, bytes: Bytes) -> Body {
-    if !bytes.is_empty() {
-        return bytes.into();
+/// The body of a response that is here whole. That of an answer to HEAD, and of a 304, is [withheld](Body::withheld).
+fn body_of(head: &ResponseHead, method: &Method, bytes: Bytes) -> Body {
+    match head.status() {
+        StatusCode::NOT_MODIFIED => Body::withheld(head.stated_length()),
+        status if *method == Method::HEAD && !forbids_body(status) => Body::withheld(head.stated_length()),
+        _ => bytes.into(),
     }
-    let withheld = head.stated_length().filter(|&length| match head.status() {
-        StatusCode::NOT_MODIFIED => true,
-        status => length > 0 && !forbids_body(status),
-    });
-    withheld.map_or_else(Body::empty, Body::withheld)
 }
 
 /// Pieces of a body in one: copied once if there is one piece, as in a small response.
