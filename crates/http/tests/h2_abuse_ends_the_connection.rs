@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_http::h2::{Code, Error, Limits, ResponseParts};
+use anywire_http::h2::{Abuse, Code, Error, Limits, ResponseParts};
 use anywire_http::{Headers, StatusCode};
 
 use support::h2::*;
@@ -78,7 +78,7 @@ fn stream(count: u32) -> u32 {
 #[test]
 fn streams_that_end_too_early() {
     let limits = Limits::default();
-    let excess = Error::Excess { what: "streams that end too early", limit: 200 };
+    let excess = Error::Excess { what: Abuse::Resets, limit: 200 };
     let rst = |id| frame(RST_STREAM, 0, id, &Code::CANCEL.0.to_be_bytes());
     // CVE-2023-44487: asked and taken back.
     let rapid_reset = abuse(limits, |count| [request(stream(count), false), rst(stream(count))].concat());
@@ -113,7 +113,7 @@ fn streams_that_end_too_early() {
 #[test]
 fn frames_that_move_nothing() {
     let limits = Limits::default();
-    let excess = Error::Excess { what: "frames that move nothing", limit: 1000 };
+    let excess = Error::Excess { what: Abuse::IdleFrames, limit: 1000 };
     let settings = frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]);
     let floods: [(&str, Vec<u8>); 8] = [
         ("PING", frame(PING, 0, 0, &[0; 8])),
@@ -140,7 +140,7 @@ fn a_window_that_opens_by_single_bytes() {
         0 => [tiny.clone(), request(1, true)].concat(),
         _ => frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]),
     });
-    assert_eq!(error, Error::Excess { what: "frames that move nothing", limit: 1000 });
+    assert_eq!(error, Error::Excess { what: Abuse::IdleFrames, limit: 1000 });
     assert!((990..=1010).contains(&count), "{count}");
 }
 
@@ -151,7 +151,7 @@ fn header_blocks_without_an_end() {
         0 => frame(HEADERS, END_STREAM, 1, REQUEST),
         _ => frame(CONTINUATION, 0, 1, b""),
     });
-    assert_eq!((error, count), (Error::Excess { what: "CONTINUATION frames of a head", limit: 8 }, 9));
+    assert_eq!((error, count), (Error::Excess { what: Abuse::Continuations, limit: 8 }, 9));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn few_bytes_that_mean_many() {
     // A field of 4,000 bytes that goes into the table, and then its index, a byte each.
     let bomb = [REQUEST, b"\x40\x01x\x7f\xa1\x1e", &[b'x'; 4000], &[0x80 | 62; 12_000]].concat();
     let (error, count) = abuse(Limits::default(), |_| frame(HEADERS, END_HEADERS | END_STREAM, 1, &bomb));
-    assert_eq!((error, count), (Error::Excess { what: "bytes of a head", limit: 16 * 1024 }, 0));
+    assert_eq!((error, count), (Error::Excess { what: Abuse::HeadBytes, limit: 16 * 1024 }, 0));
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_silent_peer_is_found_out() {
 
 #[test]
 fn settings_are_acknowledged_in_time() {
-    let (now, mut out) = (std::time::Instant::now(), Vec::new());
+    let (now, mut out) = (clock(), Vec::new());
     let mut engine = anywire_http::h2::Engine::server(Limits::default(), now, &mut out);
     let late = now + Duration::from_secs(10);
     assert_eq!(engine.next_deadline(), Some(late));

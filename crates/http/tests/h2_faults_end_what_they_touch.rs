@@ -199,7 +199,7 @@ fn windows_hold() {
     assert_eq!(server.events(&frame(DATA, 0, 1, b"x")), Ok(vec!["1 reset FLOW_CONTROL_ERROR".into()]));
     assert_eq!(server.resets(), [(1, Code::FLOW_CONTROL_ERROR)]);
     // A peer that has not seen the small window yet may use the first one.
-    let now = std::time::Instant::now();
+    let now = clock();
     let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
     let mut engine = anywire_http::h2::Engine::server(limits, now, &mut out);
     let early =
@@ -211,7 +211,7 @@ fn windows_hold() {
 
 #[test]
 fn a_bad_start_is_no_http2() {
-    let now = std::time::Instant::now();
+    let now = clock();
     for start in [&b"GET / HTTP/1.1\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX"] {
         let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
         let mut engine = anywire_http::h2::Engine::server(Limits::default(), now, &mut out);

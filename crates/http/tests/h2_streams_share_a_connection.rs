@@ -1,12 +1,15 @@
 //! Two engines of HTTP/2 with a wire between them that cuts the bytes anywhere: every request arrives as it was sent, every
 //! body byte for byte in both directions, whatever the windows and the order.
 
+mod support;
+
 use std::collections::HashMap;
 use std::time::Instant;
 
 use anywire_http::h2::{Engine, Event, Limits, ResponseParts, StreamId};
 use anywire_http::{Buffer, Headers, Method, RequestHead, StatusCode};
 use proptest::prelude::*;
+use support::h2::clock;
 
 /// One end: its engine, what it has to send, and what has come.
 struct End {
@@ -117,7 +120,7 @@ proptest! {
         cuts in prop::collection::vec(1..5_000_usize, 1..50),
         reads_late in any::<bool>(),
     ) {
-        let now = Instant::now();
+        let now = clock();
         let limits = Limits { stream_window_bytes: windows.0, connection_window_bytes: windows.1, ..Limits::default() };
         let limits = Limits { idle_frames: anywire_http::h2::Rate { burst: u32::MAX, per_second: 0 }, ..limits };
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());

@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use anywire_http::DateLine;
 use anywire_loops::clock;
+use anywire_wire::Output;
 use slab::Slab;
 use tokio::sync::Notify;
 
@@ -27,6 +28,8 @@ pub(crate) struct Service {
     /// is still in the cache.
     #[expect(clippy::vec_box, reason = "a session moves between here and its connection as one pointer")]
     spares: RefCell<Vec<Box<Session>>>,
+    /// The same of HTTP/2, where the rest of a session stays with its connection.
+    spare_outputs: RefCell<Vec<Output>>,
     /// One waker a connection.
     wakers: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
@@ -57,6 +60,7 @@ impl Service {
             counters,
             date: RefCell::new(DateLine::new()),
             spares: RefCell::default(),
+            spare_outputs: RefCell::default(),
             wakers: RefCell::default(),
             ending: Cell::new(Ending::No),
             cut: Cell::new(0),
@@ -80,6 +84,19 @@ impl Service {
         let mut spares = self.spares.borrow_mut();
         if spares.len() < SPARES_MAX {
             spares.push(session);
+        }
+    }
+
+    /// An empty output, with memory if one has left some.
+    pub(crate) fn take_output(&self) -> Output {
+        self.spare_outputs.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes an empty output for the next connection that sends.
+    pub(crate) fn put_output(&self, output: Output) {
+        let mut spares = self.spare_outputs.borrow_mut();
+        if spares.len() < SPARES_MAX {
+            spares.push(output);
         }
     }
 
@@ -128,5 +145,5 @@ impl Service {
     }
 }
 
-/// Spare sessions that each loop keeps. Their buffers have 16 KiB each, so 4 MiB together.
+/// Spare sessions, and outputs, that each loop keeps. Their buffers have 16 KiB each, so 4 MiB together.
 const SPARES_MAX: usize = 256;

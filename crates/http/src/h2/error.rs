@@ -71,6 +71,31 @@ impl fmt::Debug for Code {
     }
 }
 
+/// What a peer may do too much of. Each ends the connection at its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Abuse {
+    /// Streams that end too early ([`Limits::resets`](super::Limits::resets)).
+    Resets,
+    /// Frames that move nothing ([`Limits::idle_frames`](super::Limits::idle_frames)).
+    IdleFrames,
+    /// `CONTINUATION` frames of one header block ([`Limits::continuations`](super::Limits::continuations)).
+    Continuations,
+    /// Bytes of one head, far above [`Limits::head`](super::Limits::head).
+    HeadBytes,
+}
+
+impl fmt::Display for Abuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resets => "streams that end too early",
+            Self::IdleFrames => "frames that move nothing",
+            Self::Continuations => "CONTINUATION frames of a head",
+            Self::HeadBytes => "bytes of a head",
+        })
+    }
+}
+
 /// Why the whole connection has to end. The engine has written the `GOAWAY` that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -89,11 +114,11 @@ pub enum Error {
     /// A header block cannot be decoded. The peer is at fault.
     #[error("reading a header block: {0}")]
     Compression(#[from] HpackError),
-    /// A limit was reached that protects this end; the reason names it. Fault: limit.
+    /// A limit was reached that protects this end. Fault: limit.
     #[error("reading frames: the peer sends too many {what}; the limit is {limit}")]
     Excess {
         /// What there is too much of.
-        what: &'static str,
+        what: Abuse,
         /// The limit that was reached.
         limit: usize,
     },

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Line};
-use super::{Error, Protocol};
+use super::{Abuse, Error, Protocol};
 use crate::headers::{Appender, Field, Kind, is_lower_token, is_value};
 use crate::message::{RequestParts, ResponseParts, is_host, is_target};
 use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
@@ -157,7 +157,7 @@ impl HeadDecoder {
                 seen.refusal.get_or_insert(Refusal::TooLarge);
                 // A few bytes can name large entries of the table again and again.
                 if seen.bytes / DECODED_TIMES_MAX > self.limits.bytes {
-                    return Err(Error::Excess { what: "bytes of a head", limit: self.limits.bytes });
+                    return Err(Error::Excess { what: Abuse::HeadBytes, limit: self.limits.bytes });
                 }
             }
             if seen.refusal.is_some() {

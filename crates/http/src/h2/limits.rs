@@ -112,6 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "only differences count")]
     fn a_budget_is_a_burst_and_a_rate() {
         let rate = Rate { burst: 10, per_second: 2 };
         let begin = Instant::now();

@@ -27,7 +27,8 @@
 //!     panic!("a whole request was given")
 //! };
 //! assert_eq!(head.path(), "/hello");
-//! let parts = ResponseParts { length: Some(2), ..ResponseParts::new(StatusCode::OK, &Headers::new()) };
+//! let fields = Headers::new();
+//! let parts = ResponseParts { length: Some(2), ..ResponseParts::new(StatusCode::OK, &fields) };
 //! server.respond(id, &parts, false, &mut to_client)?;
 //! server.data_head(id, 2, true, &mut to_client);
 //! to_client.extend_from_slice(b"hi");
@@ -56,7 +57,7 @@ mod settings;
 mod stream;
 
 pub use self::engine::{Engine, Event, Protocol};
-pub use self::error::{Code, Error};
+pub use self::error::{Abuse, Code, Error};
 pub use self::hpack::HpackError;
 pub use self::limits::{Limits, Rate};
 pub use self::send::{Gone, Refused, ResponseParts};

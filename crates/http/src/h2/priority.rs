@@ -73,6 +73,12 @@ impl Ready {
         self.queues.iter_mut().find_map(Queue::pop)
     }
 
+    /// Whether no stream can send.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.whole.is_empty() && queue.shared.is_empty())
+    }
+
     pub(super) fn remove(&mut self, id: StreamId, priority: Priority) {
         if let Some(queue) = self.queues.get_mut(usize::from(priority.urgency)) {
             let queue = if priority.incremental { &mut queue.shared } else { &mut queue.whole };

@@ -174,6 +174,17 @@ impl Engine {
         }
     }
 
+    /// Whether a whole body of so many bytes may leave right behind its head, by [`Engine::data_head`] and without a turn:
+    /// it fits one frame and both windows, and no other stream waits to send.
+    #[inline]
+    pub fn may_send_at_once(&self, id: StreamId, length: usize) -> bool {
+        let fits = |window: i64| length as i64 <= window;
+        length <= FRAME_BYTES_MIN
+            && fits(self.out_window)
+            && self.ready.is_empty()
+            && self.streams.get(&id).is_some_and(|stream| fits(stream.out_window))
+    }
+
     /// Whether a stream has something to send, and a window of the peer's keeps it from that.
     pub fn is_blocked(&self, id: StreamId) -> bool {
         self.streams

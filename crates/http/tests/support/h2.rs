@@ -58,6 +58,15 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
     frames
 }
 
+/// When a test begins. Engines get their time from tests, which move it by hand.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only differences count, and there is no other way to make one"
+)]
+pub(crate) fn clock() -> Instant {
+    Instant::now()
+}
+
 /// An engine, what has come for it, and what it wants to send.
 pub(crate) struct End {
     pub(crate) engine: Engine,
@@ -71,7 +80,7 @@ pub(crate) struct End {
 impl End {
     /// A server whose client has begun.
     pub(crate) fn server(limits: Limits) -> Self {
-        let (now, mut out) = (Instant::now(), Vec::new());
+        let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::server(limits, now, &mut out);
         let mut end = Self { engine, input: Buffer::new(), out, now, newest: None };
         end.take(PREFACE, |_, _| {}).expect("a good start");
@@ -81,7 +90,7 @@ impl End {
 
     /// A client whose server has begun.
     pub(crate) fn client(limits: Limits) -> Self {
-        let (now, mut out) = (Instant::now(), Vec::new());
+        let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::client(limits, now, &mut out);
         let mut end = Self { engine, input: Buffer::new(), out, now, newest: None };
         end.begin();

@@ -26,7 +26,7 @@ impl Session {
         let write = !self.output.is_empty();
         let waits = Waits { write, linger: self.is_closing() && !write, ..Waits::default() };
         let own = self.timers.wait(waits, now, &service.limits);
-        let idle = self.idle_since.map(|since| since + service.limits.idle_deadline);
+        let idle = self.idle_since.map(|since| since + service.limits.idle_timeout);
         let others = [self.earliest, self.engine.next_deadline(), idle.filter(|_| !self.is_closing())];
         let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
         own.into_iter().chain(others).min()
@@ -76,7 +76,7 @@ impl Session {
                 self.begin_close();
             }
         }
-        if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_deadline)
+        if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_timeout)
             && !self.is_closing()
         {
             service.counters.idle_timeouts.increment();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use anywire_http::h2::{Engine, Event, Limits, StreamId};
@@ -25,6 +25,8 @@ pub(crate) struct Session {
     pub(super) engine: Engine,
     pub(super) streams: HashMap<StreamId, Box<Stream>>,
     woken: Arc<Woken>,
+    /// What has woken an earlier stream, for the next one.
+    spare_waker: Option<Arc<StreamWaker>>,
     /// Streams to be polled in this turn.
     touched: Vec<StreamId>,
     /// Streams that wait for something else than before this turn.
@@ -62,7 +64,7 @@ pub(super) struct Parts<'s> {
 impl Session {
     /// A session for a connection of which `input` has the first bytes.
     pub(crate) fn new(input: Buffer, service: &Service) -> Self {
-        let mut output = Output::new();
+        let mut output = service.take_output();
         let limits = Limits { head: service.limits.head, ..Limits::default() };
         let engine = Engine::server(limits, Instant::now(), output.buffer());
         Self {
@@ -71,6 +73,7 @@ impl Session {
             engine,
             streams: HashMap::new(),
             woken: Arc::default(),
+            spare_waker: None,
             touched: Vec::new(),
             changed: Vec::new(),
             date: [0; _],
@@ -87,6 +90,9 @@ impl Session {
         let now = Instant::now();
         self.date = env.service.date();
         self.woken.set_task(cx.waker());
+        if self.input.is_none() && self.output.is_empty() {
+            self.output = env.service.take_output();
+        }
         if env.service.ending() != Ending::No {
             self.engine.shut_down(self.output.buffer());
         }
@@ -123,7 +129,7 @@ impl Session {
                 }
                 Poll::Pending => {
                     if self.is_idle() {
-                        self.rest(now);
+                        self.rest(now, env.service);
                     }
                     return Continue(());
                 }
@@ -141,10 +147,10 @@ impl Session {
     }
 
     /// Begins to be idle, and frees what only a busy connection needs. Frames that ask for nothing do not renew this.
-    fn rest(&mut self, now: Instant) {
+    fn rest(&mut self, now: Instant, service: &Service) {
         self.idle_since.get_or_insert(now);
         self.input = None;
-        self.output = Output::new();
+        service.put_output(std::mem::take(&mut self.output));
         self.streams = HashMap::new();
         (self.touched, self.changed) = Default::default();
         self.timers.reset();
@@ -152,7 +158,7 @@ impl Session {
     }
 
     /// Takes all events that are there.
-    fn receive(&mut self, now: Instant, env: &mut Env<'_>) {
+    fn receive(&mut self, now: Instant, env: &Env<'_>) {
         while self.output.len() < OUTPUT_HIGH_WATER_BYTES {
             let Some(input) = &mut self.input else { return };
             match self.engine.receive(now, input, self.output.buffer()) {
@@ -202,7 +208,7 @@ impl Session {
         length: Option<u64>,
         end: bool,
         now: Instant,
-        env: &mut Env<'_>,
+        env: &Env<'_>,
     ) {
         let service = env.service;
         self.idle_since = None;
@@ -229,7 +235,8 @@ impl Session {
         };
         let connection = &*env.connection;
         let origin = || Origin::of(connection);
-        let waker = StreamWaker::waker(id, &self.woken);
+        let wakes = StreamWaker::of(id, self.spare_waker.take(), &self.woken);
+        let waker = Waker::from(Arc::clone(&wakes));
         let cx = &mut Context::from_waker(&waker);
         let mut context = self.free_context.take();
         let run = service.dispatch.start(head, body, &mut context, origin, answered, cx);
@@ -245,7 +252,11 @@ impl Session {
             }
         };
         if matches!(stage, Stage::Done) {
-            return self.finish(id);
+            self.spare_waker = Some(wakes);
+            if !end {
+                self.finish(id);
+            }
+            return;
         }
         let mut timers = Timers::default();
         timers.count(now);

@@ -132,6 +132,15 @@ impl Session {
         if parts.engine.respond(id, &head, ends, parts.output.buffer()).is_err() || ends {
             return Stage::Done;
         }
+        if let Some(whole) = response.body.as_full()
+            && parts.engine.may_send_at_once(id, whole.len())
+        {
+            parts.engine.data_head(id, whole.len(), true, parts.output.buffer());
+            if !parts.output.push_few(whole) {
+                parts.output.push_bytes(whole.clone());
+            }
+            return Stage::Done;
+        }
         parts.engine.wants_to_send(id, true);
         let left = response.body.length();
         match std::mem::take(&mut response.body).into_full() {

@@ -51,9 +51,15 @@ pub(super) struct StreamWaker {
 }
 
 impl StreamWaker {
-    /// A waker of this stream.
-    pub(super) fn waker(id: StreamId, woken: &Arc<Woken>) -> Waker {
-        Arc::new(Self { id, woken: Arc::clone(woken) }).into()
+    /// What wakes this stream. Made of `spare`, unless somebody may still wake an earlier stream by that.
+    pub(super) fn of(id: StreamId, spare: Option<Arc<Self>>, woken: &Arc<Woken>) -> Arc<Self> {
+        if let Some(mut spare) = spare
+            && let Some(unused) = Arc::get_mut(&mut spare)
+        {
+            unused.id = id;
+            return spare;
+        }
+        Arc::new(Self { id, woken: Arc::clone(woken) })
     }
 }
 

@@ -1,0 +1,200 @@
+//! Frames that carry no message: resets, settings, pings, windows, priorities, and the last one.
+
+use std::time::Instant;
+
+use super::{Step, on_connection, refuse};
+use crate::h2::frame::{self, FrameHead, WINDOW_MAX, flag};
+use crate::h2::priority::Priority;
+use crate::h2::{Code, Engine, Error, Event, StreamId};
+
+impl Engine {
+    /// RFC 9113 section 6.4.
+    pub(super) fn rst_stream(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+    ) -> Result<Step, Error> {
+        let id = self.id_of(head)?;
+        let [c3, c2, c1, c0] = *payload else {
+            return refuse(Code::FRAME_SIZE_ERROR, "RST_STREAM is not four bytes long");
+        };
+        let code = Code(u32::from_be_bytes([c3, c2, c1, c0]));
+        if !self.streams.contains_key(&id) {
+            self.spend_idle(now)?;
+            return Ok(Step::Again);
+        }
+        // A client that asks and takes back again costs more work than it does (CVE-2023-44487).
+        if self.is_server {
+            self.spend_reset(now)?;
+        }
+        self.remove(id);
+        Ok(Step::Event(Event::Reset { id, code }))
+    }
+
+    /// RFC 9113 section 6.5.
+    pub(super) fn settings(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        on_connection(head, "SETTINGS is sent on a stream")?;
+        self.spend_idle(now)?;
+        if head.has(flag::ACK) {
+            if !payload.is_empty() {
+                return refuse(Code::FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload");
+            }
+            self.settings_acknowledged();
+            return Ok(Step::Again);
+        }
+        let before = self.peer.window;
+        self.peer.update(payload, !self.is_server)?;
+        self.encoder.set_limit(self.peer.table_bytes);
+        let change = i64::from(self.peer.window) - i64::from(before);
+        if change != 0 {
+            let mut ids = Vec::with_capacity(self.streams.len());
+            for (id, stream) in &mut self.streams {
+                stream.out_window += change;
+                if stream.out_window > i64::from(WINDOW_MAX) {
+                    return refuse(
+                        Code::FLOW_CONTROL_ERROR,
+                        "SETTINGS makes a stream's window larger than 2^31-1",
+                    );
+                }
+                ids.push(*id);
+            }
+            ids.sort_unstable();
+            ids.into_iter().for_each(|id| self.queue(id));
+        }
+        frame::settings_ack(out);
+        Ok(Step::Again)
+    }
+
+    /// RFC 9113 section 6.7.
+    pub(super) fn ping(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        on_connection(head, "PING is sent on a stream")?;
+        let Ok(opaque) = payload.try_into() else {
+            return refuse(Code::FRAME_SIZE_ERROR, "PING is not eight bytes long");
+        };
+        self.spend_idle(now)?;
+        if head.has(flag::ACK) {
+            self.pong(opaque, out);
+        } else {
+            frame::ping(out, flag::ACK, opaque);
+        }
+        Ok(Step::Again)
+    }
+
+    /// RFC 9113 section 6.8.
+    pub(super) fn go_away(&mut self, head: FrameHead, payload: &[u8]) -> Result<Step, Error> {
+        on_connection(head, "GOAWAY is sent on a stream")?;
+        let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number))
+        else {
+            return refuse(Code::FRAME_SIZE_ERROR, "GOAWAY is shorter than eight bytes");
+        };
+        let last = last & frame::STREAM_ID_MAX;
+        if self.peer_goes_after.is_some_and(|before| last > before) {
+            return refuse(Code::PROTOCOL_ERROR, "a later GOAWAY names a higher stream");
+        }
+        self.peer_goes_after = Some(last);
+        if !self.is_server {
+            let mut refused: Vec<_> = self.streams.keys().copied().filter(|id| id.0 > last).collect();
+            refused.sort_unstable();
+            for id in refused {
+                self.remove(id);
+                self.resets.push_back((id, Code::REFUSED_STREAM));
+            }
+        }
+        Ok(Step::Event(Event::GoAway { last: StreamId(last), code: Code(code) }))
+    }
+
+    /// RFC 9113 section 6.9.
+    pub(super) fn window_update(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        let [i3, i2, i1, i0] = *payload else {
+            return refuse(Code::FRAME_SIZE_ERROR, "WINDOW_UPDATE is not four bytes long");
+        };
+        self.spend_idle(now)?;
+        let increment = i64::from(u32::from_be_bytes([i3, i2, i1, i0]) & WINDOW_MAX);
+        if head.stream == 0 {
+            self.out_window += increment;
+            return match increment {
+                0 => refuse(Code::PROTOCOL_ERROR, "WINDOW_UPDATE adds nothing"),
+                _ if self.out_window > i64::from(WINDOW_MAX) => {
+                    refuse(Code::FLOW_CONTROL_ERROR, "the connection's window is larger than 2^31-1")
+                }
+                _ => Ok(Step::Again),
+            };
+        }
+        let id = self.id_of(head)?;
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
+        stream.out_window += increment;
+        if increment == 0 {
+            return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+        }
+        if stream.out_window > i64::from(WINDOW_MAX) {
+            return self.fault(now, id, Code::FLOW_CONTROL_ERROR, out);
+        }
+        self.queue(id);
+        Ok(Step::Again)
+    }
+
+    /// Weights and dependencies, which were withdrawn (RFC 9113 section 5.3.2).
+    pub(super) fn old_priority(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        self.spend_idle(now)?;
+        if head.stream == 0 {
+            return refuse(Code::PROTOCOL_ERROR, "PRIORITY is not sent on a stream");
+        }
+        let id = StreamId(head.stream);
+        if head.length == 5 {
+            return Ok(Step::Again);
+        }
+        if self.streams.contains_key(&id) {
+            return self.fault(now, id, Code::FRAME_SIZE_ERROR, out);
+        }
+        refuse(Code::FRAME_SIZE_ERROR, "PRIORITY is not five bytes long")
+    }
+
+    /// RFC 9218 section 7.1.
+    pub(super) fn priority_update(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+    ) -> Result<Step, Error> {
+        on_connection(head, "PRIORITY_UPDATE is sent on a stream")?;
+        self.spend_idle(now)?;
+        let Some((id, field)) = payload.split_first_chunk::<4>().filter(|_| self.is_server) else {
+            return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is too short, or a server's");
+        };
+        let id = StreamId(u32::from_be_bytes(*id) & frame::STREAM_ID_MAX);
+        // For a stream that is still to come it is dropped: the request can say it itself.
+        if let Some(stream) = self.streams.get_mut(&id) {
+            let priority = Priority::parse(field);
+            let before = std::mem::replace(&mut stream.priority, priority);
+            if std::mem::take(&mut stream.is_queued) {
+                self.ready.remove(id, before);
+                self.queue(id);
+            }
+        }
+        Ok(Step::Again)
+    }
+}

@@ -1,0 +1,220 @@
+//! HEADERS and CONTINUATION: requests, responses and trailers.
+
+use std::time::Instant;
+
+use super::{Step, refuse};
+use crate::h2::engine::{Going, Incoming};
+use crate::h2::frame::{FrameHead, flag};
+use crate::h2::head::{Facts, Refusal};
+use crate::h2::priority::Priority;
+use crate::h2::stream::Half;
+use crate::h2::{Abuse, Code, Engine, Error, Event, ResponseParts, StreamId};
+use crate::{Headers, Method, StatusCode};
+
+impl Engine {
+    /// RFC 9113 section 6.2.
+    pub(super) fn headers(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        let id = self.id_of(head)?;
+        let (mut block, mut padding) = (payload, 0);
+        if head.has(flag::PADDED) {
+            let Some((length, rest)) = block.split_first() else {
+                return refuse(Code::FRAME_SIZE_ERROR, "HEADERS is too short for its flags");
+            };
+            (block, padding) = (rest, usize::from(*length));
+        }
+        if head.has(flag::PRIORITY) {
+            // Weights and dependencies were withdrawn (RFC 9113 section 5.3.2).
+            let Some((_, rest)) = block.split_first_chunk::<5>() else {
+                return refuse(Code::FRAME_SIZE_ERROR, "HEADERS is too short for its flags");
+            };
+            block = rest;
+        }
+        let Some(length) = block.len().checked_sub(padding) else {
+            return refuse(Code::PROTOCOL_ERROR, "the padding is longer than its frame");
+        };
+        let (block, end) = (&block[..length], head.has(flag::END_STREAM));
+        if head.has(flag::END_HEADERS) {
+            return self.block(now, id, block, end, out);
+        }
+        self.incoming = Incoming::Block { id, end, bytes: block.to_vec(), frames: 0 };
+        Ok(Step::Again)
+    }
+
+    /// RFC 9113 section 6.10.
+    pub(super) fn continuation(
+        &mut self,
+        now: Instant,
+        head: FrameHead,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        let Incoming::Block { id, end, bytes, frames } = &mut self.incoming else {
+            return refuse(Code::PROTOCOL_ERROR, "CONTINUATION comes without a header block");
+        };
+        *frames += 1;
+        if *frames > self.limits.continuations {
+            return Err(Error::Excess { what: Abuse::Continuations, limit: self.limits.continuations });
+        }
+        bytes.extend_from_slice(payload);
+        if !head.has(flag::END_HEADERS) {
+            return Ok(Step::Again);
+        }
+        let (id, end, block) = (*id, *end, std::mem::take(bytes));
+        self.incoming = Incoming::Frame;
+        self.block(now, id, &block, end, out)
+    }
+
+    /// Takes a whole header block: a head, or trailers.
+    fn block(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        block: &[u8],
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        match self.streams.get(&id).map(|stream| stream.incoming) {
+            Some(Half::Head) => self.response(now, id, block, end, out),
+            Some(Half::Body) => self.trailers(now, id, block, end, out),
+            Some(Half::Ended) => {
+                self.heads.skip(block)?;
+                self.fault(now, id, Code::STREAM_CLOSED, out)
+            }
+            None if self.is_server && id.0 > self.newest_of_peer => self.request(now, id, block, end, out),
+            None => {
+                self.heads.skip(block)?;
+                self.closed(id, "HEADERS comes for a stream that has ended")?;
+                Ok(Step::Again)
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        block: &[u8],
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        self.newest_of_peer = id.0;
+        if matches!(self.going, Going::After(last) if id.0 > last) {
+            // The peer was told; it sends these again elsewhere.
+            self.heads.skip(block)?;
+            return Ok(Step::Again);
+        }
+        let decoded = self.heads.request(block)?;
+        if self.open >= self.limits.streams {
+            return self.fault(now, id, Code::REFUSED_STREAM, out);
+        }
+        let (head, Facts { length }) = match decoded {
+            Ok(found) => found,
+            Err(Refusal::Malformed(_)) => return self.fault(now, id, Code::PROTOCOL_ERROR, out),
+            Err(Refusal::TooLarge) => return self.refuse_large(now, id, end, out),
+        };
+        if end && length.is_some_and(|length| length > 0) {
+            return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+        }
+        self.idle_budget.earn(EARNED_BY_STREAM);
+        let priority = head.headers().get_bytes("priority").map_or(Priority::UNSAID, Priority::parse);
+        let stream = self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head);
+        stream.priority = priority;
+        stream.left = length;
+        stream.asks_head = *head.method() == Method::HEAD;
+        stream.is_connect = *head.method() == Method::CONNECT;
+        Ok(Step::Event(Event::Request { id, head, length, end }))
+    }
+
+    /// Answers a request whose head is too large, of which nobody else gets to know.
+    #[cold]
+    fn refuse_large(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head);
+        let fields = Headers::new();
+        let parts = ResponseParts {
+            length: Some(0),
+            ..ResponseParts::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &fields)
+        };
+        let sent = self.respond(id, &parts, true, out);
+        debug_assert!(sent.is_ok(), "the stream has just begun");
+        // It costs more than it should, so it counts as a fault.
+        if end {
+            self.spend_reset(now)?;
+            return Ok(Step::Again);
+        }
+        self.fault(now, id, Code::NO_ERROR, out).map(|_| Step::Again)
+    }
+
+    fn response(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        block: &[u8],
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        let (head, Facts { length }) = match self.heads.response(block)? {
+            Ok(found) => found,
+            Err(Refusal::Malformed(_)) => return self.fault(now, id, Code::PROTOCOL_ERROR, out),
+            Err(Refusal::TooLarge) => return self.fault(now, id, Code::CANCEL, out),
+        };
+        let status = head.status();
+        if status.is_informational() {
+            if end {
+                return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+            }
+            self.spend_idle(now)?;
+            return Ok(Step::Event(Event::Informational { id, head }));
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
+        let has_no_body = stream.asks_head || status == StatusCode::NOT_MODIFIED;
+        if has_no_body {
+            stream.left = Some(0);
+        } else if !(stream.is_connect && status.is_success()) {
+            stream.left = length;
+        }
+        if end && stream.left.is_some_and(|left| left > 0) {
+            return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+        }
+        stream.incoming = Half::Body;
+        if end {
+            self.end_half(id, |stream| &mut stream.incoming);
+        }
+        Ok(Step::Event(Event::Response { id, head, length, end }))
+    }
+
+    /// RFC 9113 section 8.1.
+    fn trailers(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        block: &[u8],
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        let decoded = self.heads.trailers(block)?;
+        let is_complete = self.streams.get(&id).is_none_or(|stream| stream.left.is_none_or(|left| left == 0));
+        match decoded {
+            Ok(fields) if end && is_complete => {
+                self.end_half(id, |stream| &mut stream.incoming);
+                Ok(Step::Event(Event::Trailers { id, fields }))
+            }
+            Err(Refusal::TooLarge) => self.fault(now, id, Code::ENHANCE_YOUR_CALM, out),
+            Ok(_) | Err(Refusal::Malformed(_)) => self.fault(now, id, Code::PROTOCOL_ERROR, out),
+        }
+    }
+}
+
+/// Frames that move nothing which a stream makes up for: its windows, its priority.
+const EARNED_BY_STREAM: u32 = 4;
