@@ -61,7 +61,8 @@ fn a_malformed_request_ends_its_stream() {
     let mut server = End::server(Limits::default());
     for (at, (name, case)) in cases.iter().enumerate() {
         let stream = at as u32 * 4 + 1;
-        assert_eq!(server.events(&fields(stream, case)), Ok(vec![]), "{name}");
+        let told = format!("{stream} reset PROTOCOL_ERROR");
+        assert_eq!(server.events(&fields(stream, case)), Ok(vec![told]), "{name}");
         assert_eq!(server.resets(), [(stream, Code::PROTOCOL_ERROR)], "{name}");
         let next = server.events(&request(stream + 2, true)).expect("other streams live");
         assert_eq!(next, [format!("{} GET http://a/ end", stream + 2)], "{name}");

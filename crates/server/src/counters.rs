@@ -52,6 +52,23 @@ pub struct Counters {
     pub linger_timeouts: u64,
     /// Connections that left HTTP by an [`Upgrade`](crate::Upgrade).
     pub upgrades: u64,
+    /// Connections that speak HTTP/2.
+    pub http2_connections: u64,
+    /// Requests refused because the peer had [`streams`](anywire_http::h2::Limits::streams) open. The peer may send them again.
+    pub refused_streams: u64,
+    /// HTTP/2 connections ended because too many of their streams ended too early (CVE-2023-44487, CVE-2025-8671):
+    /// [`resets`](anywire_http::h2::Limits::resets).
+    pub reset_floods: u64,
+    /// HTTP/2 connections ended because of frames that move nothing:
+    /// [`idle_frames`](anywire_http::h2::Limits::idle_frames).
+    pub frame_floods: u64,
+    /// HTTP/2 connections ended because a head came in too many frames (CVE-2024-27316):
+    /// [`continuations`](anywire_http::h2::Limits::continuations).
+    pub continuation_floods: u64,
+    /// HTTP/2 connections ended because a head was many times larger decoded than its limit.
+    pub header_bombs: u64,
+    /// HTTP/2 connections ended because the peer did not acknowledge our settings or a ping in time.
+    pub silent_peers: u64,
     /// Connections that ended by an error of the wire (reset and the like).
     pub wire_errors: u64,
 }
@@ -76,5 +93,6 @@ macro_rules! live {
 live! {
     connections requests bad_requests panics failures refused handler_timeouts abandoned
     half_close_timeouts head_timeouts body_timeouts slow_bodies idle_timeouts write_timeouts slow_readers linger_timeouts
-    upgrades wire_errors
+    upgrades http2_connections refused_streams reset_floods frame_floods continuation_floods header_bombs silent_peers
+    wire_errors
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire_http::HeadLimits;
+use anywire_http::{HeadLimits, h2};
 
 /// What a server allows, each with a default that suits a service on the open network.
 ///
@@ -57,6 +57,9 @@ pub struct Limits {
     pub half_close_timeout: Duration,
     /// How long a closing connection waits for the peer to take the last answer (2 s).
     pub linger_timeout: Duration,
+    /// What only HTTP/2 has: streams at once, windows, and a limit for each known abuse of the protocol. Its `head` is not
+    /// used, since [`Limits::head`] holds in all versions.
+    pub http2: h2::Limits,
 }
 
 impl Default for Limits {
@@ -76,6 +79,7 @@ impl Default for Limits {
             min_rate_grace: Duration::from_secs(5),
             half_close_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(2),
+            http2: h2::Limits::default(),
         }
     }
 }

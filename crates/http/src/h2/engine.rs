@@ -143,7 +143,9 @@ pub enum Event<'b> {
         /// The fields.
         fields: Headers,
     },
-    /// The stream is gone, with both of its halves: by the peer, or by us because of a fault of the peer.
+    /// The stream is gone, with both of its halves: by the peer, or by us because of a fault of the peer. A server gets it
+    /// also for a request that it has not got, because that was malformed, too large (`NO_ERROR`, as it was answered 431),
+    /// or one stream too many.
     Reset {
         /// The stream.
         id: StreamId,
@@ -230,7 +232,12 @@ impl Engine {
 
     /// Whether nothing is under way, so that the connection could be closed without loss.
     pub fn is_idle(&self) -> bool {
-        self.streams.is_empty() && self.resets.is_empty() && !matches!(self.incoming, Incoming::Block { .. })
+        self.streams.is_empty() && self.resets.is_empty() && !self.is_within_head()
+    }
+
+    /// Whether a header block has begun to come, and goes on in frames that have not come yet.
+    pub fn is_within_head(&self) -> bool {
+        matches!(self.incoming, Incoming::Block { .. })
     }
 
     /// Whether the connection has ended by an error.

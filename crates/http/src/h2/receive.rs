@@ -246,9 +246,8 @@ impl Engine {
     #[cold]
     fn fault(&mut self, now: Instant, id: StreamId, code: Code, out: &mut Vec<u8>) -> Result<Step, Error> {
         self.spend_reset(now)?;
-        let was_known = self.streams.contains_key(&id);
         self.reset_stream(id, code, out);
-        Ok(if was_known { Step::Event(Event::Reset { id, code }) } else { Step::Again })
+        Ok(Step::Event(Event::Reset { id, code }))
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {

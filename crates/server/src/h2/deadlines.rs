@@ -27,8 +27,14 @@ impl Session {
         let waits = Waits { write, linger: self.is_closing() && !write, ..Waits::default() };
         let own = self.timers.wait(waits, now, &service.limits);
         let idle = self.idle_since.map(|since| since + service.limits.idle_timeout);
-        let others = [self.earliest, self.engine.next_deadline(), idle.filter(|_| !self.is_closing())];
-        let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
+        let partial = self.partial_since.map(|since| since + service.limits.head_timeout);
+        let while_open =
+            [self.engine.next_deadline(), idle, partial].map(|at| at.filter(|_| !self.is_closing()));
+        let others = while_open
+            .into_iter()
+            .chain([self.earliest])
+            .flatten()
+            .map(|at| at.saturating_duration_since(now));
         own.into_iter().chain(others).min()
     }
 
@@ -71,10 +77,17 @@ impl Session {
         if self.engine.next_deadline().is_some_and(|at| at <= now) {
             acted = true;
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
-                tracing::debug!(%error, "a connection ends");
-                self.abandon(service);
-                self.begin_close();
+                self.fail(error, service);
             }
+        }
+        if self.partial_since.is_some_and(|since| now >= since + service.limits.head_timeout)
+            && !self.is_closing()
+        {
+            service.counters.head_timeouts.increment();
+            self.abandon(service);
+            self.engine.shut_down(self.output.buffer());
+            self.begin_close();
+            acted = true;
         }
         if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_timeout)
             && !self.is_closing()

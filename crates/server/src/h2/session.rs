@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use anywire_http::h2::{Engine, Event, Limits, StreamId};
+use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 
@@ -40,6 +40,8 @@ pub(crate) struct Session {
     pub(super) earliest: Option<Instant>,
     /// Since when no request was under way.
     pub(super) idle_since: Option<Instant>,
+    /// Since when a frame, or a head, has come in part.
+    pub(super) partial_since: Option<Instant>,
     ending: Closing,
 }
 
@@ -65,7 +67,8 @@ impl Session {
     /// A session for a connection of which `input` has the first bytes.
     pub(crate) fn new(input: Buffer, service: &Service) -> Self {
         let mut output = service.take_output();
-        let limits = Limits { head: service.limits.head, ..Limits::default() };
+        let limits = Limits { head: service.limits.head, ..service.limits.http2 };
+        service.counters.http2_connections.increment();
         let engine = Engine::server(limits, Instant::now(), output.buffer());
         Self {
             input: Some(input),
@@ -81,6 +84,7 @@ impl Session {
             timers: Timers::default(),
             earliest: None,
             idle_since: None,
+            partial_since: None,
             ending: Closing::No,
         }
     }
@@ -159,10 +163,20 @@ impl Session {
 
     /// Takes all events that are there.
     fn receive(&mut self, now: Instant, env: &Env<'_>) {
+        let before = self.input.as_ref().map_or(0, Buffer::len);
+        let was_within_head = self.engine.is_within_head();
+        let mut rounds = 0;
         while self.output.len() < OUTPUT_HIGH_WATER_BYTES {
             let Some(input) = &mut self.input else { return };
+            rounds += 1;
             match self.engine.receive(now, input, self.output.buffer()) {
-                Ok(None) => return,
+                Ok(None) => {
+                    let is_within_head = self.engine.is_within_head();
+                    let is_whole = rounds > 1 || input.len() < before && !(was_within_head && is_within_head);
+                    let since = self.partial_since.filter(|_| !is_whole).unwrap_or(now);
+                    self.partial_since = (is_within_head || !input.is_empty()).then_some(since);
+                    return;
+                }
                 Ok(Some(Event::Request { id, head, length, end })) => {
                     self.begin(id, head, length, end, now, env)
                 }
@@ -182,22 +196,47 @@ impl Session {
                         self.touched.push(id);
                     }
                 }
-                Ok(Some(Event::Reset { id, .. })) => {
-                    if let Some(stream) = self.streams.remove(&id) {
-                        env.service.counters.abandoned.increment();
-                        env.service.dispatch.drop_contained(stream.endpoint, stream);
-                    }
-                }
+                Ok(Some(Event::Reset { id, code })) => self.lose(id, code, env.service),
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    env.service.counters.bad_requests.increment();
-                    tracing::debug!(%error, "a connection is refused");
-                    self.abandon(env.service);
-                    self.ending = Closing::Flushing;
+                    self.fail(error, env.service);
                     return;
                 }
             }
         }
+        // What has come in part now waits for us.
+        self.partial_since = None;
+    }
+
+    /// A stream is gone, by the peer or by its fault.
+    fn lose(&mut self, id: StreamId, code: Code, service: &Service) {
+        let counters = &service.counters;
+        match self.streams.remove(&id) {
+            Some(stream) => {
+                counters.abandoned.increment();
+                service.dispatch.drop_contained(stream.endpoint, stream);
+            }
+            None if code == Code::REFUSED_STREAM => counters.refused_streams.increment(),
+            None => counters.bad_requests.increment(),
+        }
+    }
+
+    /// Ends the connection for a fault of the peer. The engine has written what tells it.
+    #[cold]
+    pub(super) fn fail(&mut self, error: Error, service: &Service) {
+        let counters = &service.counters;
+        match error {
+            Error::Excess { what: Abuse::Resets, .. } => &counters.reset_floods,
+            Error::Excess { what: Abuse::IdleFrames, .. } => &counters.frame_floods,
+            Error::Excess { what: Abuse::Continuations, .. } => &counters.continuation_floods,
+            Error::Excess { .. } => &counters.header_bombs,
+            Error::Silent { .. } => &counters.silent_peers,
+            _ => &counters.bad_requests,
+        }
+        .increment();
+        tracing::debug!(%error, "a connection is refused");
+        self.abandon(service);
+        self.begin_close();
     }
 
     /// Starts on a request.

@@ -165,6 +165,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         min_rate_grace,
         half_close_timeout,
         linger_timeout,
+        http2,
     } = Limits::default();
     Limits {
         head,
@@ -181,5 +182,6 @@ pub(crate) fn fivefold_faster() -> Limits {
         min_rate_grace: min_rate_grace / 5,
         half_close_timeout: half_close_timeout / 5,
         linger_timeout: linger_timeout / 5,
+        http2,
     }
 }

@@ -151,9 +151,9 @@ impl Engine {
         // It costs more than it should, so it counts as a fault.
         if end {
             self.spend_reset(now)?;
-            return Ok(Step::Again);
+            return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR }));
         }
-        self.fault(now, id, Code::NO_ERROR, out).map(|_| Step::Again)
+        self.fault(now, id, Code::NO_ERROR, out)
     }
 
     fn response(
