@@ -128,7 +128,7 @@ fn a_silent_peer_is_found_out() {
 #[test]
 fn settings_are_acknowledged_in_time() {
     let (now, mut out) = (clock(), Vec::new());
-    let mut engine = anywire_http::h2::Engine::server(Limits::default(), now, &mut out);
+    let mut engine = Engine::server(Limits::default(), now, &mut out);
     let late = now + Duration::from_secs(10);
     assert_eq!(engine.next_deadline(), Some(late));
     let error = engine.advance(late, &mut out).expect_err("too late");

@@ -4,9 +4,13 @@
 //! connection and does nothing between steps: nothing is read that the script did not ask for.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+/// Kinds and flags of frames, and how they are written.
+#[path = "../../../http/tests/support/h2.rs"]
+pub mod bytes_of_http2;
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../wire/tests/support/coat.rs"]
 mod coat;
+mod frames;
 mod gate;
 mod talk;
 mod waiting;
@@ -21,6 +25,7 @@ use anywire_wire::{Address, ListenOptions, Listener, ListenerHandle, Wire};
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use self::{
+    frames::{Frame, Frames},
     gate::Gate,
     talk::{Received, Talk},
     waiting::{HANG, block_on, eventually, poll_once},
@@ -102,6 +107,25 @@ impl Peer {
         })
     }
 
+    /// A peer that speaks HTTP/2, frame by frame, and has no settings.
+    pub fn of_http2(wire: AnyWire, script: impl Fn(Frames, usize) + Send + Sync + 'static) -> Self {
+        Self::of_http2_with(wire, &[], script)
+    }
+
+    /// As [`of_http2`](Self::of_http2), with the payload of its SETTINGS.
+    pub fn of_http2_with(
+        wire: AnyWire,
+        settings: &'static [u8],
+        script: impl Fn(Frames, usize) + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(wire, move |talk| {
+            let number = talk.number;
+            if let Some(frames) = Frames::accept(talk, settings) {
+                script(frames, number);
+            }
+        })
+    }
+
     /// The URL of a path. Over TCP it leads to the peer; on the other wires [`via`](Self::via) does.
     pub fn url(&self, path: &str) -> String {
         match self.via().scheme() {
@@ -135,6 +159,11 @@ pub fn client(loops: usize, options: impl FnOnce(ClientBuilder) -> ClientBuilder
     let loops = Loops::start(loops).expect("loops start");
     let client = options(Client::builder().on(&loops)).build();
     (loops, client)
+}
+
+/// A client that speaks HTTP/2 without asking.
+pub fn client_of_http2(options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Loops, Client) {
+    client(1, |builder| options(builder.http2_prior_knowledge()))
 }
 
 pub const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
