@@ -5,6 +5,7 @@
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../wire/tests/support/coat.rs"]
 mod coat;
+pub(crate) mod h2;
 pub(crate) mod log;
 mod peer;
 mod remote;
