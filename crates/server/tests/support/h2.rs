@@ -151,6 +151,12 @@ impl H2 {
         self.flush();
     }
 
+    /// Opens the windows by what was read.
+    pub(crate) fn consumed(&mut self, id: StreamId, bytes: usize) {
+        self.engine.consumed(id, bytes, &mut self.out);
+        self.flush();
+    }
+
     /// What came next.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Came {
