@@ -6,7 +6,7 @@ use std::time::Duration;
 use anywire_loops::Loops;
 
 use crate::handle::Handle;
-use crate::inner::{Config, Inner};
+use crate::inner::{Config, Inner, Versions};
 use crate::{Client, Limits, Timeouts};
 
 /// Makes a [`Client`].
@@ -26,6 +26,7 @@ pub struct ClientBuilder {
     loops: Option<Loops>,
     limits: Limits,
     timeouts: Timeouts,
+    versions: Versions,
 }
 
 impl ClientBuilder {
@@ -85,6 +86,26 @@ impl ClientBuilder {
         self
     }
 
+    /// After this time without a byte from the peer, an HTTP/2 connection is asked by a ping whether the peer is there:
+    /// [`ping_interval`](anywire_http::h2::Limits::ping_interval) of [`Limits::http2`]. Without this it never is.
+    pub fn ping_interval(mut self, interval: Duration) -> Self {
+        self.limits.http2.ping_interval = Some(interval);
+        self
+    }
+
+    /// HTTP/1 only, whatever the peer offers.
+    pub fn http1_only(mut self) -> Self {
+        self.versions = Versions::Http1;
+        self
+    }
+
+    /// HTTP/2 only, without asking the peer. Without this a client speaks HTTP/2 if the handshake of the wire agrees on it
+    /// (ALPN), else HTTP/1. A clear-text wire has no such handshake.
+    pub fn http2_prior_knowledge(mut self) -> Self {
+        self.versions = Versions::Http2;
+        self
+    }
+
     /// The client. It neither dials nor starts a loop before its first call.
     pub fn build(self) -> Client {
         let mut limits = self.limits;
@@ -92,7 +113,8 @@ impl ClientBuilder {
         limits.connections_per_origin = limits.connections_per_origin.max(1);
         limits.dials_per_origin = limits.dials_per_origin.max(1);
         limits.origins = limits.origins.max(1);
-        let config = Config { limits, timeouts: self.timeouts.bounded() };
+        limits.http2.streams = limits.http2.streams.max(1);
+        let config = Config { limits, timeouts: self.timeouts.bounded(), versions: self.versions };
         Client { handle: Arc::new(Handle(Arc::new(Inner::new(config, self.loops.as_ref())))) }
     }
 }

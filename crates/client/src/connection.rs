@@ -3,10 +3,14 @@
 //! It is *idle*, *busy* with as many calls as its protocol allows, or *closed*. An idle connection has no buffer and
 //! is registered for reading: the peer's FIN, its RST or unexpected bytes end it at once.
 //!
-//! A call on an idle connection is encoded and written in the poll of its caller, with the waker of the connection's
-//! task. So this task runs for the first time when the response is there.
+//! HTTP/1: a call on an idle connection is encoded and written in the poll of its caller, with the waker of the
+//! connection's task. So this task runs for the first time when the response is there.
+//!
+//! HTTP/2: calls go into an inbox, which the connection's task takes with its next turn, so that the requests of many
+//! callers leave in one write. A caller's body may make a call while that task polls it.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::rc::Rc;
@@ -19,9 +23,9 @@ use anywire_wire::Connection;
 
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
-use crate::h1;
 use crate::job::{Delivery, Job};
 use crate::tunnel::Tunnel;
+use crate::{h1, h2};
 
 /// A connection of a pool.
 pub(crate) struct Conn {
@@ -32,8 +36,26 @@ pub(crate) struct Conn {
     waker: OnceCell<Waker>,
     /// Calls on it.
     calls: Cell<usize>,
+    /// None for HTTP/1.
+    inbox: Option<Inbox>,
+    /// Whether it is among those that the pool finds a slot on.
+    pub(crate) listed: Cell<bool>,
+    /// Whether it is counted as idle.
+    counted_idle: Cell<bool>,
     /// Its calls are to be ended, because the client is.
     cut: Cell<bool>,
+}
+
+/// The way of calls to an HTTP/2 connection.
+#[derive(Default)]
+struct Inbox {
+    jobs: RefCell<VecDeque<Job>>,
+    /// How many more there may be.
+    room: Cell<usize>,
+    /// Calls that the connection can have at a time.
+    capacity: Cell<usize>,
+    /// The task will look at it without being woken.
+    is_seen: Cell<bool>,
 }
 
 struct Core {
@@ -49,8 +71,10 @@ struct Core {
 }
 
 /// The protocol that the connection speaks. Chosen once, when the connection is made; another one is another variant.
+#[expect(clippy::large_enum_variant, reason = "one a connection, which is boxed as a whole")]
 enum Session {
     H1(h1::Session),
+    H2(Box<h2::Session>),
 }
 
 /// What the pool has to know of a connection.
@@ -63,6 +87,10 @@ pub(crate) enum Event {
     Over(Delivery),
     /// The connection had died while it was idle, and its call goes out once more on another one.
     Resend(Job),
+    /// The connection has not processed a call, which goes out once more.
+    Again(Job),
+    /// It has slots for calls, and had none before.
+    Slots,
     /// The peer closed an idle connection, or sent bytes that no request asked for.
     Evicted,
     /// It was closed, or has been idle for too long.
@@ -74,9 +102,17 @@ impl Conn {
         let config = context.config();
         let timer = Deadline::new();
         timer.set(config.timeouts.idle.min(config.timeouts.lifetime));
+        let (session, inbox) = if config.speaks_http2(&wire) {
+            let session = h2::Session::new(context);
+            let inbox = Inbox::default();
+            inbox.room.set(session.slots(context));
+            (Session::H2(Box::new(session)), Some(inbox))
+        } else {
+            (Session::H1(h1::Session::new(config.limits.head.into())), None)
+        };
         let core = Core {
             wire: Some(wire),
-            session: Session::H1(h1::Session::new(config.limits.head.into())),
+            session,
             tunnel: None,
             timer,
             until: clock::now() + jittered(config.timeouts.lifetime),
@@ -87,6 +123,9 @@ impl Conn {
             core: RefCell::new(core),
             waker: OnceCell::new(),
             calls: Cell::new(0),
+            inbox,
+            listed: Cell::new(false),
+            counted_idle: Cell::new(false),
             cut: Cell::new(false),
         }
     }
@@ -97,13 +136,36 @@ impl Conn {
 
     /// How many more calls it can take now.
     pub(crate) fn slots(&self) -> usize {
+        if let Some(inbox) = &self.inbox {
+            return inbox.room.get();
+        }
         let core = self.core.borrow();
-        let Session::H1(session) = &core.session;
-        if core.wire.is_some() { session.slots() } else { 0 }
+        match &core.session {
+            Session::H1(session) if core.wire.is_some() => session.slots(),
+            _ => 0,
+        }
+    }
+
+    /// Calls that an HTTP/2 connection can have at a time, once it has had one.
+    pub(crate) fn capacity(&self) -> Option<usize> {
+        self.inbox.as_ref().map(|inbox| inbox.capacity.get()).filter(|&capacity| capacity > 0)
+    }
+
+    /// Calls on it.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.get()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.calls.get() == 0
+    }
+
+    /// Counts it among the idle ones, or not any more.
+    pub(crate) fn count_idle(&self, is_idle: bool) {
+        if self.counted_idle.replace(is_idle) != is_idle {
+            let idle = &self.context.cells.idle;
+            if is_idle { idle.add(1) } else { idle.subtract(1) }
+        }
     }
 
     /// Whether a connection with a slot can be given a call: no end, no error and no byte is known to have come. Such
@@ -113,16 +175,42 @@ impl Conn {
         let Some(waker) = self.waker.get() else { return true };
         // With the task's own waker, so that the readiness it waits for stays its own. Its age is not looked at: the
         // timer of an idle connection ends it when its lifetime does.
-        let mut core = self.core.borrow_mut();
-        poll_truly(&mut Context::from_waker(waker), |cx| core.poll_broken(cx)).is_pending()
+        let cx = &mut Context::from_waker(waker);
+        let Some(inbox) = &self.inbox else {
+            let mut core = self.core.borrow_mut();
+            return poll_truly(cx, |cx| core.poll_broken(cx)).is_pending();
+        };
+        // The end of a busy one is for its task.
+        if !self.is_idle() {
+            return true;
+        }
+        let core = &mut *self.core.borrow_mut();
+        let (Session::H2(session), Some(wire)) = (&mut core.session, core.wire.as_mut()) else {
+            return false;
+        };
+        let is_alive = session.is_alive(cx, wire, &self.context);
+        inbox.room.set(session.slots(&self.context));
+        is_alive && inbox.room.get() > 0
     }
 
     /// Puts a call on a connection that has a slot, and sends what the wire takes at once.
     pub(crate) fn start(&self, job: Job, host: &str) {
         self.calls.update(|calls| calls + 1);
-        self.context.cells.active.add(1);
+        if self.calls.get() == 1 {
+            self.context.cells.active.add(1);
+        }
+        if let Some(inbox) = &self.inbox {
+            inbox.room.update(|room| room.saturating_sub(1));
+            inbox.jobs.borrow_mut().push_back(job);
+            if !inbox.is_seen.replace(true)
+                && let Some(waker) = self.waker.get()
+            {
+                waker.wake_by_ref();
+            }
+            return;
+        }
         let core = &mut *self.core.borrow_mut();
-        let Session::H1(session) = &mut core.session;
+        let Session::H1(session) = &mut core.session else { return };
         session.start(job, host, &self.context);
         let (Some(waker), Some(wire)) = (self.waker.get(), core.wire.as_mut()) else { return };
         if !session.begin(&mut Context::from_waker(waker), wire, &core.timer, &self.context) {
@@ -130,18 +218,34 @@ impl Conn {
         }
     }
 
+    /// A call is over.
+    fn end_call(&self) {
+        self.calls.update(|calls| calls - 1);
+        if self.calls.get() == 0 {
+            self.context.cells.active.subtract(1);
+        }
+    }
+
     /// Closes the wire, whatever is on it. Whether it was open.
     pub(crate) fn close(&self) -> bool {
-        let (wire, tunnel, exchange) = {
+        let (wire, tunnel, calls) = {
             let mut core = self.core.borrow_mut();
-            let Session::H1(session) = &mut core.session;
-            let exchange = session.take();
-            (core.wire.take(), core.tunnel.take(), exchange)
+            let calls = match &mut core.session {
+                Session::H1(session) => (session.take(), None),
+                Session::H2(session) => (None, Some(session.take())),
+            };
+            (core.wire.take(), core.tunnel.take(), calls)
         };
-        self.context.cells.active.subtract(self.calls.take() as u64);
+        let waiting = self.inbox.as_ref().map(|inbox| {
+            inbox.room.set(0);
+            inbox.jobs.take()
+        });
+        if self.calls.take() > 0 {
+            self.context.cells.active.subtract(1);
+        }
         let was_open = wire.is_some() || tunnel.is_some();
         // Outside the borrow: a caller's body may be dropped.
-        drop((wire, tunnel, exchange));
+        drop((wire, tunnel, calls, waiting));
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -156,16 +260,20 @@ impl Conn {
         }
     }
 
-    /// Carries its calls on. Polled by one task, which does what the event asks for.
-    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Event> {
+    /// Carries its calls on. Polled by one task, which does what the event asks for, and polls again until it is pending.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>, host: &str) -> Poll<Event> {
+        let is_first = self.waker.get().is_none();
         self.waker.get_or_init(|| cx.waker().clone());
+        if let Some(inbox) = &self.inbox {
+            return self.poll_http2(cx, inbox, is_first, host);
+        }
         let outcome = {
             let core = &mut *self.core.borrow_mut();
             if let Some(tunnel) = core.tunnel.as_mut().filter(|_| !self.cut.get()) {
                 return tunnel.as_mut().poll(cx).map(|()| Event::Closed);
             }
             let Some(wire) = core.wire.as_mut() else { return Poll::Ready(Event::Closed) };
-            let Session::H1(session) = &mut core.session;
+            let Session::H1(session) = &mut core.session else { return Poll::Ready(Event::Closed) };
             if self.is_idle() {
                 if core.timer.poll_expired(cx).is_ready() {
                     self.count_end(core.until);
@@ -183,6 +291,56 @@ impl Conn {
         })
     }
 
+    fn poll_http2(&self, cx: &mut Context<'_>, inbox: &Inbox, is_first: bool, host: &str) -> Poll<Event> {
+        loop {
+            inbox.is_seen.set(true);
+            let turn = {
+                let core = &mut *self.core.borrow_mut();
+                let (Session::H2(session), Some(wire)) = (&mut core.session, core.wire.as_mut()) else {
+                    return Poll::Ready(Event::Closed);
+                };
+                if is_first {
+                    session.set_task(cx.waker());
+                }
+                // One at a time: nothing is borrowed while a call starts.
+                while let Some(job) = { inbox.jobs.borrow_mut().pop_front() } {
+                    session.start(job, host, &self.context);
+                }
+                if self.cut.get() {
+                    session.cut();
+                }
+                let turn = session.poll(cx, wire, &core.timer, &self.context, core.until);
+                let waiting = inbox.jobs.borrow().len();
+                inbox.room.set(session.slots(&self.context).saturating_sub(waiting));
+                inbox.capacity.set(session.capacity(&self.context));
+                turn
+            };
+            let is_left_over = !inbox.jobs.borrow().is_empty();
+            return Poll::Ready(match turn {
+                Poll::Pending | Poll::Ready(h2::Turn::Over | h2::Turn::Evicted) if is_left_over => continue,
+                Poll::Pending => {
+                    inbox.is_seen.set(false);
+                    return Poll::Pending;
+                }
+                Poll::Ready(h2::Turn::Ended(delivery)) => {
+                    self.end_call();
+                    Event::SlotFree(delivery)
+                }
+                Poll::Ready(h2::Turn::Again(job)) => {
+                    self.end_call();
+                    Event::Again(job)
+                }
+                Poll::Ready(h2::Turn::Slots) => Event::Slots,
+                Poll::Ready(h2::Turn::Idle) => {
+                    self.count_end(self.core.borrow().until);
+                    Event::Closed
+                }
+                Poll::Ready(h2::Turn::Evicted) => Event::Evicted,
+                Poll::Ready(h2::Turn::Over) => Event::Closed,
+            });
+        }
+    }
+
     /// A response is complete, and the connection may be idle for `reuse`.
     fn complete(&self, reuse: Option<Duration>) -> Event {
         let exchange = self.take();
@@ -197,8 +355,7 @@ impl Conn {
             }
             Some(idle) => {
                 core.timer.set(idle.min(rest));
-                self.calls.update(|calls| calls - 1);
-                self.context.cells.active.subtract(1);
+                self.end_call();
                 Event::SlotFree(delivery)
             }
         }
@@ -216,8 +373,10 @@ impl Conn {
     }
 
     fn take(&self) -> Option<h1::Exchange> {
-        let Session::H1(session) = &mut self.core.borrow_mut().session;
-        session.take()
+        match &mut self.core.borrow_mut().session {
+            Session::H1(session) => session.take(),
+            Session::H2(_) => None,
+        }
     }
 
     fn count_end(&self, until: Instant) {

@@ -52,7 +52,8 @@ impl LoopHold {
 impl LoopContext {
     /// For the loop `index` of the client.
     pub(crate) fn new(inner: &Arc<Inner>, index: usize) -> Self {
-        let Config { limits, timeouts } = inner.config();
+        let config = inner.config();
+        let Config { limits, timeouts, .. } = config;
         let (loops, cells) = match inner.loops() {
             Ok(loops) => {
                 loops.list[index].used.store(true, Ordering::Release);
@@ -66,7 +67,11 @@ impl LoopContext {
             hold: Arc::new(LoopHold { inner: Arc::clone(inner) }),
             index,
             cells,
-            dialer: Dialer::new(DialOptions { connect_timeout: timeouts.connect, ..DialOptions::default() }),
+            dialer: Dialer::new(DialOptions {
+                connect_timeout: timeouts.connect,
+                protocols: config.offers(),
+                ..DialOptions::default()
+            }),
             connections: Limits::share(limits.connections_per_origin, index, loops),
             // Only owners of connections get calls, so only they have a queue.
             queue: Limits::share(limits.queue_per_origin, index, owners),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
+use anywire_http::h2::{self, Code};
 use anywire_http::url::{UrlError, redact};
 use anywire_http::{ConvertError, Fault, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
 use anywire_loops::{StartError, TaskError};
@@ -180,6 +181,39 @@ pub enum Error {
         /// The first thing that is wrong with it.
         source: DecodeError,
     },
+    /// The call's HTTP/2 stream ended before the response: the peer reset it, or broke a rule on it. Other calls on the
+    /// connection go on. Fault of the peer.
+    #[error("the call to {origin} was ended with {code} while {phase}; {}", advice_when_lost(*sent))]
+    Stream {
+        /// The origin of the URL.
+        origin: String,
+        /// Why.
+        code: Code,
+        /// The phase in which it failed.
+        phase: Phase,
+        /// Whether the peer may have processed a part of the request. Not if it refused the stream (RFC 9113 section 8.7).
+        sent: bool,
+    },
+    /// The HTTP/2 connection ended, with all calls on it. Fault of the peer, or a limit.
+    #[error("the call to {origin} failed with its connection while {phase}; {}", advice_when_lost(*sent))]
+    Http2 {
+        /// The origin of the URL.
+        origin: String,
+        /// The phase in which it failed.
+        phase: Phase,
+        /// What is wrong with the connection.
+        source: h2::Error,
+        /// Whether any byte of the request had been sent.
+        sent: bool,
+    },
+    /// The call asks for another protocol on a connection that speaks HTTP/2, which has no upgrade. Fault of the caller.
+    #[error(
+        "cannot upgrade the connection to {origin}: it speaks HTTP/2; build the client with http1_only()"
+    )]
+    NoUpgrade {
+        /// The origin of the URL.
+        origin: String,
+    },
     /// The peer sent more interim responses (1xx) than [`Limits::interim_responses`](crate::Limits::interim_responses), and
     /// none that is final. Fault of the peer.
     #[error(
@@ -259,6 +293,7 @@ impl Error {
             | Self::Query(_)
             | Self::RequestBody { .. }
             | Self::Tunnel
+            | Self::NoUpgrade { .. }
             | Self::Shutdown { .. }
             | Self::Loop { .. } => Fault::Caller,
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => Fault::Limit,
@@ -267,12 +302,14 @@ impl Error {
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
             Self::Response { source, .. } if source.fault() == Fault::Limit => Fault::Limit,
+            Self::Http2 { source, .. } => source.fault(),
             Self::Body(source) => source.fault(),
             Self::Timeout { .. }
             | Self::Interim { .. }
             | Self::Switched { .. }
             | Self::Status { .. }
             | Self::ClosedByPeer { .. }
+            | Self::Stream { .. }
             | Self::Response { .. }
             | Self::JsonResponse { .. } => Fault::Peer,
         }
@@ -295,7 +332,10 @@ impl Error {
     /// Whether the peer broke the protocol: its response was malformed, cut short or over a limit, it sent too many
     /// interim responses, or it switched protocols unasked.
     pub fn is_protocol(&self) -> bool {
-        matches!(self, Self::Response { .. } | Self::Interim { .. } | Self::Switched { .. })
+        matches!(
+            self,
+            Self::Response { .. } | Self::Interim { .. } | Self::Switched { .. } | Self::Http2 { .. }
+        )
     }
 
     /// The status of the response, if the call failed because of it or after it.
@@ -316,6 +356,8 @@ impl Error {
             | Self::Loop { sent, .. }
             | Self::Timeout { sent, .. }
             | Self::ClosedByPeer { sent, .. }
+            | Self::Stream { sent, .. }
+            | Self::Http2 { sent, .. }
             | Self::Io { sent, .. } => *sent,
             Self::Response { .. }
             | Self::Interim { .. }
@@ -331,9 +373,11 @@ impl Error {
     /// The phase in which it failed, where there is one.
     pub fn phase(&self) -> Option<Phase> {
         match self {
-            Self::Timeout { phase, .. } | Self::ClosedByPeer { phase, .. } | Self::Io { phase, .. } => {
-                Some(*phase)
-            }
+            Self::Timeout { phase, .. }
+            | Self::ClosedByPeer { phase, .. }
+            | Self::Stream { phase, .. }
+            | Self::Http2 { phase, .. }
+            | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } => Some(Phase::Write),

@@ -3,9 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use anywire_http::h2;
 use anywire_loops::{LoopHandle, LoopState, Loops};
+use anywire_wire::Connection;
 
 use crate::counters::{Cells, ClientCounters};
+use crate::limits::bounded;
 use crate::{Error, Limits, Timeouts};
 
 /// The settings of a client.
@@ -13,6 +16,53 @@ use crate::{Error, Limits, Timeouts};
 pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
+    pub(crate) versions: Versions,
+}
+
+/// The versions of HTTP that a client speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// What the handshake agrees on; without one, HTTP/1.
+    #[default]
+    Negotiated,
+    Http1,
+    /// HTTP/2, which the peer is known to speak.
+    Http2,
+}
+
+impl Config {
+    /// The limits of an HTTP/2 connection.
+    pub(crate) fn http2(&self) -> h2::Limits {
+        let limits = self.limits.http2;
+        h2::Limits {
+            head: self.limits.head,
+            settings_deadline: bounded(limits.settings_deadline),
+            ping_interval: limits.ping_interval.map(bounded),
+            ping_deadline: bounded(limits.ping_deadline),
+            ..limits
+        }
+    }
+
+    /// The protocols to offer in a handshake.
+    pub(crate) fn offers(&self) -> Vec<String> {
+        let names: &[&str] = match self.versions {
+            Versions::Negotiated => &["h2", "http/1.1"],
+            Versions::Http1 => &["http/1.1"],
+            Versions::Http2 => &["h2"],
+        };
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    /// Whether a new connection speaks HTTP/2.
+    pub(crate) fn speaks_http2(&self, connection: &Connection) -> bool {
+        match self.versions {
+            Versions::Negotiated => {
+                connection.negotiated().is_some_and(|agreed| agreed.protocol.as_deref() == Some("h2"))
+            }
+            Versions::Http1 => false,
+            Versions::Http2 => true,
+        }
+    }
 }
 
 /// What the handles, the futures and the loops of one client share. Nothing here is written on the way of a call that

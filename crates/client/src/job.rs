@@ -75,14 +75,24 @@ pub(crate) struct Job {
     pub(crate) acquire_until: Instant,
     /// It was on a reused connection that had died, and goes out on a fresh one, once.
     pub(crate) resent: bool,
-    /// Whether any byte of it was sent, on any connection.
+    /// Whether any byte of it was sent, on any connection that may have processed it.
     pub(crate) sent: bool,
+    /// How often a connection has ended or refused it before anything of it was processed.
+    pub(crate) refusals: u8,
 }
 
 impl Job {
     /// Whether the caller still waits for the response's head.
     pub(crate) fn is_wanted(&self) -> bool {
         self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
+    }
+
+    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+    pub(crate) fn is_idempotent(&self) -> bool {
+        matches!(
+            self.draft.method,
+            Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
+        )
     }
 
     /// Ends the call. A caller who is gone does not mind.
@@ -149,4 +159,9 @@ impl Drop for Contained {
             let _ = ManuallyDrop::new(payload);
         }
     }
+}
+
+/// The caller's body does not keep to its length.
+pub(crate) fn wrong_length(how: &str) -> BodyError {
+    BodyError::failed(format!("the body is {how} than its stated length; state the true one, or none"))
 }

@@ -29,9 +29,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Not here: TLS (an `https` URL is [`UrlError::Tls`]), HTTP/2, redirects, cookies, proxies and compression. There is one
-//! kind of retry: if a connection died while it was idle, its request is sent once more on a fresh one, unless the
-//! peer may have seen it and repeating it does harm.
+//! A connection speaks HTTP/2 if the handshake of its wire agrees on that, or if the client was
+//! [built so](ClientBuilder::http2_prior_knowledge); else HTTP/1. Over HTTP/2 many calls share a connection, and what ends
+//! one of them does not touch the others. Nothing else is different.
+//!
+//! Not here: TLS (an `https` URL is [`UrlError::Tls`]), redirects, cookies, proxies and compression. A request is sent
+//! once more in two cases only: a connection died while it was idle, and the peer has not seen the request or repeating
+//! it does no harm; or an HTTP/2 peer says that it has not processed it.
 
 mod budget;
 mod builder;
@@ -40,8 +44,10 @@ mod client;
 mod connection;
 mod context;
 mod counters;
+mod download;
 mod error;
 mod h1;
+mod h2;
 mod handle;
 mod inner;
 mod job;
@@ -52,6 +58,7 @@ mod queue;
 mod response;
 mod sending;
 mod tunnel;
+mod watchdog;
 
 pub use anywire_http::Fault;
 pub use anywire_http::url::UrlError;

@@ -20,6 +20,7 @@ use slab::Slab;
 
 use crate::connection::{Conn, Event};
 use crate::context::LoopContext;
+use crate::inner::Versions;
 use crate::job::{Draft, Job};
 use crate::queue::Queue;
 use crate::{Error, Phase};
@@ -36,6 +37,8 @@ pub(crate) struct Pool {
     waiting: Queue,
     /// Dials under way.
     dialing: Cell<usize>,
+    /// Calls that a new connection is likely to take. None: that depends on its protocol, which is not known yet.
+    calls_per_connection: Cell<Option<usize>>,
     retired: Cell<bool>,
     last_used: Cell<Instant>,
 }
@@ -55,6 +58,13 @@ impl Pool {
             None => Address::from_host(url.host(), url.port())
                 .map_err(|source| Error::Host { origin: origin.to_owned(), source })?,
         };
+        let config = context.config();
+        let calls_per_connection = match config.versions {
+            // Clear text agrees on nothing.
+            Versions::Negotiated if origin.starts_with("https:") => None,
+            Versions::Negotiated | Versions::Http1 => Some(1),
+            Versions::Http2 => Some(config.limits.http2.streams),
+        };
         Ok(Self {
             origin: origin.into(),
             host: url.authority().into(),
@@ -64,6 +74,7 @@ impl Pool {
             connections: RefCell::default(),
             waiting: Queue::new(context),
             dialing: Cell::new(0),
+            calls_per_connection: Cell::new(calls_per_connection),
             retired: Cell::new(false),
             last_used: Cell::new(clock::now()),
         })
@@ -85,13 +96,7 @@ impl Pool {
 
     /// Takes a call: onto a connection with a slot, else into the queue.
     pub(crate) fn submit(self: &Rc<Self>, job: Job) {
-        while let Some(conn) = self.pop_free() {
-            if conn.is_alive() {
-                self.start(&conn, job);
-                return;
-            }
-            self.evict(&conn);
-        }
+        let Some(job) = self.place(job) else { return };
         if self.is_full() {
             self.waiting.purge();
         }
@@ -107,12 +112,32 @@ impl Pool {
         self.wait_until(overdue);
     }
 
-    /// Takes a call whose reused connection turned out dead. It goes first, and out on a fresh connection only.
+    /// Puts a call on a connection with a slot; gives it back if there is none.
+    #[inline]
+    fn place(&self, job: Job) -> Option<Job> {
+        while let Some(conn) = self.pop_free() {
+            if conn.slots() == 0 {
+                // It has come to take no more calls. Its task ends it.
+                continue;
+            }
+            if conn.is_alive() {
+                self.start(&conn, job);
+                return None;
+            }
+            self.evict(&conn);
+        }
+        Some(job)
+    }
+
+    /// Takes a call that has not been processed. It goes first. If its reused connection turned out dead, it goes out on
+    /// a fresh connection only.
     fn resubmit(self: &Rc<Self>, mut job: Job) {
         // It had its connection in time. From here it asks for another one.
         job.acquire_until = Instant::now() + self.context.config().timeouts.acquire;
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
+        let job = if job.resent { Some(job) } else { self.place(job) };
+        let Some(job) = job else { return };
         self.waiting.push_first(job);
         self.wait_until(overdue);
     }
@@ -128,13 +153,22 @@ impl Pool {
         self.waiting.len() >= free.saturating_add(self.context.queue)
     }
 
-    /// Starts dials until there is one for each waiter, or a cap is reached.
+    /// Waiting calls that have a connection once `dials` have succeeded.
+    fn served_by(&self, dials: usize) -> usize {
+        match self.calls_per_connection.get() {
+            Some(calls) => dials.saturating_mul(calls),
+            None if dials == 0 => 0,
+            None => usize::MAX,
+        }
+    }
+
+    /// Starts dials until there are enough for all waiters, or a cap is reached.
     fn dial_for_waiters(self: &Rc<Self>) {
         let (cap, dials) = (self.context.connections, self.context.dials);
         loop {
             let dialing = self.dialing.get();
             let room = self.connections.borrow().all.len() + dialing < cap;
-            if !room || dialing >= dials || dialing >= self.waiting.len() {
+            if !room || dialing >= dials || self.served_by(dialing) >= self.waiting.len() {
                 return;
             }
             self.dialing.set(dialing + 1);
@@ -163,6 +197,8 @@ impl Pool {
                     let sent = job.sent;
                     job.fail(Error::Connect { origin: self.origin.to_string(), source, sent });
                 }
+                // Of the calls that would have shared the connection only one knows why. The others try on their own.
+                self.calls_per_connection.set(Some(1));
             }
         }
         self.dial_for_waiters();
@@ -172,7 +208,6 @@ impl Pool {
     }
 
     fn adopt(self: &Rc<Self>, connection: Connection) {
-        let job = self.waiting.pop(true);
         let conn = {
             let mut connections = self.connections.borrow_mut();
             let entry = connections.all.vacant_entry();
@@ -180,49 +215,65 @@ impl Pool {
             entry.insert(Rc::clone(&conn));
             conn
         };
-        match job {
-            Some(job) => self.start(&conn, job),
-            None => self.push_free(&conn),
+        // Not more than others turned out to take, which this one has yet to say.
+        let room = conn.slots().min(self.calls_per_connection.get().unwrap_or(usize::MAX));
+        self.calls_per_connection.set(Some(room));
+        while conn.calls() < room
+            && let Some(job) = self.waiting.pop(true)
+        {
+            conn.start(job, &self.host);
         }
+        self.push_free(&conn);
         drop(anywire_loops::spawn(Drive { pool: Rc::clone(self), conn }));
     }
 
     fn start(&self, conn: &Rc<Conn>, job: Job) {
         conn.start(job, &self.host);
-        if conn.slots() > 0 {
-            self.push_free(conn);
-        }
+        self.push_free(conn);
     }
 
     /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
         self.last_used.set(clock::now());
+        if let Some(capacity) = conn.capacity() {
+            self.calls_per_connection.set(Some(capacity));
+        }
         // Without a waiting call the connection turns idle, and an idle one is registered for reading anyway.
-        if self.waiting.len() > 0 {
+        if self.waiting.len() > 0 && conn.slots() > 0 {
             if !conn.is_alive() {
                 self.evict(conn);
                 return ControlFlow::Break(());
             }
-            if let Some(job) = self.waiting.pop(false) {
-                self.start(conn, job);
-                return ControlFlow::Continue(());
+            while conn.slots() > 0
+                && let Some(job) = self.waiting.pop(false)
+            {
+                conn.start(job, &self.host);
             }
         }
-        if self.retired.get() {
+        if self.retired.get() && conn.is_idle() {
             return ControlFlow::Break(());
         }
         self.push_free(conn);
         ControlFlow::Continue(())
     }
 
+    /// Lists a connection if it has a slot, and counts it if it is idle.
     fn push_free(&self, conn: &Rc<Conn>) {
-        self.connections.borrow_mut().free.push(Rc::clone(conn));
-        self.context.cells.idle.add(1);
+        if conn.slots() == 0 {
+            return;
+        }
+        if conn.is_idle() {
+            conn.count_idle(true);
+        }
+        if !conn.listed.replace(true) {
+            self.connections.borrow_mut().free.push(Rc::clone(conn));
+        }
     }
 
     fn pop_free(&self) -> Option<Rc<Conn>> {
         let conn = self.connections.borrow_mut().free.pop()?;
-        self.context.cells.idle.subtract(1);
+        conn.listed.set(false);
+        conn.count_idle(false);
         Some(conn)
     }
 
@@ -243,10 +294,12 @@ impl Pool {
         }
         {
             let mut connections = self.connections.borrow_mut();
-            if let Some(at) = connections.free.iter().position(|other| std::ptr::eq(&**other, conn)) {
+            if conn.listed.take()
+                && let Some(at) = connections.free.iter().position(|other| std::ptr::eq(&**other, conn))
+            {
                 connections.free.remove(at);
-                self.context.cells.idle.subtract(1);
             }
+            conn.count_idle(false);
             connections.all.try_remove(conn.key());
         }
         // Not dialled right here: a connection also goes when its loop stops, where nothing can be started.
@@ -259,7 +312,9 @@ impl Pool {
     pub(crate) fn retire(&self) {
         self.retired.set(true);
         while let Some(conn) = self.pop_free() {
-            self.close(&conn);
+            if conn.is_idle() {
+                self.close(&conn);
+            }
         }
     }
 
@@ -267,7 +322,8 @@ impl Pool {
     pub(crate) fn cut(&self) -> usize {
         self.retire();
         let busy: Vec<_> = self.connections.borrow().all.iter().map(|(_, conn)| Rc::clone(conn)).collect();
-        let calls = busy.len() + self.waiting.fail(|sent| Error::Shutdown { sent });
+        let calls = busy.iter().map(|conn| conn.calls()).sum::<usize>();
+        let calls = calls + self.waiting.fail(|sent| Error::Shutdown { sent });
         for conn in busy {
             conn.cut();
         }
@@ -276,7 +332,7 @@ impl Pool {
 
     /// Ends overdue waits and starts the dials that are due. Says when to look again, or nothing if the pool is over.
     pub(crate) fn sweep(self: &Rc<Self>, now: Instant) -> Option<Instant> {
-        let next = self.waiting.sweep(now, self.dialing.get());
+        let next = self.waiting.sweep(now, self.served_by(self.dialing.get()));
         self.dial_for_waiters();
         let unused = self.context.config().timeouts.pool_unused;
         if !self.is_unused() {
@@ -327,7 +383,7 @@ impl Future for Drive {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { pool, conn } = &*self;
         loop {
-            match ready!(conn.poll(cx)) {
+            match ready!(conn.poll(cx, &pool.host)) {
                 Event::SlotFree(delivery) => {
                     let refilled = pool.refill(conn);
                     delivery.make();
@@ -346,6 +402,18 @@ impl Future for Drive {
                     pool.close(conn);
                     pool.resubmit(job);
                     break;
+                }
+                Event::Again(job) => {
+                    let refilled = pool.refill(conn);
+                    pool.resubmit(job);
+                    if refilled.is_break() {
+                        break;
+                    }
+                }
+                Event::Slots => {
+                    if pool.refill(conn).is_break() {
+                        break;
+                    }
                 }
                 Event::Evicted => {
                     pool.evict(conn);

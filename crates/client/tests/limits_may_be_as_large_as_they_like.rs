@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use anywire_client::{Limits, Timeouts};
-use anywire_http::HeadLimits;
+use anywire_http::{HeadLimits, h2};
 use support::{OK, Peer, block_on, client, on_each_wire};
 
 #[test]
@@ -29,7 +29,9 @@ fn calls_are_answered_whichever_limit_is_the_largest() {
             body_bytes: MAX,
             body_ahead_bytes: MAX,
             head: unlimited(),
+            http2: endless_http2(),
         },
+        Limits { http2: endless_http2(), ..Limits::default() },
     ];
     on_each_wire(|wire| {
         let peer = Peer::answering(wire, OK);
@@ -53,6 +55,23 @@ fn unlimited() -> HeadLimits {
         fields: usize::MAX,
         trailer_bytes: usize::MAX,
         trailer_fields: usize::MAX,
+    }
+}
+
+fn endless_http2() -> h2::Limits {
+    let rate = h2::Rate { burst: u32::MAX, per_second: u32::MAX };
+    h2::Limits {
+        head: unlimited(),
+        streams: usize::MAX,
+        stream_window_bytes: u32::MAX,
+        connection_window_bytes: u32::MAX,
+        continuations: usize::MAX,
+        resets: rate,
+        idle_frames: rate,
+        settings_deadline: Duration::MAX,
+        ping_interval: Some(Duration::MAX),
+        ping_deadline: Duration::MAX,
+        extended_connect: true,
     }
 }
 

@@ -5,8 +5,8 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_http::h2::{Code, Error, Limits, Refused, ResponseParts};
-use anywire_http::{Headers, Method, RequestHead, StatusCode};
+use anywire_http::h2::{Code, Engine, Error, Limits, Refused, ResponseParts};
+use anywire_http::{Buffer, Headers, Method, RequestHead, StatusCode};
 
 use support::h2::*;
 
@@ -50,6 +50,19 @@ fn a_server_takes_what_was_on_its_way() {
     assert!(!server.engine.is_drained());
     server.events(&frame(RST_STREAM, 0, 1, &[0; 4])).expect("good");
     assert!(server.engine.is_drained());
+}
+
+#[test]
+fn a_client_opens_few_streams_before_it_knows_the_limit() {
+    for (settings, slots) in [(&[][..], usize::MAX), (&[0, 3, 0, 0, 0, 3], 3), (&[0, 3, 0, 0, 4, 0], 1024)] {
+        let (now, mut out) = (clock(), Vec::new());
+        let engine = Engine::client(Limits::default(), now, &mut out);
+        let mut client = End { engine, input: Buffer::new(), out, now, newest: None };
+        assert_eq!(client.engine.slots(), 100);
+        client.events(&frame(SETTINGS, 0, 0, settings)).expect("good");
+        assert_eq!(client.engine.slots(), slots);
+        assert_eq!(open(&mut client), Ok(1));
+    }
 }
 
 #[test]

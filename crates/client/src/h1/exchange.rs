@@ -6,23 +6,23 @@
 
 use std::io;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
-use anywire_http::{Buffer, Method, ResponseHead, StatusCode};
+use anywire_http::{Buffer, ResponseHead, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::download::{Download, Pieces};
 use super::session::Outcome;
 use super::upload::Upload;
-use super::watchdog::{WaitsFor, Watchdog};
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
+use crate::download::{Download, Pieces};
 use crate::job::{Delivery, Job};
 use crate::tunnel::{Tunnel, tunnel};
+use crate::watchdog::{WaitsFor, Watchdog};
 use crate::{Error, Phase};
 
 /// A call on a connection.
@@ -72,10 +72,6 @@ impl Exchange {
             reuse: None,
             watchdog: Watchdog::new(),
         }
-    }
-
-    pub(super) fn method(&self) -> &Method {
-        &self.job.draft.method
     }
 
     /// Whether the whole request is encoded, so that sending it runs none of the caller's code.
@@ -316,7 +312,7 @@ impl Exchange {
     /// Whether the call may go out once more: the connection died while it was idle, and the peer cannot have seen the
     /// request, or repeating it does no harm (RFC 9110 section 9.2.2).
     fn may_resend(&self) -> bool {
-        let harmless = !self.job.sent || is_idempotent(self.method());
+        let harmless = !self.job.sent || self.job.is_idempotent();
         self.replayable && harmless && self.stage != Stage::Heard && self.job.reply.is_some()
     }
 
@@ -343,57 +339,23 @@ impl Exchange {
 
     /// Whether a deadline has passed already.
     fn watch(&mut self, timer: &Deadline, context: &LoopContext) -> bool {
-        let waits_for = self.waits_for();
-        let total_holds = match &self.download {
-            Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
-            _ => true,
-        };
-        self.watchdog.watch(waits_for, total_holds, &self.job, &context.config().timeouts, timer)
+        let uploads = matches!(self.upload, Upload::Body { .. });
+        let waits_for = WaitsFor::of(!self.output.is_empty(), &self.download, uploads);
+        let changed = self.watchdog.watch(Instant::now, waits_for, &self.download, &self.job, context);
+        changed.is_some_and(|now| self.watchdog.arm(now, timer))
     }
 
-    fn waits_for(&self) -> WaitsFor {
-        if !self.output.is_empty() {
-            return WaitsFor::PeerTakes;
-        }
-        match (&self.download, &self.upload) {
-            (Download::Streams { reader_is_slow: true, .. }, _) => WaitsFor::CallerTakes,
-            (Download::Streams { .. }, Upload::Body { .. }) => WaitsFor::Either,
-            (Download::Streams { .. }, _) => WaitsFor::Body,
-            (_, Upload::Body { .. }) => WaitsFor::CallerGives,
-            _ => WaitsFor::Head,
-        }
-    }
-
-    /// Why the call ends if its timer has `expired`. A body that is handed out as a stream goes on after the total
-    /// deadline, where only silence ends it.
+    /// Why the call ends if its timer has `expired`.
     fn overdue(&mut self, mut expired: bool, timer: &Deadline, context: &LoopContext) -> Option<Error> {
         while expired {
-            let phase = self.watchdog.expires_as();
-            if let (Phase::Total, Download::Streams { state, .. }) = (phase, &self.download)
-                && !state.expire()
-            {
-                expired = self.watchdog.drop_total(timer);
-                continue;
+            let error = self.watchdog.overdue(&self.download, &self.job, context);
+            if error.is_some() {
+                return error;
             }
-            context.cells.count_timeout(phase);
-            let limit = match phase {
-                Phase::Write => context.config().timeouts.write,
-                Phase::Total => self.job.draft.total_timeout,
-                _ => self.job.draft.read_timeout,
-            };
-            let (origin, sent) = (self.job.draft.origin(), self.job.sent);
-            return Some(Error::Timeout { origin, phase, limit, sent });
+            expired = self.watchdog.arm(Instant::now(), timer);
         }
         None
     }
-}
-
-/// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
-fn is_idempotent(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::TRACE
-    )
 }
 
 /// The `timeout` of a `Keep-Alive` field (RFC 2068 section 19.7.1.1).

@@ -1,10 +1,8 @@
 //! HTTP/1 on a client's connection: one request at a time, in step with its response.
 
-mod download;
 mod exchange;
 mod session;
 mod upload;
-mod watchdog;
 
 pub(crate) use exchange::Exchange;
 pub(crate) use session::{Outcome, Session};

@@ -9,7 +9,7 @@ use anywire_http::h1::Framing;
 use anywire_http::h1::encode;
 use anywire_wire::{Connection, Output};
 
-use crate::job::{Contained, Draft};
+use crate::job::{Contained, Draft, wrong_length};
 
 /// The part of a request that is still to be sent.
 #[derive(Debug)]
@@ -111,11 +111,6 @@ impl Upload {
         }
         Poll::Ready(Ok(()))
     }
-}
-
-/// The caller's body does not keep to its length.
-fn wrong_length(how: &str) -> BodyError {
-    BodyError::failed(format!("the body is {how} than its stated length; state the true one, or none"))
 }
 
 /// Bytes of a body that wait to leave before its next piece is asked for: what a socket takes in one write.

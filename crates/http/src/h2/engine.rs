@@ -9,7 +9,7 @@ use super::head::HeadDecoder;
 use super::hpack::{DEFAULT_TABLE_BYTES, Encoder};
 use super::limits::Budget;
 use super::priority::{Priority, Ready};
-use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, Settings, id};
+use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
 use super::stream::{Half, Stream};
 use super::{Code, Error, Limits, StreamId};
 use crate::{Headers, RequestHead, ResponseHead};
@@ -201,7 +201,7 @@ impl Engine {
         Self {
             is_server,
             incoming: if is_server { Incoming::Preface(0) } else { Incoming::First },
-            peer: Settings::INITIAL,
+            peer: Settings { streams: STREAMS_AT_FIRST, ..Settings::INITIAL },
             heads: HeadDecoder::new(limits.head, DEFAULT_TABLE_BYTES, limits.extended_connect),
             encoder: Encoder::new(),
             streams: HashMap::default(),

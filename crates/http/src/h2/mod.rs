@@ -60,5 +60,5 @@ pub use self::engine::{Engine, Event, Protocol};
 pub use self::error::{Abuse, Code, Error};
 pub use self::hpack::HpackError;
 pub use self::limits::{Limits, Rate};
-pub use self::send::{Gone, Refused, ResponseParts};
+pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
 pub use self::stream::StreamId;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::engine::{Going, Incoming};
 use super::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind};
-use super::settings::FRAME_BYTES_MIN;
+use super::settings::{FRAME_BYTES_MIN, Settings};
 use super::stream::Half;
 use super::{Abuse, Code, Engine, Error, Event, StreamId};
 use crate::Buffer;
@@ -121,6 +121,7 @@ impl Engine {
         }
         if matches!(self.incoming, Incoming::First) {
             self.incoming = Incoming::Frame;
+            self.peer.streams = Settings::INITIAL.streams;
         }
         let payload = &input.data()[HEAD_BYTES..HEAD_BYTES + head.length];
         let step = match head.kind {

@@ -31,6 +31,26 @@ impl<'a> ResponseParts<'a> {
     }
 }
 
+/// The parts of a request head.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestParts<'a> {
+    /// The method. CONNECT has neither scheme nor path, unless there is a `protocol`.
+    pub method: &'a Method,
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Host and port.
+    pub authority: &'a str,
+    /// Path and query.
+    pub path: &'a str,
+    /// The protocol that an extended CONNECT asks for (RFC 8441).
+    pub protocol: Option<&'a Protocol>,
+    /// The caller's fields. `Host` and fields that concern one connection are left out, and `Content-Length` is written
+    /// from `length` alone.
+    pub headers: &'a Headers,
+    /// The length to state.
+    pub length: Option<u64>,
+}
+
 /// The stream is gone, or its head was sent already: nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sending on a stream: it has ended, or its head was sent before")]
@@ -76,41 +96,66 @@ impl Engine {
         end: bool,
         out: &mut Vec<u8>,
     ) -> Result<StreamId, Refused> {
-        if self.slots() == 0 {
-            return Err(Refused::Slots);
-        }
         let protocol = head.extensions().get::<Protocol>();
-        let is_connect = *head.method() == Method::CONNECT;
-        let is_tunnel = is_connect && protocol.is_none();
-        if protocol.is_some() && !self.peer.extended_connect {
-            return Err(Refused::ExtendedConnect);
-        }
+        self.may_open(protocol)?;
         let authority = head.host().ok_or(Refused::Origin)?;
         let scheme = head.scheme();
-        if scheme.is_none() && !is_tunnel {
+        if scheme.is_none() && (*head.method() != Method::CONNECT || protocol.is_some()) {
             return Err(Refused::Origin);
         }
+        let parts = RequestParts {
+            method: head.method(),
+            scheme: scheme.unwrap_or_default(),
+            authority,
+            path: head.path_and_query(),
+            protocol,
+            headers: head.headers(),
+            length,
+        };
+        self.open_parts(&parts, end, out)
+    }
+
+    /// As [`open`](Self::open), of the parts of a head.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`].
+    pub fn open_parts(
+        &mut self,
+        parts: &RequestParts<'_>,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<StreamId, Refused> {
+        self.may_open(parts.protocol)?;
+        let is_connect = *parts.method == Method::CONNECT;
+        let is_tunnel = is_connect && parts.protocol.is_none();
         let id = StreamId(self.next_of_ours);
         self.next_of_ours += 2;
-        self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
-        if let Some(stream) = self.streams.get_mut(&id) {
-            stream.asks_head = *head.method() == Method::HEAD;
-            stream.is_connect = is_connect;
-        }
+        let stream = self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
+        stream.asks_head = *parts.method == Method::HEAD;
+        stream.is_connect = is_connect;
         self.send_block(id, end, out, |encoder, out| {
-            encoder.pseudo(out, b":method", head.method().as_str().as_bytes());
+            encoder.pseudo(out, b":method", parts.method.as_str().as_bytes());
             if !is_tunnel {
-                encoder.pseudo(out, b":scheme", scheme.unwrap_or_default().as_bytes());
-                encoder.pseudo(out, b":path", head.path_and_query().as_bytes());
+                encoder.pseudo(out, b":scheme", parts.scheme.as_bytes());
+                encoder.pseudo(out, b":path", parts.path.as_bytes());
             }
-            encoder.pseudo(out, b":authority", authority.as_bytes());
-            if let Some(Protocol(protocol)) = protocol {
+            encoder.pseudo(out, b":authority", parts.authority.as_bytes());
+            if let Some(Protocol(protocol)) = parts.protocol {
                 encoder.pseudo(out, b":protocol", protocol.as_bytes());
             }
-            fields(encoder, head.headers(), true, out);
-            content_length(encoder, length, out);
+            fields(encoder, parts.headers, true, out);
+            content_length(encoder, parts.length, out);
         });
         Ok(id)
+    }
+
+    fn may_open(&self, protocol: Option<&Protocol>) -> Result<(), Refused> {
+        match protocol {
+            _ if self.slots() == 0 => Err(Refused::Slots),
+            Some(_) if !self.peer.extended_connect => Err(Refused::ExtendedConnect),
+            _ => Ok(()),
+        }
     }
 
     /// Sends an interim response (1xx).

@@ -96,5 +96,9 @@ pub(super) mod id {
 /// The window of each stream, and of the connection, at the start.
 pub(super) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
+/// Streams that a client opens at most before it knows the limit of its server, which is not to be smaller than this
+/// (RFC 9113 section 6.5.2).
+pub(super) const STREAMS_AT_FIRST: usize = 100;
+
 /// The largest frame that each end takes at least, and that we take.
 pub(super) const FRAME_BYTES_MIN: usize = 16_384;

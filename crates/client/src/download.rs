@@ -14,7 +14,7 @@ use crate::response::{Origin, StreamState};
 use crate::{Error, Limits, Response};
 
 /// How far the response has come.
-pub(super) enum Download {
+pub(crate) enum Download {
     Awaited,
     /// The head is here, and all of the body that is. It goes to the caller at once if that is all of it.
     Here {
@@ -38,12 +38,12 @@ pub(super) enum Download {
 
 impl Download {
     /// Ready if more of the response may be read from the wire. `Err`: the caller has left.
-    pub(super) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+    pub(crate) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         self.poll_reader(|sender| sender.poll_wanted(cx))
     }
 
     /// Ready if the caller has room for a piece of the body. `Err`: the caller has left.
-    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         self.poll_reader(|sender| sender.poll_ready(cx))
     }
 
@@ -57,7 +57,7 @@ impl Download {
         polled
     }
 
-    pub(super) fn data(&mut self, data: &[u8]) {
+    pub(crate) fn data(&mut self, data: &[u8]) {
         match self {
             Self::Here { body, .. } => body.push(data),
             Self::Streams { sender, .. } => {
@@ -68,7 +68,15 @@ impl Download {
         }
     }
 
-    pub(super) fn trailers(&mut self, fields: Headers) {
+    /// Gives the caller a piece of a body that streams.
+    pub(crate) fn pass(&mut self, piece: Bytes) {
+        if let Self::Streams { sender, .. } = self {
+            // There is room, as was just seen; a reader who left meanwhile is noticed next time.
+            let _ = sender.try_send(piece);
+        }
+    }
+
+    pub(crate) fn trailers(&mut self, fields: Headers) {
         match self {
             Self::Here { trailers, .. } => *trailers = Some(fields),
             Self::Streams { sender, .. } => sender.trailers(fields),
@@ -77,7 +85,7 @@ impl Download {
     }
 
     /// Gives the caller a head whose body is not all here, with the part that is. `Err`: the caller has left.
-    pub(super) fn hand_out(&mut self, job: &mut Job, limits: &Limits) -> Result<(), ()> {
+    pub(crate) fn hand_out(&mut self, job: &mut Job, limits: &Limits) -> Result<(), ()> {
         if !matches!(self, Self::Here { .. }) {
             return Ok(());
         }
@@ -104,7 +112,7 @@ impl Download {
     }
 
     /// The response is complete.
-    pub(super) fn finish(self, job: Job, limits: &Limits) -> Delivery {
+    pub(crate) fn finish(self, job: Job, limits: &Limits) -> Delivery {
         match self {
             Self::Here { head, body, trailers, .. } => {
                 let body = match trailers {
@@ -126,14 +134,14 @@ impl Download {
     }
 
     /// The response gives the connection to the caller.
-    pub(super) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Delivery {
+    pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Delivery {
         let Self::Upgrades(head) = self else { return Delivery::Nothing };
         let origin = Origin::Upgraded(job.draft.url, Box::new(upgraded));
         Delivery::Reply(job.reply, Ok(Response::new(head, Body::empty(), origin, limits.body_bytes)))
     }
 
     /// The call ends with an error.
-    pub(super) fn fail(&mut self, job: &mut Job, error: Error) -> Delivery {
+    pub(crate) fn fail(&mut self, job: &mut Job, error: Error) -> Delivery {
         match (job.reply.take(), std::mem::replace(self, Self::Over)) {
             (None, Self::Streams { sender, .. }) => {
                 Delivery::BodyBreaks(sender, StreamState::body_error(error))
@@ -154,7 +162,7 @@ fn body_of(head: &ResponseHead, method: &Method, bytes: Bytes) -> Body {
 
 /// Pieces of a body in one: copied once if there is one piece, as in a small response.
 #[derive(Debug, Default)]
-pub(super) enum Pieces {
+pub(crate) enum Pieces {
     #[default]
     None,
     One(Bytes),

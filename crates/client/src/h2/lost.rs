@@ -1,0 +1,148 @@
+//! What ends a call, or all calls of a connection, before their responses: deadlines, resets, faults of the peer, and the
+//! connection's loss.
+
+use std::io;
+use std::time::Instant;
+
+use anywire_http::h2::{self, Code};
+
+use super::session::{Session, Turn};
+use super::stream::Stream;
+use crate::context::LoopContext;
+use crate::job::{Delivery, Job};
+use crate::{Error, Phase};
+
+impl Session {
+    /// Acts on deadlines that have passed.
+    pub(super) fn expire(&mut self, now: Instant, context: &LoopContext) {
+        if self.engine.next_deadline().is_some_and(|at| at <= now)
+            && let Err(error) = self.engine.advance(now, self.output.buffer())
+        {
+            return self.break_off(error);
+        }
+        if self.streams.is_empty() {
+            if self.idle_until.is_some_and(|until| until <= now) {
+                self.is_over = true;
+                self.turns.push_back(Turn::Idle);
+            }
+            return;
+        }
+        if self.earliest.is_none_or(|earliest| earliest > now) {
+            return;
+        }
+        self.earliest = None;
+        let mut late = Vec::new();
+        for (place, stream) in &mut self.streams {
+            while stream.watchdog.until().is_some_and(|until| until <= now) {
+                if let Some(error) = stream.watchdog.overdue(&stream.download, &stream.job, context) {
+                    late.push((place, error));
+                    break;
+                }
+            }
+            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
+        }
+        for (place, error) in late {
+            // The peer may be gone without a word: the next call is better off on another connection.
+            if let Error::Timeout { phase, limit, .. } = &error {
+                let is_silent = now.saturating_duration_since(self.heard) >= *limit;
+                let is_stuck = *phase == Phase::Write && !self.output.is_empty();
+                self.is_last |= is_silent || is_stuck;
+            }
+            self.fail(place, error, Code::CANCEL);
+        }
+    }
+
+    /// The stream has ended in the middle.
+    pub(super) fn was_reset(&mut self, place: usize, code: Code) {
+        let stream = self.remove(place, code);
+        if code == Code::REFUSED_STREAM && !stream.heard {
+            return self.refuse(stream, code);
+        }
+        let phase = phase(&stream);
+        let (origin, sent) = (stream.job.draft.origin(), stream.job.sent);
+        self.end(stream, Error::Stream { origin, code, phase, sent });
+    }
+
+    /// The peer has processed nothing of the request, so it may go out once more (RFC 9113 section 8.7).
+    fn refuse(&mut self, mut stream: Stream, code: Code) {
+        // What was on an earlier connection that died may have been processed there.
+        stream.job.sent &= stream.job.resent;
+        if stream.is_whole() && stream.job.refusals < REFUSALS_MAX {
+            stream.job.refusals += 1;
+            return self.turns.push_back(Turn::Again(stream.into_job()));
+        }
+        let (phase, origin, sent) = (phase(&stream), stream.job.draft.origin(), stream.job.sent);
+        self.end(stream, Error::Stream { origin, code, phase, sent });
+    }
+
+    /// Ends all calls, because the peer broke the protocol, or does not answer.
+    pub(super) fn break_off(&mut self, source: h2::Error) {
+        self.end_all(|stream| Error::Http2 {
+            origin: stream.job.draft.origin(),
+            phase: phase(stream),
+            source,
+            sent: stream.job.sent,
+        });
+    }
+
+    /// Ends all calls, because the client is closed.
+    pub(crate) fn cut(&mut self) {
+        self.end_all(|stream| Error::Shutdown { sent: stream.job.sent });
+    }
+
+    /// The connection is dead.
+    pub(super) fn lose(&mut self, cause: Option<io::Error>) {
+        let cause = self.refused.take().or(cause);
+        let places: Vec<_> = self.streams.iter().map(|(place, _)| place).collect();
+        for place in places {
+            let stream = &self.streams[place];
+            if stream.may_resend() {
+                let job = self.remove(place, Code::CANCEL).into_job();
+                self.turns.push_back(Turn::Again(Job { resent: true, ..job }));
+                continue;
+            }
+            let (origin, phase, sent) = (stream.job.draft.origin(), phase(stream), stream.job.sent);
+            let error = match &cause {
+                Some(source) => Error::Io { origin, phase, source: again(source), sent },
+                None => Error::ClosedByPeer { origin, phase, sent },
+            };
+            self.fail(place, error, Code::CANCEL);
+        }
+        self.is_over = true;
+    }
+
+    fn end_all(&mut self, why: impl Fn(&Stream) -> Error) {
+        let places: Vec<_> = self.streams.iter().map(|(place, _)| place).collect();
+        for place in places {
+            let error = why(&self.streams[place]);
+            self.fail(place, error, Code::CANCEL);
+        }
+        self.is_over = true;
+    }
+
+    fn end(&mut self, mut stream: Stream, error: Error) {
+        let delivery: Delivery = stream.download.fail(&mut stream.job, error);
+        self.turns.push_back(Turn::Ended(delivery));
+    }
+}
+
+/// The same error once more: each call gets one.
+fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// What a call was doing.
+fn phase(stream: &Stream) -> Phase {
+    match &stream.upload {
+        _ if stream.job.reply.is_none() => Phase::Body,
+        upload if upload.is_done() => Phase::Read,
+        _ => Phase::Write,
+    }
+}
+
+/// How often a call is sent again that was refused before it was processed. A peer that refuses for ever would otherwise
+/// keep it going until its total deadline.
+const REFUSALS_MAX: u8 = 32;

@@ -1,0 +1,556 @@
+//! A connection's HTTP/2 state: requests go out, frames come in, and what is ready leaves in as few writes as possible.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamId};
+use anywire_http::{BodyError, Buffer};
+use anywire_loops::deadline::Deadline;
+use anywire_wire::{Connection, Output};
+use slab::Slab;
+
+use super::stream::Stream;
+use super::upload::{Piece, Upload};
+use super::waker::{PlaceWaker, Woken};
+use crate::Error;
+use crate::budget::poll_truly;
+use crate::context::LoopContext;
+use crate::download::Download;
+use crate::job::{Delivery, Job};
+use crate::watchdog::WaitsFor;
+
+/// HTTP/2 on one connection.
+pub(crate) struct Session {
+    pub(super) engine: Engine,
+    /// `None` while nothing is to be read.
+    input: Option<Buffer>,
+    pub(super) output: Output,
+    pub(super) streams: Slab<Stream>,
+    places: HashMap<StreamId, usize, BuildHasherDefault<IdHasher>>,
+    /// One for each place.
+    wakers: Vec<Waker>,
+    woken: Arc<Woken>,
+    /// Streams to be polled in this turn.
+    touched: Vec<usize>,
+    /// Streams that wait for something else than before this turn.
+    pub(super) changed: Vec<usize>,
+    /// Streams that have bytes in the output.
+    unflushed: Vec<usize>,
+    /// Bytes that the wire has taken.
+    pub(super) flushed: u64,
+    /// What the pool has yet to be told.
+    pub(super) turns: VecDeque<Turn>,
+    /// What the connection's timer is set to.
+    pub(super) timer_at: Option<Instant>,
+    /// When the first deadline of a stream passes, or one has that does not count any more.
+    pub(super) earliest: Option<Instant>,
+    /// When the connection has been idle for too long.
+    pub(super) idle_until: Option<Instant>,
+    /// When the peer sent a byte last.
+    pub(super) heard: Instant,
+    /// Whether it has carried a call to its end.
+    used: bool,
+    /// It takes no more calls, and ends when those that it has are over.
+    pub(super) is_last: bool,
+    pub(super) is_over: bool,
+    /// Why the wire takes nothing more. The peer may still have answered.
+    pub(super) refused: Option<io::Error>,
+}
+
+/// What the connection has to know of a turn.
+pub(crate) enum Turn {
+    /// A call is over.
+    Ended(Delivery),
+    /// The connection has not processed a call, which goes out once more.
+    Again(Job),
+    /// It can take calls, and could not before.
+    Slots,
+    /// It has been idle for too long, or is old.
+    Idle,
+    /// The peer has ended it while it was idle.
+    Evicted,
+    /// It has ended, and all its calls have.
+    Over,
+}
+
+impl Session {
+    pub(crate) fn new(context: &LoopContext) -> Self {
+        let now = Instant::now();
+        let mut output = context.take_output();
+        let engine = Engine::client(context.config().http2(), now, output.buffer());
+        Self {
+            engine,
+            input: None,
+            output,
+            streams: Slab::new(),
+            places: HashMap::default(),
+            wakers: Vec::new(),
+            woken: Arc::default(),
+            touched: Vec::new(),
+            changed: Vec::new(),
+            unflushed: Vec::new(),
+            flushed: 0,
+            turns: VecDeque::new(),
+            timer_at: None,
+            earliest: None,
+            idle_until: None,
+            heard: now,
+            used: false,
+            is_last: false,
+            is_over: false,
+            refused: None,
+        }
+    }
+
+    /// Calls that it can take now.
+    pub(crate) fn slots(&self, context: &LoopContext) -> usize {
+        if self.is_last || self.is_over {
+            return 0;
+        }
+        let ours = context.config().limits.http2.streams.saturating_sub(self.streams.len());
+        self.engine.slots().min(ours)
+    }
+
+    /// Calls that it can have at a time; 0 if it takes no more.
+    pub(crate) fn capacity(&self, context: &LoopContext) -> usize {
+        if self.is_last || self.is_over { 0 } else { self.streams.len() + self.slots(context) }
+    }
+
+    /// Does all that can be done now, and says what has become of its calls, one at a time. Pending if it waits.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        timer: &Deadline,
+        context: &LoopContext,
+        until: Instant,
+    ) -> Poll<Turn> {
+        if let Some(turn) = self.turns.pop_front() {
+            return Poll::Ready(turn);
+        }
+        if self.is_over {
+            return Poll::Ready(Turn::Over);
+        }
+        let had_slots = self.slots(context) > 0;
+        let was_idle = self.streams.is_empty() && !self.is_last;
+        let now = Instant::now();
+        if timer.poll_expired(cx).is_ready() {
+            self.timer_at = None;
+            self.expire(now, context);
+        }
+        if now >= until && !self.is_last && !self.streams.is_empty() {
+            self.is_last = true;
+            context.cells.lifetimes_ended.add(1);
+        }
+        let waits = self.carry_on(cx, wire, now, context);
+        if !had_slots && self.slots(context) > 0 {
+            self.turns.push_back(Turn::Slots);
+        }
+        if let Some(turn) = self.turns.pop_front() {
+            return Poll::Ready(turn);
+        }
+        if self.streams.is_empty() && self.is_last {
+            self.is_over = true;
+        }
+        if self.is_over {
+            return Poll::Ready(if was_idle { Turn::Evicted } else { Turn::Over });
+        }
+        if !waits {
+            cx.waker().wake_by_ref();
+        }
+        self.wait(now, timer, context, until);
+        Poll::Pending
+    }
+
+    /// Reads and writes until nothing more goes, or a call has ended. Returns whether it waits for the wire.
+    fn carry_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        now: Instant,
+        context: &LoopContext,
+    ) -> bool {
+        for _ in 0..READS_IN_A_ROW_MAX {
+            let all_taken = self.receive(now, context);
+            self.woken.take(&mut self.touched);
+            while let Some(place) = self.touched.pop() {
+                self.poll_stream(place, context);
+            }
+            self.transmit();
+            self.flush(cx, wire);
+            if !self.turns.is_empty() || self.is_over {
+                return true;
+            }
+            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES {
+                // The wire wakes the task once it takes more.
+                return true;
+            }
+            if !all_taken {
+                continue;
+            }
+            let input = self.input.get_or_insert_with(Buffer::new);
+            match wire.poll_read(cx, input.spare()) {
+                Poll::Pending => {
+                    if input.is_empty() {
+                        self.input = None;
+                    }
+                    return true;
+                }
+                Poll::Ready(Ok(count @ 1..)) => {
+                    input.filled(count);
+                    self.heard = now;
+                }
+                Poll::Ready(ended) => {
+                    self.lose(ended.err());
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether an idle connection can be given a call: looks at what has come since its last turn.
+    pub(crate) fn is_alive(
+        &mut self,
+        cx: &mut Context<'_>,
+        wire: &mut Connection,
+        context: &LoopContext,
+    ) -> bool {
+        if self.streams.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
+            self.carry_on(cx, wire, Instant::now(), context);
+        }
+        !self.is_over && !self.is_last
+    }
+
+    /// Begins with a call, on a connection that has a slot.
+    pub(crate) fn start(&mut self, mut job: Job, host: &str, context: &LoopContext) {
+        if self.slots(context) == 0 {
+            return self.turns.push_back(Turn::Again(job));
+        }
+        if job.draft.upgrade {
+            let error = Error::NoUpgrade { origin: job.draft.origin() };
+            return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
+        }
+        self.idle_until = None;
+        let (upload, length) = Upload::start(&mut job.draft);
+        let draft = &*job.draft;
+        let parts = RequestParts {
+            method: &draft.method,
+            scheme: draft.url.origin().split(':').next().unwrap_or_default(),
+            authority: draft.headers.get("host").unwrap_or(host),
+            path: draft.url.path_and_query(),
+            protocol: None,
+            headers: &draft.headers,
+            length,
+        };
+        let begins_at = self.flushed + self.output.len() as u64;
+        let Ok(id) = self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) else {
+            return self.turns.push_back(Turn::Again(job));
+        };
+        if !upload.is_done() {
+            self.engine.wants_to_send(id, true);
+        }
+        if self.used {
+            context.cells.reused.add(1);
+        }
+        let mut stream = Stream::new(id, job, upload, self.used, begins_at);
+        stream.ends_at = self.flushed + self.output.len() as u64;
+        let place = self.streams.vacant_key();
+        if place == self.wakers.len() {
+            self.wakers.push(PlaceWaker::waker(place, &self.woken));
+        }
+        // Asked only here: this is what wakes the stream when the caller leaves.
+        let cx = &mut Context::from_waker(&self.wakers[place]);
+        let reply = stream.job.reply.as_mut();
+        if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
+            self.touched.push(place);
+        }
+        self.streams.insert(stream);
+        self.places.insert(id, place);
+        self.changed.push(place);
+        self.unflushed.push(place);
+    }
+
+    /// Sets the task that carries it.
+    pub(crate) fn set_task(&self, task: &Waker) {
+        self.woken.set_task(task);
+    }
+
+    /// Takes all events that are there. Returns whether there are no more.
+    fn receive(&mut self, now: Instant, context: &LoopContext) -> bool {
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES {
+            let Some(input) = &mut self.input else { return true };
+            let mut ended = None;
+            match self.engine.receive(now, input, self.output.buffer()) {
+                Ok(None) => return true,
+                Ok(Some(Event::Response { id, head, length, end })) => {
+                    let Some(&place) = self.places.get(&id) else { continue };
+                    self.streams[place].answered(head, length, end);
+                    ended = Some(place).filter(|_| end);
+                    self.touched.extend((!end).then_some(place));
+                }
+                Ok(Some(Event::Data { id, data, end })) => {
+                    let length = data.len();
+                    // What nobody reads goes back to the window.
+                    let mut taken = length;
+                    if let Some(&place) = self.places.get(&id) {
+                        let stream = &mut self.streams[place];
+                        taken = stream.received(data, end);
+                        ended = Some(place).filter(|_| stream.is_complete());
+                        if ended.is_none() && self.touched.last() != Some(&place) {
+                            self.touched.push(place);
+                        }
+                    }
+                    if taken > 0 {
+                        self.engine.consumed(id, taken, self.output.buffer());
+                    }
+                }
+                Ok(Some(Event::Trailers { id, fields })) => {
+                    let Some(&place) = self.places.get(&id) else { continue };
+                    let stream = &mut self.streams[place];
+                    stream.ended_by(fields);
+                    self.touched.push(place);
+                }
+                Ok(Some(Event::Informational { id, .. })) => {
+                    let Some(&place) = self.places.get(&id) else { continue };
+                    self.streams[place].informed();
+                    self.changed.push(place);
+                    if self.streams[place].interim > context.config().limits.interim_responses {
+                        self.too_many_interim(place, context);
+                    }
+                }
+                Ok(Some(Event::Reset { id, code, .. })) => {
+                    if let Some(&place) = self.places.get(&id) {
+                        self.was_reset(place, code);
+                    }
+                }
+                Ok(Some(Event::GoAway { .. })) => self.is_last = true,
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    self.break_off(error);
+                    return true;
+                }
+            }
+            if let Some(place) = ended {
+                self.complete(place, context);
+            }
+        }
+        false
+    }
+
+    /// Brings a stream's caller what has come, and the engine what the caller has.
+    fn poll_stream(&mut self, place: usize, context: &LoopContext) {
+        let Some(stream) = self.streams.get_mut(place) else { return };
+        let cx = &mut Context::from_waker(&self.wakers[place]);
+        self.changed.push(place);
+        if !stream.is_complete() || matches!(stream.download, Download::Streams { .. }) {
+            match stream.feed(&context.config().limits, cx) {
+                Ok(0) => {}
+                Ok(taken) => self.engine.consumed(stream.id, taken, self.output.buffer()),
+                Err(_) => return self.cancel(place),
+            }
+        }
+        if stream.is_complete() {
+            return self.complete(place, context);
+        }
+        if stream.upload.is_streaming() {
+            self.engine.wants_to_send(stream.id, true);
+        }
+    }
+
+    /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
+    fn transmit(&mut self) {
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
+            && let Some((id, room)) = self.engine.next_to_send()
+        {
+            let Some(&place) = self.places.get(&id) else {
+                self.engine.wants_to_send(id, false);
+                continue;
+            };
+            let stream = &mut self.streams[place];
+            match stream.upload.next(room, &mut Context::from_waker(&self.wakers[place])) {
+                Piece::Data { bytes, end } => {
+                    self.engine.data_head(id, bytes.len(), end, self.output.buffer());
+                    self.output.push_bytes(bytes);
+                }
+                Piece::End(None) => self.engine.data_head(id, 0, true, self.output.buffer()),
+                Piece::End(Some(trailers)) => {
+                    // The stream is there, as its turn has just come.
+                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
+                }
+                Piece::Later => {
+                    self.engine.wants_to_send(id, false);
+                    self.changed.push(place);
+                    continue;
+                }
+                Piece::Broken(source) => {
+                    self.caller_fails(place, source);
+                    continue;
+                }
+            }
+            if stream.ends_at <= self.flushed {
+                self.unflushed.push(place);
+            }
+            stream.ends_at = self.flushed + self.output.len() as u64;
+            stream.watchdog.peer_took();
+            self.changed.push(place);
+        }
+    }
+
+    /// Writes as much of the output as the wire takes.
+    fn flush(&mut self, cx: &mut Context<'_>, wire: &mut Connection) {
+        if self.refused.is_some() {
+            self.output.clear();
+        }
+        if self.output.is_empty() {
+            return;
+        }
+        let before = self.output.len();
+        let polled = self.output.poll_flush(cx, wire);
+        let taken = before - self.output.len();
+        if taken > 0 {
+            self.flushed += taken as u64;
+            let (flushed, streams, changed) = (self.flushed, &mut self.streams, &mut self.changed);
+            self.unflushed.retain(|&place| {
+                let Some(stream) = streams.get_mut(place) else { return false };
+                stream.job.sent |= flushed > stream.begins_at;
+                stream.watchdog.peer_took();
+                changed.push(place);
+                stream.ends_at > flushed
+            });
+        }
+        if let Poll::Ready(Err(error)) = polled {
+            self.refused = Some(error);
+            self.is_last = true;
+            self.output.clear();
+        }
+    }
+
+    /// A response is complete, and its caller has all of it.
+    fn complete(&mut self, place: usize, context: &LoopContext) {
+        let stream = self.remove(place, Code::CANCEL);
+        self.used = true;
+        self.turns.push_back(Turn::Ended(stream.download.finish(stream.job, &context.config().limits)));
+    }
+
+    /// Ends a call whose caller has left.
+    fn cancel(&mut self, place: usize) {
+        drop(self.remove(place, Code::CANCEL));
+        self.turns.push_back(Turn::Ended(Delivery::Nothing));
+    }
+
+    fn caller_fails(&mut self, place: usize, source: BodyError) {
+        let job = &self.streams[place].job;
+        let error = Error::RequestBody { origin: job.draft.origin(), source, sent: job.sent };
+        self.fail(place, error, Code::CANCEL);
+    }
+
+    fn too_many_interim(&mut self, place: usize, context: &LoopContext) {
+        context.cells.too_many_interim.add(1);
+        let stream = &self.streams[place];
+        let error = Error::Interim { origin: stream.job.draft.origin(), count: stream.interim };
+        self.fail(place, error, Code::CANCEL);
+    }
+
+    /// Ends a call by an error of its own.
+    pub(super) fn fail(&mut self, place: usize, error: Error, code: Code) {
+        let mut stream = self.remove(place, code);
+        self.turns.push_back(Turn::Ended(stream.download.fail(&mut stream.job, error)));
+    }
+
+    /// Takes a stream out, which ends by `code` if it has not ended.
+    pub(super) fn remove(&mut self, place: usize, code: Code) -> Stream {
+        let stream = self.streams.remove(place);
+        self.places.remove(&stream.id);
+        self.engine.reset(stream.id, code, self.output.buffer());
+        stream
+    }
+
+    /// Sets what it waits for.
+    fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
+        if !self.changed.is_empty() {
+            // The true time, since callers' bodies may have run for long.
+            let now = Instant::now();
+            for place in mem::take(&mut self.changed) {
+                let Some(stream) = self.streams.get_mut(place) else { continue };
+                let is_unsent = stream.ends_at > self.flushed
+                    || matches!(stream.upload, Upload::Whole(_))
+                    || self.engine.is_blocked(stream.id);
+                let uploads = stream.upload.is_streaming();
+                let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+                stream.watchdog.watch(|| now, waits_for, &stream.download, &stream.job, context);
+                self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
+            }
+        }
+        if self.streams.is_empty() && self.idle_until.is_none() {
+            self.rest(now, context, until);
+        }
+        let next = [self.earliest, self.engine.next_deadline(), self.idle_until].into_iter().flatten().min();
+        if let Some(next) = next
+            && self.timer_at.is_none_or(|at| next < at)
+        {
+            self.timer_at = Some(next);
+            timer.set(next.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Begins to be idle, and frees what only a busy connection needs.
+    fn rest(&mut self, now: Instant, context: &LoopContext, until: Instant) {
+        self.idle_until = Some((now + context.config().timeouts.idle).min(until));
+        self.earliest = None;
+        self.timer_at = None;
+        if self.streams.capacity() > PLACES_KEPT {
+            self.streams = Slab::new();
+            self.places = HashMap::default();
+            self.wakers = Vec::new();
+            (self.touched, self.changed, self.unflushed) = Default::default();
+            self.turns = VecDeque::new();
+        }
+        if self.output.is_empty() {
+            context.keep_output(mem::replace(&mut self.output, Output::new()));
+        }
+    }
+
+    /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
+    pub(crate) fn take(&mut self) -> Slab<Stream> {
+        self.is_over = true;
+        mem::take(&mut self.streams)
+    }
+}
+
+/// Stream numbers are their own hash: they are counted up.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, id: u32) {
+        // The map takes its place from the low bits and a mark from the high ones.
+        self.0 = u64::from(id >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks
+/// and its clock.
+const READS_IN_A_ROW_MAX: u32 = 8;
+
+/// Output beyond this leaves before anything more is produced.
+const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
+
+/// Streams for which an idle connection keeps memory.
+const PLACES_KEPT: usize = 8;

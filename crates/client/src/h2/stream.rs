@@ -1,0 +1,152 @@
+//! One call on a stream: its response on the way to the caller.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use anywire_http::h2::StreamId;
+use anywire_http::{Headers, ResponseHead};
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::upload::Upload;
+use crate::Limits;
+use crate::download::{Download, Pieces};
+use crate::job::Job;
+use crate::watchdog::Watchdog;
+
+/// A call on a stream.
+pub(crate) struct Stream {
+    pub(super) id: StreamId,
+    pub(super) job: Job,
+    pub(super) upload: Upload,
+    pub(super) download: Download,
+    /// What has come of a body, and its reader has not asked for. The stream's window bounds it.
+    arrived: VecDeque<Bytes>,
+    trailers: Option<Headers>,
+    /// All of the response has come.
+    pub(super) ended: bool,
+    /// A frame of the response has come.
+    pub(super) heard: bool,
+    /// Interim responses so far.
+    pub(super) interim: usize,
+    /// The connection had carried a call before.
+    pub(super) reused: bool,
+    /// Where its bytes begin and end in all that the connection sends.
+    pub(super) begins_at: u64,
+    pub(super) ends_at: u64,
+    pub(super) watchdog: Watchdog,
+}
+
+/// The caller has left.
+pub(super) struct Left;
+
+impl Stream {
+    pub(super) fn new(id: StreamId, job: Job, upload: Upload, reused: bool, begins_at: u64) -> Self {
+        Self {
+            id,
+            job,
+            upload,
+            download: Download::Awaited,
+            arrived: VecDeque::new(),
+            trailers: None,
+            ended: false,
+            heard: false,
+            interim: 0,
+            reused,
+            begins_at,
+            ends_at: begins_at,
+            watchdog: Watchdog::new(),
+        }
+    }
+
+    /// The peer has sent a frame of it.
+    fn hear(&mut self) {
+        self.heard = true;
+        self.watchdog.peer_gave();
+    }
+
+    pub(super) fn informed(&mut self) {
+        self.hear();
+        self.interim += 1;
+    }
+
+    pub(super) fn answered(&mut self, head: ResponseHead, length: Option<u64>, end: bool) {
+        self.hear();
+        self.ended = end;
+        self.download = Download::Here { head, length, body: Pieces::default(), trailers: None };
+    }
+
+    /// Takes a piece of the body. Returns how much of it needs no room any more.
+    pub(super) fn received(&mut self, data: &[u8], end: bool) -> usize {
+        self.hear();
+        self.ended = end;
+        if matches!(self.download, Download::Streams { .. }) {
+            if !data.is_empty() {
+                self.arrived.push_back(Bytes::copy_from_slice(data));
+            }
+            return 0;
+        }
+        self.download.data(data);
+        data.len()
+    }
+
+    pub(super) fn ended_by(&mut self, trailers: Headers) {
+        self.hear();
+        self.ended = true;
+        if matches!(self.download, Download::Streams { .. }) {
+            self.trailers = Some(trailers);
+        } else {
+            self.download.trailers(trailers);
+        }
+    }
+
+    /// Whether all of the response is where its caller finds it.
+    pub(super) fn is_complete(&self) -> bool {
+        self.ended && self.arrived.is_empty()
+    }
+
+    /// Gives the caller what it asks for, as far as it has come. Returns the number of bytes that it has taken.
+    pub(super) fn feed(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Result<usize, Left> {
+        if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
+            return Err(Left);
+        }
+        self.download.hand_out(&mut self.job, limits).map_err(|()| Left)?;
+        let mut taken = 0;
+        while matches!(self.download, Download::Streams { .. }) {
+            match self.download.poll_wanted(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Err(())) => return Err(Left),
+                Poll::Ready(Ok(())) => {}
+            }
+            let Some(chunk) = self.arrived.pop_front() else { break };
+            taken += chunk.len();
+            self.download.pass(chunk);
+        }
+        if self.is_complete()
+            && let Some(trailers) = self.trailers.take()
+        {
+            self.download.trailers(trailers);
+        }
+        Ok(taken)
+    }
+
+    /// Whether the request may go out once more: the connection is lost, and the peer cannot have seen the request, or
+    /// repeating it does no harm (RFC 9110 section 9.2.2).
+    pub(super) fn may_resend(&self) -> bool {
+        let harmless = !self.job.sent || self.job.is_idempotent();
+        self.reused && harmless && !self.heard && self.is_whole() && self.job.is_wanted()
+    }
+
+    /// Whether the request can be sent from its start.
+    pub(super) fn is_whole(&self) -> bool {
+        !matches!(self.upload, Upload::Body { is_begun: true, .. })
+    }
+
+    /// The call, to be sent once more.
+    pub(super) fn into_job(mut self) -> Job {
+        if let Upload::Body { body, .. } = self.upload {
+            self.job.draft.body = body;
+        }
+        self.job
+    }
+}

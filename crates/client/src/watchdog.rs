@@ -1,0 +1,146 @@
+//! The deadline of a call on a connection: a limit on silence, or on the whole call.
+//!
+//! HTTP/1 sets the connection's timer to it. With HTTP/2 the timer follows the earliest of all calls.
+
+use std::time::Instant;
+
+use anywire_loops::deadline::Deadline;
+
+use crate::context::LoopContext;
+use crate::download::Download;
+use crate::job::Job;
+use crate::{Error, Phase};
+
+/// What an exchange waits for, and so which deadline holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// The peer takes the request.
+    PeerTakes,
+    /// The caller gives more of the request's body.
+    CallerGives,
+    /// The peer sends the response's head.
+    Head,
+    /// The peer sends more of the response's body.
+    Body,
+    /// The caller gives more of the request's body, or the peer more of the response's.
+    Either,
+    /// The caller takes more of the response's body.
+    CallerTakes,
+}
+
+impl WaitsFor {
+    /// `is_unsent`: the request has bytes that the peer has yet to take; `uploads`: the caller has yet to give some.
+    #[inline]
+    pub(crate) fn of(is_unsent: bool, download: &Download, uploads: bool) -> Self {
+        match download {
+            _ if is_unsent => Self::PeerTakes,
+            Download::Streams { reader_is_slow: true, .. } => Self::CallerTakes,
+            Download::Streams { .. } if uploads => Self::Either,
+            Download::Streams { .. } => Self::Body,
+            _ if uploads => Self::CallerGives,
+            _ => Self::Head,
+        }
+    }
+}
+
+/// Knows when a call is over time, and in which phase.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    /// What the silence counts for. None if it has to be counted anew.
+    waits_for: Option<WaitsFor>,
+    /// When the wait will have lasted too long.
+    silent_until: Option<(Instant, Phase)>,
+    /// The silence's end, or that of the whole call if it comes first.
+    until: Option<Instant>,
+    /// The phase that is over time then.
+    expires_as: Phase,
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Self {
+        Self { waits_for: None, silent_until: None, until: None, expires_as: Phase::Total }
+    }
+
+    /// When the call is over time.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// The peer took bytes. A peer that takes and never answers makes no progress in answering.
+    pub(crate) fn peer_took(&mut self) {
+        self.waits_for.take_if(|waits_for| matches!(waits_for, WaitsFor::PeerTakes | WaitsFor::Either));
+    }
+
+    /// The peer gave bytes. A peer that talks and does not read makes no progress in reading.
+    pub(crate) fn peer_gave(&mut self) {
+        self.waits_for.take_if(|waits_for| *waits_for != WaitsFor::PeerTakes);
+    }
+
+    /// Counts anew if the wait is a new one or has progressed, and returns the time if it is. `now` gives the true one:
+    /// the loop's clock stands still while a task blocks the loop, and a deadline would be early.
+    #[inline]
+    pub(crate) fn watch(
+        &mut self,
+        now: impl FnOnce() -> Instant,
+        waits_for: WaitsFor,
+        download: &Download,
+        job: &Job,
+        context: &LoopContext,
+    ) -> Option<Instant> {
+        if self.waits_for == Some(waits_for) {
+            return None;
+        }
+        let now = now();
+        self.waits_for = Some(waits_for);
+        self.silent_until = match waits_for {
+            WaitsFor::PeerTakes => Some((now + context.config().timeouts.write, Phase::Write)),
+            WaitsFor::Head => Some((now + job.draft.read_timeout, Phase::Read)),
+            WaitsFor::Body | WaitsFor::Either => Some((now + job.draft.read_timeout, Phase::Body)),
+            WaitsFor::CallerGives | WaitsFor::CallerTakes => None,
+        };
+        let total_holds = match download {
+            Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
+            _ => true,
+        };
+        self.set(total_holds.then_some((job.total_until, Phase::Total)));
+        Some(now)
+    }
+
+    /// Why the call ends, now that it is over time. A body that is handed out as a stream goes on after the total
+    /// deadline, where only silence ends it: `None`, and the deadline is the silence's.
+    pub(crate) fn overdue(&mut self, download: &Download, job: &Job, context: &LoopContext) -> Option<Error> {
+        if let (Phase::Total, Download::Streams { state, .. }) = (self.expires_as, download)
+            && !state.expire()
+        {
+            self.set(None);
+            return None;
+        }
+        let phase = self.expires_as;
+        context.cells.count_timeout(phase);
+        let limit = match phase {
+            Phase::Write => context.config().timeouts.write,
+            Phase::Total => job.draft.total_timeout,
+            _ => job.draft.read_timeout,
+        };
+        Some(Error::Timeout { origin: job.draft.origin(), phase, limit, sent: job.sent })
+    }
+
+    /// Sets a timer to the deadline. Whether that has passed already: a timer that is set again and again, each time for
+    /// as long as is left, would never expire.
+    pub(crate) fn arm(&self, now: Instant, timer: &Deadline) -> bool {
+        let Some(until) = self.until else {
+            timer.clear();
+            return false;
+        };
+        timer.set(until.saturating_duration_since(now));
+        until <= now
+    }
+
+    fn set(&mut self, total: Option<(Instant, Phase)>) {
+        let first = self.silent_until.into_iter().chain(total).min_by_key(|(until, _)| *until);
+        self.until = first.map(|(until, _)| until);
+        if let Some((_, phase)) = first {
+            self.expires_as = phase;
+        }
+    }
+}
