@@ -123,6 +123,9 @@ fn a_silent_peer_is_found_out() {
     assert_eq!(server.engine.advance(at(61), &mut server.out), Ok(()));
     assert_eq!(server.engine.next_deadline(), Some(at(71)));
     assert_eq!(server.engine.advance(at(71), &mut server.out), Err(Error::Silent { what: "ping" }));
+    // What has ended waits for nothing.
+    assert_eq!(server.engine.next_deadline(), None);
+    assert_eq!(server.engine.advance(at(99), &mut server.out), Ok(()));
 }
 
 #[test]

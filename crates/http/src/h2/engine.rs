@@ -262,8 +262,12 @@ impl Engine {
         is_going && self.is_idle()
     }
 
-    /// The time at which [`Engine::advance`] is to be called, unless something comes before.
+    /// The time at which [`Engine::advance`] is to be called, unless something comes before. A connection that has ended
+    /// has none.
     pub fn next_deadline(&self) -> Option<Instant> {
+        if self.has_failed() {
+            return None;
+        }
         let settings = self.settings_sent.map(|sent| sent + self.limits.settings_deadline);
         let ping = match self.ping_sent {
             Some(sent) => Some(sent + self.limits.ping_deadline),
@@ -278,6 +282,9 @@ impl Engine {
     ///
     /// [`Error::Silent`] if the peer has not acknowledged in time. The connection has ended then.
     pub fn advance(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<(), Error> {
+        if self.has_failed() {
+            return Ok(());
+        }
         let passed =
             |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now >= since + limit);
         if passed(self.settings_sent, self.limits.settings_deadline) {

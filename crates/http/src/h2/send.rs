@@ -321,6 +321,19 @@ impl Engine {
         self.return_window(out);
     }
 
+    /// Says that so many bytes of a stream's body were thrown away. Other streams get their share of the connection's window
+    /// back; this one gets nothing, so that a peer cannot send much that nobody reads.
+    pub fn discarded(&mut self, id: StreamId, bytes: usize, out: &mut Vec<u8>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
+        stream.unread -= bytes;
+        self.taken += bytes;
+        if stream.has_ended() && stream.unread == 0 {
+            self.remove(id);
+        }
+        self.return_window(out);
+    }
+
     fn awaits_head(&self, id: StreamId) -> Result<(), Gone> {
         let awaits = self.streams.get(&id).is_some_and(|stream| stream.outgoing == Half::Head);
         if awaits { Ok(()) } else { Err(Gone) }

@@ -28,14 +28,9 @@ impl Session {
         let own = self.timers.wait(waits, now, &service.limits);
         let idle = self.idle_since.map(|since| since + service.limits.idle_timeout);
         let partial = self.partial_since.map(|since| since + service.limits.head_timeout);
-        let while_open =
-            [self.engine.next_deadline(), idle, partial].map(|at| at.filter(|_| !self.is_closing()));
-        let others = while_open
-            .into_iter()
-            .chain([self.earliest])
-            .flatten()
-            .map(|at| at.saturating_duration_since(now));
-        own.into_iter().chain(others).min()
+        let while_open = [self.engine.next_deadline(), idle, partial, self.earliest];
+        let others = while_open.into_iter().flatten().filter(|_| !self.is_closing());
+        own.into_iter().chain(others.map(|at| at.saturating_duration_since(now))).min()
     }
 
     /// Sets what a stream waits for.
@@ -73,34 +68,35 @@ impl Session {
             }
             _ => {}
         }
+        if self.is_closing() {
+            return Continue(false);
+        }
         let mut acted = false;
         if self.engine.next_deadline().is_some_and(|at| at <= now) {
             acted = true;
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 self.fail(error, service);
             }
-        }
-        if self.partial_since.is_some_and(|since| now >= since + service.limits.head_timeout)
-            && !self.is_closing()
-        {
+        } else if self.partial_since.is_some_and(|since| now >= since + service.limits.head_timeout) {
             service.counters.head_timeouts.increment();
             self.abandon(service);
-            self.engine.shut_down(self.output.buffer());
-            self.begin_close();
+            self.leave();
             acted = true;
-        }
-        if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_timeout)
-            && !self.is_closing()
-        {
+        } else if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_timeout) {
             service.counters.idle_timeouts.increment();
-            self.engine.shut_down(self.output.buffer());
-            self.begin_close();
+            self.leave();
             acted = true;
         }
         if self.earliest.is_some_and(|at| at <= now) {
             acted |= self.expire_streams(now, service);
         }
         Continue(acted)
+    }
+
+    /// Tells the peer that the connection ends, and ends it.
+    fn leave(&mut self) {
+        self.engine.shut_down(self.output.buffer());
+        self.begin_close();
     }
 
     fn expire_streams(&mut self, now: Instant, service: &Service) -> bool {
@@ -133,7 +129,7 @@ impl Session {
                 stream.upload = None;
                 stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
                 if matches!(stream.stage, Stage::Done) {
-                    self.finish(id);
+                    self.finish(id, service);
                 }
             }
             Some(expired @ (Expired::BodySilent | Expired::BodySlow)) => {

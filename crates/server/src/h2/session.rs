@@ -109,7 +109,7 @@ impl Session {
             while let Some(id) = self.touched.pop() {
                 self.poll_stream(id, now, env.service);
             }
-            self.transmit(env.service);
+            self.transmit(now, env.service);
             if self.engine.is_drained() && self.streams.is_empty() {
                 self.ending = Closing::Flushing;
                 continue;
@@ -181,12 +181,14 @@ impl Session {
                     self.begin(id, head, length, end, now, env)
                 }
                 Ok(Some(Event::Data { id, data, end })) => {
-                    if let Some(stream) = self.streams.get_mut(&id)
-                        && let Some(upload) = &mut stream.upload
-                    {
-                        stream.timers.received(data.len(), &env.service.limits);
-                        upload.received(data, end);
+                    let length = data.len();
+                    let stream = self.streams.get_mut(&id);
+                    let is_read =
+                        stream.is_some_and(|stream| stream.received(data, end, now, &env.service.limits));
+                    if is_read {
                         self.touched.push(id);
+                    } else {
+                        self.engine.discarded(id, length, self.output.buffer());
                     }
                 }
                 Ok(Some(Event::Trailers { id, fields })) => {
@@ -293,7 +295,7 @@ impl Session {
         if matches!(stage, Stage::Done) {
             self.spare_waker = Some(wakes);
             if !end {
-                self.finish(id);
+                self.finish(id, service);
             }
             return;
         }

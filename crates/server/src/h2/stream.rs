@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use super::session::{Parts, Session};
 use super::upload::Upload;
+use crate::Limits;
 use crate::context::FreeContext;
 use crate::dispatch::Run;
 use crate::h1::Timers;
@@ -90,6 +91,13 @@ impl Stream {
 }
 
 impl Stream {
+    /// Takes a part of the request's body. Returns false if nobody reads that.
+    pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, limits: &Limits) -> bool {
+        self.timers.count(now);
+        self.timers.received(data.len(), limits);
+        self.upload.as_mut().is_some_and(|upload| upload.received(data, end))
+    }
+
     /// Brings the reader of the request's body what it asks for, as far as that has come. Returns whether there was
     /// anything.
     fn feed(&mut self, id: StreamId, cx: &mut Context<'_>, engine: &mut Engine, output: &mut Output) -> bool {
@@ -97,6 +105,9 @@ impl Stream {
         let moved = upload.advance(cx);
         if moved.bytes > 0 {
             engine.consumed(id, moved.bytes, output.buffer());
+        }
+        if moved.discarded > 0 {
+            engine.discarded(id, moved.discarded, output.buffer());
         }
         if moved.ask {
             // Once its response has begun a stream asks for nothing. Its peer sends without that.
@@ -183,12 +194,12 @@ impl Session {
             }
         }
         if matches!(stream.stage, Stage::Done) {
-            self.finish(id);
+            self.finish(id, service);
         }
     }
 
     /// Sends what is ready, as far as the windows and the output have room.
-    pub(super) fn transmit(&mut self, service: &Service) {
+    pub(super) fn transmit(&mut self, now: Instant, service: &Service) {
         while self.output.len() < OUTPUT_HIGH_WATER_BYTES
             && let Some((id, room)) = self.engine.next_to_send()
         {
@@ -196,6 +207,7 @@ impl Session {
                 self.engine.wants_to_send(id, false);
                 continue;
             };
+            stream.timers.count(now);
             self.changed.push(id);
             match stream.next_piece(room, service) {
                 Piece::Data { bytes, end } => {
@@ -203,16 +215,16 @@ impl Session {
                     stream.timers.wrote(bytes.len(), &service.limits);
                     self.output.push_bytes(bytes);
                     if end {
-                        self.finish(id);
+                        self.finish(id, service);
                     }
                 }
                 Piece::End(None) => {
                     self.engine.data_head(id, 0, true, self.output.buffer());
-                    self.finish(id);
+                    self.finish(id, service);
                 }
                 Piece::End(Some(trailers)) => {
                     let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
-                    self.finish(id);
+                    self.finish(id, service);
                 }
                 Piece::Later => {
                     self.engine.wants_to_send(id, false);
@@ -230,9 +242,10 @@ impl Session {
     }
 
     /// A stream whose response has left. The rest of its request is not wanted.
-    pub(super) fn finish(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.remove(&id) {
-            self.free_context = stream.context.or(self.free_context.take());
+    pub(super) fn finish(&mut self, id: StreamId, service: &Service) {
+        if let Some(mut stream) = self.streams.remove(&id) {
+            self.free_context = stream.context.take().or(self.free_context.take());
+            service.dispatch.drop_contained(stream.endpoint, stream);
         }
         self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
     }

@@ -27,6 +27,8 @@ pub(super) struct Upload {
 pub(super) struct Moved {
     /// Bytes that the reader has taken.
     pub(super) bytes: usize,
+    /// Bytes that nobody will read.
+    pub(super) discarded: usize,
     /// The reader was given something: data, or the end.
     pub(super) any: bool,
     /// The peer is to be told to send the body.
@@ -45,12 +47,14 @@ impl Upload {
         }
     }
 
-    pub(super) fn received(&mut self, data: &[u8], end: bool) {
+    /// Keeps what has come, until the reader asks for it. Returns false if there is no reader.
+    pub(super) fn received(&mut self, data: &[u8], end: bool) -> bool {
         self.awaits_continue = false;
         if self.sender.is_some() && !data.is_empty() {
             self.arrived.push_back(Bytes::copy_from_slice(data));
         }
         self.ended |= end;
+        self.sender.is_some()
     }
 
     pub(super) fn ended_by(&mut self, trailers: Headers) {
@@ -72,7 +76,6 @@ impl Upload {
                 Poll::Pending => break,
                 Poll::Ready(Err(_)) => {
                     self.sender = None;
-                    self.arrived = VecDeque::new();
                     break;
                 }
                 Poll::Ready(Ok(())) => {}
@@ -94,6 +97,9 @@ impl Upload {
                 self.lacks_input = true;
                 break;
             }
+        }
+        if self.sender.is_none() {
+            moved.discarded = std::mem::take(&mut self.arrived).iter().map(Bytes::len).sum();
         }
         moved
     }

@@ -5,6 +5,7 @@
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../wire/tests/support/coat.rs"]
 mod coat;
+pub(crate) mod h2;
 pub(crate) mod log;
 mod peer;
 mod remote;
@@ -13,6 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use anywire_http::h2::Limits as Http2Limits;
 use anywire_server::{Counters, Limits, Router, Server, ServerHandle};
 use anywire_wire::{Address, Wire};
 
@@ -182,6 +184,10 @@ pub(crate) fn fivefold_faster() -> Limits {
         min_rate_grace: min_rate_grace / 5,
         half_close_timeout: half_close_timeout / 5,
         linger_timeout: linger_timeout / 5,
-        http2,
+        http2: Http2Limits {
+            settings_deadline: http2.settings_deadline / 5,
+            ping_deadline: http2.ping_deadline / 5,
+            ..http2
+        },
     }
 }
