@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use anywire_http::h2::{Abuse, Code, Error, Limits, ResponseParts};
-use anywire_http::{Headers, StatusCode};
+use anywire_http::{Headers, Method, RequestHead, StatusCode};
 
 use support::h2::*;
 
@@ -185,4 +185,22 @@ fn good_faith_lasts() {
         server.end.out.clear();
     }
     assert_eq!((server.requests, server.end.engine.open_streams()), (6000, 0));
+}
+
+#[test]
+fn a_server_may_open_windows_for_each_request() {
+    let mut client = End::client(Limits::default());
+    let mut head = RequestHead::new(Method::POST, "/").expect("a target");
+    head.set_origin("http", "a").expect("an origin");
+    for _ in 0..5_000 {
+        let id = client.engine.open(&head, Some(1), false, &mut client.out).expect("a slot");
+        client.engine.data_head(id, 1, true, &mut client.out);
+        let answer = [
+            frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+            frame(WINDOW_UPDATE, 0, id.get(), &[0, 0, 0, 1]),
+            frame(HEADERS, END_HEADERS | END_STREAM, id.get(), b"\x89"),
+        ];
+        client.take(&answer.concat(), |_, _| {}).expect("good");
+        client.out.clear();
+    }
 }

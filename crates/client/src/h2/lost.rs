@@ -8,6 +8,7 @@ use anywire_http::h2::{self, Code};
 
 use super::session::{Session, Turn};
 use super::stream::Stream;
+use super::upload::Upload;
 use crate::context::LoopContext;
 use crate::job::{Delivery, Job};
 use crate::{Error, Phase};
@@ -54,6 +55,12 @@ impl Session {
 
     /// The stream has ended in the middle.
     pub(super) fn was_reset(&mut self, place: usize, code: Code) {
+        let stream = &mut self.streams[place];
+        if stream.ended {
+            // The response is whole: the peer wants no more of the request (RFC 9113 section 8.1).
+            stream.upload = Upload::Done;
+            return self.touched.push(place);
+        }
         let stream = self.remove(place, code);
         if code == Code::REFUSED_STREAM && !stream.heard {
             return self.refuse(stream, code);

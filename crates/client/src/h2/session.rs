@@ -36,7 +36,7 @@ pub(crate) struct Session {
     wakers: Vec<Waker>,
     woken: Arc<Woken>,
     /// Streams to be polled in this turn.
-    touched: Vec<usize>,
+    pub(super) touched: Vec<usize>,
     /// Streams that wait for something else than before this turn.
     pub(super) changed: Vec<usize>,
     /// Streams that have bytes in the output.

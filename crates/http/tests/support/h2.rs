@@ -59,10 +59,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
 }
 
 /// When a test begins. Engines get their time from tests, which move it by hand.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only differences count, and there is no other way to make one"
-)]
+#[allow(clippy::disallowed_methods, reason = "only differences count, and there is no other way to make one")]
 pub(crate) fn clock() -> Instant {
     Instant::now()
 }

@@ -177,6 +177,7 @@ impl Engine {
             self.spend_idle(now)?;
             return Ok(Step::Event(Event::Informational { id, head }));
         }
+        self.idle_budget.earn(EARNED_BY_STREAM);
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
         let has_no_body = stream.asks_head || status == StatusCode::NOT_MODIFIED;
         if has_no_body {
