@@ -7,9 +7,7 @@ use anywire::client::Limits;
 use anywire::http::{Body, Headers, IntoResponse, Method, StatusCode, Version, h2};
 use anywire::server::Request;
 use bytes::Bytes;
-use support::{
-    HANG, Served, block_on, client, client_of_http2, on_each_wire, poll_once, wire_with_handshake,
-};
+use support::{HANG, Served, all, block_on, client, client_of_http2, on_each_wire, wire_with_handshake};
 
 /// Sends the body back as it comes, with its trailers.
 async fn echo(request: Request) -> Body {
@@ -22,13 +20,13 @@ fn calls_side_by_side_share_a_connection() {
         let router = Router::new().get("/{number}", async |request: Request| request.path().to_owned());
         let served = Served::start(wire, router);
         let (_loops, client) = client_of_http2(|builder| builder);
-        let mut calls: Vec<_> =
-            (0..100).map(|number| served.get(&client, &format!("/{number}")).send()).collect();
-        assert!(calls.iter_mut().all(|call| poll_once(call).is_pending()));
-        for (number, call) in calls.into_iter().enumerate() {
-            let answer = block_on(call).expect("an answer");
+        let call = async |number: usize| {
+            let answer = served.get(&client, &format!("/{number}")).send().await?;
             assert_eq!((answer.status(), answer.version()), (StatusCode::OK, Version::HTTP_2));
-            assert_eq!(block_on(answer.text()).expect("a body"), format!("/{number}"));
+            answer.text().await
+        };
+        for (number, answer) in all((0..100).map(call)).into_iter().enumerate() {
+            assert_eq!(answer.expect("an answer"), format!("/{number}"));
         }
         let counters = client.counters().total();
         assert_eq!((counters.requests, counters.dialed, counters.idle), (100, 1, 1));
@@ -42,8 +40,7 @@ fn bodies_and_trailers_come_back() {
         let (_loops, client) = client_of_http2(|builder| builder);
         for (piece, pieces) in [(0, 0), (1, 1), (5, 2), (10_000, 300)] {
             let (mut sender, body) = Body::channel(10_000);
-            let mut call = served.post(&client, "/").body(body).send();
-            assert!(poll_once(&mut call).is_pending());
+            let call = served.post(&client, "/").body(body).send();
             let feeding = std::thread::spawn(move || {
                 for number in 0..pieces {
                     block_on(sender.send(vec![number as u8; piece])).expect("a reader");

@@ -76,6 +76,14 @@ impl Download {
         }
     }
 
+    /// Gives the caller one of the last pieces of a body, whether it has room or not.
+    pub(crate) fn pass_anyway(&mut self, piece: Bytes) {
+        if let Self::Streams { sender, .. } = self {
+            // A reader who left needs it no more.
+            let _ = sender.send_anyway(piece);
+        }
+    }
+
     pub(crate) fn trailers(&mut self, fields: Headers) {
         match self {
             Self::Here { trailers, .. } => *trailers = Some(fields),

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, mpsc};
 use anywire_client::{ClientBuilder, Error, Limits, Phase};
 use anywire_http::h2::{self, Code};
 use support::bytes_of_http2::RST_STREAM;
-use support::{AnyWire, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once};
+use support::{AnyWire, Peer, all, block_on, client_of_http2, eventually, on_each_wire, poll_once};
 
 #[test]
 fn calls_beyond_the_peers_limit_wait() {
@@ -32,11 +32,9 @@ fn calls_beyond_the_peers_limit_wait() {
         });
         let limits = Limits { connections_per_origin: 1, ..Limits::default() };
         let (_loops, client) = client_of_http2(|builder| builder.limits(limits));
-        let mut calls: Vec<_> = (0..40).map(|_| client.post(peer.url("/")).via(peer.via()).send()).collect();
-        assert!(calls.iter_mut().all(|call| poll_once(call).is_pending()));
-        for call in calls {
-            let answer = block_on(call).expect("an answer");
-            assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+        let call = async || client.post(peer.url("/")).via(peer.via()).send().await?.text().await;
+        for answer in all((0..40).map(|_| call())) {
+            assert_eq!(answer.expect("an answer"), "ok");
         }
         assert_eq!(most.try_iter().max(), Some(2));
         let counters = client.counters().total();

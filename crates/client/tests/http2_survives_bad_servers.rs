@@ -231,25 +231,3 @@ fn interim_answers_without_end() {
         assert_eq!((counters.too_many_interim, counters.dialed), (1, 1));
     });
 }
-
-#[test]
-fn a_whole_response_survives_a_reset_behind_it() {
-    on_each_wire(|wire| {
-        // RFC 9113 section 8.1: the peer has answered, and wants no more of the request.
-        let peer = Peer::of_http2(wire, |mut frames, _| {
-            while let Some(stream) = frames.request() {
-                frames.head(stream, false);
-                frames.say(DATA, 0, stream, &[b'x'; 10_000]);
-                frames.say(DATA, END_STREAM, stream, &[b'x'; 10_000]);
-                frames.say(RST_STREAM, 0, stream, &Code::NO_ERROR.0.to_be_bytes());
-            }
-        });
-        let limits = Limits { body_ahead_bytes: 1000, ..Limits::default() };
-        let (_loops, client) = client_of_http2(|builder| builder.limits(limits));
-        let (sender, body) = anywire_http::Body::channel(10);
-        let call = client.post(peer.url("/")).via(peer.via()).body(body);
-        let text = block_on(async { call.send().await?.text().await }).expect("a whole answer");
-        assert_eq!(text.len(), 20_000);
-        drop(sender);
-    });
-}

@@ -323,3 +323,18 @@ fn a_waker_that_is_replaced_may_hold_the_other_end() {
     });
     told.recv_timeout(Duration::from_secs(60)).expect("no lock is held while a waker is dropped");
 }
+
+#[test]
+fn what_has_come_already_goes_without_room() {
+    let (mut sender, mut body) = Body::channel(1);
+    sender.try_send("one").expect("room");
+    assert!(matches!(sender.try_send("two"), Err(SendError::Full { .. })));
+    sender.send_anyway("two").expect("a reader");
+    sender.send_anyway("").expect("a reader");
+    sender.send_anyway("three").expect("a reader");
+    sender.finish();
+    assert_eq!(now(body.text(100)).expect("whole"), "onetwothree");
+    let (mut sender, body) = Body::channel(1);
+    drop(body);
+    assert_eq!(sender.send_anyway("more"), Err(SendError::Closed));
+}

@@ -16,7 +16,7 @@ use anywire::wire::{Address, ListenOptions, Wire, wires};
 use anywire::{Client, Router, Server};
 
 #[allow(unused_imports, reason = "each test uses a part of it")]
-pub use self::waiting::{HANG, block_on, eventually, poll_once};
+pub use self::waiting::{HANG, all, block_on, eventually, poll_once};
 
 /// A wire of the list.
 pub type AnyWire = &'static dyn Wire;

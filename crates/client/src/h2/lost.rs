@@ -8,8 +8,8 @@ use anywire_http::h2::{self, Code};
 
 use super::session::{Session, Turn};
 use super::stream::Stream;
-use super::upload::Upload;
 use crate::context::LoopContext;
+use crate::download::Download;
 use crate::job::{Delivery, Job};
 use crate::{Error, Phase};
 
@@ -55,12 +55,6 @@ impl Session {
 
     /// The stream has ended in the middle.
     pub(super) fn was_reset(&mut self, place: usize, code: Code) {
-        let stream = &mut self.streams[place];
-        if stream.ended {
-            // The response is whole: the peer wants no more of the request (RFC 9113 section 8.1).
-            stream.upload = Upload::Done;
-            return self.touched.push(place);
-        }
         let stream = self.remove(place, code);
         if code == Code::REFUSED_STREAM && !stream.heard {
             return self.refuse(stream, code);
@@ -127,9 +121,14 @@ impl Session {
         self.is_over = true;
     }
 
-    fn end(&mut self, mut stream: Stream, error: Error) {
-        let delivery: Delivery = stream.download.fail(&mut stream.job, error);
-        self.turns.push_back(Turn::Ended(delivery));
+    /// Ends a call that is off the connection. What has come of its response is the caller's, and if that is all of it, it
+    /// did not fail: a peer may reset a stream when it has answered, or close the connection (RFC 9113 section 8.1).
+    pub(super) fn end(&mut self, mut stream: Stream, error: Error) {
+        stream.give_all();
+        self.turns.push_back(Turn::Ended(match stream.download {
+            Download::Streams { sender, .. } if stream.ended => Delivery::BodyEnds(sender),
+            mut download => download.fail(&mut stream.job, error),
+        }));
     }
 }
 

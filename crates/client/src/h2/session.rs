@@ -36,7 +36,7 @@ pub(crate) struct Session {
     wakers: Vec<Waker>,
     woken: Arc<Woken>,
     /// Streams to be polled in this turn.
-    pub(super) touched: Vec<usize>,
+    touched: Vec<usize>,
     /// Streams that wait for something else than before this turn.
     pub(super) changed: Vec<usize>,
     /// Streams that have bytes in the output.
@@ -459,8 +459,8 @@ impl Session {
 
     /// Ends a call by an error of its own.
     pub(super) fn fail(&mut self, place: usize, error: Error, code: Code) {
-        let mut stream = self.remove(place, code);
-        self.turns.push_back(Turn::Ended(stream.download.fail(&mut stream.job, error)));
+        let stream = self.remove(place, code);
+        self.end(stream, error);
     }
 
     /// Takes a stream out, which ends by `code` if it has not ended.

@@ -130,6 +130,15 @@ impl Stream {
         Ok(taken)
     }
 
+    /// Gives the caller all that has come, whether it has asked for it or not: the stream has ended, and with it the window
+    /// that held the peer back.
+    pub(super) fn give_all(&mut self) {
+        self.arrived.drain(..).for_each(|chunk| self.download.pass_anyway(chunk));
+        if let Some(trailers) = self.trailers.take() {
+            self.download.trailers(trailers);
+        }
+    }
+
     /// Whether the request may go out once more: the connection is lost, and the peer cannot have seen the request, or
     /// repeating it does no harm (RFC 9110 section 9.2.2).
     pub(super) fn may_resend(&self) -> bool {

@@ -12,6 +12,7 @@ pub mod bytes_of_http2;
 mod coat;
 mod frames;
 mod gate;
+mod real;
 mod talk;
 mod waiting;
 
@@ -27,8 +28,9 @@ use anywire_wire::{Address, ListenOptions, Listener, ListenerHandle, Wire};
 pub use self::{
     frames::{Frame, Frames},
     gate::Gate,
+    real::{Real, real_servers},
     talk::{Received, Talk},
-    waiting::{HANG, block_on, eventually, poll_once},
+    waiting::{HANG, all, block_on, eventually, poll_once},
 };
 
 /// A wire of the list.

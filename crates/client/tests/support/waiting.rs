@@ -1,6 +1,6 @@
 //! Waiting without a runtime.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -29,6 +29,22 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
         assert!(Instant::now() < hang, "not ready after {HANG:?}");
     }
+}
+
+/// Runs futures side by side on this thread: what came of each.
+pub fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    block_on(poll_fn(|cx| {
+        let mut all_ready = true;
+        for (future, output) in futures.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(ready) => *output = Some(ready),
+                Poll::Pending => all_ready = false,
+            }
+        }
+        if all_ready { Poll::Ready(()) } else { Poll::Pending }
+    }));
+    futures.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// Polls a future once, with a waker that does nothing.

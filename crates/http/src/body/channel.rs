@@ -75,12 +75,26 @@ impl Sender {
     /// [`SendError::Full`] without room (see [`Sender::ready`]), [`SendError::Closed`] if the reader is gone.
     pub fn try_send(&mut self, chunk: impl Into<Bytes>) -> Result<(), SendError> {
         let chunk = chunk.into();
-        let mut state = self.shared.lock();
+        let state = self.shared.lock();
+        if !state.reader_gone && !state.has_room() {
+            return Err(SendError::Full { chunk });
+        }
+        Self::hand_over(state, chunk)
+    }
+
+    /// Hands over a chunk, even without room: for a sender that holds what has come already, and can hold it no longer.
+    /// An empty one is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Closed`] if the reader is gone.
+    pub fn send_anyway(&mut self, chunk: impl Into<Bytes>) -> Result<(), SendError> {
+        Self::hand_over(self.shared.lock(), chunk.into())
+    }
+
+    fn hand_over(mut state: MutexGuard<'_, State>, chunk: Bytes) -> Result<(), SendError> {
         if state.reader_gone {
             return Err(SendError::Closed);
-        }
-        if !state.has_room() {
-            return Err(SendError::Full { chunk });
         }
         if chunk.is_empty() {
             return Ok(());
