@@ -25,8 +25,7 @@ pub struct Real {
 
 /// The servers that are installed, each with a file `small`, and what `more` puts into its folder.
 pub fn real_servers(more: impl Fn(&Path)) -> impl Iterator<Item = Real> {
-    let start: [(&str, fn(TempDir) -> Real); 4] =
-        [("nghttpd", nghttpd), ("nginx", nginx), ("go", go), ("node", node)];
+    let start: [(&str, Start); 4] = [("nghttpd", nghttpd), ("nginx", nginx), ("go", go), ("node", node)];
     start.into_iter().filter_map(move |(name, start)| {
         if program(name).is_none() || (name == "go" && is_old_go()) {
             println!("skipped: {name} is not installed, or too old");
@@ -39,6 +38,9 @@ pub fn real_servers(more: impl Fn(&Path)) -> impl Iterator<Item = Real> {
         Some(start(folder))
     })
 }
+
+/// Starts a server with its folder.
+type Start = fn(TempDir) -> Real;
 
 impl Real {
     pub fn url(&self, path: &str) -> String {
