@@ -286,8 +286,11 @@ fn an_idle_connection_is_closed_in_time() {
         let call = client.get(peer.url("/")).via(peer.via());
         assert_eq!(block_on(async { call.send().await?.text().await }).expect("an answer"), "ok");
         ended.recv().expect("the connection ends");
-        support::eventually("it is counted", || client.counters().total().idle_timeouts == 1);
-        assert_eq!(client.counters().total().idle, 0);
+        support::eventually("it is counted", || {
+            let counters = client.counters().total();
+            // It counts as idle until it is closed, which takes a while on a wire with a closing of its own.
+            counters.idle_timeouts == 1 && counters.idle == 0
+        });
     });
 }
 
