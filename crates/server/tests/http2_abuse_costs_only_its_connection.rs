@@ -64,11 +64,8 @@ fn requests_that_are_none() {
         resets("more streams than may be open", |stream| request(stream, true)),
         resets("heads above their limit", move |stream| {
             let (head, rest) = large.split_at(16_000);
-            [
-                frame(HEADERS, END_STREAM, stream, head),
-                frame(CONTINUATION, END_HEADERS, stream, rest),
-            ]
-            .concat()
+            [frame(HEADERS, END_STREAM, stream, head), frame(CONTINUATION, END_HEADERS, stream, rest)]
+                .concat()
         }),
     ]);
 }
