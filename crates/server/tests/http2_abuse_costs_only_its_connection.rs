@@ -25,7 +25,7 @@ struct Abuse {
 fn rapid_reset() {
     // CVE-2023-44487: asked, and taken back while the handler runs.
     let rst = |stream| frame(RST_STREAM, 0, stream, &Code::CANCEL.0.to_be_bytes());
-    play(vec![
+    play(&[
         resets("with the request", move |stream| [request(stream, true), rst(stream)].concat()),
         resets("in the middle of the body", move |stream| {
             [request(stream, false), frame(DATA, 0, stream, b"abc"), rst(stream)].concat()
@@ -39,7 +39,7 @@ fn made_you_reset() {
     let asks_and = |stream, kind, flags, payload: &[u8]| {
         [request(stream, true), frame(kind, flags, stream, payload)].concat()
     };
-    play(vec![
+    play(&[
         resets("a window that opens by nothing", move |s| asks_and(s, WINDOW_UPDATE, 0, &[0; 4])),
         resets("a window that is too large", move |s| asks_and(s, WINDOW_UPDATE, 0, &[0x7f, 255, 255, 255])),
         resets("DATA behind the end", move |s| asks_and(s, DATA, 0, b"x")),
@@ -56,7 +56,7 @@ fn made_you_reset() {
 fn requests_that_are_none() {
     let large = [b"\x40\x01x\x7f\xa1\x1f".as_slice(), &[b'x'; 4000 + 128]].concat();
     let large = [REQUEST, &large.repeat(5)].concat();
-    play(vec![
+    play(&[
         // CVE-2019-9516.
         resets("names without a letter", |stream| {
             frame(HEADERS, END_HEADERS | END_STREAM, stream, &[REQUEST, &[0; 300]].concat())
@@ -74,7 +74,7 @@ fn requests_that_are_none() {
 fn frames_that_move_nothing() {
     let tiny = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]);
     let asks = [tiny, get("/large", 1)].concat();
-    play(vec![
+    play(&[
         // CVE-2019-9512.
         idle("PING", frame(PING, 0, 0, &[0; 8])),
         // CVE-2019-9515.
@@ -103,7 +103,7 @@ fn heads_without_an_end() {
         again: Box::new(move |_| frame(CONTINUATION, 0, 1, &payload)),
         counter: |counters| counters.continuation_floods,
     };
-    play(vec![
+    play(&[
         continuations("empty", Vec::new()),
         continuations("full", [0x82; 16_384].to_vec()),
         continuations("a byte each", [0x82].to_vec()),
@@ -114,7 +114,7 @@ fn heads_without_an_end() {
 fn few_bytes_that_mean_many() {
     // A field of 4,000 bytes goes into the table; then comes its index, a byte each time (CVE-2016-6581).
     let bomb = [REQUEST, b"\x40\x01x\x7f\xa1\x1e", &[b'x'; 4000], &[0x80 | 62; 12_000]].concat();
-    play(vec![Abuse {
+    play(&[Abuse {
         name: "HPACK bomb",
         first: Vec::new(),
         again: Box::new(move |count| frame(HEADERS, END_HEADERS | END_STREAM, stream(count), &bomb)),
@@ -136,7 +136,7 @@ fn idle(name: &'static str, again: Vec<u8>) -> Abuse {
 const PIECES: u32 = 4000;
 
 /// Plays one after the other on one loop of each wire.
-fn play(abuses: Vec<Abuse>) {
+fn play(abuses: &[Abuse]) {
     support::on_each_wire(|scene| {
         let served = serve(scene);
         let mut bystander = H2::connect(&served);
