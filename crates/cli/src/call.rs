@@ -145,7 +145,7 @@ impl Call {
             None => Body::empty(),
         };
         let version = self.versions.name();
-        let sent = request_head(&method, url, &headers, &body).map(|sent| in_version(sent, version));
+        let sent = request_head(&method, url, &headers, &body).map(|sent| in_version(&sent, version));
         let mut call = client.request(method, url);
         for (name, value) in headers.iter() {
             call = call.header(name, value);
@@ -237,8 +237,8 @@ fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> O
 }
 
 /// The head with another version in its first line. Over HTTP/2 the line is in pseudo-header fields, which say the same.
-fn in_version(head: Vec<u8>, version: &str) -> Vec<u8> {
-    String::from_utf8_lossy(&head).replacen("HTTP/1.1", version, 1).into_bytes()
+fn in_version(head: &[u8], version: &str) -> Vec<u8> {
+    String::from_utf8_lossy(head).replacen("HTTP/1.1", version, 1).into_bytes()
 }
 
 /// The head of an answer as it came, up to the empty line at its end.

@@ -60,7 +60,7 @@ impl H2Server {
         let loops = Loops::start(1).unwrap();
         let seen = Arc::new(Seen::default());
         let listener =
-            Listener::bind(&address.parse::<Address>().unwrap(), &ListenOptions::default(), &loops).unwrap();
+            Listener::bind(address.parse::<Address>().unwrap(), &ListenOptions::default(), &loops).unwrap();
         let address = listener.local().clone();
         let shared = Arc::clone(&seen);
         let listener = listener.serve(move |connection| {

@@ -5,14 +5,13 @@ use std::task::{Context, Poll};
 
 use anywire_http::body::Sender;
 use anywire_http::{BodyError, Headers};
-use bytes::Bytes;
 
 /// A request body on its way to its reader.
 pub(super) struct Upload {
     /// `None` once the reader is gone, or has all.
     sender: Option<Sender>,
     /// What has come and the reader has not asked for. The stream's window bounds it.
-    arrived: VecDeque<Bytes>,
+    arrived: VecDeque<Vec<u8>>,
     trailers: Option<Headers>,
     /// All of it has come.
     ended: bool,
@@ -51,7 +50,11 @@ impl Upload {
     pub(super) fn received(&mut self, data: &[u8], end: bool) -> bool {
         self.awaits_continue = false;
         if self.sender.is_some() && !data.is_empty() {
-            self.arrived.push_back(Bytes::copy_from_slice(data));
+            match self.arrived.back_mut() {
+                // A piece of its own for each byte would take 50 times the window.
+                Some(last) if last.len() < PIECE_BYTES_MIN => last.extend_from_slice(data),
+                _ => self.arrived.push_back(data.to_vec()),
+            }
         }
         self.ended |= end;
         self.sender.is_some()
@@ -99,7 +102,7 @@ impl Upload {
             }
         }
         if self.sender.is_none() {
-            moved.discarded = std::mem::take(&mut self.arrived).iter().map(Bytes::len).sum();
+            moved.discarded = std::mem::take(&mut self.arrived).iter().map(Vec::len).sum();
         }
         moved
     }
@@ -112,3 +115,6 @@ impl Upload {
         }
     }
 }
+
+/// What waits in a piece that is shorter takes further data.
+const PIECE_BYTES_MIN: usize = 1024;
