@@ -63,4 +63,4 @@ pub use self::error::{Abuse, Code, Error};
 pub use self::hpack::HpackError;
 pub use self::limits::{Limits, Rate};
 pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
-pub use self::stream::StreamId;
+pub use self::stream::{IdHasher, StreamId, StreamMap};
