@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arrived;
 mod engine;
 mod error;
 mod frame;
@@ -56,6 +57,7 @@ mod send;
 mod settings;
 mod stream;
 
+pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};
 pub use self::error::{Abuse, Code, Error};
 pub use self::hpack::HpackError;
