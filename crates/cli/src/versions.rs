@@ -4,6 +4,15 @@ use anywire::client::ClientBuilder;
 use anywire::load::Protocol;
 use clap::Args;
 
+/// A version by its short name.
+pub(crate) fn named(name: &str) -> Result<Protocol, String> {
+    match name {
+        "h1" => Ok(Protocol::Http1),
+        "h2" => Ok(Protocol::Http2),
+        _ => Err("there is no such protocol; choose from h1, h2".to_owned()),
+    }
+}
+
 /// Which version of HTTP is spoken.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(multiple = false)]

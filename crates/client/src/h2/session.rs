@@ -181,7 +181,10 @@ impl Session {
                 self.poll_stream(place, context);
             }
             self.transmit();
+            let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
             self.flush(cx, wire);
+            // If the wire has taken a full output, nothing would wake the task to fill it again.
+            let has_more = was_full && self.output.is_empty();
             if !self.turns.is_empty() || self.is_over {
                 return true;
             }
@@ -197,6 +200,9 @@ impl Session {
                 Poll::Pending => {
                     if input.is_empty() {
                         self.input = None;
+                    }
+                    if has_more {
+                        continue;
                     }
                     return true;
                 }

@@ -157,6 +157,7 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
     Row {
         name: name.to_owned(),
         wire: wire.to_owned(),
+        protocol: "http/1.1".to_owned(),
         medians: Figures {
             requests_per_second: Some(rate),
             server_cpu_us_per_request: Some(cost),
