@@ -13,12 +13,14 @@ use crate::demo;
 
 /// The demo service over each wire that can listen on an address of its own.
 pub(super) fn over_each_wire() -> impl Iterator<Item = Candidate> {
-    wire::wires().filter(|wire| wire.scratch().is_some()).map(|wire| Candidate {
-        name: wire.scheme().to_owned(),
-        wire: wire.scheme().to_owned(),
-        note: String::new(),
-        is_limit: false,
-        start: Box::new(move |settings| start(wire, settings)),
+    wire::wires().filter(|wire| !wire.scheme().starts_with("tls") && wire.scratch().is_some()).map(|wire| {
+        Candidate {
+            name: wire.scheme().to_owned(),
+            wire: wire.scheme().to_owned(),
+            note: String::new(),
+            is_limit: false,
+            start: Box::new(move |settings| start(wire, settings)),
+        }
     })
 }
 
