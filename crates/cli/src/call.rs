@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anywire::client::{Client, Limits, Response, Timeouts};
 use anywire::http::h1::{Framing, encode};
-use anywire::http::{Body, Headers, Method, Url};
+use anywire::http::{Body, Headers, Method, Url, Version};
 use anywire::load::text;
 use anywire::loops::Loops;
 use anywire::wire::Address;
@@ -21,6 +21,7 @@ use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::output;
 use crate::values::{self, Field};
+use crate::versions::Versions;
 
 /// Get a URL and print the answer's body
 #[derive(Debug, Args)]
@@ -93,6 +94,8 @@ struct Call {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     #[command(flatten)]
+    versions: Versions,
+    #[command(flatten)]
     heads: HeadLimits,
 }
 
@@ -102,7 +105,8 @@ impl Call {
         let url = values::url(&self.url, self.via.as_ref())?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
-        let client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts()).build();
+        let client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts());
+        let client = self.versions.apply(client).build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         runtime.block_on(async {
@@ -140,7 +144,8 @@ impl Call {
             }
             None => Body::empty(),
         };
-        let sent = request_head(&method, url, &headers, &body);
+        let version = self.versions.name();
+        let sent = request_head(&method, url, &headers, &body).map(|sent| in_version(&sent, version));
         let mut call = client.request(method, url);
         for (name, value) in headers.iter() {
             call = call.header(name, value);
@@ -231,10 +236,19 @@ fn request_head(method: &Method, url: &str, headers: &Headers, body: &Body) -> O
     Some(head)
 }
 
+/// The head with another version in its first line. Over HTTP/2 the line is in pseudo-header fields, which say the same.
+fn in_version(head: &[u8], version: &str) -> Vec<u8> {
+    String::from_utf8_lossy(head).replacen("HTTP/1.1", version, 1).into_bytes()
+}
+
 /// The head of an answer as it came, up to the empty line at its end.
 fn head(answer: &Response) -> Vec<u8> {
-    let (version, status, reason) = (answer.version(), answer.status().as_u16(), answer.head().reason());
-    let mut head = format!("{version:?} {status} {reason}\r\n").into_bytes();
+    let (status, reason) = (answer.status().as_u16(), answer.head().reason());
+    let mut head = match answer.version() {
+        // It has no reason, and no minor version (RFC 9113 section 8.3.2).
+        Version::HTTP_2 => format!("HTTP/2 {status}\r\n").into_bytes(),
+        version => format!("{version:?} {status} {reason}\r\n").into_bytes(),
+    };
     head.extend_from_slice(answer.headers().wire_bytes());
     head.extend_from_slice(b"\r\n");
     head
@@ -259,6 +273,7 @@ Examples:
   anywire get -I localhost:8080             the head alone
   anywire get -v localhost:8080             both heads on stderr
   anywire get -i /json --via unix:/run/app.sock
+  anywire get --http2 localhost:8080        HTTP/2 without TLS
   anywire get http://127.0.0.1:8080/bytes/1000000 -o file --timeout 5s
   anywire get -f -H 'Authorization: Bearer 7' http://127.0.0.1:8080/";
 

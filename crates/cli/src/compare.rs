@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anywire::load::compare::{Candidate, CompareError, Comparison, Options, Step, compare};
-use anywire::load::{Stop, report, text};
+use anywire::load::{Protocol, Stop, report, text};
 use clap::Args;
 
 use crate::failure::{Code, Failure};
 use crate::output::Results;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::{candidates, explain, values};
+use crate::{candidates, explain, values, versions};
 
 /// Compare the demo service over each wire with the limit of this machine
 ///
@@ -23,10 +23,13 @@ pub(crate) struct Compare {
     /// What to compare, separated by commas [default: all but those meant for tests]
     #[arg(long, visible_alias = "candidates", value_name = "NAMES", value_delimiter = ',')]
     wires: Option<Vec<String>>,
+    /// The versions of HTTP to compare, separated by commas: h1, h2 (without TLS, by prior knowledge)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "h1", value_parser = versions::named)]
+    protocols: Vec<Protocol>,
     /// Connections
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: usize,
-    /// Requests in flight on each connection (pipelining, if more than 1)
+    /// Requests in flight on each connection: pipelined over HTTP/1, streams over HTTP/2
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
     /// Length of the body of each answer, in bytes
@@ -51,7 +54,7 @@ pub(crate) struct Compare {
 impl Compare {
     /// Measures, and prints the result.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let candidates = candidates::named(self.wires.as_deref())?;
+        let candidates = candidates::named(self.wires.as_deref(), &self.protocols)?;
         let options = self.options();
         self.results.check()?;
         let signals = Signals::stop(options.stop.clone())?;
@@ -122,6 +125,7 @@ Examples:
   anywire compare
   anywire compare --quick --html compare.html
   anywire compare --wires limit,unix --connections 256 --depth 16
+  anywire compare --protocols h1,h2 --depth 16
   anywire compare --body 4096 --rounds 9 --duration 3s --json compare.json
 
 Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 23 result not written,

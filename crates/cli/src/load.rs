@@ -16,6 +16,7 @@ use crate::output::Results;
 use crate::progress::{self, Progress};
 use crate::signals::Signals;
 use crate::values::{self, Field};
+use crate::versions::Versions;
 
 /// Load a URL and print how fast it answers
 ///
@@ -36,9 +37,14 @@ pub(crate) struct Load {
     /// Send so many requests instead of measuring for a time
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
-    /// Requests in flight on each connection (pipelining, if more than 1)
+    /// Requests in flight on each connection of HTTP/1 (pipelining, if more than 1)
     #[arg(long, value_name = "N", default_value_t = 1)]
     depth: usize,
+    #[command(flatten)]
+    versions: Versions,
+    /// Streams that are kept busy on each connection of HTTP/2 [default: 1]
+    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth")]
+    streams: Option<usize>,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     via: Option<Address>,
@@ -95,7 +101,8 @@ impl Load {
         Ok(Plan {
             via: self.via.clone(),
             connections: self.connections,
-            depth: self.depth,
+            protocol: self.versions.protocol(),
+            depth: self.depth(),
             amount: self.requests.map_or(Amount::Duration(self.duration), Amount::Requests),
             warm_up: self.warm_up,
             method: self.method.clone().unwrap_or(method),
@@ -109,12 +116,18 @@ impl Load {
         })
     }
 
+    /// Requests in flight on a connection.
+    fn depth(&self) -> usize {
+        self.streams.unwrap_or(self.depth)
+    }
+
     /// Waits for the outcome, and shows how it goes meanwhile.
     fn watch(&self, run: Run, total: Duration) -> Result<Outcome, Failure> {
         let progress = Progress::start(self.requests.unwrap_or(total.as_millis() as u64));
         let what =
             self.via.as_ref().map_or_else(|| self.url.clone(), |via| format!("{} over {via}", self.url));
-        progress.say(&format!("loading {what} with {} connections, depth {}", self.connections, self.depth));
+        let (depth, count) = (self.versions.protocol().depth_name(), self.depth());
+        progress.say(&format!("loading {what} with {} connections, {depth} {count}", self.connections));
         let monitor = run.monitor();
         let by_requests = self.requests.is_some();
         let begun = Instant::now();
@@ -144,6 +157,9 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let url = &outcome.target.url;
     if let Some(found) = outcome.no_good_answer() {
         let failure = Failure::from_text(Code::Failed, &format!("loading {url}: {found}"));
+        if found.contains("by prior knowledge") {
+            return Err(failure.help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)"));
+        }
         if found.contains("over a limit of this run") {
             return Err(failure.help(
                 "raise --max-head, --max-fields or --max-start-line, whichever it is, or let the server send less",
@@ -172,6 +188,7 @@ const EXAMPLES: &str = "\
 Examples:
   anywire load localhost:8080 -c 64 -d 10s
   anywire load / --via unix:/run/app.sock --depth 16
+  anywire load --http2 --streams 100 -c 4 localhost:8080
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 -d 2s --json - | jq .rate.achieved

@@ -22,6 +22,7 @@ mod serve;
 mod signals;
 mod swarm;
 mod values;
+mod versions;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

@@ -41,6 +41,7 @@ fn compare_writes_table_json_and_html() {
         assert!(counted.is_f64() || (counted.is_null() && notes > 0), "{row}");
         assert_eq!(row["errors"]["connect"], 0, "{row}");
     }
+    assert!(!stdout(&output).contains("protocol"), "{}", stdout(&output));
     for name in ["limit", "tcp", "unix", "stack"] {
         assert!(
             stdout(&output).lines().any(|line| line.trim_start().starts_with(name)),
@@ -53,6 +54,36 @@ fn compare_writes_table_json_and_html() {
         page.contains("<svg") && !page.contains("src=\"http"),
         "no chart, or a page that loads something"
     );
+}
+
+#[test]
+fn http2_stands_beside_http1_on_each_wire() {
+    let dir = tempfile::tempdir().expect("a directory for the page");
+    let page = dir.path().join("page.html");
+    let mut args = vec!["compare", "--rounds", "1", "--duration", "100ms", "-c", "4", "--depth", "5"];
+    args.extend(["--wires", "limit,tcp,unix", "--protocols", "h1,h2", "--html", text(&page)]);
+    let json = dir.path().join("compare.json");
+    let output = anywire(&[&args[..], &["--json", text(&json)]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table = stdout(&output);
+    assert!(table.contains("  protocol  depth") && table.contains("tcp/h2     tcp   http/2"), "{table}");
+    let comparison: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).expect("it was written")).expect("it is JSON");
+    let rows = comparison["candidates"].as_array().expect("a list of candidates");
+    let named = |key: &str| rows.iter().map(|row| row[key].as_str().expect("text")).collect::<Vec<_>>();
+    assert_eq!(named("name"), ["limit", "tcp", "tcp/h2", "unix", "unix/h2"]);
+    assert_eq!(named("protocol"), ["http/1.1", "http/1.1", "http/2", "http/1.1", "http/2"]);
+    for row in rows {
+        assert!(row["requests_per_second"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["error_messages"].as_array().map(Vec::len), Some(0), "{row}");
+    }
+    let page = std::fs::read_to_string(&page).expect("the page was written");
+    assert!(
+        page.contains("tcp/h2</th>") && page.contains("http/2</td>"),
+        "the page does not tell them apart"
+    );
+    let wrong = anywire(&["compare", "--protocols", "h3"]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("h1, h2"), "{}", stderr(&wrong));
 }
 
 #[test]

@@ -66,6 +66,20 @@ fn verbose_shows_both_heads_as_they_travel() {
 }
 
 #[test]
+fn http2_is_spoken_if_it_is_asked_for() {
+    let served = Served::demo();
+    let output = anywire(&["get", "-v", "-i", "--http2", &served.url("/")]);
+    let (shown, said) = (stdout(&output), stderr(&output));
+    assert!(shown.starts_with("HTTP/2 200\r\n") && shown.ends_with("\r\n\r\nHello, World!"), "{shown}");
+    assert!(said.contains("> GET / HTTP/2\n") && said.contains("< HTTP/2 200\n"), "{said}");
+    let posted = anywire(&["post", "--http2", &served.url("/echo"), "-d", "data"]);
+    assert_eq!(stdout(&posted), "data", "{}", stderr(&posted));
+    let first = anywire(&["get", "-i", "--http1", &served.url("/")]);
+    assert!(stdout(&first).starts_with("HTTP/1.1 200 OK\r\n"), "{}", stdout(&first));
+    assert_eq!(anywire(&["get", "--http1", "--http2", &served.url("/")]).status.code(), Some(2));
+}
+
+#[test]
 fn head_prints_the_head_alone() {
     let (url, peer) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
     let output = anywire(&["get", "-I", &url]);

@@ -61,6 +61,43 @@ fn a_server_that_dies_before_all_requests_are_sent() {
 }
 
 #[test]
+fn http2_has_streams_and_its_own_column() {
+    let served = Served::demo();
+    let url = served.url("/");
+    let output = load(&url, &["--http2", "--streams", "10", "-n", "500"]);
+    let table = stdout(&output);
+    assert!(output.status.success() && table.contains("500 answered"), "{table}{}", stderr(&output));
+    assert!(table.contains("(http/2)") && table.contains("  streams  requests/s"), "{table}");
+    let output = load(&url, &["--http2", "--streams", "3", "-n", "50", "--json", "-"]);
+    let outcome: serde_json::Value =
+        serde_json::from_str(&stdout(&output)).expect("the result is JSON alone");
+    let (target, plan) = (&outcome["target"], &outcome["plan"]);
+    assert_eq!((&target["protocol"], &plan["depth"]), (&"http/2".into(), &3.into()), "{outcome}");
+    // Streams are not a pipeline.
+    assert_eq!(load(&url, &["--streams", "3"]).status.code(), Some(2));
+    assert_eq!(load(&url, &["--http2", "--streams", "3", "--depth", "3"]).status.code(), Some(2));
+}
+
+#[test]
+fn http2_needs_a_server_that_takes_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    // Until the test ends.
+    std::thread::spawn(move || {
+        for peer in listener.incoming() {
+            let mut peer = peer.expect("the command connects");
+            if peer.read(&mut [0; 4096]).is_ok() && peer.write_all(BAD).is_ok() {
+                // Read to its end, so that the answer is not lost to a reset.
+                let _ = peer.read_to_end(&mut Vec::new());
+            }
+        }
+    });
+    let output = load(&url, &["--http2", "-n", "10"]);
+    assert_refused(&output, 1, "answered in HTTP/1");
+    assert!(stderr(&output).contains("leave out --http2"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_server_that_never_answers() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));

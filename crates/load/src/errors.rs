@@ -99,11 +99,17 @@ pub enum ErrorKind {
     Check,
     /// The peer closed between two answers while requests were unanswered.
     Close,
+    /// HTTP/2: the peer reset a stream, or sent an answer for which the stream had to be reset.
+    Reset,
+    /// HTTP/2: the peer refused a stream before it processed anything of it.
+    Refused,
+    /// HTTP/2: the peer ended the connection for an error (`GOAWAY`); without an error that is no fault.
+    GoAway,
 }
 
 impl ErrorKind {
     /// All kinds, in the order of their declaration, in which an exchange can meet them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Descriptors,
         Self::Connect,
         Self::Tls,
@@ -114,6 +120,9 @@ impl ErrorKind {
         Self::Status,
         Self::Check,
         Self::Close,
+        Self::Reset,
+        Self::Refused,
+        Self::GoAway,
     ];
 }
 
@@ -243,10 +252,10 @@ mod tests {
         for (times, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(counts.of(kind), times as u64 + 1, "{kind}");
         }
-        assert_eq!(counts.total(), 55);
+        assert_eq!(counts.total(), 91);
         let mut twice = counts;
         twice.merge(&counts);
-        assert_eq!(twice.total(), 110);
+        assert_eq!(twice.total(), 182);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The load generator of anywire, and what is built on it: the compare harness and the reports.
 //!
 //! [`run`] loads a URL over any wire in the closed mode: its connections are spread over the caller's loops, and each
-//! has up to `depth` requests in flight. Each answer is parsed, matched to its request, and recorded in a histogram of
+//! has up to `depth` requests in flight, by HTTP/1.1 or on as many streams of HTTP/2 ([`Protocol`]). Each answer is parsed, matched to its request, and recorded in a histogram of
 //! three digits ([`Latency`]); merging the loops' histograms loses nothing. Faults are counted by kind
 //! ([`ErrorKind`]). The result is an [`Outcome`]: a value, a table (`Display`), and JSON.
 //!
@@ -38,8 +38,10 @@ mod host;
 mod limits;
 mod outcome;
 mod plan;
+mod protocol;
 mod remarks;
 pub mod report;
+mod request;
 mod stop;
 mod summing;
 mod table;
@@ -55,4 +57,5 @@ pub use outcome::{
     Totals,
 };
 pub use plan::{Amount, Expect, Plan};
+pub use protocol::Protocol;
 pub use stop::Stop;

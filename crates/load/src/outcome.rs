@@ -51,7 +51,7 @@ pub struct TargetFacts {
     pub wire: String,
     /// The address that was dialled.
     pub address: String,
-    /// The protocol: `http/1.1`.
+    /// The protocol: `http/1.1` or `http/2`.
     pub protocol: String,
 }
 
@@ -63,11 +63,11 @@ pub struct PlanFacts {
     pub mode: String,
     /// The method.
     pub method: String,
-    /// The length of one encoded request, in bytes.
+    /// The length of one encoded request, in bytes. Over HTTP/2 that of a connection's first: later ones are shorter.
     pub request_bytes: usize,
     /// Connections asked for.
     pub connections: usize,
-    /// Requests in flight on each.
+    /// Requests in flight on each; over HTTP/2 that many streams.
     pub depth: usize,
     /// Length of the measured part that was asked for, in seconds; `null` if a number of requests was.
     pub duration_seconds: Option<f64>,
@@ -116,6 +116,7 @@ impl Totals {
         all.given_up += of_loop.given_up;
         all.open_at_start += of_loop.open_at_start;
         all.open_at_end += of_loop.open_at_end;
+        all.streams_allowed = all.streams_allowed.into_iter().chain(of_loop.streams_allowed).min();
         for (status, count) in &other.statuses {
             *self.statuses.entry(*status).or_default() += count;
         }
@@ -128,7 +129,7 @@ impl Totals {
 }
 
 /// What became of the requests that were sent in one part of the run, whenever that was.
-/// `sent` = `answered` + `timed_out` + `unanswered_at_close` + `unanswered_at_end`.
+/// `sent` = `answered` + `timed_out` + `reset` + `unanswered_at_close` + `unanswered_at_end`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
     /// Requests that left, or began to, in this part.
@@ -137,6 +138,9 @@ pub struct Requests {
     pub answered: u64,
     /// Those that waited longer than the timeout.
     pub timed_out: u64,
+    /// Those whose stream was reset or refused; only over HTTP/2.
+    #[serde(default)]
+    pub reset: u64,
     /// Those lost with a connection that ended, by whosever fault.
     pub unanswered_at_close: u64,
     /// Those still on their way when the run ended; they are no error.
@@ -172,6 +176,7 @@ impl Requests {
         self.sent += other.sent;
         self.answered += other.answered;
         self.timed_out += other.timed_out;
+        self.reset += other.reset;
         self.unanswered_at_close += other.unanswered_at_close;
         self.unanswered_at_end += other.unanswered_at_end;
         self.note_unanswered(other.oldest_unanswered_us);
@@ -196,6 +201,9 @@ pub struct Connections {
     pub open_at_start: u64,
     /// Really open when it ended.
     pub open_at_end: u64,
+    /// The fewest streams that the peer allowed on a connection, if these were fewer than the depth; only over HTTP/2.
+    #[serde(default)]
+    pub streams_allowed: Option<u64>,
 }
 
 /// How fast it went.

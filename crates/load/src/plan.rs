@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anywire_http::h1::{self, Framing};
 use anywire_http::url::{Url, redact};
 use anywire_http::{Headers, Method, StatusCode};
 use anywire_wire::{Address, DialOptions};
@@ -11,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::errors::LoadError;
 use crate::limits::Limits;
+use crate::protocol::Protocol;
+use crate::request::Request;
 use crate::stop::Stop;
 
 /// The plan of a run. Set the fields that differ from the defaults of [`Plan::new`]; [`run`](crate::run) checks them.
@@ -36,7 +37,10 @@ pub struct Plan {
     pub via: Option<Address>,
     /// Connections in all, spread evenly over the loops (64).
     pub connections: usize,
-    /// Requests in flight on each connection (1: no pipelining).
+    /// The version of HTTP (1.1).
+    pub protocol: Protocol,
+    /// Requests in flight on each connection (1: no pipelining). Over HTTP/2 each has a stream, and there are fewer if the
+    /// server allows fewer.
     pub depth: usize,
     /// When the measured part ends (after 10 s).
     pub amount: Amount,
@@ -50,7 +54,7 @@ pub struct Plan {
     /// The body of each request (empty).
     pub body: Bytes,
     /// Longest wait for an answer, from the sending of its request (10 s, exact to about 0.2 s). Then the connection is
-    /// aborted and opened anew.
+    /// aborted and opened anew; over HTTP/2 the stream ends alone, unless the whole connection was silent for so long.
     pub timeout: Duration,
     /// Longest wait for a connection, all addresses of a name together (3 s: a lost SYN is sent again after one second,
     /// and again after two more).
@@ -70,6 +74,7 @@ impl Plan {
             url: url.into(),
             via: None,
             connections: 64,
+            protocol: Protocol::default(),
             depth: 1,
             amount: Amount::Duration(Duration::from_secs(10)),
             warm_up: Duration::from_secs(1),
@@ -102,27 +107,14 @@ impl Plan {
         }
         let url =
             Url::parse(&self.url).map_err(|source| LoadError::Url { url: redact(&self.url), source })?;
-        let mut headers = self.headers.clone();
-        let host = match headers.get("host") {
-            Some(host) => host.to_owned(),
-            None => url.authority().to_owned(),
-        };
-        headers.remove("host");
-        let mut request = Vec::new();
-        let framing =
-            if self.body.is_empty() { Framing::None } else { Framing::Length(self.body.len() as u64) };
-        h1::encode::request_head(&mut request, &self.method, url.path_and_query(), &host, &headers, framing)
-            .map_err(|source| LoadError::Request { source })?;
-        request.extend_from_slice(&self.body);
-        within("bytes of one request", request.len() as u64, 1, limits.request_bytes as u64)?;
-        let copies = (limits.window_bytes / request.len()).clamp(1, self.depth);
-        let window = Bytes::from(request.repeat(copies));
+        let request = Request::of(self, &url)?;
+        within("bytes of one request", request.bytes() as u64, 1, limits.request_bytes as u64)?;
         let address = match &self.via {
             Some(address) => address.clone(),
             None => Address::from_host(url.host(), url.port())
                 .map_err(|source| LoadError::Address { url: url.to_string(), source })?,
         };
-        Ok(Prepared { address, window, request_bytes: request.len() })
+        Ok(Prepared { address, request })
     }
 }
 
@@ -150,10 +142,8 @@ pub struct Expect {
 pub(crate) struct Prepared {
     /// The address to dial.
     pub(crate) address: Address,
-    /// The encoded request, as often as it leaves in one write at most.
-    pub(crate) window: Bytes,
-    /// The length of one.
-    pub(crate) request_bytes: usize,
+    /// What is sent.
+    pub(crate) request: Request,
 }
 
 fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), LoadError> {
@@ -168,15 +158,23 @@ mod tests {
     use anywire_http::Chain;
 
     use super::*;
+    use crate::request::Window;
+
+    fn window(plan: &Plan) -> Window {
+        match plan.prepare().unwrap().request {
+            Request::Http1(window) => window,
+            Request::Http2(_) => panic!("the plan is one of HTTP/1"),
+        }
+    }
 
     #[test]
     fn the_request_is_encoded_as_often_as_the_depth() {
         let plan = Plan { depth: 3, ..Plan::new("http://example.test:8080/a/b?c=d#e") };
-        let prepared = plan.prepare().unwrap();
+        let window = window(&plan);
         let one = "GET /a/b?c=d HTTP/1.1\r\nhost: example.test:8080\r\n\r\n";
-        assert_eq!(String::from_utf8_lossy(&prepared.window).to_lowercase(), one.repeat(3).to_lowercase());
-        assert_eq!(prepared.request_bytes, one.len());
-        assert_eq!(prepared.address, "tcp:example.test:8080".parse().unwrap());
+        assert_eq!(String::from_utf8_lossy(&window.bytes).to_lowercase(), one.repeat(3).to_lowercase());
+        assert_eq!(window.request_bytes, one.len());
+        assert_eq!(plan.prepare().unwrap().address, "tcp:example.test:8080".parse().unwrap());
     }
 
     #[test]
@@ -186,8 +184,7 @@ mod tests {
         headers.insert("x-a", "1").unwrap();
         let body = Bytes::from_static(b"hello");
         let plan = Plan { method: Method::POST, headers, body, ..Plan::new("http://h/") };
-        let window = plan.prepare().unwrap().window;
-        let text = String::from_utf8_lossy(&window).to_lowercase();
+        let text = String::from_utf8_lossy(&window(&plan).bytes).to_lowercase();
         assert!(text.contains("host: other\r\n") && !text.contains("host: h\r\n"), "{text}");
         assert!(text.contains("content-length: 5\r\n") && text.ends_with("\r\n\r\nhello"), "{text}");
     }
@@ -200,8 +197,8 @@ mod tests {
             method: Method::POST,
             ..Plan::new("http://h/")
         };
-        let prepared = plan.prepare().unwrap();
-        assert_eq!(prepared.window.len(), 2 * prepared.request_bytes);
+        let window = window(&plan);
+        assert_eq!(window.bytes.len(), 2 * window.request_bytes);
     }
 
     #[test]

@@ -13,6 +13,7 @@ impl Outcome {
         let mut remarks = Vec::new();
         remarks.extend(self.early_end());
         remarks.extend(self.missing_connections());
+        remarks.extend(self.missing_streams());
         remarks.extend(self.no_good_answer());
         remarks.extend(self.lost_in_warm_up());
         remarks
@@ -101,6 +102,15 @@ impl Outcome {
             ));
         }
         None
+    }
+
+    /// That the server allowed fewer streams than were asked for.
+    fn missing_streams(&self) -> Option<String> {
+        let allowed = self.totals.connections.streams_allowed?;
+        Some(format!(
+            "the server allows {allowed} streams on a connection, {} were asked for: there were no more requests in flight",
+            self.plan.depth,
+        ))
     }
 }
 

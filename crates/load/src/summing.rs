@@ -47,7 +47,7 @@ pub(crate) fn outcome(
             url: plan.url.clone(),
             wire: prepared.address.scheme().to_owned(),
             address: prepared.address.to_string(),
-            protocol: "http/1.1".to_owned(),
+            protocol: plan.protocol.to_string(),
         },
         plan: plan_facts(plan, prepared),
         rate: Rate {
@@ -72,7 +72,7 @@ fn plan_facts(plan: &Plan, prepared: &Prepared) -> PlanFacts {
     PlanFacts {
         mode: "closed".to_owned(),
         method: plan.method.to_string(),
-        request_bytes: prepared.request_bytes,
+        request_bytes: prepared.request.bytes(),
         connections: plan.connections,
         depth: plan.depth,
         duration_seconds,

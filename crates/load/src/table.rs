@@ -3,13 +3,15 @@
 use std::fmt;
 
 use crate::histogram::LatencySummary;
-use crate::outcome::{Connections, Outcome, Requests, Totals};
+use crate::outcome::{Connections, Outcome, Requests, TargetFacts, Totals};
+use crate::protocol::Protocol;
 use crate::text::{Columns, digits, grouped, known, time, whole};
 
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (plan, totals) = (&self.plan, &self.totals);
-        writeln!(formatter, "{} {} over {}", plan.method, self.target.url, self.target.address)?;
+        let TargetFacts { url, address, protocol, .. } = &self.target;
+        writeln!(formatter, "{} {url} over {address} ({protocol})", plan.method)?;
         let early = self.rate.interrupted || self.rate.given_up;
         let amount = match (plan.duration_seconds, plan.requests) {
             (Some(seconds), _) if early => format!("{} of {seconds} s", digits(self.rate.seconds)),
@@ -64,7 +66,7 @@ impl Outcome {
         for sample in &measured.error_samples {
             row("", format!("first {}: {}", sample.kind, sample.message));
         }
-        let Connections { opened, open_at_start, open_at_end, lost, given_up } = connections;
+        let Connections { opened, open_at_start, open_at_end, lost, given_up, .. } = connections;
         row(
             "connections",
             format!(
@@ -88,11 +90,17 @@ impl Outcome {
         rows
     }
 
+    /// What the depth counts.
+    pub(crate) fn depth_name(&self) -> &'static str {
+        let is_http2 = self.target.protocol == Protocol::Http2.to_string();
+        if is_http2 { Protocol::Http2.depth_name() } else { Protocol::Http1.depth_name() }
+    }
+
     /// The figures in one line under headings; the depth stands beside them, since plain and pipelined figures must
     /// never be taken for one another.
     fn result_line(&self) -> String {
-        let headings =
-            ["depth", "requests/s", "p50", "p90", "p99", "p99.9", "max", "client CPU us/request", "errors"];
+        let cpu = "client CPU us/request";
+        let headings = [self.depth_name(), "requests/s", "p50", "p90", "p99", "p99.9", "max", cpu, "errors"];
         let mut columns = Columns::new(0, &headings);
         let latency = |field: fn(&LatencySummary) -> f64| known(self.latency.send.as_ref().map(field), time);
         columns.row(vec![
@@ -113,13 +121,14 @@ impl Outcome {
 impl Requests {
     /// What became of them, in a line.
     pub(crate) fn line(&self) -> String {
-        let Self { sent, answered, timed_out, unanswered_at_close, unanswered_at_end, .. } = *self;
+        let Self { sent, answered, timed_out, reset, unanswered_at_close, unanswered_at_end, .. } = *self;
+        let reset = if reset > 0 { format!("{} reset, ", grouped(reset)) } else { String::new() };
         let [sent, answered, timed_out, lost, left] =
             [sent, answered, timed_out, unanswered_at_close, unanswered_at_end].map(grouped);
         let oldest =
             self.oldest_unanswered_us.map(|us| format!(" (oldest {})", time(us))).unwrap_or_default();
         format!(
-            "{sent} sent, {answered} answered, {timed_out} timed out, {lost} lost at a close, {left} on their way at \
+            "{sent} sent, {answered} answered, {timed_out} timed out, {reset}{lost} lost at a close, {left} on their way at \
              the end{oldest}"
         )
     }

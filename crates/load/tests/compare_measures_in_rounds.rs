@@ -11,7 +11,7 @@ use std::time::Duration;
 use anywire_load::compare::{
     Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Step, compare,
 };
-use anywire_load::{ErrorKind, report};
+use anywire_load::{ErrorKind, Protocol, report};
 use anywire_sys::cpu;
 use support::server::{Manner, TestServer};
 
@@ -44,7 +44,8 @@ fn candidate(
     start: fn(&Settings) -> Result<RunningServer, CandidateError>,
 ) -> Candidate {
     let (name, wire, note) = (name.to_owned(), "memory".to_owned(), "in this process".to_owned());
-    Candidate { name, wire, note, is_limit, start: Box::new(start) }
+    let protocol = Protocol::Http1;
+    Candidate { name, wire, protocol, note, is_limit, start: Box::new(start) }
 }
 
 fn served(server: TestServer) -> RunningServer {

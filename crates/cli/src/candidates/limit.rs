@@ -1,5 +1,6 @@
 //! The limit of this machine: a raw epoll loop in C style that parses nothing. Its cost is the kernel's share.
 
+use anywire::load::Protocol;
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::wire::Address;
 use anywire_sys::epoll_limit::{EpollLimit, Options};
@@ -11,6 +12,7 @@ pub(super) fn limit() -> Candidate {
     Candidate {
         name: "limit".to_owned(),
         wire: "tcp".to_owned(),
+        protocol: Protocol::Http1,
         note:
             "a raw epoll loop in C style on TCP: it parses nothing, so it shows what the kernel alone costs"
                 .to_owned(),

@@ -5,26 +5,41 @@ mod service;
 
 use std::iter;
 
+use anywire::load::Protocol;
 use anywire::load::compare::Candidate;
 
 use crate::failure::{Code, Failure};
 
-/// Every candidate, in the order of the table.
-fn all() -> Vec<Candidate> {
-    iter::once(limit::limit()).chain(service::over_each_wire()).collect()
+/// Every candidate that speaks one of these protocols, in the order of the table. The limit parses nothing, so that it
+/// stands beside either.
+fn all(protocols: &[Protocol]) -> Vec<Candidate> {
+    let services = protocols.iter().flat_map(|protocol| service::over_each_wire(*protocol));
+    let mut all: Vec<Candidate> = iter::once(limit::limit()).chain(services).collect();
+    // What differs by its protocol alone stands together.
+    let wires: Vec<String> = all.iter().map(|candidate| candidate.wire.clone()).collect();
+    all[1..].sort_by_key(|candidate| wires[1..].iter().position(|wire| *wire == candidate.wire));
+    all
 }
 
-/// The candidates with these names; without names, the default ones.
-pub(crate) fn named(names: Option<&[String]>) -> Result<Vec<Candidate>, Failure> {
+/// The candidates of these wires, and the limit by its name; without names, the default ones.
+pub(crate) fn named(names: Option<&[String]>, protocols: &[Protocol]) -> Result<Vec<Candidate>, Failure> {
     let Some(names) = names else {
-        return Ok(all().into_iter().filter(|one| service::by_default(&one.wire)).collect());
+        return Ok(all(protocols).into_iter().filter(|one| service::by_default(&one.wire)).collect());
     };
-    let find = |name: &String| {
-        all().into_iter().find(|candidate| candidate.name == *name).ok_or_else(|| {
-            let known: Vec<String> = all().into_iter().map(|candidate| candidate.name).collect();
+    let asked =
+        |candidate: &Candidate| if candidate.is_limit { &candidate.name } else { &candidate.wire }.clone();
+    let mut found = Vec::new();
+    for name in names {
+        let before = found.len();
+        found.extend(all(protocols).into_iter().filter(|candidate| asked(candidate) == *name));
+        if found.len() == before {
+            let mut known: Vec<String> = all(protocols).iter().map(asked).collect();
+            known.dedup();
             let message = format!("comparing {name:?}: there is no such candidate");
-            Failure::new(Code::Usage, message).help(format_args!("choose from {}", known.join(", ")))
-        })
-    };
-    names.iter().map(find).collect()
+            return Err(
+                Failure::new(Code::Usage, message).help(format_args!("choose from {}", known.join(", ")))
+            );
+        }
+    }
+    Ok(found)
 }

@@ -1,8 +1,9 @@
-//! The demo service over a wire: one candidate for each wire that there is, none of them known by name.
+//! The demo service over a wire: one candidate for each wire that there is, none of them known by name, and each protocol.
 
 use std::io;
 use std::time::Duration;
 
+use anywire::load::Protocol;
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::loops::{Loops, Pinning};
 use anywire::server::{self, Server};
@@ -11,16 +12,19 @@ use anywire_sys::cpu;
 
 use crate::demo;
 
-/// The demo service over each wire that can listen on an address of its own.
-pub(super) fn over_each_wire() -> impl Iterator<Item = Candidate> {
-    wire::wires().filter(|wire| !wire.scheme().starts_with("tls") && wire.scratch().is_some()).map(|wire| {
-        Candidate {
-            name: wire.scheme().to_owned(),
-            wire: wire.scheme().to_owned(),
-            note: String::new(),
-            is_limit: false,
-            start: Box::new(move |settings| start(wire, settings)),
-        }
+/// The demo service over each wire that can listen on an address of its own, by this protocol.
+pub(super) fn over_each_wire(protocol: Protocol) -> impl Iterator<Item = Candidate> {
+    let plain = wire::wires().filter(|wire| !wire.scheme().starts_with("tls") && wire.scratch().is_some());
+    plain.map(move |wire| Candidate {
+        name: match protocol {
+            Protocol::Http2 => format!("{}/h2", wire.scheme()),
+            _ => wire.scheme().to_owned(),
+        },
+        wire: wire.scheme().to_owned(),
+        protocol,
+        note: String::new(),
+        is_limit: false,
+        start: Box::new(move |settings| start(wire, settings)),
     })
 }
 

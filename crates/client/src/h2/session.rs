@@ -1,14 +1,13 @@
 //! A connection's HTTP/2 state: requests go out, frames come in, and what is ready leaves in as few writes as possible.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamId};
+use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
@@ -31,7 +30,7 @@ pub(crate) struct Session {
     input: Option<Buffer>,
     pub(super) output: Output,
     pub(super) streams: Slab<Stream>,
-    places: HashMap<StreamId, usize, BuildHasherDefault<IdHasher>>,
+    places: StreamMap<usize>,
     /// One for each place.
     wakers: Vec<Waker>,
     woken: Arc<Woken>,
@@ -88,7 +87,7 @@ impl Session {
             input: None,
             output,
             streams: Slab::new(),
-            places: HashMap::default(),
+            places: StreamMap::default(),
             wakers: Vec::new(),
             woken: Arc::default(),
             touched: Vec::new(),
@@ -182,7 +181,10 @@ impl Session {
                 self.poll_stream(place, context);
             }
             self.transmit();
+            let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
             self.flush(cx, wire);
+            // If the wire has taken a full output, nothing would wake the task to fill it again.
+            let has_more = was_full && self.output.is_empty();
             if !self.turns.is_empty() || self.is_over {
                 return true;
             }
@@ -198,6 +200,9 @@ impl Session {
                 Poll::Pending => {
                     if input.is_empty() {
                         self.input = None;
+                    }
+                    if has_more {
+                        continue;
                     }
                     return true;
                 }
@@ -506,7 +511,7 @@ impl Session {
         self.timer_at = None;
         if self.streams.capacity() > PLACES_KEPT {
             self.streams = Slab::new();
-            self.places = HashMap::default();
+            self.places = StreamMap::default();
             self.wakers = Vec::new();
             (self.touched, self.changed, self.unflushed) = Default::default();
             self.turns = VecDeque::new();
@@ -520,28 +525,6 @@ impl Session {
     pub(crate) fn take(&mut self) -> Slab<Stream> {
         self.is_over = true;
         mem::take(&mut self.streams)
-    }
-}
-
-/// Stream numbers are their own hash: they are counted up.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0 << 8 | u64::from(*byte);
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, id: u32) {
-        // The map takes its place from the low bits and a mark from the high ones.
-        self.0 = u64::from(id >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -1,11 +1,9 @@
 //! One call on a stream: its response on the way to the caller.
 
-use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
-use anywire_http::h2::StreamId;
+use anywire_http::h2::{Arrived, StreamId};
 use anywire_http::{Headers, ResponseHead};
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::upload::Upload;
@@ -20,8 +18,7 @@ pub(crate) struct Stream {
     pub(super) job: Job,
     pub(super) upload: Upload,
     pub(super) download: Download,
-    /// What has come of a body, and its reader has not asked for. The stream's window bounds it.
-    arrived: VecDeque<Bytes>,
+    arrived: Arrived,
     trailers: Option<Headers>,
     /// All of the response has come.
     pub(super) ended: bool,
@@ -47,7 +44,7 @@ impl Stream {
             job,
             upload,
             download: Download::Awaited,
-            arrived: VecDeque::new(),
+            arrived: Arrived::default(),
             trailers: None,
             ended: false,
             heard: false,
@@ -81,9 +78,7 @@ impl Stream {
         self.hear();
         self.ended = end;
         if matches!(self.download, Download::Streams { .. }) {
-            if !data.is_empty() {
-                self.arrived.push_back(Bytes::copy_from_slice(data));
-            }
+            self.arrived.push(data);
             return 0;
         }
         self.download.data(data);
@@ -118,7 +113,7 @@ impl Stream {
                 Poll::Ready(Err(())) => return Err(Left),
                 Poll::Ready(Ok(())) => {}
             }
-            let Some(chunk) = self.arrived.pop_front() else { break };
+            let Some(chunk) = self.arrived.pop() else { break };
             taken += chunk.len();
             self.download.pass(chunk);
         }
@@ -133,7 +128,9 @@ impl Stream {
     /// Gives the caller all that has come, whether it has asked for it or not: the stream has ended, and with it the window
     /// that held the peer back.
     pub(super) fn give_all(&mut self) {
-        self.arrived.drain(..).for_each(|chunk| self.download.pass_anyway(chunk));
+        while let Some(chunk) = self.arrived.pop() {
+            self.download.pass_anyway(chunk);
+        }
         if let Some(trailers) = self.trailers.take() {
             self.download.trailers(trailers);
         }

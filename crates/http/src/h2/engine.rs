@@ -1,7 +1,6 @@
 //! The state of a connection, and what passes time.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::frame::{self, PREFACE, STREAM_ID_MAX};
@@ -10,7 +9,7 @@ use super::hpack::{DEFAULT_TABLE_BYTES, Encoder};
 use super::limits::Budget;
 use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
-use super::stream::{Half, Stream};
+use super::stream::{Half, Stream, StreamMap};
 use super::{Code, Error, Limits, StreamId};
 use crate::{Headers, RequestHead, ResponseHead};
 
@@ -28,7 +27,7 @@ pub struct Engine {
     pub(super) peer: Settings,
     pub(super) heads: HeadDecoder,
     pub(super) encoder: Encoder,
-    pub(super) streams: Streams,
+    pub(super) streams: StreamMap<Stream>,
     pub(super) ready: Ready,
     /// Resets that have yet to become events: a `GOAWAY` refuses several streams at once.
     pub(super) resets: VecDeque<(StreamId, Code)>,
@@ -53,8 +52,6 @@ pub struct Engine {
     pub(super) heard: Instant,
     ping_sent: Option<Instant>,
 }
-
-pub(super) type Streams = HashMap<StreamId, Stream, BuildHasherDefault<IdHasher>>;
 
 /// What the engine takes next out of the input.
 #[derive(Debug)]
@@ -204,7 +201,7 @@ impl Engine {
             peer: Settings { streams: STREAMS_AT_FIRST, ..Settings::INITIAL },
             heads: HeadDecoder::new(limits.head, DEFAULT_TABLE_BYTES, limits.extended_connect),
             encoder: Encoder::new(),
-            streams: HashMap::default(),
+            streams: StreamMap::default(),
             ready: Ready::default(),
             resets: VecDeque::new(),
             reset_lately: VecDeque::new(),
@@ -396,7 +393,7 @@ impl Engine {
     fn rest(&mut self) {
         self.ready.clear();
         if self.streams.capacity() > STREAMS_KEPT {
-            self.streams = HashMap::default();
+            self.streams = StreamMap::default();
         }
     }
 
@@ -429,28 +426,6 @@ impl Engine {
             self.in_window += i64::from(self.taken);
             self.taken = 0;
         }
-    }
-}
-
-/// Stream numbers are their own hash, but for their lowest bit, which all have in common.
-#[derive(Default)]
-pub(super) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0 << 8 | u64::from(*byte);
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, id: u32) {
-        // The map takes its place from the low bits and a mark from the high ones.
-        self.0 = u64::from(id >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arrived;
 mod engine;
 mod error;
 mod frame;
@@ -56,9 +57,10 @@ mod send;
 mod settings;
 mod stream;
 
+pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};
 pub use self::error::{Abuse, Code, Error};
 pub use self::hpack::HpackError;
 pub use self::limits::{Limits, Rate};
 pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
-pub use self::stream::StreamId;
+pub use self::stream::{IdHasher, StreamId, StreamMap};

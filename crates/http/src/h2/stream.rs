@@ -1,5 +1,8 @@
 //! One stream: how far both of its halves are, and its windows (RFC 9113 sections 5.1 and 5.2).
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 use super::priority::Priority;
 
 /// The number of a stream. A client's are odd.
@@ -10,6 +13,32 @@ impl StreamId {
     /// The number itself.
     pub fn get(self) -> u32 {
         self.0
+    }
+}
+
+/// A map of one connection's streams, in which a look-up costs a multiplication.
+pub type StreamMap<V> = HashMap<StreamId, V, BuildHasherDefault<IdHasher>>;
+
+/// Hashes a [`StreamId`] without its lowest bit, which all streams of one end have in common. The numbers are counted up, so
+/// that a peer cannot choose which of them meet.
+#[derive(Debug, Default)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, id: u32) {
+        // The map takes its place from the low bits and a mark from the high ones.
+        self.0 = u64::from(id >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

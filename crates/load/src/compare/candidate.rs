@@ -6,12 +6,16 @@ use std::io;
 use anywire_sys::cpu::CpuTime;
 use anywire_wire::Address;
 
+use crate::protocol::Protocol;
+
 /// A server that can be measured.
 pub struct Candidate {
     /// What its rows are called; unique in a comparison.
     pub name: String,
     /// The wire that it is reached over: the scheme of its address.
     pub wire: String,
+    /// The version of HTTP that it is loaded by.
+    pub protocol: Protocol,
     /// A remark for readers of its figures; empty if there is none.
     pub note: String,
     /// Whether it is the limit that `ratio_to_limit` of all is taken to; at most one is.

@@ -159,8 +159,9 @@ fn notes(placement: &Placement, candidates: &[Candidate]) -> Vec<String> {
 }
 
 fn empty_row(candidate: &Candidate) -> Row {
-    let Candidate { name, wire, note, .. } = candidate;
-    let mut row = Row { name: name.clone(), wire: wire.clone(), ..Row::default() };
+    let Candidate { name, wire, protocol, note, .. } = candidate;
+    let protocol = protocol.to_string();
+    let mut row = Row { name: name.clone(), wire: wire.clone(), protocol, ..Row::default() };
     row.note(note.clone());
     row
 }

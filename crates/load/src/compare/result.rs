@@ -72,7 +72,7 @@ pub struct ComparePlan {
     pub mode: String,
     /// Connections.
     pub connections: usize,
-    /// Requests in flight on each.
+    /// Requests in flight on each; over HTTP/2 that many streams.
     pub depth: usize,
     /// The length of each answer's body, in bytes.
     pub body_bytes: usize,
@@ -93,6 +93,9 @@ pub struct Row {
     pub name: String,
     /// Its wire.
     pub wire: String,
+    /// The protocol: `http/1.1` or `http/2`.
+    #[serde(default)]
+    pub protocol: String,
     /// The medians over the rounds.
     #[serde(flatten)]
     pub medians: Figures<f64>,

@@ -34,7 +34,7 @@ pub(crate) fn measure(
             return Ok(None);
         }
     };
-    let (outcome, server_cpu) = load(bench, &running, row)?;
+    let (outcome, server_cpu) = load(bench, candidate, &running, row)?;
     let answered = outcome.totals.measured.answered;
     let mut result = RoundResult {
         round,
@@ -65,7 +65,7 @@ pub(crate) fn measure(
     }
     add_errors(row, round, &outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
-        result.figures.syscalls_per_request = syscalls(bench, &running, row)?;
+        result.figures.syscalls_per_request = syscalls(bench, candidate, &running, row)?;
     }
     Ok(Some(result))
 }
@@ -73,12 +73,16 @@ pub(crate) fn measure(
 /// The measured load, and the CPU time of the server's thread in it.
 fn load(
     bench: &Bench<'_>,
+    candidate: &Candidate,
     running: &RunningServer,
     row: &mut Row,
 ) -> Result<(Outcome, Option<CpuTime>), LoadError> {
     let options = bench.options;
-    let plan =
-        Plan { warm_up: options.warm_up, amount: Amount::Duration(options.duration), ..plan(bench, running) };
+    let plan = Plan {
+        warm_up: options.warm_up,
+        amount: Amount::Duration(options.duration),
+        ..plan(bench, candidate, running)
+    };
     let mut before = None;
     let mut after = None;
     let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
@@ -100,7 +104,12 @@ fn load(
 
 /// System calls of the server's thread per answer, from a short load of its own: the tracepoint costs time at each call
 /// and would stand in the CPU figures.
-fn syscalls(bench: &Bench<'_>, running: &RunningServer, row: &mut Row) -> Result<Option<f64>, LoadError> {
+fn syscalls(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    running: &RunningServer,
+    row: &mut Row,
+) -> Result<Option<f64>, LoadError> {
     let counter = match SyscallCounter::for_thread(running.thread) {
         Ok(counter) => counter,
         Err(error) => {
@@ -112,7 +121,7 @@ fn syscalls(bench: &Bench<'_>, running: &RunningServer, row: &mut Row) -> Result
     let plan = Plan {
         warm_up: options.syscall_duration / 5,
         amount: Amount::Duration(options.syscall_duration),
-        ..plan(bench, running)
+        ..plan(bench, candidate, running)
     };
     let mut counted = Ok(0);
     let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
@@ -134,10 +143,11 @@ fn syscalls(bench: &Bench<'_>, running: &RunningServer, row: &mut Row) -> Result
     }
 }
 
-fn plan(bench: &Bench<'_>, running: &RunningServer) -> Plan {
+fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Plan {
     let options = bench.options;
     Plan {
         via: running.via.clone(),
+        protocol: candidate.protocol,
         connections: options.connections,
         depth: options.depth,
         expect: Expect { status: None, body_bytes: Some(options.body_bytes as u64) },

@@ -9,7 +9,7 @@ use crate::stop::Stop;
 pub struct Options {
     /// Connections (64).
     pub connections: usize,
-    /// Requests in flight on each (1).
+    /// Requests in flight on each (1); over HTTP/2 that many streams.
     pub depth: usize,
     /// The length of the body of each answer, in bytes (13: `Hello, World!`).
     pub body_bytes: usize,

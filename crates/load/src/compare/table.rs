@@ -39,14 +39,21 @@ impl fmt::Display for Comparison {
 }
 
 fn figures(comparison: &Comparison) -> String {
+    let rows = &comparison.candidates;
+    // A column that says the same in each line says nothing.
+    let by_protocol = rows.iter().any(|row| row.protocol != rows[0].protocol);
+    let mut headings = vec!["candidate", "wire"];
+    headings.extend(by_protocol.then_some("protocol"));
+    headings.push("depth");
     // The spread of the figure by which candidates are compared stands beside it.
-    let spread_at = 5;
-    let mut headings = vec!["candidate", "wire", "depth"];
+    let spread_at = headings.len() + 2;
     headings.extend(COLUMNS.iter().map(|column| column.heading));
     headings.insert(spread_at, "min-max");
-    let mut columns = Columns::new(2, &headings);
-    for row in &comparison.candidates {
-        let mut cells = vec![row.name.clone(), row.wire.clone(), comparison.plan.depth.to_string()];
+    let mut columns = Columns::new(2 + usize::from(by_protocol), &headings);
+    for row in rows {
+        let mut cells = vec![row.name.clone(), row.wire.clone()];
+        cells.extend(by_protocol.then(|| row.protocol.clone()));
+        cells.push(comparison.plan.depth.to_string());
         cells.extend(COLUMNS.iter().map(|column| known((column.value)(&row.medians), column.write)));
         let spread = row.spread.server_cpu_us_per_request.map(|all| [all.min, all.max].map(digits).join("-"));
         cells.insert(spread_at, spread.unwrap_or_else(|| "-".to_owned()));

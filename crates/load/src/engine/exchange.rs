@@ -14,13 +14,15 @@ use anywire_http::{Buffer, Fault, Method, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
-use crate::engine::tally::{Batch, Tally};
+use crate::engine::tally::{Batch, Received, Tally};
 use crate::errors::ErrorKind;
+use crate::request::Window;
 
 /// The exchange on one open connection.
 pub(crate) struct Exchange {
     tally: Rc<Tally>,
     connection: Connection,
+    window: Window,
     decoder: ResponseDecoder,
     depth: u32,
     /// HEAD: the decoder must be told before each answer, since its length names a body that does not come.
@@ -71,7 +73,7 @@ pub(crate) enum Ending {
 }
 
 impl Exchange {
-    pub(crate) fn new(tally: Rc<Tally>, connection: Connection) -> Self {
+    pub(crate) fn new(tally: Rc<Tally>, connection: Connection, window: Window) -> Self {
         let plan = Arc::clone(&tally.plan);
         let deadline = Deadline::new();
         deadline.set(plan.timeout);
@@ -83,6 +85,7 @@ impl Exchange {
         Self {
             tally,
             connection,
+            window,
             decoder,
             depth: plan.depth as u32,
             head_only,
@@ -233,18 +236,8 @@ impl Exchange {
         }
         let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
-        if measured {
-            let mut counts = self.tally.counts();
-            counts.measured.answered += 1;
-            counts.bytes_in += answer_bytes as u64;
-            counts.body_bytes_in += body_bytes;
-            drop(counts);
-            self.tally.count_status(status);
-            self.tally.latency().record(now.saturating_duration_since(sent_at));
-        } else {
-            self.tally.counts().warm_up.answered += 1;
-        }
-        self.check(measured, status, body_bytes);
+        let taken = now.saturating_duration_since(sent_at);
+        self.tally.answered(measured, taken, Received { status, bytes: answer_bytes as u64, body_bytes });
         if keep_alive {
             return Ok(());
         }
@@ -252,23 +245,6 @@ impl Exchange {
         // are lost, which is no fault.
         self.lose();
         Err(Ending::Closed)
-    }
-
-    fn check(&self, measured: bool, status: StatusCode, body_bytes: u64) {
-        let expect = &self.tally.plan.expect;
-        let good = match expect.status {
-            None => status.as_u16() < 400,
-            Some(expected) => status == expected,
-        };
-        if !good {
-            self.tally.error(measured, ErrorKind::Status, || format!("an answer had the status {status}"));
-        } else if let Some(expected) = expect.body_bytes
-            && body_bytes != expected
-        {
-            self.tally.error(measured, ErrorKind::Check, || {
-                format!("an answer's body had {body_bytes} bytes, the plan expects {expected}")
-            });
-        }
     }
 
     /// As many new requests as there are free places, to leave in one write. Whether there are any.
@@ -282,21 +258,22 @@ impl Exchange {
         if drawn == 0 {
             return false;
         }
-        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured: self.tally.is_measuring() });
+        let (bytes, measured) = (drawn as usize * self.window.request_bytes, self.tally.is_measuring());
+        self.tally.sent_bytes(measured, bytes);
+        self.batches.push_back(Batch { sent_at: now, requests: drawn, measured });
         self.in_flight += drawn;
-        self.unwritten += drawn as usize * self.tally.prepared.request_bytes;
+        self.unwritten += bytes;
         true
     }
 
     /// Writes and flushes as many of the unwritten bytes as the wire takes.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        let prepared = &self.tally.prepared;
+        let Window { bytes, request_bytes } = &self.window;
         while self.unwritten > 0 {
             // All requests are the same bytes, so the number of unwritten bytes gives the place within a request.
-            let begun =
-                (prepared.request_bytes - self.unwritten % prepared.request_bytes) % prepared.request_bytes;
-            let end = (begun + self.unwritten).min(prepared.window.len());
-            let written = ready!(self.connection.poll_write(context, &prepared.window[begun..end]))?;
+            let begun = (request_bytes - self.unwritten % request_bytes) % request_bytes;
+            let end = (begun + self.unwritten).min(bytes.len());
+            let written = ready!(self.connection.poll_write(context, &bytes[begun..end]))?;
             if written == 0 {
                 return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
             }
@@ -328,16 +305,7 @@ impl Exchange {
         while let Some(batch) = self.batches.front()
             && batch.sent_at.elapsed() >= timeout
         {
-            let requests = u64::from(batch.requests);
-            if batch.measured {
-                self.tally.latency().record_many(batch.sent_at.elapsed(), requests);
-            }
-            self.tally.counts().part(batch.measured).timed_out += requests;
-            for _ in 0..requests {
-                self.tally.error(batch.measured, ErrorKind::Timeout, || {
-                    format!("no answer came within {} ms", timeout.as_millis())
-                });
-            }
+            self.tally.timed_out(batch.measured, batch.sent_at.elapsed(), u64::from(batch.requests));
             self.batches.pop_front();
         }
         self.lose();

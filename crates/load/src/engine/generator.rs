@@ -101,8 +101,7 @@ pub(crate) async fn generate(mut share: Share) -> LoopResult {
         // Each ends as aborted, or as panicked, which the loop has logged; either way it has dropped its connection.
         let _ = worker.await;
     }
-    let latency = tally.latency().clone();
-    LoopResult { totals: tally.totals(), latency, measured, cpu }
+    LoopResult { totals: tally.totals(), latency: tally.latency(), measured, cpu }
 }
 
 /// Waits for the phases of the run, and reports the events of this loop meanwhile.

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anywire_http::StatusCode;
 use anywire_loops::Counter;
@@ -95,9 +95,7 @@ impl Tally {
                 self.spent.notify_waiters();
             }
         }
-        let mut counts = self.counts.borrow_mut();
-        counts.measured.sent += drawn;
-        counts.bytes_out += drawn * self.prepared.request_bytes as u64;
+        self.counts.borrow_mut().measured.sent += drawn;
         drawn as u32
     }
 
@@ -118,8 +116,61 @@ impl Tally {
         self.counts.borrow_mut()
     }
 
+    /// Counts bytes of requests.
+    #[inline]
+    pub(crate) fn sent_bytes(&self, measured: bool, bytes: usize) {
+        if measured {
+            self.counts.borrow_mut().bytes_out += bytes as u64;
+        }
+    }
+
+    /// Counts an answer that took so long, and checks it against the plan.
+    #[inline]
+    pub(crate) fn answered(&self, measured: bool, taken: Duration, answer: Received) {
+        let Received { status, bytes, body_bytes } = answer;
+        if measured {
+            let mut counts = self.counts.borrow_mut();
+            counts.measured.answered += 1;
+            counts.bytes_in += bytes;
+            counts.body_bytes_in += body_bytes;
+            drop(counts);
+            self.count_status(status);
+            self.latency.borrow_mut().record(taken);
+        } else {
+            self.counts.borrow_mut().warm_up.answered += 1;
+        }
+        let expect = &self.plan.expect;
+        let good = match expect.status {
+            None => status.as_u16() < 400,
+            Some(expected) => status == expected,
+        };
+        if !good {
+            self.error(measured, ErrorKind::Status, || format!("an answer had the status {status}"));
+        } else if let Some(expected) = expect.body_bytes
+            && body_bytes != expected
+        {
+            self.error(measured, ErrorKind::Check, || {
+                format!("an answer's body had {body_bytes} bytes, the plan expects {expected}")
+            });
+        }
+    }
+
+    /// Counts requests that waited for too long, and their age.
+    #[cold]
+    pub(crate) fn timed_out(&self, measured: bool, age: Duration, requests: u64) {
+        if measured {
+            self.latency.borrow_mut().record_many(age, requests);
+        }
+        self.counts().part(measured).timed_out += requests;
+        for _ in 0..requests {
+            self.error(measured, ErrorKind::Timeout, || {
+                format!("no answer came within {} ms", self.plan.timeout.as_millis())
+            });
+        }
+    }
+
     /// Counts an answer of the measured part by its status.
-    pub(crate) fn count_status(&self, status: StatusCode) {
+    fn count_status(&self, status: StatusCode) {
         // A status has three digits, and the decoder has seen to it: the slot is there.
         if let Some(count) = self.statuses.borrow_mut().get_mut(usize::from(status.as_u16())) {
             *count += 1;
@@ -133,8 +184,9 @@ impl Tally {
         Totals { statuses: seen.collect(), ..self.counts.borrow().clone() }
     }
 
-    pub(crate) fn latency(&self) -> std::cell::RefMut<'_, Latency> {
-        self.latency.borrow_mut()
+    /// The latencies so far.
+    pub(crate) fn latency(&self) -> Latency {
+        self.latency.borrow().clone()
     }
 
     /// Counts an error of a part of the run, and keeps the words of the first of its kind.
@@ -169,6 +221,15 @@ pub(crate) struct Batch {
     pub(crate) requests: u32,
     /// Whether they belong to the measured part: an answer is counted where its request was.
     pub(crate) measured: bool,
+}
+
+/// What an answer was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received {
+    pub(crate) status: StatusCode,
+    /// All of it, with interim answers before it.
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: u64,
 }
 
 /// Statuses have three digits (RFC 9112 section 4).

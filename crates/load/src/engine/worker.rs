@@ -6,8 +6,10 @@ use std::rc::Rc;
 use anywire_wire::{DialError, Dialer};
 
 use crate::engine::exchange::{Ending, Exchange};
+use crate::engine::session::Session;
 use crate::engine::tally::Tally;
 use crate::errors::{dial_kind, dial_message};
+use crate::request::Request;
 
 /// Runs one connection of the plan until the requests are spent or the connection is given up; the end of the run
 /// drops it.
@@ -20,12 +22,10 @@ pub(crate) async fn work(tally: Rc<Tally>, dialer: Rc<Dialer>) {
         // A connection that is not open when all requests have been sent has nothing to do: the end need not wait for it.
         let Some(dialled) = unless_spent(&tally, dial(&tally, &dialer)).await else { return };
         match dialled {
-            Ok(mut exchange) => {
+            Ok(opened) => {
                 first_attempt.finish();
                 wait_for_start(&tally).await;
-                let ending = poll_fn(|context| exchange.poll(context)).await;
-                let answers = exchange.answers();
-                drop(exchange);
+                let (ending, answers) = opened.run().await;
                 if matches!(ending, Ending::Spent) {
                     return;
                 }
@@ -73,13 +73,35 @@ async fn unless_spent<T>(tally: &Tally, work: impl Future<Output = T>) -> Option
     }
 }
 
-async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Exchange, DialError> {
+async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Opened, DialError> {
     // The semaphore is never closed; without a permit the dial goes ahead, which is the lesser harm.
     let _permit = tally.dials.acquire().await;
     let connection = dialer.dial(&tally.prepared.address).await?;
     tally.counts().connections.opened += 1;
     tally.open.set(tally.open.get() + 1);
-    Ok(Exchange::new(Rc::clone(tally), connection))
+    let shared = Rc::clone(tally);
+    Ok(match &tally.prepared.request {
+        Request::Http1(window) => Opened::Http1(Box::new(Exchange::new(shared, connection, window.clone()))),
+        Request::Http2(request) => Opened::Http2(Box::new(Session::new(shared, connection, request.clone()))),
+    })
+}
+
+/// An open connection, by its protocol.
+enum Opened {
+    Http1(Box<Exchange>),
+    Http2(Box<Session>),
+}
+
+impl Opened {
+    /// Exchanges until the connection ends. Gives why, and the answers until then.
+    async fn run(self) -> (Ending, u64) {
+        match self {
+            Self::Http1(mut exchange) => {
+                (poll_fn(|context| exchange.poll(context)).await, exchange.answers())
+            }
+            Self::Http2(mut session) => (poll_fn(|context| session.poll(context)).await, session.answers()),
+        }
+    }
 }
 
 async fn wait_for_start(tally: &Tally) {

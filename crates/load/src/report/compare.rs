@@ -67,7 +67,7 @@ type Figure = fn(&Figures<f64>) -> Option<f64>;
 
 /// The name of a row with its wire, unless the name says it already.
 fn label(row: &Row) -> String {
-    if row.name == row.wire { row.name.clone() } else { format!("{} ({})", row.name, row.wire) }
+    if row.name.starts_with(&row.wire) { row.name.clone() } else { format!("{} ({})", row.name, row.wire) }
 }
 
 fn groups(rows: &[Row], write: impl Fn(f64) -> String, figures: &[(Figure, Colour)]) -> Vec<Group> {
@@ -102,7 +102,7 @@ fn placement(comparison: &Comparison) -> String {
 }
 
 fn medians(page: &mut Page, comparison: &Comparison) {
-    let mut headings = vec!["candidate", "wire", "depth"];
+    let mut headings = vec!["candidate", "wire", "protocol", "depth"];
     headings.extend(COLUMNS.iter().map(|column| column.heading));
     headings.push("errors");
     let cells = |row: &Row| {
@@ -113,7 +113,8 @@ fn medians(page: &mut Page, comparison: &Comparison) {
                 }
                 _ => "unknown".to_owned(),
             };
-        let names = [row.name.clone(), row.wire.clone(), comparison.plan.depth.to_string()];
+        let depth = comparison.plan.depth.to_string();
+        let names = [row.name.clone(), row.wire.clone(), row.protocol.clone(), depth];
         names.into_iter().chain(COLUMNS.iter().map(figure)).chain([row.errors.line()]).collect()
     };
     let rows: Vec<Vec<String>> = comparison.candidates.iter().map(cells).collect();

@@ -17,10 +17,12 @@ pub fn outcome(outcome: &Outcome) -> String {
         page.warning("The generator was busy all the time: the server can perhaps do more.");
     }
     page.paragraph(&format!(
-        "Closed: stalls hide requests. {} connections, depth {}, over {}; {} s measured after {} s of warm-up.",
+        "Closed: stalls hide requests. {} connections, {} {}, over {} ({}); {} s measured after {} s of warm-up.",
         plan.connections,
+        outcome.depth_name(),
         plan.depth,
         outcome.target.address,
+        outcome.target.protocol,
         digits(outcome.rate.seconds),
         plan.warm_up_seconds,
     ));
@@ -70,7 +72,7 @@ fn figures(page: &mut Page, outcome: &Outcome) {
     }
     row.push(known(outcome.generator.cpu_us_per_request, digits));
     let headings = [
-        "depth",
+        outcome.depth_name(),
         "requests/s",
         "min",
         "mean",

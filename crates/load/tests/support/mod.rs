@@ -3,5 +3,6 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod browser;
+pub(crate) mod h2_server;
 pub(crate) mod sample;
 pub(crate) mod server;

@@ -94,7 +94,13 @@ pub(crate) fn outcome() -> Outcome {
             bytes_out: 9_000_000,
             bytes_in: 30_000_000,
             body_bytes_in: 2_600_000,
-            connections: Connections { opened: 67, lost: 3, given_up: 0, open_at_start: 64, open_at_end: 64 },
+            connections: Connections {
+                opened: 67,
+                lost: 3,
+                open_at_start: 64,
+                open_at_end: 64,
+                ..Connections::default()
+            },
             statuses: [(200, 199_990), (404, 10)].into(),
             ..Totals::default()
         },
@@ -151,6 +157,7 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
     Row {
         name: name.to_owned(),
         wire: wire.to_owned(),
+        protocol: "http/1.1".to_owned(),
         medians: Figures {
             requests_per_second: Some(rate),
             server_cpu_us_per_request: Some(cost),

@@ -36,6 +36,8 @@ pub(crate) enum Manner {
     Silent,
     /// Does not even read.
     Deaf,
+    /// Sends these bytes whatever comes first, and the end.
+    Greet(&'static str),
 }
 
 /// The server; dropping it stops its loop.
@@ -113,6 +115,11 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
     if matches!(manner, Manner::Deaf) {
         std::future::pending().await
     }
+    if let Manner::Greet(bytes) = manner {
+        connection.read(buffer.spare()).await?;
+        connection.write_all(bytes.as_bytes()).await?;
+        return end(connection).await;
+    }
     loop {
         let count = connection.read(buffer.spare()).await?;
         if count == 0 {
@@ -133,7 +140,7 @@ async fn serve(mut connection: Connection, manner: Manner, seen: &Seen) -> io::R
         }
         let mut out = Vec::new();
         match manner {
-            Manner::Silent | Manner::Deaf | Manner::GarbageFirst => {}
+            Manner::Silent | Manner::Deaf | Manner::GarbageFirst | Manner::Greet(_) => {}
             Manner::AnswerWhenFull(full) => {
                 if waiting.len() >= full {
                     answer(&mut out, &waiting.remove(0), 200, false);

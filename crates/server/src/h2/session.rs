@@ -105,6 +105,9 @@ impl Session {
                 return self.close(cx, env);
             }
             self.receive(now, env);
+            if self.is_closing() {
+                continue;
+            }
             self.woken.take(&mut self.touched);
             while let Some(id) = self.touched.pop() {
                 self.poll_stream(id, now, env.service);

@@ -1,18 +1,16 @@
 //! The body of a request on its way to the handler. Its window opens as the handler reads.
 
-use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use anywire_http::body::Sender;
+use anywire_http::h2::Arrived;
 use anywire_http::{BodyError, Headers};
-use bytes::Bytes;
 
 /// A request body on its way to its reader.
 pub(super) struct Upload {
     /// `None` once the reader is gone, or has all.
     sender: Option<Sender>,
-    /// What has come and the reader has not asked for. The stream's window bounds it.
-    arrived: VecDeque<Bytes>,
+    arrived: Arrived,
     trailers: Option<Headers>,
     /// All of it has come.
     ended: bool,
@@ -39,7 +37,7 @@ impl Upload {
     pub(super) fn new(sender: Sender, awaits_continue: bool) -> Self {
         Self {
             sender: Some(sender),
-            arrived: VecDeque::new(),
+            arrived: Arrived::default(),
             trailers: None,
             ended: false,
             awaits_continue,
@@ -50,8 +48,8 @@ impl Upload {
     /// Keeps what has come, until the reader asks for it. Returns false if there is no reader.
     pub(super) fn received(&mut self, data: &[u8], end: bool) -> bool {
         self.awaits_continue = false;
-        if self.sender.is_some() && !data.is_empty() {
-            self.arrived.push_back(Bytes::copy_from_slice(data));
+        if self.sender.is_some() {
+            self.arrived.push(data);
         }
         self.ended |= end;
         self.sender.is_some()
@@ -80,7 +78,7 @@ impl Upload {
                 }
                 Poll::Ready(Ok(())) => {}
             }
-            if let Some(chunk) = self.arrived.pop_front() {
+            if let Some(chunk) = self.arrived.pop() {
                 (moved.bytes, moved.any) = (moved.bytes + chunk.len(), true);
                 // There is room, and a reader that has gone meanwhile shows at the next look.
                 let _ = sender.try_send(chunk);
@@ -99,7 +97,7 @@ impl Upload {
             }
         }
         if self.sender.is_none() {
-            moved.discarded = std::mem::take(&mut self.arrived).iter().map(Bytes::len).sum();
+            moved.discarded = self.arrived.clear();
         }
         moved
     }

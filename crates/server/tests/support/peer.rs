@@ -120,7 +120,7 @@ impl<L: Read + Write> Peer<L> {
         std::mem::replace(&mut self.unread, rest)
     }
 
-    fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
+    pub(crate) fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
         loop {
             if let Some(at) = self.unread.windows(end.len()).position(|window| window == end) {
                 return self.read_exactly(at + end.len());

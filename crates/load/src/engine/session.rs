@@ -1,0 +1,488 @@
+//! One open connection of HTTP/2: requests go out on new streams, answers come in on any of them. The hot path.
+//!
+//! All requests that leave in a turn are one write, as are all answers of a read one look at the clock. The engine knows the
+//! protocol; what is counted, and when, is as with HTTP/1.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use anywire_http::h2::{Code, Engine, Error, Event, StreamId, StreamMap};
+use anywire_http::{Buffer, Fault, StatusCode};
+use anywire_loops::deadline::Deadline;
+use anywire_wire::{Connection, Output};
+
+use crate::engine::exchange::Ending;
+use crate::engine::tally::{Received, Tally};
+use crate::errors::ErrorKind;
+use crate::request::StreamRequest;
+
+/// The exchange on one open connection.
+pub(crate) struct Session {
+    tally: Rc<Tally>,
+    connection: Connection,
+    request: Arc<StreamRequest>,
+    engine: Engine,
+    /// The buffer while something is in it.
+    input: Option<Buffer>,
+    output: Output,
+    calls: StreamMap<Call>,
+    depth: usize,
+    /// Bytes that belong to no event yet: heads of frames.
+    uncounted: u64,
+    /// Answers since the connection was opened.
+    answers: u64,
+    /// The number of the newest stream.
+    newest: u32,
+    /// When the peer sent a byte last; at first, when the connection was opened.
+    heard: Instant,
+    /// Since when nothing is in flight, because the peer allows no stream.
+    held_up: Option<Instant>,
+    /// What the peer's `GOAWAY` says.
+    goes: Option<Code>,
+    /// Why the wire takes nothing more. The peer may still have said why.
+    refused: Option<std::io::Error>,
+    /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
+    deadline: Deadline,
+}
+
+/// A request that is on its way, and what has come of its answer.
+struct Call {
+    sent_at: Instant,
+    measured: bool,
+    status: StatusCode,
+    bytes: u64,
+    body_bytes: u64,
+    /// Bytes of the request's body that have left.
+    body_sent: usize,
+}
+
+/// What has come for a stream.
+#[derive(Clone, Copy)]
+enum Came {
+    Head { status: StatusCode, end: bool },
+    Data { bytes: usize, end: bool },
+    Interim,
+    End,
+    Reset(Code),
+}
+
+impl Session {
+    pub(crate) fn new(tally: Rc<Tally>, connection: Connection, request: Arc<StreamRequest>) -> Self {
+        let now = Instant::now();
+        let deadline = Deadline::new();
+        deadline.set(tally.plan.timeout);
+        let mut output = Output::new();
+        let engine = Engine::client(request.limits, now, output.buffer());
+        Self {
+            depth: tally.plan.depth,
+            tally,
+            connection,
+            request,
+            engine,
+            input: None,
+            output,
+            calls: StreamMap::default(),
+            uncounted: 0,
+            answers: 0,
+            newest: 0,
+            heard: now,
+            held_up: None,
+            goes: None,
+            refused: None,
+            deadline,
+        }
+    }
+
+    /// Answers since the connection was opened.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// Drives the connection until nothing moves.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        let mut now = Instant::now();
+        let mut reads = 0;
+        loop {
+            self.refill(now);
+            self.send(context);
+            if self.calls.is_empty() {
+                if self.tally.is_spent() {
+                    return Poll::Ready(Ending::Spent);
+                }
+                if self.goes.is_some() || self.is_used_up() {
+                    return Poll::Ready(self.over());
+                }
+            }
+            if reads == self.tally.plan.limits.reads_in_a_row {
+                context.waker().wake_by_ref();
+                break;
+            }
+            match self.poll_read(context) {
+                Poll::Ready(Ok(at)) => now = at,
+                Poll::Ready(Err(ending)) => return Poll::Ready(ending),
+                Poll::Pending => match self.refused.take() {
+                    Some(error) => {
+                        let message = format!("sending a request failed: {error}");
+                        return Poll::Ready(self.fail(ErrorKind::Write, &message));
+                    }
+                    None => break,
+                },
+            }
+            reads += 1;
+        }
+        self.poll_timeout(context)
+    }
+
+    /// As many new requests as there are free places.
+    #[inline]
+    fn refill(&mut self, now: Instant) {
+        let free = self.depth - self.calls.len();
+        let wanted = free.min(self.engine.slots());
+        if wanted < free {
+            self.lacks_slots(wanted, now);
+        }
+        if wanted == 0 {
+            return;
+        }
+        self.held_up = None;
+        let drawn = self.tally.draw(wanted as u32);
+        let measured = self.tally.is_measuring();
+        let before = self.output.len();
+        let is_whole = self.request.body.is_empty();
+        for _ in 0..drawn {
+            // The engine has a slot for each, and it is no extended CONNECT.
+            let Ok(id) = self.engine.open_parts(&self.request.parts(), is_whole, self.output.buffer()) else {
+                break;
+            };
+            if !is_whole {
+                self.engine.wants_to_send(id, true);
+            }
+            let call = Call {
+                sent_at: now,
+                measured,
+                status: StatusCode::OK,
+                bytes: 0,
+                body_bytes: 0,
+                body_sent: 0,
+            };
+            self.calls.insert(id, call);
+            self.newest = id.get();
+        }
+        self.tally.sent_bytes(measured, self.output.len() - before);
+    }
+
+    /// The peer allows fewer streams than the plan wants.
+    #[cold]
+    fn lacks_slots(&mut self, wanted: usize, now: Instant) {
+        if wanted == 0 && self.calls.is_empty() {
+            self.held_up.get_or_insert(now);
+        }
+        // Before it has said what it allows, and while it takes its leave, it says nothing of the plan.
+        if self.answers > 0 && self.goes.is_none() && !self.is_used_up() {
+            let allowed = Some((self.calls.len() + wanted) as u64);
+            let mut counts = self.tally.counts();
+            let least = counts.connections.streams_allowed;
+            counts.connections.streams_allowed = least.into_iter().chain(allowed).min();
+        }
+    }
+
+    /// Writes all that the windows and the wire have room for.
+    fn send(&mut self, context: &mut Context<'_>) {
+        for _ in 0..WRITES_IN_A_ROW_MAX {
+            let has_more = self.transmit();
+            self.flush(context);
+            // If something is left, the wire wakes the task.
+            if !has_more || !self.output.is_empty() {
+                return;
+            }
+        }
+        context.waker().wake_by_ref();
+    }
+
+    /// Takes what the windows allow of the requests' bodies into the output. Whether that became full before.
+    fn transmit(&mut self) -> bool {
+        while self.output.len() < OUTPUT_HIGH_WATER_BYTES
+            && let Some((id, room)) = self.engine.next_to_send()
+        {
+            let Some(call) = self.calls.get_mut(&id) else {
+                self.engine.wants_to_send(id, false);
+                continue;
+            };
+            let body = &self.request.body;
+            let end = body.len().min(call.body_sent + room);
+            let piece = body.slice(call.body_sent..end);
+            call.body_sent = end;
+            let before = self.output.len();
+            self.engine.data_head(id, piece.len(), end == body.len(), self.output.buffer());
+            self.output.push_bytes(piece);
+            self.tally.sent_bytes(call.measured, self.output.len() - before);
+        }
+        self.output.len() >= OUTPUT_HIGH_WATER_BYTES
+    }
+
+    /// Writes as much of the output as the wire takes. After a failure only reading goes on.
+    fn flush(&mut self, context: &mut Context<'_>) {
+        if self.refused.is_some() {
+            return self.output.clear();
+        }
+        if !self.output.is_empty()
+            && let Poll::Ready(Err(error)) = self.output.poll_flush(context, &mut self.connection)
+        {
+            self.refused = Some(error);
+        }
+    }
+
+    /// One read, and all that is in it. Gives the time of the read.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<Instant, Ending>> {
+        let mut input = self.input.take().unwrap_or_default();
+        let read = match self.connection.poll_read(context, input.spare()) {
+            Poll::Ready(read) => read,
+            Poll::Pending => {
+                self.input = Some(input).filter(|input| !input.is_empty());
+                return Poll::Pending;
+            }
+        };
+        Poll::Ready(match read {
+            Ok(0) => Err(self.end_of_stream()),
+            Ok(count) => {
+                input.filled(count);
+                let now = Instant::now();
+                self.heard = now;
+                let taken = self.take(&mut input, now);
+                self.input = Some(input).filter(|input| !input.is_empty());
+                taken.map(|()| now)
+            }
+            Err(error) => Err(self.fail(ErrorKind::Read, &format!("receiving an answer failed: {error}"))),
+        })
+    }
+
+    /// Takes all events that are in the buffer.
+    fn take(&mut self, input: &mut Buffer, now: Instant) -> Result<(), Ending> {
+        loop {
+            let before = input.len();
+            let (id, came) = match self.engine.receive(now, input, self.output.buffer()) {
+                Ok(Some(Event::Response { id, head, end, .. })) => {
+                    (id, Came::Head { status: head.status(), end })
+                }
+                Ok(Some(Event::Data { id, data, end })) => (id, Came::Data { bytes: data.len(), end }),
+                Ok(Some(Event::Trailers { id, .. })) => (id, Came::End),
+                Ok(Some(Event::Informational { id, .. })) => (id, Came::Interim),
+                Ok(Some(Event::Reset { id, code })) => (id, Came::Reset(code)),
+                Ok(Some(Event::GoAway { code, .. })) => {
+                    self.goes_away(code);
+                    continue;
+                }
+                Ok(Some(_)) => continue,
+                Ok(None) => {
+                    self.uncounted += (before - input.len()) as u64;
+                    return Ok(());
+                }
+                Err(error) => return Err(self.broken(error, input)),
+            };
+            let bytes = std::mem::take(&mut self.uncounted) + (before - input.len()) as u64;
+            self.came(id, came, bytes, now);
+        }
+    }
+
+    /// Something has come for a stream, in so many bytes.
+    #[inline]
+    fn came(&mut self, id: StreamId, came: Came, bytes: u64, now: Instant) {
+        if let Came::Data { bytes, .. } = came {
+            self.engine.consumed(id, bytes, self.output.buffer());
+        }
+        // A stream that had waited for too long is gone.
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.bytes += bytes;
+        let is_end = match came {
+            Came::Head { status, end } => {
+                call.status = status;
+                end
+            }
+            Came::Data { bytes, end } => {
+                call.body_bytes += bytes as u64;
+                end
+            }
+            Came::Interim => false,
+            Came::End => true,
+            Came::Reset(code) => return self.was_reset(id, code),
+        };
+        if is_end {
+            self.answered(id, now);
+        }
+    }
+
+    /// A whole answer has come.
+    #[inline]
+    fn answered(&mut self, id: StreamId, now: Instant) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        let Call { sent_at, measured, status, bytes, body_bytes, body_sent } = call;
+        if body_sent < self.request.body.len() {
+            // Nobody reads the rest of the request (RFC 9113 section 8.1).
+            self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
+        }
+        self.answers += 1;
+        let taken = now.saturating_duration_since(sent_at);
+        self.tally.answered(measured, taken, Received { status, bytes, body_bytes });
+    }
+
+    #[cold]
+    fn was_reset(&mut self, id: StreamId, code: Code) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        let mut counts = self.tally.counts();
+        let part = counts.part(call.measured);
+        if code == Code::REFUSED_STREAM && self.goes.is_some() {
+            // Behind the last stream that a `GOAWAY` names: it went with the connection.
+            part.unanswered_at_close += 1;
+        } else if code == Code::REFUSED_STREAM {
+            part.reset += 1;
+            part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());
+        } else {
+            part.reset += 1;
+            part.error(ErrorKind::Reset, || {
+                format!("a stream was reset, by the server or because its answer breaks the rules of HTTP/2 ({code})")
+            });
+        }
+    }
+
+    #[cold]
+    fn goes_away(&mut self, code: Code) {
+        let was = self.goes.replace(code);
+        if code != Code::NO_ERROR && was.is_none_or(|was| was == Code::NO_ERROR) {
+            let message = || format!("the server ended the connection by GOAWAY ({code})");
+            self.tally.error(self.is_measured(), ErrorKind::GoAway, message);
+        }
+    }
+
+    /// Whether the connection has no stream number left.
+    fn is_used_up(&self) -> bool {
+        self.newest == STREAM_MAX
+    }
+
+    /// The peer will send nothing more.
+    #[cold]
+    fn end_of_stream(&mut self) -> Ending {
+        let begun = self.calls.values().any(|call| call.bytes > 0) || self.engine.is_within_head();
+        if self.goes.is_some() || self.calls.is_empty() {
+            return self.over();
+        }
+        if begun {
+            return self.fail(ErrorKind::Read, "the server closed inside an answer");
+        }
+        let message = format!("the server closed with {} requests unanswered", self.calls.len());
+        self.fail(ErrorKind::Close, &message)
+    }
+
+    /// The connection has ended as the peer had said, or in order.
+    fn over(&mut self) -> Ending {
+        self.lose();
+        match self.goes {
+            None | Some(Code::NO_ERROR) => Ending::Closed,
+            Some(_) => Ending::Failed,
+        }
+    }
+
+    /// The peer breaks the rules of the protocol, or a limit.
+    #[cold]
+    fn broken(&mut self, error: Error, input: &Buffer) -> Ending {
+        let message = if input.data().starts_with(b"HTTP/1.") {
+            "the server answered in HTTP/1: does it take HTTP/2 without TLS, by prior knowledge?".to_owned()
+        } else if error.fault() == Fault::Limit {
+            format!("an answer is over a limit of this run: {error}")
+        } else {
+            format!("the server breaks the rules of HTTP/2: {error}")
+        };
+        let kind = if matches!(error, Error::Silent { .. }) { ErrorKind::Timeout } else { ErrorKind::Parse };
+        self.fail(kind, &message)
+    }
+
+    /// Whether a request has waited too long, or the peer has not allowed any.
+    fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
+        while self.deadline.poll_expired(context).is_ready() {
+            let (now, timeout) = (Instant::now(), self.tally.plan.timeout);
+            if let Err(error) = self.engine.advance(now, self.output.buffer()) {
+                return Poll::Ready(self.broken(error, &Buffer::new()));
+            }
+            if self.held_up.is_some_and(|since| now >= since + timeout) {
+                let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
+                return Poll::Ready(self.fail(ErrorKind::Refused, &message));
+            }
+            if self.time_out(now) && now >= self.heard + timeout {
+                self.lose();
+                self.connection.abort();
+                return Poll::Ready(Ending::Failed);
+            }
+            let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
+            let next = oldest.map_or(now, |oldest| oldest) + timeout;
+            let next = self.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
+            self.deadline.set(next.saturating_duration_since(now));
+            // The places of streams that ended are free.
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Ends the streams that have waited too long. Whether there were any.
+    fn time_out(&mut self, now: Instant) -> bool {
+        let timeout = self.tally.plan.timeout;
+        let Self { engine, output, tally, calls, .. } = self;
+        let before = calls.len();
+        calls.retain(|id, call| {
+            let age = now.saturating_duration_since(call.sent_at);
+            if age < timeout {
+                return true;
+            }
+            tally.timed_out(call.measured, age, 1);
+            engine.reset(*id, Code::CANCEL, output.buffer());
+            false
+        });
+        calls.len() < before
+    }
+
+    /// Ends the session with an error, which counts where the oldest request does.
+    #[cold]
+    fn fail(&mut self, kind: ErrorKind, message: &str) -> Ending {
+        self.tally.error(self.is_measured(), kind, || message.to_owned());
+        self.lose();
+        Ending::Failed
+    }
+
+    /// Whether what concerns the whole connection belongs to the measured part.
+    fn is_measured(&self) -> bool {
+        let oldest = self.calls.values().min_by_key(|call| call.sent_at);
+        oldest.map_or_else(|| self.tally.is_measuring(), |call| call.measured)
+    }
+
+    /// Counts the requests in flight as lost with the connection.
+    #[cold]
+    fn lose(&mut self) {
+        let mut counts = self.tally.counts();
+        for (_, call) in self.calls.drain() {
+            counts.part(call.measured).unanswered_at_close += 1;
+        }
+    }
+}
+
+impl Drop for Session {
+    /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
+    fn drop(&mut self) {
+        let mut counts = self.tally.counts();
+        for call in self.calls.values() {
+            let part = counts.part(call.measured);
+            part.unanswered_at_end += 1;
+            part.note_unanswered(Some(call.sent_at.elapsed().as_nanos() as f64 / 1000.0));
+        }
+        drop(counts);
+        self.tally.open.set(self.tally.open.get() - 1);
+    }
+}
+
+/// Output beyond this leaves before more of the bodies is produced.
+const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
+
+/// Outputs of one poll: a wire that always takes more would otherwise keep the loop from its other connections.
+const WRITES_IN_A_ROW_MAX: u32 = 16;
+
+/// The last number of a stream (RFC 9113 section 5.1.1): a new connection begins anew.
+const STREAM_MAX: u32 = (1 << 31) - 1;
