@@ -70,7 +70,7 @@ impl Command {
 fn wires() -> String {
     let (outward, inward): (Vec<_>, Vec<_>) = wire::wires().partition(|wire| wire.reaches_other_processes());
     let lines = |wires: &[&dyn Wire]| -> String {
-        wires.iter().map(|wire| format!("\n  {:<6}  {}", wire.scheme(), wire.summary())).collect()
+        wires.iter().map(|wire| format!("\n  {:<10}  {}", wire.scheme(), wire.summary())).collect()
     };
     format!(
         "Wires that addresses of this command name:{}\nWires of programs that use the crate, compared by 'anywire \

@@ -14,7 +14,7 @@ fn every_wire_is_named() {
     for wire in anywire::wire::wires() {
         let (scheme, summary) = (wire.scheme(), wire.summary());
         let start = summary.split(',').next().unwrap_or(summary);
-        assert!(of_wires.contains(&format!("\n  {scheme:<6}  {start}")), "{scheme} in {of_wires}");
+        assert!(of_wires.contains(&format!("\n  {scheme:<10}  {start}")), "{scheme} in {of_wires}");
         assert!(table.contains(&format!("| `{scheme}:")), "{scheme} in the README's table");
     }
 }

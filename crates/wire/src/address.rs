@@ -142,6 +142,12 @@ impl Address {
         Self::at(DEFAULT, &location, || format!("{}:{location}", DEFAULT.scheme()))
     }
 
+    /// The same place on another wire, which has the same locations and options.
+    #[cfg(feature = "tls")]
+    pub(crate) fn with_wire(&self, wire: &'static dyn Wire) -> Self {
+        Self { wire, ..self.clone() }
+    }
+
     fn at(wire: &'static dyn Wire, location: &str, text: impl Fn() -> String) -> Result<Self, AddressError> {
         match wire.normalise(location) {
             Ok(location) => Ok(Self::from_wire(wire, location)),

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -67,12 +68,16 @@ pub trait Transport {
         Poll::Ready(Ok(()))
     }
     /// The result of the handshake, on wires that have one.
-    fn negotiated(&self) -> Option<&Negotiated> {
+    fn negotiated(&self) -> Option<&Arc<Negotiated>> {
         None
     }
     /// Whether written bytes may stay here until [`poll_flush`](Self::poll_flush). Asked once, when the connection is made.
     fn is_buffered(&self) -> bool {
         false
+    }
+    /// How many bytes are held back, as they leave: what a deadline for writing watches.
+    fn held_back(&self) -> usize {
+        0
     }
     /// Sends the bytes that are held back. Called only if [`is_buffered`](Self::is_buffered) says so.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -113,6 +118,26 @@ pub struct Negotiated {
     pub server_name: Option<String>,
     /// The application protocol that both ends agreed on (ALPN, RFC 7301), such as `h2`.
     pub protocol: Option<String>,
+    /// The version: `TLSv1.3` or `TLSv1.2`.
+    pub version: Option<String>,
+    /// The suite, by the name that the registry of IANA gives it.
+    pub cipher_suite: Option<String>,
+    /// The peer's certificates as DER (RFC 5280), its own first; none if it showed none.
+    pub peer_certificates: Vec<Vec<u8>>,
+    /// Whether an earlier session was resumed (RFC 8446 section 2.2), so that no certificate was sent.
+    pub is_resumed: bool,
+}
+
+#[cfg(feature = "tls")]
+impl Negotiated {
+    /// Whom the peer's own certificate names (RFC 4514): `CN=alice,O=Example`. `None` without a certificate, or if its
+    /// encoding is odd.
+    pub fn peer_subject(&self) -> Option<String> {
+        use x509_cert::der::Decode;
+
+        let certificate = x509_cert::Certificate::from_der(self.peer_certificates.first()?).ok()?;
+        Some(certificate.tbs_certificate.subject.to_string())
+    }
 }
 
 /// An ordered byte stream to a peer. Dropping it closes it.
@@ -171,7 +196,7 @@ impl Connection {
     }
 
     /// The result of the handshake; `None` on wires without one.
-    pub fn negotiated(&self) -> Option<&Negotiated> {
+    pub fn negotiated(&self) -> Option<&Arc<Negotiated>> {
         self.transport.negotiated()
     }
 
@@ -209,6 +234,11 @@ impl Connection {
     /// Whether the wire may hold written bytes back until [`poll_flush`](Self::poll_flush).
     pub fn is_buffered(&self) -> bool {
         self.is_buffered
+    }
+
+    /// How many bytes the wire holds back, as they leave.
+    pub fn held_back(&self) -> usize {
+        if self.is_buffered { self.transport.held_back() } else { 0 }
     }
 
     /// Sends the bytes that the wire holds back. [`Output`](crate::Output) and [`write_all`](Self::write_all) call it

@@ -26,6 +26,10 @@ pub struct DialOptions {
     /// Application protocols to offer in the handshake (ALPN), the preferred one first; none by default. The peer's choice
     /// is in [`Connection::negotiated`].
     pub protocols: Vec<String>,
+    /// How to speak TLS, on wires that do. `None`: as [`ClientTls::default`](crate::tls::ClientTls), which trusts what the
+    /// platform trusts.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::ClientTls>,
 }
 
 impl Default for DialOptions {
@@ -37,6 +41,8 @@ impl Default for DialOptions {
             handshake_timeout: Duration::from_secs(5),
             server_name: None,
             protocols: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }

@@ -62,6 +62,12 @@ pub enum ListenError {
         /// The address.
         address: Address,
     },
+    /// The wire speaks TLS, and the options have no [`ListenOptions::tls`](crate::ListenOptions::tls).
+    #[error("cannot listen on {address}: TLS needs a certificate and its key, and none was given")]
+    NoCertificate {
+        /// The address.
+        address: Address,
+    },
     /// This process has no descriptor left.
     #[error(
         "cannot listen on {address}: this process is out of file descriptors; raise its limit (`ulimit -n`) or close \
@@ -106,6 +112,24 @@ impl ListenError {
         } else {
             Self::Resolve { address, cause }
         }
+    }
+
+    /// The same with the address that the caller knows: that of the wire around the one that failed.
+    #[cfg(feature = "tls")]
+    pub(crate) fn at(mut self, outer: &Address) -> Self {
+        match &mut self {
+            Self::Address(_) => {}
+            Self::InUse { address }
+            | Self::Permission { address }
+            | Self::NoFolder { address }
+            | Self::NotASocket { address }
+            | Self::Resolve { address, .. }
+            | Self::NotHere { address }
+            | Self::NoCertificate { address }
+            | Self::Descriptors { address }
+            | Self::System { address, .. } => *address = outer.clone(),
+        }
+        self
     }
 }
 
@@ -230,6 +254,25 @@ impl DialError {
         } else {
             Self::Resolve { address, cause }
         }
+    }
+
+    /// The same with the address that the caller knows: that of the wire around the one that failed.
+    #[cfg(feature = "tls")]
+    pub(crate) fn at(mut self, outer: &Address) -> Self {
+        match &mut self {
+            Self::Address(_) => {}
+            Self::Resolve { address, .. }
+            | Self::Refused { address }
+            | Self::Timeout { address, .. }
+            | Self::Unreachable { address, .. }
+            | Self::Reset { address }
+            | Self::NoSuchFile { address }
+            | Self::Permission { address }
+            | Self::Descriptors { address }
+            | Self::Handshake { address, .. }
+            | Self::System { address, .. } => *address = outer.clone(),
+        }
+        self
     }
 
     /// Whether a deadline passed: one of [`DialOptions`](crate::DialOptions), or the system's own.

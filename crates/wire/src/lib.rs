@@ -28,6 +28,8 @@ mod socket;
 #[cfg(feature = "stack")]
 mod stack;
 mod tcp;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod unix;
 mod upgraded;
 mod wires;

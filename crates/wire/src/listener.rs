@@ -31,6 +31,9 @@ pub struct ListenOptions {
     pub handshake_timeout: Duration,
     /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.
     pub protocols: Vec<String>,
+    /// Certificates and more for wires that speak TLS, which do not listen without.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::ServerTls>,
 }
 
 /// Users and groups that may connect, judged by [`Credentials`]; one match is enough. A wire that does not know its
@@ -56,6 +59,8 @@ impl Default for ListenOptions {
             allowed_peers: None,
             handshake_timeout: Duration::from_secs(10),
             protocols: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }

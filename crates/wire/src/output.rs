@@ -21,8 +21,8 @@ pub struct Output {
     shared_sent: usize,
     /// Bytes of `shared` that have not left.
     shared_left: usize,
-    /// The connection has taken everything and still holds a part of it back.
-    is_held_back: bool,
+    /// What the connection has taken and holds back, as it leaves. At least 1 if a flush of it is pending.
+    held_back: usize,
 }
 
 #[derive(Debug)]
@@ -79,7 +79,13 @@ impl Output {
     /// Whether everything has left. A buffered connection may still hold bytes back that it has taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && !self.is_held_back
+        self.unsent() == 0
+    }
+
+    /// Bytes that have not left, with those that a buffered connection holds back: what a deadline for writing watches.
+    #[inline]
+    pub fn unsent(&self) -> usize {
+        self.len() + self.held_back
     }
 
     /// Writes everything and flushes the connection; `Pending` while that does not take it.
@@ -91,6 +97,7 @@ impl Output {
         while let 1.. = self.len() {
             if writes == WRITES_IN_A_ROW_MAX {
                 self.compact();
+                self.held_back = connection.held_back();
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -104,6 +111,7 @@ impl Output {
             };
             let Poll::Ready(written) = polled? else {
                 self.compact();
+                self.held_back = connection.held_back();
                 return Poll::Pending;
             };
             if written == 0 {
@@ -113,7 +121,7 @@ impl Output {
         }
         self.recycle();
         let flushed = connection.poll_flush(cx);
-        self.is_held_back = flushed.is_pending();
+        self.held_back = if flushed.is_pending() { connection.held_back().max(1) } else { 0 };
         flushed
     }
 
@@ -141,7 +149,7 @@ impl Output {
 
     /// Drops all that waits.
     pub fn clear(&mut self) {
-        self.is_held_back = false;
+        self.held_back = 0;
         self.copied_sent = self.copied.len();
         self.shared_left = 0;
         self.recycle();

@@ -108,19 +108,27 @@ pub trait Arrival: Send {
     fn register(self: Box<Self>) -> io::Result<Connection>;
 }
 
-/// All wires of this build, in this order: `tcp` (the wire of plain URLs), `unix`, `memory`, and `stack` if the feature
-/// is on.
+/// All wires of this build, in this order: `tcp` (the wire of plain URLs), `unix`, `memory`, `stack` if that feature is on, and
+/// with the feature `tls` the same again with TLS around them.
 pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
     WIRES.iter().copied()
 }
 
 /// The wire of plain URLs.
-pub(crate) const DEFAULT: &dyn Wire = WIRES[0];
+pub(crate) static DEFAULT: &dyn Wire = &crate::tcp::Tcp;
 
-const WIRES: &[&dyn Wire] = &[
+static WIRES: &[&dyn Wire] = &[
     &crate::tcp::Tcp,
     &crate::unix::Unix,
     &crate::memory::Memory,
     #[cfg(feature = "stack")]
     &crate::stack::Stack,
+    #[cfg(feature = "tls")]
+    &crate::tls::TCP,
+    #[cfg(feature = "tls")]
+    &crate::tls::UNIX,
+    #[cfg(feature = "tls")]
+    &crate::tls::MEMORY,
+    #[cfg(all(feature = "tls", feature = "stack"))]
+    &crate::tls::STACK,
 ];

@@ -17,7 +17,7 @@ fn failed(address: impl ToAddress) -> DialError {
 fn where_nobody_listens_any_more_it_is_refused_or_gone() {
     for address in support::addresses() {
         let loops = support::loops(1);
-        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let listener = support::bind(&loops, &address, &support::listening());
         let address = listener.local().clone();
         drop(listener);
         let error = failed(&address);
@@ -48,13 +48,13 @@ fn a_name_that_does_not_resolve_is_said() {
 #[test]
 fn silence_ends_at_the_deadline() {
     // A backlog of one connection that is never accepted: further ones are not answered.
-    let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
-    for address in support::addresses() {
+    let options = ListenOptions { backlog: 0, ..support::listening() };
+    for address in support::addresses_without_handshake() {
         let loops = support::loops(1);
         let listener = support::bind(&loops, &address, &options);
         let address = listener.local().clone();
         let after = Duration::from_millis(50);
-        let dialer = Dialer::new(DialOptions { connect_timeout: after, ..DialOptions::default() });
+        let dialer = Dialer::new(DialOptions { connect_timeout: after, ..support::dialling() });
         let error = support::on_a_loop(move || async move {
             let mut waiting = Vec::new();
             loop {
@@ -72,16 +72,15 @@ fn silence_ends_at_the_deadline() {
 
 #[test]
 fn room_in_the_backlog_lets_the_next_one_in() {
-    let options = ListenOptions { backlog: 1, ..ListenOptions::default() };
-    for address in support::addresses() {
+    let options = ListenOptions { backlog: 1, ..support::listening() };
+    for address in support::addresses_without_handshake() {
         let loops = support::loops(1);
         let listener = support::bind(&loops, &address, &options);
         let address = listener.local().clone();
         let (first, dialled) = std::sync::mpsc::channel();
         let peers = support::loops(1);
         let all = peers.get(0).spawn(move || async move {
-            let dialer =
-                Dialer::new(DialOptions { connect_timeout: support::HANG, ..DialOptions::default() });
+            let dialer = Dialer::new(DialOptions { connect_timeout: support::HANG, ..support::dialling() });
             // More than the backlog holds, all on their way before one of them is accepted.
             let dials = (0..8).map(|_| {
                 let (dialer, address, first) = (dialer.clone(), address.clone(), first.clone());

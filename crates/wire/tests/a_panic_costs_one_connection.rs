@@ -5,14 +5,12 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anywire_wire::ListenOptions;
-
 #[test]
 fn a_panic_costs_one_connection() {
     for address in support::addresses() {
         let loops = support::loops(2);
         let calls = Arc::new(AtomicUsize::new(0));
-        let listening = support::bind(&loops, &address, &ListenOptions::default()).serve(move |connection| {
+        let listening = support::bind(&loops, &address, &support::listening()).serve(move |connection| {
             assert!(calls.fetch_add(1, Ordering::Relaxed) % 2 == 1, "every other one is a bug");
             drop(anywire_loops::spawn(support::echo(connection)));
         });

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::mpsc;
 
-use anywire_wire::{Address, ListenOptions};
+use anywire_wire::Address;
 
 #[test]
 fn a_peer_of_another_namespace_has_no_process() {
@@ -17,7 +17,7 @@ fn a_peer_of_another_namespace_has_no_process() {
         let address: Address = format!("unix:{path}").parse().expect("an address");
         let loops = support::loops(1);
         let (known, knowing) = mpsc::channel();
-        let _listening = support::bind(&loops, &address, &ListenOptions::default())
+        let _listening = support::bind(&loops, &address, &support::listening())
             .serve(move |connection| known.send(connection.credentials()).expect("the test waits"));
         println!("listening");
         std::io::stdout().flush().expect("the outer one reads");

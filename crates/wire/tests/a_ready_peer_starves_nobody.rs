@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use anywire_wire::{Connection, ListenOptions};
+use anywire_wire::Connection;
 
 /// So often nothing on this loop could have happened by chance.
 const MANY: usize = 100_000;
@@ -33,7 +33,7 @@ fn by_reading_and_writing() {
     for address in support::addresses() {
         let loops = support::loops(1);
         let (accepted, mut accepting) = tokio::sync::mpsc::unbounded_channel();
-        let listening = support::bind(&loops, &address, &ListenOptions::default()).serve(move |connection| {
+        let listening = support::bind(&loops, &address, &support::listening()).serve(move |connection| {
             // It cannot leave its loop, which is that of the task below.
             anywire_loops::local(Kept::default).0.set(Some(connection));
             accepted.send(()).expect("the test waits");
@@ -81,9 +81,9 @@ fn by_reading_alone_or_writing_alone() {
 #[test]
 fn by_connecting() {
     const PEERS: usize = 400;
-    for address in support::addresses() {
+    for address in support::addresses_without_handshake() {
         let (loops, peers) = (support::loops(1), support::loops(1));
-        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let listener = support::bind(&loops, &address, &support::listening());
         let address = listener.local().clone();
         let (go_on, mut told) = tokio::sync::watch::channel(());
         let (dialled, all_dialled) = mpsc::channel();

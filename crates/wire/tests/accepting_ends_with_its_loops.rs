@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
-use anywire_wire::{Connection, ConnectionLimit, ListenOptions};
+use anywire_wire::{Connection, ConnectionLimit};
 
 /// A deadline that no test could wait for.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -17,7 +17,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 fn shutdown_does_not_wait_for_it() {
     for address in support::addresses() {
         let loops = support::loops(2);
-        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let listening = support::serve_echo(&loops, &address, &support::listening());
         support::play_on(&listening, |mut connection| async move {
             support::ask_echo(&mut connection).await;
         });
@@ -25,16 +25,16 @@ fn shutdown_does_not_wait_for_it() {
         assert!(ended.is_clean(), "{ended:?}");
         let address = listening.local().clone();
         drop(listening);
-        drop(support::bind(&support::loops(1), &address, &ListenOptions::default()));
+        drop(support::bind(&support::loops(1), &address, &support::listening()));
     }
 }
 
 #[test]
 fn nor_for_a_connection_that_waits_for_its_turn() {
-    for address in support::addresses() {
+    for address in support::addresses_without_handshake() {
         let (loops, dialling) = (support::loops(1), support::loops(1));
         let (served, serving) = mpsc::channel();
-        let listening = support::bind(&loops, &address, &ListenOptions::default())
+        let listening = support::bind(&loops, &address, &support::listening())
             .limited_by(&ConnectionLimit::new(1))
             .serve(move |connection| {
                 // Lives as long as the loop, and in no task.
@@ -66,7 +66,7 @@ fn the_file_of_a_successor_stays() {
     let path = folder.path().join("app.sock");
     let address = format!("unix:{}", path.display()).parse().expect("an address");
     let loops = support::loops(1);
-    let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let listening = support::serve_echo(&loops, &address, &support::listening());
     // Its socket is closed then, so that the next file may be given the same inode.
     loops.shutdown(NEVER).expect("this is no loop");
     std::fs::remove_file(&path).expect("it is ours");
@@ -83,7 +83,7 @@ fn the_file_of_a_successor_that_starts_at_the_same_moment_stays() {
         let path = folder.path().join(format!("app-{round}.sock"));
         let address = format!("unix:{}", path.display()).parse().expect("an address");
         let loops = support::loops(1);
-        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let listening = support::serve_echo(&loops, &address, &support::listening());
         // The socket is closed with its loop; the file is the handle's.
         loops.shutdown(NEVER).expect("this is no loop");
         let start = Barrier::new(2);
@@ -93,7 +93,7 @@ fn the_file_of_a_successor_that_starts_at_the_same_moment_stays() {
                 drop(listening);
             });
             start.wait();
-            let successor = support::bind(&successors, &address, &ListenOptions::default());
+            let successor = support::bind(&successors, &address, &support::listening());
             dropping.join().expect("no panic");
             successor
         });

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::mpsc;
 
 use anywire_loops::LoopId;
-use anywire_wire::{Address, ListenOptions};
+use anywire_wire::Address;
 
 const LOOPS: usize = 3;
 const CONNECTIONS: usize = 300;
@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 300;
 fn shares(address: &Address) -> HashMap<LoopId, usize> {
     let loops = support::loops(LOOPS);
     let (served, serving) = mpsc::channel();
-    let listening = support::bind(&loops, address, &ListenOptions::default()).serve(move |connection| {
+    let listening = support::bind(&loops, address, &support::listening()).serve(move |connection| {
         let present = anywire_loops::current().expect("connections are served on a loop");
         served.send(present.id()).expect("the test waits");
         drop(anywire_loops::spawn(support::echo(connection)));
@@ -43,7 +43,7 @@ fn shares(address: &Address) -> HashMap<LoopId, usize> {
 fn accepts_are_spread_evenly() {
     for wire in support::wires() {
         let address = wire.scratch().expect("every wire so far can make an address up");
-        let probe = wire.bind(&address, &ListenOptions::default(), LOOPS).expect("nobody listens there");
+        let probe = wire.bind(&address, &support::listening(), LOOPS).expect("nobody listens there");
         let sockets = probe.acceptors.len();
         drop(probe);
         let shares = shares(&address);

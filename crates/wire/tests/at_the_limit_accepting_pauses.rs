@@ -4,15 +4,16 @@ mod support;
 
 use std::sync::mpsc;
 
-use anywire_wire::{ConnectionLimit, ListenOptions};
+use anywire_wire::ConnectionLimit;
 
 #[test]
 fn at_the_limit_accepting_pauses() {
-    for (address, loop_count) in support::addresses().flat_map(|address| [(address.clone(), 1), (address, 2)])
+    for (address, loop_count) in
+        support::addresses_without_handshake().flat_map(|address| [(address.clone(), 1), (address, 2)])
     {
         let loops = support::loops(loop_count);
         let (served, serving) = mpsc::channel();
-        let listening = support::bind(&loops, &address, &ListenOptions::default())
+        let listening = support::bind(&loops, &address, &support::listening())
             .limited_by(&ConnectionLimit::new(2))
             .serve(move |connection| {
                 served.send(()).expect("the test waits");
@@ -45,7 +46,7 @@ fn never_more_than_the_limit_are_served() {
         let loops = support::loops(2);
         let (served, serving) = mpsc::channel();
         let (close, closing) = tokio::sync::watch::channel(());
-        let listening = support::bind(&loops, &address, &ListenOptions::default())
+        let listening = support::bind(&loops, &address, &support::listening())
             .limited_by(&ConnectionLimit::new(2))
             .serve(move |connection| {
                 let (served, mut closing) = (served.clone(), closing.clone());
@@ -85,8 +86,8 @@ fn never_more_than_the_limit_are_served() {
 fn listeners_that_share_a_limit_are_served_as_one() {
     let loops = support::loops(1);
     let limit = ConnectionLimit::new(2);
-    let listening: Vec<_> = support::addresses()
-        .map(|address| support::bind(&loops, &address, &ListenOptions::default()).limited_by(&limit))
+    let listening: Vec<_> = support::addresses_without_handshake()
+        .map(|address| support::bind(&loops, &address, &support::listening()).limited_by(&limit))
         .map(|listener| listener.serve(|connection| drop(anywire_loops::spawn(support::echo(connection)))))
         .collect();
     let addresses: Vec<_> = listening.iter().map(|one| one.local().clone()).collect();

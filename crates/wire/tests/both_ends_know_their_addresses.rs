@@ -2,13 +2,13 @@
 
 mod support;
 
-use anywire_wire::{Address, Connection, ListenOptions};
+use anywire_wire::{Address, Connection};
 
 #[test]
 fn the_accepted_end_has_the_address_that_was_dialled() {
     for address in support::addresses() {
         let loops = support::loops(1);
-        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let listening = support::serve_echo(&loops, &address, &support::listening());
         let dialled = listening.local().clone();
         assert!(!dialled.location().ends_with(":0"), "{dialled} can be dialled");
         let expected = dialled.clone();

@@ -4,7 +4,7 @@ mod support;
 
 use std::net::SocketAddr;
 
-use anywire_wire::{Address, ListenOptions};
+use anywire_wire::Address;
 
 fn socket_address(address: &Address) -> SocketAddr {
     address.location().parse().expect("a listener has an IP address and a port")
@@ -25,7 +25,7 @@ fn listening(port: u16) -> usize {
 fn port_zero_gives_one_port_for_all_loops() {
     let address = "tcp:127.0.0.1:0".parse().expect("an address");
     let loops = support::loops(3);
-    let listener = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let listener = support::serve_echo(&loops, &address, &support::listening());
     let port = socket_address(listener.local()).port();
     assert_ne!(port, 0);
     assert_eq!(listening(port), 3);
@@ -42,7 +42,7 @@ fn the_unspecified_ipv6_address_takes_ipv4_peers_and_names_them_as_such() {
     let address = "tcp:[::]:0".parse().expect("an address");
     let loops = support::loops(2);
     let (named, naming) = std::sync::mpsc::channel();
-    let listener = support::bind(&loops, &address, &ListenOptions::default()).serve(move |connection| {
+    let listener = support::bind(&loops, &address, &support::listening()).serve(move |connection| {
         named.send((connection.local(), connection.peer())).expect("the test waits")
     });
     let port = socket_address(listener.local()).port();
@@ -58,7 +58,7 @@ fn the_unspecified_ipv6_address_takes_ipv4_peers_and_names_them_as_such() {
 fn a_name_is_resolved() {
     let address = "tcp:localhost:0".parse().expect("an address");
     let loops = support::loops(2);
-    let listener = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let listener = support::serve_echo(&loops, &address, &support::listening());
     let local = socket_address(listener.local());
     assert!(local.ip().is_loopback(), "{local}");
     support::try_dial(&format!("tcp:localhost:{}", local.port()).parse().expect("an address"))

@@ -4,7 +4,7 @@
 mod again;
 mod support;
 
-use anywire_wire::{ListenError, ListenOptions, Listener};
+use anywire_wire::{ListenError, Listener};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 #[test]
@@ -19,10 +19,10 @@ fn low_ports_are_the_systems() {
     sets.effective = CapabilitySet::empty();
     set_capabilities(None, sets).expect("giving up needs no permission");
     let address = "tcp:0.0.0.0:1023";
-    let error = Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err();
+    let error = Listener::bind(address, &support::listening(), &support::loops(1)).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
     let error = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("from 1024 up"), "{error}");
     let address = "tcp:0.0.0.0:1024".parse().expect("an address");
-    drop(support::bind(&support::loops(1), &address, &ListenOptions::default()));
+    drop(support::bind(&support::loops(1), &address, &support::listening()));
 }

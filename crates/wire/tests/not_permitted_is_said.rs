@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use anywire_wire::{Address, DialError, ListenError, ListenOptions, Listener};
+use anywire_wire::{Address, DialError, ListenError, Listener};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 /// Makes this thread and its children subject to permissions.
@@ -22,7 +22,7 @@ fn a_folder_that_may_not_be_written_to() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).expect("it is ours");
     give_up_privilege();
     let address = format!("unix:{}/app.sock", folder.path().display());
-    let error = Listener::bind(&address, &ListenOptions::default(), &support::loops(1)).err();
+    let error = Listener::bind(&address, &support::listening(), &support::loops(1)).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
@@ -36,7 +36,7 @@ fn a_port_of_the_system() {
     }
     give_up_privilege();
     let address = "tcp:127.0.0.1:1";
-    let error = Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err();
+    let error = Listener::bind(address, &support::listening(), &support::loops(1)).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
 }
 
@@ -46,11 +46,11 @@ fn a_socket_file_that_may_not_be_used() {
     let address: Address =
         format!("unix:{}/app.sock?mode=000", folder.path().display()).parse().expect("an address");
     let loops = support::loops(1);
-    let _listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let _listening = support::serve_echo(&loops, &address, &support::listening());
     give_up_privilege();
     let error = support::try_dial(&address).expect_err("the mode forbids it");
     assert!(matches!(error, DialError::Permission { .. }), "{error:?}");
     // Whether a server lives there cannot be asked either, so it is not taken for dead.
-    let error = Listener::bind(&address, &ListenOptions::default(), &loops).err();
+    let error = Listener::bind(&address, &support::listening(), &loops).err();
     assert!(matches!(error, Some(ListenError::Permission { .. })), "{error:?}");
 }

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Barrier};
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, ListenError, ListenOptions, Listener};
+use anywire_wire::{Address, ListenError, Listener};
 
 /// Addresses that no other test uses. A port that was free a moment ago would not be safe.
 struct Places {
@@ -61,7 +61,7 @@ fn leave_a_stale_file(path: &Path) {
 }
 
 fn bind(address: &Address, loops: &Loops) -> Result<Listener, ListenError> {
-    Listener::bind(address, &ListenOptions::default(), loops)
+    Listener::bind(address, &support::listening(), loops)
 }
 
 fn is_in_use(error: &ListenError) -> bool {
@@ -73,7 +73,7 @@ fn answers(dialling: &Loops, address: &Address) -> bool {
     let address = address.clone();
     let dialled = dialling
         .get(0)
-        .spawn(move || async move { anywire_wire::Dialer::default().dial(&address).await.map(drop).is_ok() });
+        .spawn(move || async move { support::dialer().dial(&address).await.map(drop).is_ok() });
     dialled.wait().expect("no panic")
 }
 

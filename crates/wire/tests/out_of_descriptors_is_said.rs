@@ -7,7 +7,7 @@ mod support;
 use std::fs::File;
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, DialError, Dialer, ListenError, ListenOptions, Listener};
+use anywire_wire::{Address, DialError, ListenError, Listener};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Takes every descriptor that this process may still have.
@@ -19,12 +19,12 @@ fn take_all() -> Vec<File> {
 
 fn dial(loops: &Loops, address: &Address) -> Result<(), DialError> {
     let address = address.clone();
-    let dialled = loops.get(0).spawn(move || async move { Dialer::default().dial(&address).await.map(drop) });
+    let dialled = loops.get(0).spawn(move || async move { support::dialer().dial(&address).await.map(drop) });
     dialled.wait().expect("no panic")
 }
 
 fn listen(loops: &Loops, address: &Address) -> Result<(), ListenError> {
-    Listener::bind(address, &ListenOptions::default(), loops).map(drop)
+    Listener::bind(address, &support::listening(), loops).map(drop)
 }
 
 fn address(text: &str) -> Address {
@@ -46,7 +46,7 @@ fn out_of_descriptors_is_said() {
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("a free path"));
     let stale = address(&format!("unix:{}", stale.display()));
     let listening: Vec<_> = support::addresses()
-        .map(|address| support::serve_echo(&loops, &address, &ListenOptions::default()))
+        .map(|address| support::serve_echo(&loops, &address, &support::listening()))
         .collect();
     for one in &listening {
         dial(&loops, one.local()).expect("there are descriptors still");

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, Dialer, ListenOptions, ListenerHandle};
+use anywire_wire::{Address, ListenerHandle};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const PEERS: usize = 16;
@@ -19,10 +19,10 @@ fn out_of_descriptors_keeps_serving() {
     let warnings: &'static AtomicU64 = Box::leak(Box::default());
     tracing::subscriber::set_global_default(Warnings(warnings)).expect("the only test of this process");
     let before = getrlimit(Resource::Nofile);
-    for address in support::addresses() {
+    for address in support::addresses_without_handshake() {
         warnings.store(0, Ordering::Relaxed);
         let (here, there) = (support::loops(1), support::loops(1));
-        let listener = support::bind(&here, &address, &ListenOptions::default());
+        let listener = support::bind(&here, &address, &support::listening());
         let peers = Peers::dial(&there, listener.local());
         if !peers.have_descriptors {
             continue;
@@ -76,7 +76,7 @@ impl Peers {
         drop(loops.get(0).spawn(move || async move {
             let mut connections = Vec::new();
             for _ in 0..PEERS {
-                connections.push(Dialer::default().dial(&address).await.expect("the backlog has room"));
+                connections.push(support::dialer().dial(&address).await.expect("the backlog has room"));
             }
             let have_descriptors = connections.iter().all(|one| one.as_fd().is_some());
             dialled.send(have_descriptors).expect("the test waits");

@@ -3,13 +3,11 @@
 
 mod support;
 
-use anywire_wire::ListenOptions;
-
 #[test]
 fn peers_that_leave_early_disturb_nobody() {
-    for address in support::addresses() {
+    for address in support::addresses_without_handshake() {
         let loops = support::loops(1);
-        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let listener = support::bind(&loops, &address, &support::listening());
         let address = listener.local().clone();
         let left = address.clone();
         support::on_a_loop(move || async move {

@@ -2,16 +2,16 @@
 
 mod support;
 
-use anywire_wire::{ListenError, ListenOptions, Listener};
+use anywire_wire::{ListenError, Listener};
 
 #[test]
 fn a_second_listener_is_refused_and_the_first_goes_on() {
     for address in support::addresses() {
         let loops = support::loops(2);
-        let first = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let first = support::serve_echo(&loops, &address, &support::listening());
         // With the port that the system chose.
         let address = first.local().clone();
-        let refused = Listener::bind(&address, &ListenOptions::default(), &support::loops(2)).err();
+        let refused = Listener::bind(&address, &support::listening(), &support::loops(2)).err();
         let refused = refused.expect("the first one listens");
         assert!(
             matches!(&refused, ListenError::InUse { address: named } if *named == address),
@@ -30,12 +30,12 @@ fn a_second_listener_is_refused_and_the_first_goes_on() {
 fn a_listener_that_is_not_served_yet_holds_its_address_and_lets_go_of_it() {
     for address in support::addresses() {
         let loops = support::loops(1);
-        let first = support::bind(&loops, &address, &ListenOptions::default());
+        let first = support::bind(&loops, &address, &support::listening());
         let address = first.local().clone();
-        let refused = Listener::bind(&address, &ListenOptions::default(), &loops).err();
+        let refused = Listener::bind(&address, &support::listening(), &loops).err();
         assert!(matches!(refused, Some(ListenError::InUse { .. })), "{refused:?}");
         drop(first);
-        drop(support::bind(&loops, &address, &ListenOptions::default()));
+        drop(support::bind(&loops, &address, &support::listening()));
     }
 }
 
@@ -49,7 +49,7 @@ fn a_port_of_another_program_is_in_use_even_if_that_one_would_share_it() {
     other.listen(1).expect("a bound socket");
     let address = other.local_addr().expect("a bound socket").as_socket().expect("an IP address");
     let address = format!("tcp:{address}");
-    let refused = Listener::bind(&address, &ListenOptions::default(), &support::loops(2)).err();
+    let refused = Listener::bind(&address, &support::listening(), &support::loops(2)).err();
     assert!(matches!(refused, Some(ListenError::InUse { .. })), "{refused:?}");
 }
 
@@ -57,6 +57,6 @@ fn a_port_of_another_program_is_in_use_even_if_that_one_would_share_it() {
 fn a_host_of_another_machine_is_not_here() {
     // TEST-NET-1 of RFC 5737 belongs to no machine.
     let address = "tcp:192.0.2.1:0";
-    let refused = Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err();
+    let refused = Listener::bind(address, &support::listening(), &support::loops(1)).err();
     assert!(matches!(refused, Some(ListenError::NotHere { .. })), "{refused:?}");
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use anywire_wire::{Address, ListenOptions};
+use anywire_wire::Address;
 
 fn address_of(path: &Path) -> Address {
     format!("unix:{}", path.display()).parse().expect("a short path")
@@ -21,7 +21,7 @@ fn the_mode_is_the_one_asked_for() {
         let address = format!("{}?mode={mode:o}", address_of(&path)).parse().expect("a mode is an option");
         let loops = support::loops(1);
         // Before anything is served.
-        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let listener = support::bind(&loops, &address, &support::listening());
         assert_eq!(listener.local(), &address_of(&path), "the mode is no part of where it listens");
         let found = fs::metadata(&path).expect("the file is there").permissions().mode() & 0o777;
         assert_eq!(found, mode, "{found:o}");
@@ -35,7 +35,7 @@ fn it_is_gone_when_stop_returns() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("app.sock");
     let loops = support::loops(2);
-    let listening = support::serve_echo(&loops, &address_of(&path), &ListenOptions::default());
+    let listening = support::serve_echo(&loops, &address_of(&path), &support::listening());
     assert!(path.exists());
     listening.stop();
     assert!(!path.exists());
@@ -46,7 +46,7 @@ fn a_file_that_has_taken_its_place_stays() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("app.sock");
     let loops = support::loops(1);
-    let listening = support::serve_echo(&loops, &address_of(&path), &ListenOptions::default());
+    let listening = support::serve_echo(&loops, &address_of(&path), &support::listening());
     fs::remove_file(&path).expect("it is there");
     let successor = UnixListener::bind(&path).expect("the path is free");
     listening.stop();
@@ -60,7 +60,7 @@ fn an_abstract_name_has_no_file_and_is_free_again_at_once() {
     let address: Address = name.parse().expect("an address");
     let loops = support::loops(1);
     for _ in 0..10 {
-        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let listening = support::serve_echo(&loops, &address, &support::listening());
         support::try_dial(&address).expect("somebody listens");
         listening.stop();
     }

@@ -7,14 +7,14 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use anywire_wire::{Address, ListenError, ListenOptions, Listener};
+use anywire_wire::{Address, ListenError, Listener};
 
 fn address_of(path: &Path) -> Address {
     format!("unix:{}", path.display()).parse().expect("a short path")
 }
 
 fn refused(address: &Address) -> ListenError {
-    Listener::bind(address, &ListenOptions::default(), &support::loops(1)).err().expect("it is not free")
+    Listener::bind(address, &support::listening(), &support::loops(1)).err().expect("it is not free")
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_file_that_nobody_answers_at_is_replaced() {
     let address = address_of(&path);
     assert!(support::try_dial(&address).is_err_and(|error| error.is_refused()));
     let loops = support::loops(1);
-    let _listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let _listening = support::serve_echo(&loops, &address, &support::listening());
     support::on_a_loop(move || async move { support::ask_echo(&mut support::dial(&address).await).await });
 }
 

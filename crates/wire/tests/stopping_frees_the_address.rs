@@ -5,15 +5,13 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anywire_wire::ListenOptions;
-
 #[test]
 fn the_next_listener_can_have_the_address_at_once() {
     for address in support::addresses() {
         let loops = support::loops(2);
         let mut address = address;
         for _ in 0..20 {
-            let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+            let listening = support::serve_echo(&loops, &address, &support::listening());
             address = listening.local().clone();
             // With connections of its own, which would hold the port of a careless listener.
             support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
@@ -28,7 +26,7 @@ fn the_next_listener_can_have_the_address_at_once() {
 fn open_connections_go_on() {
     for address in support::addresses() {
         let loops = support::loops(2);
-        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let listening = support::serve_echo(&loops, &address, &support::listening());
         let address = listening.local().clone();
         let (asked, wait) = mpsc::channel();
         let (go_on, mut told) = tokio::sync::mpsc::unbounded_channel::<()>();
@@ -53,7 +51,7 @@ fn neither_open_connections_nor_those_just_closed_hold_the_address() {
     for address in support::addresses() {
         // One, so that each connection comes from the socket that was the first of its server.
         let loops = support::loops(1);
-        let first = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let first = support::serve_echo(&loops, &address, &support::listening());
         let address = first.local().clone();
         let peers = support::loops(1);
         let (asked, wait) = mpsc::channel();
@@ -70,13 +68,13 @@ fn neither_open_connections_nor_those_just_closed_hold_the_address() {
         let mut open = vec![dial()];
         wait.recv_timeout(support::HANG).expect("it is served");
         drop(first);
-        let second = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let second = support::serve_echo(&loops, &address, &support::listening());
         open.push(dial());
         wait.recv_timeout(support::HANG).expect("it is served by the second one");
         drop(second);
         // Closed by the server first, whose system remembers them for a while.
         assert!(!loops.shutdown(Duration::ZERO).expect("this is no loop").is_clean());
-        drop(support::bind(&support::loops(2), &address, &ListenOptions::default()));
+        drop(support::bind(&support::loops(2), &address, &support::listening()));
         drop(go_on);
         open.into_iter().for_each(|peer| peer.wait().expect("no panic"));
     }
@@ -84,9 +82,9 @@ fn neither_open_connections_nor_those_just_closed_hold_the_address() {
 
 #[test]
 fn those_who_wait_are_turned_away() {
-    for address in support::addresses() {
+    for address in support::addresses_without_handshake() {
         let loops = support::loops(1);
-        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let listener = support::bind(&loops, &address, &support::listening());
         let address = listener.local().clone();
         let (dialled, wait) = mpsc::channel();
         let peers = support::loops(1);
@@ -106,12 +104,12 @@ fn those_who_wait_are_turned_away() {
 fn on_a_loop_stopping_does_not_wait() {
     for address in support::addresses() {
         let loops = support::loops(2);
-        let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+        let listening = support::serve_echo(&loops, &address, &support::listening());
         let address = listening.local().clone();
         let on = loops.get(0);
         on.spawn(move || async move { listening.stop() }).wait().expect("no panic");
         support::eventually("the address is free", || {
-            anywire_wire::Listener::bind(&address, &ListenOptions::default(), &loops).is_ok()
+            anywire_wire::Listener::bind(&address, &support::listening(), &loops).is_ok()
         });
     }
 }

@@ -44,7 +44,8 @@ fn an_early_answer_arrives_before_the_reset() {
             dialled.write_all(b"never read to its end").await.expect("the connection is open");
             dialled.readable().await.expect("the answer comes first");
             let (answer, end) = heard(&mut dialled).await;
-            assert_eq!((&answer[..], end), (ANSWER, Err(ErrorKind::ConnectionReset)));
+            assert_eq!(answer, ANSWER);
+            assert!(support::is_cut(&dialled, &end), "{end:?}");
         });
     }
 }
@@ -57,9 +58,11 @@ fn an_early_answer_arrives_though_a_write_has_failed() {
         assert!(matches!(failed, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{failed:?}");
         dialled.readable().await.expect("the answer comes first");
         let (answer, end) = heard(&mut dialled).await;
-        assert_eq!((&answer[..], end), (ANSWER, Err(ErrorKind::ConnectionReset)));
+        assert_eq!(answer, ANSWER);
+        assert!(support::is_cut(&dialled, &end), "{end:?}");
         // A second read says the same: an end would make the part look whole.
-        assert_eq!(heard(&mut dialled).await.1, Err(ErrorKind::ConnectionReset));
+        let end = heard(&mut dialled).await.1;
+        assert!(support::is_cut(&dialled, &end), "{end:?}");
     });
 }
 
@@ -76,9 +79,8 @@ fn what_was_said_before_an_abort_arrives() {
             let (words, end) = heard(&mut dialled).await;
             assert_eq!(words, b"last words");
             // A Unix socket has no reset to send if nothing was left unread; there the end comes alone.
-            let ends =
-                if dialled.peer().scheme() == "unix" { Ok(()) } else { Err(ErrorKind::ConnectionReset) };
-            assert_eq!(end, ends);
+            let is_unix = dialled.peer().scheme() == "unix";
+            assert!(if is_unix { end.is_ok() } else { support::is_cut(&dialled, &end) }, "{end:?}");
         },
     );
 }

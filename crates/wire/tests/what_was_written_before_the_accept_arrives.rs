@@ -4,13 +4,11 @@ mod support;
 
 use std::sync::mpsc;
 
-use anywire_wire::ListenOptions;
-
 #[test]
 fn what_was_written_before_the_accept_arrives() {
-    for address in support::addresses() {
+    for address in support::addresses_without_handshake() {
         let (loops, peers) = (support::loops(1), support::loops(1));
-        let listener = support::bind(&loops, &address, &ListenOptions::default());
+        let listener = support::bind(&loops, &address, &support::listening());
         let address = listener.local().clone();
         let writing = peers.get(0).spawn(move || async move {
             for message in [&b"first"[..], b"second", b""] {

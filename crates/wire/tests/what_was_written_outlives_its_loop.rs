@@ -5,15 +5,13 @@ mod support;
 
 use std::sync::mpsc;
 
-use anywire_wire::ListenOptions;
-
 #[test]
 fn what_was_written_outlives_its_loop() {
     for address in support::addresses() {
         let (loops, peers) = (support::loops(2), support::loops(1));
         let (served, serving) = mpsc::channel();
         let listening =
-            support::bind(&loops, &address, &ListenOptions::default()).serve(move |mut connection| {
+            support::bind(&loops, &address, &support::listening()).serve(move |mut connection| {
                 let served = served.clone();
                 drop(anywire_loops::spawn(async move {
                     served.send(()).expect("the test waits");

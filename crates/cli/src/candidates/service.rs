@@ -14,7 +14,8 @@ use crate::demo;
 
 /// The demo service over each wire that can listen on an address of its own, by this protocol.
 pub(super) fn over_each_wire(protocol: Protocol) -> impl Iterator<Item = Candidate> {
-    wire::wires().filter(|wire| wire.scratch().is_some()).map(move |wire| Candidate {
+    let plain = wire::wires().filter(|wire| !wire.scheme().starts_with("tls") && wire.scratch().is_some());
+    plain.map(move |wire| Candidate {
         name: match protocol {
             Protocol::Http2 => format!("{}/h2", wire.scheme()),
             _ => wire.scheme().to_owned(),

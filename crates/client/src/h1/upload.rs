@@ -65,9 +65,9 @@ impl Upload {
             if output.is_empty() {
                 return taken;
             }
-            let before = output.len();
+            let before = output.unsent();
             let flushed = output.poll_flush(cx, wire);
-            taken |= output.len() < before;
+            taken |= output.unsent() < before;
             match flushed {
                 Poll::Pending => return taken,
                 Poll::Ready(Ok(())) if self.is_done() => return taken,

@@ -415,10 +415,10 @@ impl Session {
         if self.output.is_empty() {
             return;
         }
-        let before = self.output.len();
+        let (before, unsent) = (self.output.len(), self.output.unsent());
         let polled = self.output.poll_flush(cx, wire);
         let taken = before - self.output.len();
-        if taken > 0 {
+        if taken > 0 || self.output.unsent() < unsent {
             self.flushed += taken as u64;
             let (flushed, streams, changed) = (self.flushed, &mut self.streams, &mut self.changed);
             self.unflushed.retain(|&place| {

@@ -289,10 +289,10 @@ impl Session {
         if self.output.is_empty() {
             return Continue(Poll::Ready(()));
         }
-        let waiting = self.output.len();
+        let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
         if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() || self.unsent_from.is_some() {
-            self.wrote(waiting - self.output.len(), env.service);
+            self.wrote(unsent.saturating_sub(self.output.unsent()), env.service);
         }
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),

@@ -327,9 +327,9 @@ impl Session {
         if self.output.is_empty() {
             return Continue(Poll::Ready(()));
         }
-        let waiting = self.output.len();
+        let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
-        self.timers.wrote(waiting - self.output.len(), &env.service.limits);
+        self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
             Poll::Ready(Err(_)) => {

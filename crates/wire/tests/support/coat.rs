@@ -3,6 +3,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use anywire_wire::{
@@ -119,7 +120,7 @@ struct CoatTransport {
     /// Lines of the handshake that were read.
     lines: usize,
     line: Vec<u8>,
-    negotiated: Negotiated,
+    negotiated: Arc<Negotiated>,
     /// Taken, and not given to the inner connection.
     held: Vec<u8>,
 }
@@ -127,7 +128,7 @@ struct CoatTransport {
 impl CoatTransport {
     fn new(inner: Connection, role: Role, hello: String) -> Self {
         let held = hello.into_bytes();
-        Self { inner, role, lines: 0, line: Vec::new(), negotiated: Negotiated::default(), held }
+        Self { inner, role, lines: 0, line: Vec::new(), negotiated: Arc::default(), held }
     }
 
     /// A line of the handshake. Byte by byte: what comes behind it is no handshake.
@@ -150,7 +151,7 @@ impl CoatTransport {
         let refuse = || io::Error::new(io::ErrorKind::InvalidData, "no protocol in common");
         match &self.role {
             Role::Dials => {
-                self.negotiated.protocol = Some(line);
+                Arc::make_mut(&mut self.negotiated).protocol = Some(line);
                 Ok("done\n".to_owned())
             }
             Role::Accepts(protocols) if self.lines == 0 => {
@@ -161,8 +162,8 @@ impl CoatTransport {
                 if chosen.is_empty() && !protocols.is_empty() {
                     return Err(refuse());
                 }
-                self.negotiated.server_name = Some(name.to_owned());
-                self.negotiated.protocol = Some(chosen.clone());
+                Arc::make_mut(&mut self.negotiated).server_name = Some(name.to_owned());
+                Arc::make_mut(&mut self.negotiated).protocol = Some(chosen.clone());
                 Ok(format!("{chosen}\n"))
             }
             Role::Accepts(_) => Ok(String::new()),
@@ -186,12 +187,16 @@ impl Transport for CoatTransport {
         }
     }
 
-    fn negotiated(&self) -> Option<&Negotiated> {
+    fn negotiated(&self) -> Option<&Arc<Negotiated>> {
         Some(&self.negotiated)
     }
 
     fn is_buffered(&self) -> bool {
         true
+    }
+
+    fn held_back(&self) -> usize {
+        self.held.len()
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -9,12 +9,17 @@ use std::time::{Duration, Instant};
 
 use anywire_loops::Loops;
 use anywire_wire::{
-    self as wire, Address, Connection, DialError, Dialer, ListenOptions, Listener, ListenerHandle, Wire,
+    self as wire, Address, Connection, DialError, DialOptions, Dialer, ListenOptions, Listener,
+    ListenerHandle, Wire,
 };
 
 /// A wire as users write them.
 #[path = "../../../anywire/examples/own_wire/pipe.rs"]
 mod pipe;
+
+/// A certificate for `localhost`.
+#[cfg(feature = "tls")]
+pub(crate) mod trial;
 
 /// Far beyond what any test needs: only a hang gets there.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
@@ -31,6 +36,49 @@ pub(crate) fn addresses() -> impl Iterator<Item = Address> {
         println!("on {}", wire.scheme());
         wire.scratch().expect("every wire so far can make an address up")
     })
+}
+
+/// Those on which a dial is done before anybody accepts.
+pub(crate) fn addresses_without_handshake() -> impl Iterator<Item = Address> {
+    addresses().filter(|address| !has_tls(address))
+}
+
+/// Whether the wire speaks TLS.
+pub(crate) fn has_tls(address: &Address) -> bool {
+    address.scheme().starts_with("tls")
+}
+
+/// Whether a stream ended so that nobody takes it for whole: by a reset, or on a wire with TLS without its end.
+pub(crate) fn is_cut(connection: &Connection, end: &Result<(), io::ErrorKind>) -> bool {
+    match end {
+        Err(io::ErrorKind::ConnectionReset) => true,
+        Err(io::ErrorKind::UnexpectedEof) => has_tls(&connection.peer()),
+        _ => false,
+    }
+}
+
+/// How to listen on any wire: with a certificate for those that need one.
+pub(crate) fn listening() -> ListenOptions {
+    ListenOptions {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::server()),
+        ..ListenOptions::default()
+    }
+}
+
+/// How to dial on any wire, with trust in that certificate.
+pub(crate) fn dialling() -> DialOptions {
+    DialOptions {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::client()),
+        #[cfg(feature = "tls")]
+        server_name: Some("localhost".to_owned()),
+        ..DialOptions::default()
+    }
+}
+
+pub(crate) fn dialer() -> Dialer {
+    Dialer::new(dialling())
 }
 
 /// Plays a scene on each wire: one part for the accepted end and one for the end that dialled, each on a loop of its
@@ -58,7 +106,7 @@ pub(crate) fn play<A, D>(
 {
     let (ended, ends) = mpsc::channel();
     let here = loops(1);
-    let listening = bind(&here, address, &ListenOptions::default()).serve(move |connection| {
+    let listening = bind(&here, address, &listening()).serve(move |connection| {
         let (report, part) = (Report(ended.clone()), accepted(connection));
         drop(anywire_loops::spawn(async move {
             part.await;
@@ -113,12 +161,12 @@ pub(crate) async fn echo(mut connection: Connection) {
 
 /// Dials on the present loop.
 pub(crate) async fn dial(address: &Address) -> Connection {
-    Dialer::default().dial(address).await.expect("somebody listens there")
+    dialer().dial(address).await.expect("somebody listens there")
 }
 
 /// Dials on a loop of its own, and drops the connection if there is one.
 pub(crate) fn try_dial(address: &Address) -> Result<(), DialError> {
-    try_dial_with(Dialer::default(), address)
+    try_dial_with(dialer(), address)
 }
 
 pub(crate) fn try_dial_with(dialer: Dialer, address: &Address) -> Result<(), DialError> {

@@ -1,0 +1,214 @@
+//! Clients of other projects over HTTP/2 in clear text: bodies byte for byte, 100 MB both ways, trailers, requests that are
+//! cancelled in the middle, and a server that goes away in the middle of one.
+
+mod common;
+#[path = "common/tools.rs"]
+mod tools;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Served, has, run, text};
+use rustix::process::{Pid, Signal, kill_process};
+
+const TOTAL: usize = 100 << 20;
+
+/// What a service may hold while it passes that on.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
+
+#[test]
+fn go() {
+    let Some(client) = tools::go_program("anywire.test/http2/client") else { return };
+    play(Command::new(client));
+}
+
+#[test]
+fn node() {
+    if !has("node") {
+        return;
+    }
+    let mut client = Command::new("node");
+    client.arg(tools::source("client.mjs"));
+    play(client);
+}
+
+#[test]
+fn python_httpx() {
+    let Some(python) = tools::python() else { return };
+    let mut client = Command::new(python);
+    client.arg(tools::source("python/client.py"));
+    play(client);
+}
+
+/// Runs a client. It says that it is in the middle of a request, or has none, and goes on once the server goes away.
+fn play(mut client: Command) {
+    let mut served = Served::demo();
+    let mut client = client
+        .arg(served.url(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the client was found before");
+    let mut said = BufReader::new(client.stdout.take().expect("it was asked for"));
+    assert_eq!(line(&mut said), "ready");
+    assert_memory(&served);
+    go_away(&served);
+    // It may have heard of that already, and may not have: both are right.
+    client.stdin.take().expect("it was asked for").write_all(b"\n").expect("the client reads");
+    assert_eq!(line(&mut said), "done");
+    assert!(client.wait().expect("a child").success());
+    assert!(served.child.wait().expect("a child").success(), "the service ends in order");
+}
+
+fn line(said: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    line.trim().to_owned()
+}
+
+#[test]
+fn curl() {
+    if !has("curl") {
+        return;
+    }
+    let mut served = Served::demo();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [sent, came] = ["sent", "came"].map(|name| folder.path().join(name));
+    fs::write(&sent, pattern(TOTAL)).expect("room");
+    let curl = |args: &[&str]| {
+        let always = ["--silent", "--show-error", "--fail", "--http2-prior-knowledge", "--max-time", "120"];
+        run("curl", &[&always[..], args].concat())
+    };
+    assert_eq!(curl(&[&served.url("/")]), "Hello, World!");
+    let body = format!("@{}", text(&sent));
+    // One request each time: curl 7.88 fails at the second one on a connection with prior knowledge, with nghttpd, too.
+    let said = curl(&[
+        "--write-out",
+        "%{http_version} %{response_code}",
+        "--output",
+        text(&came),
+        "--data-binary",
+        &body,
+        &served.url("/echo"),
+    ]);
+    assert_eq!(said, "2 200");
+    assert_same(&sent, &came);
+    assert_memory(&served);
+
+    // One that leaves in the middle.
+    let large = served.url(&format!("/bytes/{TOTAL}"));
+    let mut leaves = Command::new("curl");
+    let leaves = leaves.args(["--silent", "--http2-prior-knowledge", &large]).stdout(Stdio::piped());
+    let mut leaves = leaves.spawn().expect("it was found before");
+    leaves
+        .stdout
+        .take()
+        .expect("it was asked for")
+        .read_exact(&mut [0; 100_000])
+        .expect("a part of the body");
+    leaves.kill().and_then(|()| leaves.wait()).expect("a child");
+    assert_eq!(curl(&[&served.url("/")]), "Hello, World!");
+
+    // A server that leaves in the middle.
+    let mut takes = Command::new("curl");
+    takes.args(["--silent", "--show-error", "--http2-prior-knowledge", "--limit-rate", "50M", &large]);
+    let mut takes = takes.stdout(Stdio::piped()).spawn().expect("it was found before");
+    let mut body = takes.stdout.take().expect("it was asked for");
+    let mut read = vec![0; 100_000];
+    body.read_exact(&mut read).expect("a part of the body");
+    go_away(&served);
+    body.read_to_end(&mut read).expect("the rest of it");
+    assert_eq!(read.len(), TOTAL);
+    assert!(takes.wait().expect("a child").success());
+    assert!(served.child.wait().expect("a child").success(), "the service ends in order");
+}
+
+#[test]
+fn nghttp() {
+    if !has("nghttp") {
+        return;
+    }
+    let served = Served::demo();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sent = folder.path().join("sent");
+    fs::write(&sent, pattern(TOTAL)).expect("room");
+    let came = folder.path().join("came");
+    let mut asks = Command::new("nghttp");
+    asks.args(["--data", text(&sent), "--timeout=60", &served.url("/echo")]);
+    let output = File::create(&came).expect("room");
+    assert!(asks.stdout(output).status().expect("it was found before").success());
+    assert_same(&sent, &came);
+    assert_memory(&served);
+    let small = folder.path().join("small");
+    fs::write(&small, "small").expect("room");
+    let args =
+        ["--null-out", "--verbose", "--trailer=x-sum: 7", "--data", text(&small), &served.url("/echo")];
+    let said = run("nghttp", &args);
+    let received = said.split("recv ").skip(1);
+    assert!(received.into_iter().any(|frame| frame.contains("x-sum: 7")), "no trailers come back: {said}");
+    // With its old priorities, several requests at once, and padding.
+    let many = ["--multiply=100", "--padding=100", "--null-out", "--stat", &served.url("/bytes/100000")];
+    let said = run("nghttp", &many);
+    assert_eq!(said.matches(" 200 ").count(), 100, "{said}");
+}
+
+#[test]
+fn h2load() {
+    if !has("h2load") {
+        return;
+    }
+    let served = Served::demo();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let small = folder.path().join("small");
+    fs::write(&small, pattern(20_000)).expect("room");
+    let post = format!("--data={}", text(&small));
+    for args in [
+        &["--requests=10000", "/"][..],
+        &["--requests=1000", "/bytes/100000"],
+        &["--requests=1000", &post, "/echo"],
+    ] {
+        let (path, args) = args.split_last().expect("a path");
+        let always = ["--clients=8", "--max-concurrent-streams=32"];
+        let said = run("h2load", &[&always[..], args, &[&served.url(path)]].concat());
+        let all = args[0].trim_start_matches("--requests=");
+        let good = format!("{all} done, {all} succeeded, 0 failed, 0 errored, 0 timeout");
+        assert!(said.contains(&good), "{said}");
+    }
+}
+
+/// Java's client knows HTTP/2 in clear text by an upgrade from HTTP/1.1 alone, which RFC 9113 section 3.1 withdrew. A server
+/// may pass over that, and the client goes on with HTTP/1.1.
+#[test]
+fn java_falls_back() {
+    if !has("java") {
+        return;
+    }
+    let served = Served::demo();
+    let said = run("java", &[text(&tools::source("Client.java")), &served.url("")]);
+    assert_eq!(said, "HTTP_1_1 HTTP_1_1\n".repeat(3));
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+fn assert_same(sent: &Path, came: &Path) {
+    let [sent, came] = [sent, came].map(|path| fs::read(path).expect("a file"));
+    assert!(sent == came, "{} bytes were sent, {} came back, and they differ", sent.len(), came.len());
+}
+
+/// Tells the service to finish, as its system would.
+fn go_away(served: &Served) {
+    let pid = i32::try_from(served.child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process has a number"), Signal::TERM).expect("the service runs");
+}
+
+/// The most that the service ever held.
+fn assert_memory(served: &Served) {
+    let status = fs::read_to_string(format!("/proc/{}/status", served.child.id())).expect("/proc is mounted");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kib << 10 < MEMORY_BYTES_MAX, "{kib} KiB");
+}

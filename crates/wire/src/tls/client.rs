@@ -1,0 +1,213 @@
+//! TLS of the end that dials.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::error::TlsError;
+use super::identity::{Identity, certificates, read};
+use super::records::Session;
+use super::verify::Verifier;
+use super::{MinVersion, provider};
+
+/// How a dialler speaks TLS.
+#[derive(Debug, Clone)]
+pub struct ClientTlsOptions {
+    /// Who is trusted to sign certificates (whom the platform trusts).
+    pub roots: Roots,
+    /// SHA-256 digests of public keys (of the `SubjectPublicKeyInfo`, RFC 7469 section 2.4), one of which the peer's own
+    /// certificate must have, besides all other checks. Empty by default: every key may be.
+    pub pins: Vec<[u8; 32]>,
+    /// What this end proves itself with if the peer asks (nothing).
+    pub identity: Option<Identity>,
+    /// The oldest version that is spoken (TLS 1.2).
+    pub min_version: MinVersion,
+    /// Whether the keys of connections are written to the file that the environment variable `SSLKEYLOGFILE` names, with
+    /// which a capture of the traffic can be read (`false`).
+    pub key_log_file: bool,
+    /// Whether a session is resumed where it can be, which saves the certificates and their checks (`true`: by tickets of
+    /// the last 256 servers).
+    pub resumption: bool,
+    /// Talks to everybody, whatever certificate they show (`false`). The connection can then be read and altered by
+    /// everybody on its way: for trials only.
+    pub dangerously_accept_any_certificate: bool,
+}
+
+impl Default for ClientTlsOptions {
+    fn default() -> Self {
+        Self {
+            roots: Roots::default(),
+            pins: Vec::new(),
+            identity: None,
+            min_version: MinVersion::default(),
+            key_log_file: false,
+            resumption: true,
+            dangerously_accept_any_certificate: false,
+        }
+    }
+}
+
+/// Who is trusted to sign certificates.
+#[derive(Debug, Clone, Default)]
+pub struct Roots {
+    base: Base,
+    more: Vec<CertificateDer<'static>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Base {
+    #[default]
+    Platform,
+    Bundled,
+    None,
+}
+
+impl Roots {
+    /// Whom this machine trusts, by its store of certificates, or the file and folder that `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` name. A machine without a store trusts the bundled roots.
+    pub fn platform() -> Self {
+        Self::default()
+    }
+
+    /// Mozilla's roots, as they were when this was built.
+    pub fn bundled() -> Self {
+        Self { base: Base::Bundled, more: Vec::new() }
+    }
+
+    /// These certificates (PEM) alone.
+    ///
+    /// A server that shows one of them as its own is accepted, too, though it is signed by no other one (as a
+    /// certificate made by `openssl req -x509` is); its names and dates are checked as ever.
+    ///
+    /// # Errors
+    /// [`TlsError::NoCertificate`] and [`TlsError::Malformed`].
+    pub fn only_pem(certificates: &[u8]) -> Result<Self, TlsError> {
+        Self { base: Base::None, more: Vec::new() }.and_pem(certificates)
+    }
+
+    /// As [`only_pem`](Self::only_pem), from a file.
+    ///
+    /// # Errors
+    /// As there, and that the file cannot be read.
+    pub fn only_file(path: impl AsRef<Path>) -> Result<Self, TlsError> {
+        Self { base: Base::None, more: Vec::new() }.and_file(path)
+    }
+
+    /// These certificates (PEM) besides.
+    ///
+    /// # Errors
+    /// [`TlsError::NoCertificate`] and [`TlsError::Malformed`].
+    pub fn and_pem(self, certificates: &[u8]) -> Result<Self, TlsError> {
+        self.and("the roots", certificates)
+    }
+
+    /// As [`and_pem`](Self::and_pem), from a file.
+    ///
+    /// # Errors
+    /// As there, and that the file cannot be read.
+    pub fn and_file(self, path: impl AsRef<Path>) -> Result<Self, TlsError> {
+        self.and(&path.as_ref().display().to_string(), &read(path.as_ref())?)
+    }
+
+    fn and(mut self, place: &str, text: &[u8]) -> Result<Self, TlsError> {
+        self.more.extend(certificates(place, text)?);
+        Ok(self)
+    }
+
+    /// The roots, and the certificates that are accepted as they are.
+    fn store(self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), TlsError> {
+        let mut roots = RootCertStore::empty();
+        if let Base::Platform = self.base {
+            let found = rustls_native_certs::load_native_certs();
+            for error in &found.errors {
+                tracing::debug!(%error, "a root of the platform cannot be read");
+            }
+            roots.add_parsable_certificates(found.certs);
+        }
+        if matches!(self.base, Base::Bundled) || (matches!(self.base, Base::Platform) && roots.is_empty()) {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        // What can be no root may still be a server's own certificate.
+        roots.add_parsable_certificates(self.more.iter().cloned());
+        if roots.is_empty() && self.more.is_empty() {
+            return Err(TlsError::NoRoots);
+        }
+        Ok((roots, self.more))
+    }
+}
+
+/// TLS for diallers; clones share their sessions, so that one resumes what another began.
+///
+/// [`Default`] trusts what the platform trusts. It is what a dialler uses that was given none.
+#[derive(Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// TLS with these options. Reads the platform's roots if they are asked for: some milliseconds, so make one and clone it.
+    ///
+    /// # Errors
+    /// [`TlsError`] says what is wrong with a certificate, a key or a root.
+    pub fn new(options: ClientTlsOptions) -> Result<Self, TlsError> {
+        let refused = |cause| TlsError::Refused { cause };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(options.min_version.versions())
+            .map_err(refused)?;
+        let verifier = if options.dangerously_accept_any_certificate {
+            Verifier::of_anybody(options.pins)
+        } else {
+            let (roots, accepted) = options.roots.store()?;
+            Verifier::new(roots, accepted, options.pins)?
+        };
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match options.identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { chain, key }) => {
+                builder.with_client_auth_cert(chain, key).map_err(|cause| TlsError::Mismatch { cause })?
+            }
+        };
+        if !options.resumption {
+            config.resumption = Resumption::disabled();
+        }
+        if options.key_log_file {
+            config.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        Ok(Self { config: config.into() })
+    }
+
+    /// The session of a new connection to a server that has to prove this name.
+    pub(super) fn session(&self, name: &str, protocols: &[String]) -> Result<Session, TlsError> {
+        let name =
+            ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name { name: name.to_owned() })?;
+        let protocols = protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect();
+        UnbufferedClientConnection::new_with_alpn(Arc::clone(&self.config), name, protocols)
+            .map(Session::Client)
+            .map_err(|cause| TlsError::Refused { cause })
+    }
+
+    /// The one for diallers that were given none.
+    pub(super) fn of_platform() -> Self {
+        static PLATFORM: LazyLock<ClientTls> = LazyLock::new(|| {
+            // Bundled roots are there if nothing else is.
+            ClientTls::new(ClientTlsOptions::default()).expect("the bundled roots are a configuration")
+        });
+        PLATFORM.clone()
+    }
+}
+
+impl Default for ClientTls {
+    fn default() -> Self {
+        Self::of_platform()
+    }
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTls").finish_non_exhaustive()
+    }
+}

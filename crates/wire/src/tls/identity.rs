@@ -1,0 +1,91 @@
+//! A certificate with its key, from PEM.
+
+use std::path::Path;
+
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::error::TlsError;
+
+/// What an end proves itself with: a chain of certificates, its own first, and its private key.
+///
+/// PEM is taken: certificates as `CERTIFICATE`, the key as `PRIVATE KEY` (PKCS #8), `RSA PRIVATE KEY` or `EC PRIVATE
+/// KEY`; what certbot writes is `fullchain.pem` and `privkey.pem`. RSA from 2048 bits, ECDSA P-256 and P-384, and
+/// Ed25519 are supported.
+///
+/// ```
+/// # let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+/// # let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+/// use anywire_wire::tls::Identity;
+///
+/// let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Identity {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// From the contents of two PEM files, which may be the same one.
+    ///
+    /// # Errors
+    /// [`TlsError`] says what is missing, or malformed. Whether the key fits is checked when the identity is used.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        Self::from("the chain", chain, "the key", key)
+    }
+
+    /// From two PEM files, which may be the same one.
+    ///
+    /// # Errors
+    /// As [`from_pem`](Self::from_pem), and that a file cannot be read.
+    pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, TlsError> {
+        let [chain, key] = [chain.as_ref(), key.as_ref()];
+        Self::from(&chain.display().to_string(), &read(chain)?, &key.display().to_string(), &read(key)?)
+    }
+
+    fn from(chain_place: &str, chain: &[u8], key_place: &str, key: &[u8]) -> Result<Self, TlsError> {
+        Ok(Self { chain: certificates(chain_place, chain)?, key: private_key(key_place, key)? })
+    }
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+    }
+}
+
+/// All certificates of a PEM text; at least one.
+pub(super) fn certificates(place: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let found = found.map_err(|error| malformed(place, &error))?;
+    if found.is_empty() {
+        return Err(TlsError::NoCertificate { place: place.to_owned() });
+    }
+    Ok(found)
+}
+
+fn private_key(place: &str, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
+        // What openssl writes with a password, in both of its forms.
+        pem::Error::NoItemsFound if has(text, "ENCRYPTED PRIVATE KEY") => {
+            TlsError::EncryptedKey { place: place.to_owned() }
+        }
+        _ if has(text, "Proc-Type: 4,ENCRYPTED") => TlsError::EncryptedKey { place: place.to_owned() },
+        pem::Error::NoItemsFound => TlsError::NoKey { place: place.to_owned() },
+        other => malformed(place, &other),
+    })
+}
+
+fn has(text: &[u8], part: &str) -> bool {
+    text.windows(part.len()).any(|window| window == part.as_bytes())
+}
+
+fn malformed(place: &str, error: &pem::Error) -> TlsError {
+    TlsError::Malformed { place: place.to_owned(), wrong: error.to_string() }
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|cause| TlsError::File { path: path.to_owned(), cause })
+}
