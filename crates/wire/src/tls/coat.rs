@@ -112,7 +112,7 @@ impl Coat {
     /// Looks at the first bytes of a peer, without which nothing is known.
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Stage::First(clear_text) = &self.stage else { return Poll::Ready(Ok(())) };
-        let clear_text = clear_text.clone();
+        let clear_text = *clear_text;
         scratch::with(|scratch| {
             let read = ready!(self.inner.poll_read(cx, &mut scratch[..READ_MAX_BYTES]))?;
             if read == 0 {
@@ -125,11 +125,12 @@ impl Coat {
                 if let Err(error) = opened {
                     self.refuse(HandshakeError(error).into());
                 }
-            } else if clear_text.is_taken() {
+            } else if clear_text.is_taken {
                 self.stage = Stage::Clear { read_before: scratch[..read].to_vec(), at: 0 };
             } else {
                 // The peer is told in its own language, if the wire takes it.
-                let _ = self.inner.poll_write(cx, clear_text.answer());
+                let answer = clear_text.answer.map(|answer| answer()).unwrap_or_default();
+                let _ = self.inner.poll_write(cx, &answer);
                 self.refuse(HandshakeError::clear_text());
             }
             Poll::Ready(Ok(()))
