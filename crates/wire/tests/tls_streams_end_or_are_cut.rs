@@ -178,7 +178,8 @@ fn shows(change: impl FnOnce(&mut ServerTlsOptions)) -> ListenOptions {
 #[test]
 fn clear_text_is_answered_in_its_own_language_and_refused() {
     let loops = support::loops(1);
-    let options = shows(|tls| tls.answer_to_clear_text = b"speak TLS".to_vec());
+    let options =
+        ListenOptions { answer_to_clear_text: Some(|| b"speak TLS".to_vec()), ..support::listening() };
     let listening = support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options);
     // More than is read of it: no reset may overtake the answer.
     static REQUEST: [u8; 100_000] = [b'G'; 100_000];

@@ -13,6 +13,7 @@ use anywire_wire::{Connection, Output};
 use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
 use super::upload::Upload;
 use super::waker::{StreamWaker, Woken};
+use crate::connection::is_cut;
 use crate::context::{FreeContext, Origin};
 use crate::h1::{End, Env, Timers};
 use crate::service::{Date, Ending, Service};
@@ -130,7 +131,7 @@ impl Session {
             match self.fill(cx, env.connection) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(ended) => {
-                    if ended.is_err() {
+                    if ended.is_err_and(|error| !(self.streams.is_empty() && is_cut(&error))) {
                         env.service.counters.wire_errors.increment();
                     }
                     self.abandon(env.service);
