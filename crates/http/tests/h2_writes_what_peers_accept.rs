@@ -67,7 +67,7 @@ fn heads_of_any_size_fit_their_frames() {
     let mut head = RequestHead::new(Method::GET, "/").expect("a target");
     head.set_origin("http", "a").expect("an origin");
     for number in 0..5 {
-        head.headers_mut().append(&format!("x-{number}"), "~".repeat(9_000)).expect("a field");
+        head.headers_mut().append(format!("x-{number}"), "~".repeat(9_000)).expect("a field");
     }
     client.engine.open(&head, None, true, &mut client.out).expect("a slot");
     let sent = frames(&client.out);
