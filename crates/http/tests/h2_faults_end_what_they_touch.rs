@@ -160,6 +160,11 @@ fn a_frame_in_the_wrong_place_ends_the_connection() {
         ("5.1.1 a lower stream", [request(5, true), request(3, true)].concat(), Code::STREAM_CLOSED),
         ("6.1 DATA without a stream", frame(DATA, 0, 0, &[]), Code::PROTOCOL_ERROR),
         (
+            "6.1 no room for the length of the padding",
+            [request(1, false), frame(DATA, PADDED, 1, &[])].concat(),
+            Code::FRAME_SIZE_ERROR,
+        ),
+        (
             "6.1 padding beyond its frame",
             [request(1, false), frame(DATA, PADDED, 1, &[4, 0, 0])].concat(),
             Code::PROTOCOL_ERROR,
