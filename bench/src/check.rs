@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use anywire_load::Protocol;
 
+use crate::check_http2;
 use crate::child::ServerChild;
 use crate::servers::{BODY, Server};
 
@@ -33,9 +35,10 @@ fn answers_properly(address: SocketAddr) -> Result<usize> {
 ///
 /// # Errors
 /// It does not start, or answers wrongly.
-pub fn start_checked(server: &Server, core: usize) -> Result<(ServerChild, usize)> {
-    let child = ServerChild::start(server.name, core)?;
-    let answer_bytes = answers_properly(child.address()).context("it answers wrongly")?;
+pub fn start_checked(server: &Server, http: Protocol, core: usize) -> Result<(ServerChild, usize)> {
+    let child = ServerChild::start(server.name, http, core)?;
+    let check = if http == Protocol::Http2 { check_http2::answers_properly } else { answers_properly };
+    let answer_bytes = check(child.address()).context("it answers wrongly")?;
     // The connection of the check is counted as nobody's once the server has seen it close.
     let mut sockets = child.family().sockets()?;
     for _ in 0..REST_TRIES {

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use anywire_load::Protocol;
 use serde::{Deserialize, Serialize};
 
 use crate::clients::{Plan, Tally};
@@ -23,13 +24,14 @@ pub struct ServerChild {
 }
 
 impl ServerChild {
-    /// Starts `bench serve NAME` on this core and waits until it listens.
+    /// Starts `bench serve NAME` for this version of HTTP on this core and waits until it listens.
     ///
     /// # Errors
     /// The child could not start, or says why it does not listen.
-    pub fn start(name: &str, core: usize) -> Result<Self> {
+    pub fn start(name: &str, http: Protocol, core: usize) -> Result<Self> {
         let mut process = ourselves("serve", core)?
             .arg(name)
+            .args((http == Protocol::Http2).then_some("--http2"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

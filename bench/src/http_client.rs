@@ -1,10 +1,11 @@
 //! `bench http-client`: what a request costs each client.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use anywire_load::Protocol;
 use clap::Args;
 use serde::Serialize;
 
@@ -28,9 +29,12 @@ pub struct Options {
     /// Measure these clients alone, separated by commas (all: see `bench list`).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// The server that is called, by its name in `http-server`.
-    #[arg(long, value_name = "NAME", default_value = "limit")]
-    target: String,
+    /// Over HTTP/2, by clients that speak it.
+    #[arg(long)]
+    http2: bool,
+    /// The server that is called, by its name in `http-server` [default: limit; with --http2 anywire].
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
     /// The core of the server.
     #[arg(long, default_value_t = 0)]
     server_core: usize,
@@ -39,10 +43,54 @@ pub struct Options {
     client_core: usize,
     #[command(flatten)]
     seed: Seed,
-    /// The result's file.
-    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/http-client.json"))]
-    json: PathBuf,
+    /// The result's file [default: bench/results/http-client.json, or http-client-h2.json].
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
+
+impl Options {
+    fn http(&self) -> Protocol {
+        if self.http2 { Protocol::Http2 } else { Protocol::Http1 }
+    }
+
+    fn file(&self) -> PathBuf {
+        let name = if self.http2 { "http-client-h2.json" } else { "http-client.json" };
+        self.json.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name))
+    }
+}
+
+/// A load that every client makes.
+struct Scenario {
+    name: &'static str,
+    what: &'static str,
+    http: Protocol,
+    connections: usize,
+    in_flight: usize,
+}
+
+static SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "64 in flight",
+        what: "64 connections, one request at a time on each, GET of a 13-byte body",
+        http: Protocol::Http1,
+        connections: 64,
+        in_flight: 64,
+    },
+    Scenario {
+        name: "h2-1x100",
+        what: "HTTP/2: 1 connection, 100 streams, GET of a 13-byte body",
+        http: Protocol::Http2,
+        connections: 1,
+        in_flight: 100,
+    },
+    Scenario {
+        name: "h2-4x16",
+        what: "HTTP/2: 4 connections, 16 streams on each, GET of a 13-byte body",
+        http: Protocol::Http2,
+        connections: 4,
+        in_flight: 64,
+    },
+];
 
 /// Runs the comparison, prints its tables, writes its file.
 ///
@@ -54,8 +102,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let wanted =
         |client: &&Client| options.only.is_empty() || options.only.iter().any(|name| name == client.name);
-    let chosen: Vec<&'static Client> = CLIENTS.iter().filter(wanted).collect();
-    let target = servers::named(&options.target)?;
+    let chosen: Vec<&'static Client> =
+        CLIENTS.iter().filter(|client| client.protocols.contains(&options.http())).filter(wanted).collect();
+    let default = if options.http2 { "anywire" } else { "limit" };
+    let target = servers::named(options.target.as_deref().unwrap_or(default))?;
     // Before this thread is pinned and sees one core.
     let machine = Machine::here();
     anywire_sys::cpu::pin_current_thread(options.client_core)
@@ -69,31 +119,32 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{}", candidate.line());
     }
 
-    let rounds = interleaved(&chosen, options.rounds as usize, seed, |client, round| {
-        let sample = measure(client, target, options)?;
-        eprintln!(
-            "round {}/{} {:<13} {:.3} us/request, {:.0} requests/s",
-            round + 1,
-            options.rounds,
-            client.name,
-            sample.cpu_us_per_request,
-            sample.requests_per_second
-        );
-        Ok(sample)
-    });
-    let rows = rows(&chosen, rounds);
-    println!("\n{IN_FLIGHT} requests in flight, GET of a 13-byte body\n\n{}", table(&rows).text());
-    let bars: Vec<_> = RATIO_BARS
-        .iter()
-        .map(|&(peer, bound)| {
+    let mut scenarios = Vec::new();
+    let mut bars = Vec::new();
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.http == options.http()) {
+        let name = scenario.name;
+        let rounds = interleaved(&chosen, options.rounds as usize, seed, |client, round| {
+            let sample = measure(scenario, client, target, options)?;
+            eprintln!(
+                "{name} round {}/{} {:<13} {:.3} us/request, {:.0} requests/s",
+                round + 1,
+                options.rounds,
+                client.name,
+                sample.cpu_us_per_request,
+                sample.requests_per_second
+            );
+            Ok(sample)
+        });
+        let rows = rows(&chosen, rounds);
+        println!("\n{}\n\n{}", scenario.what, table(&rows).text());
+        bars.extend(RATIO_BARS.iter().filter(|(of, ..)| *of == name).map(|&(_, peer, bound)| {
             let ratio = rows.iter().find(|row| row.name == peer).and_then(|row| row.anywire_to_this);
-            Bar::judge_ratio(
-                format!("{IN_FLIGHT} in flight: CPU per request, anywire / {peer}"),
-                bound,
-                ratio,
-            )
-        })
-        .collect();
+            Bar::judge_ratio(format!("{name}: CPU per request, anywire / {peer}"), bound, ratio)
+        }));
+        let Scenario { name, what, connections, in_flight, .. } = *scenario;
+        let protocol = scenario.http.to_string();
+        scenarios.push(ScenarioResult { name, what, protocol, connections, in_flight, rows });
+    }
     println!("\n{}", report::bars_table(&bars).text());
     let result = Results {
         schema: report::SCHEMA,
@@ -103,7 +154,6 @@ pub fn run(options: &Options) -> Result<()> {
             rounds: options.rounds,
             seconds: options.seconds,
             warm_up_seconds: WARM_UP.as_secs_f64(),
-            in_flight: IN_FLIGHT,
             target: target.name,
             target_version: (target.version)(),
             server_core: options.server_core,
@@ -111,15 +161,22 @@ pub fn run(options: &Options) -> Result<()> {
             seed,
         },
         candidates,
-        rows,
+        scenarios,
         bars,
     };
-    report::write(&options.json, &result)
+    report::write(&options.file(), &result)
 }
 
-/// What a ratio of CPU per request of our client must be: divided by whom, bound.
-static RATIO_BARS: &[(&str, Bound)] =
-    &[(BASELINE, Bound::AtMost(1.15)), ("hyper-util", Bound::Below(1.0)), ("reqwest", Bound::Below(1.0))];
+/// What a ratio of CPU per request of our client must be: scenario, divided by whom, bound.
+static RATIO_BARS: &[(&str, &str, Bound)] = &[
+    ("64 in flight", "wrk", Bound::AtMost(1.15)),
+    ("64 in flight", "hyper-util", Bound::Below(1.0)),
+    ("64 in flight", "reqwest", Bound::Below(1.0)),
+    ("h2-1x100", "hyper-util", Bound::AtMost(0.5)),
+    ("h2-1x100", "h2load", Bound::AtMost(1.2)),
+    ("h2-4x16", "hyper-util", Bound::AtMost(0.5)),
+    ("h2-4x16", "h2load", Bound::AtMost(1.2)),
+];
 
 /// One measurement: one client, one round.
 #[derive(Serialize)]
@@ -132,11 +189,18 @@ struct Sample {
     tally: Tally,
 }
 
-fn measure(client: &Client, target: &servers::Server, options: &Options) -> Result<Sample> {
-    let (server, _) = start_checked(target, options.server_core)?;
+fn measure(
+    scenario: &Scenario,
+    client: &Client,
+    target: &servers::Server,
+    options: &Options,
+) -> Result<Sample> {
+    let (server, _) = start_checked(target, scenario.http, options.server_core)?;
     let plan = clients::Plan {
         address: server.address(),
-        in_flight: IN_FLIGHT,
+        http2: options.http2,
+        connections: scenario.connections,
+        in_flight: scenario.in_flight,
         warm_up: WARM_UP,
         duration: Duration::from_secs(options.seconds),
     };
@@ -152,7 +216,10 @@ fn measure(client: &Client, target: &servers::Server, options: &Options) -> Resu
         let sockets = counting.join().ok().context("counting the connections panicked")??;
         anyhow::Ok((tally, sockets.saturating_sub(before)))
     })?;
-    ensure!(open >= IN_FLIGHT, "only {open} of {IN_FLIGHT} connections were open at the server");
+    let asked = scenario.connections;
+    ensure!(open >= asked, "only {open} of {asked} connections were open at the server");
+    // More of them would be a lighter load on each.
+    ensure!(!options.http2 || open == asked, "{open} connections were open at the server instead of {asked}");
     ensure!(tally.errors == 0, "{} of {} requests failed", tally.errors, tally.requests);
     let requests = tally.requests as f64;
     Ok(Sample {
@@ -172,7 +239,7 @@ struct Row {
     user_us_per_request: Option<Spread>,
     system_us_per_request: Option<Spread>,
     requests_per_second: Option<Spread>,
-    /// CPU per request divided by wrk's, round by round.
+    /// CPU per request divided by that of wrk, or over HTTP/2 of h2load, round by round.
     ratio_to_limit: Option<Spread>,
     /// anywire's CPU per request divided by this one's, round by round.
     anywire_to_this: Option<Spread>,
@@ -185,8 +252,9 @@ fn rows(chosen: &[&'static Client], rounds: Vec<Rounds<Sample>>) -> Vec<Row> {
     let ratio = |above: Option<usize>, below: Option<usize>| {
         rounds[above?].ratio_to(&rounds[below?], |sample| sample.cpu_us_per_request)
     };
+    let baseline = BASELINES.iter().find_map(|name| place(name));
     let ratios: Vec<_> = (0..chosen.len())
-        .map(|index| (ratio(Some(index), place(BASELINE)), ratio(place(OURS), Some(index))))
+        .map(|index| (ratio(Some(index), baseline), ratio(place(OURS), Some(index))))
         .collect();
     let rows = chosen.iter().zip(rounds).zip(ratios);
     let rows = rows.map(|((client, rounds), (ratio_to_limit, anywire_to_this))| Row {
@@ -240,8 +308,18 @@ struct Results {
     machine: Machine,
     plan: Plan,
     candidates: Vec<Candidate>,
-    rows: Vec<Row>,
+    scenarios: Vec<ScenarioResult>,
     bars: Vec<Bar>,
+}
+
+#[derive(Serialize)]
+struct ScenarioResult {
+    name: &'static str,
+    what: &'static str,
+    protocol: String,
+    connections: usize,
+    in_flight: usize,
+    rows: Vec<Row>,
 }
 
 #[derive(Serialize)]
@@ -249,7 +327,6 @@ struct Plan {
     rounds: u32,
     seconds: u64,
     warm_up_seconds: f64,
-    in_flight: usize,
     target: &'static str,
     target_version: String,
     server_core: usize,
@@ -257,11 +334,9 @@ struct Plan {
     seed: u32,
 }
 
-/// Whom everybody is divided by.
-const BASELINE: &str = "wrk";
+/// Whom everybody is divided by: the first that is there.
+const BASELINES: [&str; 2] = ["wrk", "h2load"];
 /// Whom the bars are about.
 const OURS: &str = "anywire";
-/// Requests under way at any time.
-const IN_FLIGHT: usize = 64;
 /// Before counting starts: connections open, caches warm.
 const WARM_UP: Duration = Duration::from_secs(1);

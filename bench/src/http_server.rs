@@ -1,8 +1,9 @@
 //! `bench http-server`: what a request costs each server, and what an idle connection does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use anywire_load::Protocol;
 use clap::Args;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::idle::{self, IdleResult};
 use crate::report::{self, Bar, Bound, Candidate, Machine};
 use crate::rounds::Seed;
 use crate::scenario::{BASELINE, OURS, Scenario, ScenarioResult, Settings, WARM_UP};
-use crate::servers::{self, SERVERS, Server};
+use crate::servers::{self, BODY, LARGE_BYTES, SERVERS, Server};
 
 /// Options of `bench http-server`.
 #[derive(Args)]
@@ -25,12 +26,16 @@ pub struct Options {
     /// Measure these servers alone, separated by commas (all: see `bench list`).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// Run these scenarios alone, separated by commas: depth-1, depth-16, connections-10000, idle.
+    /// The scenarios of HTTP/2, among servers that speak it, instead of those of HTTP/1.
+    #[arg(long)]
+    http2: bool,
+    /// Run these scenarios alone, separated by commas: depth-1, depth-16, connections-10000, idle; or with --http2:
+    /// h2-64x16, h2-1x100, h2-64x1, h2-large.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     scenarios: Vec<String>,
-    /// What makes the requests.
-    #[arg(long, value_enum, default_value_t = Generator::Anywire)]
-    generator: Generator,
+    /// What makes the requests [default: anywire; with --http2 h2load].
+    #[arg(long, value_enum)]
+    generator: Option<Generator>,
     /// The core of the servers.
     #[arg(long, default_value_t = 0)]
     server_core: usize,
@@ -39,9 +44,24 @@ pub struct Options {
     client_core: usize,
     #[command(flatten)]
     seed: Seed,
-    /// The result's file.
-    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results/http-server.json"))]
-    json: PathBuf,
+    /// The result's file [default: bench/results/http-server.json, or http-server-h2.json].
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    fn http(&self) -> Protocol {
+        if self.http2 { Protocol::Http2 } else { Protocol::Http1 }
+    }
+
+    fn generator(&self) -> Generator {
+        self.generator.unwrap_or(if self.http2 { Generator::H2load } else { Generator::Anywire })
+    }
+
+    fn file(&self) -> PathBuf {
+        let name = if self.http2 { "http-server-h2.json" } else { "http-server.json" };
+        self.json.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name))
+    }
 }
 
 /// Runs the comparison, prints its tables, writes its file.
@@ -49,8 +69,9 @@ pub struct Options {
 /// # Errors
 /// A wrong option, or the result cannot be written. A server that fails is part of the result instead.
 pub fn run(options: &Options) -> Result<()> {
-    let chosen = choose(&options.only)?;
+    let chosen = choose(&options.only, options.http())?;
     let known: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).chain([idle::NAME]).collect();
+    let generator = options.generator();
     if let Some(unknown) = options.scenarios.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("no scenario is named `{unknown}`; there are: {}", known.join(", "));
     }
@@ -63,7 +84,7 @@ pub fn run(options: &Options) -> Result<()> {
 
     println!("{}", machine.line());
     let seed = options.seed.chosen();
-    println!("load: {:?} {}\n", options.generator, options.generator.version());
+    println!("load: {generator:?} {}\n", generator.version());
     let candidates: Vec<_> = chosen.iter().map(|server| Candidate::of_server(server)).collect();
     for candidate in &candidates {
         println!("{}", candidate.line());
@@ -72,22 +93,22 @@ pub fn run(options: &Options) -> Result<()> {
     let settings = Settings {
         rounds: options.rounds,
         seconds: options.seconds,
-        generator: options.generator,
+        generator,
         server_core: options.server_core,
         seed,
     };
     let mut scenarios = Vec::new();
-    for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario.name)) {
+    for scenario in of_version(options).filter(|scenario| wanted(scenario.name)) {
         let result = scenario.measure(&chosen, &settings);
         println!("\n{}\n\n{}", scenario.what, result.table().text());
         scenarios.push(result);
     }
-    let idle =
-        wanted(idle::NAME).then(|| idle::measure_all(&chosen, options.rounds, options.server_core, seed));
+    let idle = (wanted(idle::NAME) && !options.http2)
+        .then(|| idle::measure_all(&chosen, options.rounds, options.server_core, seed));
     if let Some(idle) = &idle {
         println!("\n{}\n\n{}", idle.what, idle.table().text());
     }
-    let bars = bars(&scenarios, idle.as_ref());
+    let bars = bars(options, &scenarios, idle.as_ref());
     println!("\n{}", report::bars_table(&bars).text());
     let result = Results {
         schema: report::SCHEMA,
@@ -97,8 +118,8 @@ pub fn run(options: &Options) -> Result<()> {
             rounds: options.rounds,
             seconds: options.seconds,
             warm_up_seconds: WARM_UP.as_secs_f64(),
-            generator: options.generator,
-            generator_version: options.generator.version(),
+            generator,
+            generator_version: generator.version(),
             server_core: options.server_core,
             client_core: options.client_core,
             seed,
@@ -108,27 +129,78 @@ pub fn run(options: &Options) -> Result<()> {
         idle,
         bars,
     };
-    report::write(&options.json, &result)
+    report::write(&options.file(), &result)
+}
+
+/// The scenarios of the version that was asked for.
+fn of_version(options: &Options) -> impl Iterator<Item = &'static Scenario> {
+    let http = options.http();
+    SCENARIOS.iter().filter(move |scenario| scenario.http == http)
 }
 
 static SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "depth-1",
         what: "64 connections, one request at a time on each",
+        http: Protocol::Http1,
+        path: "/",
+        body_bytes: BODY.len(),
         connections: 64,
         depth: 1,
     },
     Scenario {
         name: "depth-16",
         what: "64 connections, 16 requests pipelined on each",
+        http: Protocol::Http1,
+        path: "/",
+        body_bytes: BODY.len(),
         connections: 64,
         depth: 16,
     },
     Scenario {
         name: "connections-10000",
         what: "10,000 connections, one request at a time on each",
+        http: Protocol::Http1,
+        path: "/",
+        body_bytes: BODY.len(),
         connections: 10_000,
         depth: 1,
+    },
+    Scenario {
+        name: "h2-64x16",
+        what: "HTTP/2: 64 connections, 16 streams on each",
+        http: Protocol::Http2,
+        path: "/",
+        body_bytes: BODY.len(),
+        connections: 64,
+        depth: 16,
+    },
+    Scenario {
+        name: "h2-1x100",
+        what: "HTTP/2: 1 connection, 100 streams",
+        http: Protocol::Http2,
+        path: "/",
+        body_bytes: BODY.len(),
+        connections: 1,
+        depth: 100,
+    },
+    Scenario {
+        name: "h2-64x1",
+        what: "HTTP/2: 64 connections, 1 stream on each",
+        http: Protocol::Http2,
+        path: "/",
+        body_bytes: BODY.len(),
+        connections: 64,
+        depth: 1,
+    },
+    Scenario {
+        name: "h2-large",
+        what: "HTTP/2: 1 connection, 8 streams, 1 MiB answers",
+        http: Protocol::Http2,
+        path: "/large",
+        body_bytes: LARGE_BYTES,
+        connections: 1,
+        depth: 8,
     },
 ];
 
@@ -146,29 +218,43 @@ static RATIO_BARS: &[(&str, &str, Bound)] = &[
     ("depth-16", "actix-web", Bound::Below(1.0)),
     ("depth-16", "nginx", Bound::Below(1.0)),
     ("connections-10000", BASELINE, Bound::AtMost(1.10)),
+    ("h2-64x16", "h2o", Bound::AtMost(0.85)),
+    ("h2-64x16", "hyper", Bound::Below(1.0)),
+    ("h2-1x100", "h2o", Bound::AtMost(0.90)),
+    ("h2-1x100", "hyper", Bound::Below(1.0)),
+    ("h2-64x1", "h2o", Bound::AtMost(0.90)),
+    ("h2-64x1", "hyper", Bound::Below(1.0)),
+    ("h2-large", "h2o", Bound::AtMost(1.0)),
+    ("h2-large", "nginx", Bound::AtMost(1.0)),
 ];
 
-fn choose(only: &[String]) -> Result<Vec<&'static Server>> {
+fn choose(only: &[String], http: Protocol) -> Result<Vec<&'static Server>> {
     for name in only {
         servers::named(name)?;
     }
     Ok(SERVERS
         .iter()
+        .filter(|server| server.protocols.contains(&http))
         .filter(|server| only.is_empty() || only.iter().any(|name| name == server.name))
         .collect())
 }
 
 /// The bars of the project's foundation.
-fn bars(scenarios: &[ScenarioResult], idle: Option<&IdleResult>) -> Vec<Bar> {
+fn bars(options: &Options, scenarios: &[ScenarioResult], idle: Option<&IdleResult>) -> Vec<Bar> {
     let scenario = |name: &str| scenarios.iter().find(|scenario| scenario.name == name);
+    let of_version = |name: &str| of_version(options).any(|scenario| scenario.name == name);
     let mut bars: Vec<_> = RATIO_BARS
         .iter()
+        .filter(|(name, ..)| of_version(name))
         .map(|&(name, peer, bound)| {
             let row = scenario(name).and_then(|scenario| scenario.row(peer));
             let ratio = row.and_then(|row| row.anywire_to_this);
             Bar::judge_ratio(format!("{name}: CPU per request, anywire / {peer}"), bound, ratio)
         })
         .collect();
+    if options.http2 {
+        return bars;
+    }
     let ours = scenario("depth-1").and_then(|scenario| scenario.row(OURS));
     bars.push(Bar::judge(
         "depth-1: system calls per request".to_owned(),

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use anywire_load::Protocol;
 use serde::Serialize;
 
 use crate::check::{Connection, start_checked};
@@ -92,7 +93,7 @@ impl IdleResult {
 }
 
 fn measure(server: &Server, core: usize) -> Result<Sample> {
-    let (child, _) = start_checked(server, core)?;
+    let (child, _) = start_checked(server, Protocol::Http1, core)?;
     let (memory, sockets) = (child.family().memory()?, child.family().sockets()?);
     let mut connections = Vec::with_capacity(CONNECTIONS);
     for number in 1..=CONNECTIONS {

@@ -5,6 +5,7 @@
 //! ratios to a limit. See `README.md` beside this crate for what each scenario means and how the peers are set.
 
 mod check;
+mod check_http2;
 mod child;
 mod clients;
 mod generators;
@@ -23,6 +24,7 @@ mod versions;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use anywire_load::Protocol;
 use clap::{Args, Parser, Subcommand};
 
 use crate::report::Candidate;
@@ -46,7 +48,13 @@ enum Command {
     List,
     /// Serve as this candidate until standard input closes (how the program starts itself).
     #[command(hide = true)]
-    Serve(ChildOptions),
+    Serve {
+        #[command(flatten)]
+        child: ChildOptions,
+        /// Over HTTP/2.
+        #[arg(long)]
+        http2: bool,
+    },
     /// Call as this candidate and print its cost (the program starts itself so).
     #[command(hide = true)]
     Call {
@@ -95,9 +103,9 @@ fn run(arguments: &Arguments) -> Result<()> {
             list();
             Ok(())
         }
-        Command::Serve(child) => {
+        Command::Serve { child, http2 } => {
             child.pin()?;
-            servers::serve(&child.name)
+            servers::serve(&child.name, if *http2 { Protocol::Http2 } else { Protocol::Http1 })
         }
         Command::Call { child, plan } => {
             child.pin()?;

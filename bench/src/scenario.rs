@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use anywire_load::Protocol;
 use serde::Serialize;
 
 use crate::check::start_checked;
@@ -19,6 +20,12 @@ pub struct Scenario {
     pub name: &'static str,
     /// The work, in words.
     pub what: &'static str,
+    /// The version of HTTP.
+    pub http: Protocol,
+    /// What is asked for, and the length of its body.
+    pub path: &'static str,
+    /// In bytes.
+    pub body_bytes: usize,
     /// Connections.
     pub connections: usize,
     /// Requests under way on each.
@@ -65,7 +72,7 @@ impl Scenario {
     }
 
     fn sample(&self, server: &Server, settings: &Settings) -> Result<Sample> {
-        let (child, answer_bytes) = start_checked(server, settings.server_core)?;
+        let (child, answer_bytes) = start_checked(server, self.http, settings.server_core)?;
         let mut window = CpuWindow { server: child.family(), before: None, used: None };
         let load = self.load(child.address(), settings.seconds);
         let outcome = settings.generator.run(&load, child.family(), &mut window)?;
@@ -83,7 +90,7 @@ impl Scenario {
     }
 
     fn system_calls_per_request(&self, server: &Server, settings: &Settings) -> Result<f64> {
-        let (child, _) = start_checked(server, settings.server_core)?;
+        let (child, _) = start_checked(server, self.http, settings.server_core)?;
         let mut window = SystemCallWindow { server: child.family(), counting: None, count: None };
         let outcome = settings.generator.run(&self.load(child.address(), 1), child.family(), &mut window)?;
         Ok(window.count.context("the generator never closed the window")? as f64 / outcome.requests_in_window)
@@ -92,6 +99,9 @@ impl Scenario {
     fn load(&self, address: SocketAddr, seconds: u64) -> Load {
         Load {
             address,
+            http: self.http,
+            path: self.path,
+            body_bytes: self.body_bytes,
             connections: self.connections,
             depth: self.depth,
             warm_up: WARM_UP,
@@ -164,6 +174,7 @@ pub struct ScenarioResult {
     pub name: &'static str,
     /// The work, in words.
     pub what: &'static str,
+    protocol: String,
     connections: usize,
     depth: usize,
     rows: Vec<Row>,
@@ -225,6 +236,7 @@ impl ScenarioResult {
         Self {
             name: scenario.name,
             what: scenario.what,
+            protocol: scenario.http.to_string(),
             connections: scenario.connections,
             depth: scenario.depth,
             rows: rows.collect(),

@@ -28,9 +28,37 @@ pub fn wrk() -> String {
     said_by("wrk").and_then(|text| Some(text.split_whitespace().nth(1)?.to_owned())).unwrap_or(NONE.into())
 }
 
+/// The version of the h2o that is installed.
+pub fn h2o() -> String {
+    said("h2o", "--version")
+        .and_then(|text| Some(text.split_whitespace().nth(2)?.to_owned()))
+        .unwrap_or(NONE.into())
+}
+
+/// The version of the nghttpd that is installed.
+pub fn nghttpd() -> String {
+    of_nghttp2("nghttpd")
+}
+
+/// The version of the h2load that is installed.
+pub fn h2load() -> String {
+    of_nghttp2("h2load")
+}
+
+fn of_nghttp2(tool: &str) -> String {
+    said(tool, "--version")
+        .and_then(|text| Some(text.split_once("nghttp2/")?.1.trim().to_owned()))
+        .unwrap_or(NONE.into())
+}
+
 /// What the tool prints for `-v`, on either output (nginx uses standard error; wrk ends with an error status).
 fn said_by(tool: &str) -> Option<String> {
-    let output = Command::new(tool).arg("-v").output().ok()?;
+    said(tool, "-v")
+}
+
+/// What the tool prints for this argument, on either output.
+fn said(tool: &str, argument: &str) -> Option<String> {
+    let output = Command::new(tool).arg(argument).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     Some(String::from_utf8_lossy(&text).into_owned())
 }

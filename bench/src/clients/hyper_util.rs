@@ -10,13 +10,14 @@ use hyper_util::client::legacy::Client as LegacyClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-use super::{Client, Meter, Plan, Tally};
+use super::{Client, Meter, Plan, Protocol, Tally};
 use crate::versions;
 
 pub(super) const CLIENT: Client = Client {
     name: "hyper-util",
     version: || versions::locked("hyper-util"),
-    settings: "legacy client, pool_max_idle_per_host = in flight, TCP_NODELAY, tokio current-thread runtime",
+    settings: "legacy client, pool_max_idle_per_host = in flight; over HTTP/2 one client a connection, http2_only; TCP_NODELAY, tokio current-thread runtime",
+    protocols: &[Protocol::Http1, Protocol::Http2],
     call,
 };
 
@@ -25,12 +26,19 @@ fn call(plan: &Plan) -> Result<Tally> {
     runtime.block_on(async {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        let client: LegacyClient<_, Empty<Bytes>> = LegacyClient::builder(TokioExecutor::new())
-            .pool_max_idle_per_host(plan.in_flight)
-            .build(connector);
+        // Over HTTP/2 a client has one connection for each origin.
+        let count = if plan.http2 { plan.connections } else { 1 };
+        let clients: Vec<LegacyClient<_, Empty<Bytes>>> = (0..count)
+            .map(|_| {
+                LegacyClient::builder(TokioExecutor::new())
+                    .pool_max_idle_per_host(plan.in_flight)
+                    .http2_only(plan.http2)
+                    .build(connector.clone())
+            })
+            .collect();
         let uri: Uri = format!("http://{}/", plan.address).parse()?;
         let meter = Arc::new(Meter::default());
-        for _ in 0..plan.in_flight {
+        for client in clients.iter().cycle().take(plan.in_flight) {
             let (client, uri, meter) = (client.clone(), uri.clone(), meter.clone());
             tokio::spawn(async move {
                 loop {

@@ -5,6 +5,7 @@
 //! and what CPU time its whole process used in it.
 
 mod anywire;
+mod h2load;
 mod hyper_util;
 mod reqwest;
 mod wrk;
@@ -14,14 +15,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use anywire_load::Protocol;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
 use crate::servers::BODY;
 
-/// Every client that can be measured. The first is what the others are divided by.
-pub static CLIENTS: &[Client] = &[wrk::CLIENT, anywire::CLIENT, hyper_util::CLIENT, reqwest::CLIENT];
+/// Every client that can be measured. Over each version the first is what the others are divided by.
+pub static CLIENTS: &[Client] =
+    &[wrk::CLIENT, h2load::CLIENT, anywire::CLIENT, hyper_util::CLIENT, reqwest::CLIENT];
 
 /// One candidate of `bench http-client`.
 pub struct Client {
@@ -31,6 +34,8 @@ pub struct Client {
     pub version: fn() -> String,
     /// How it is set, in one line, so that a reader can object.
     pub settings: &'static str,
+    /// The versions of HTTP by which it is measured.
+    pub protocols: &'static [Protocol],
     /// Runs the plan and returns its cost.
     pub call: fn(&Plan) -> Result<Tally>,
 }
@@ -40,7 +45,11 @@ pub struct Client {
 pub struct Plan {
     /// The server.
     pub address: SocketAddr,
-    /// Requests in flight at any time, each on a connection of its own.
+    /// Over HTTP/2.
+    pub http2: bool,
+    /// Connections.
+    pub connections: usize,
+    /// Requests in flight at any time, the same number on each connection.
     pub in_flight: usize,
     /// Time before counting starts.
     pub warm_up: Duration,

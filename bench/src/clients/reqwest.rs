@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use reqwest::Url;
 
-use super::{Client, Meter, Plan, Tally};
+use super::{Client, Meter, Plan, Protocol, Tally};
 use crate::versions;
 
 pub(super) const CLIENT: Client = Client {
@@ -13,6 +13,7 @@ pub(super) const CLIENT: Client = Client {
     version: || versions::locked("reqwest"),
     settings: "http1_only, pool_max_idle_per_host = in flight, no proxy, no redirects, TCP_NODELAY, no default features, \
                tokio current-thread runtime",
+    protocols: &[Protocol::Http1],
     call,
 };
 

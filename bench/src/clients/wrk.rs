@@ -6,12 +6,17 @@
 use anyhow::Result;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::{Client, Plan, Tally, system_us, user_us};
+use super::{Client, Plan, Protocol, Tally, system_us, user_us};
 use crate::generators::wrk;
 use crate::versions;
 
-pub(super) const CLIENT: Client =
-    Client { name: "wrk", version: versions::wrk, settings: "-t1 -c = in flight, no script", call };
+pub(super) const CLIENT: Client = Client {
+    name: "wrk",
+    version: versions::wrk,
+    settings: "-t1 -c = in flight, no script",
+    protocols: &[Protocol::Http1],
+    call,
+};
 
 fn call(plan: &Plan) -> Result<Tally> {
     let url = format!("http://{}/", plan.address);

@@ -14,18 +14,18 @@ use anywire_loops::Loops;
 
 use super::{Load, Outcome, Window};
 use crate::measure::Family;
-use crate::servers::BODY;
 
 pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Result<Outcome> {
     // This process is pinned, so the loop's thread is too.
     let loops = Loops::start(1).context("the load's loop did not start")?;
     let plan = Plan {
+        protocol: load.http,
         connections: load.connections,
         depth: load.depth,
         warm_up: load.warm_up,
         amount: Amount::Duration(load.duration),
-        expect: Expect { status: Some(StatusCode::OK), body_bytes: Some(BODY.len() as u64) },
-        ..Plan::new(format!("http://{}/", load.address))
+        expect: Expect { status: Some(StatusCode::OK), body_bytes: Some(load.body_bytes as u64) },
+        ..Plan::new(format!("http://{}{}", load.address, load.path))
     };
     let before = server.sockets()?;
     let (begin, begun) = mpsc::sync_channel(0);
@@ -81,9 +81,11 @@ const EARLY: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
+    use anywire_load::Protocol;
     use anywire_sys::epoll_limit::{EpollLimit, Options};
 
     use super::*;
+    use crate::servers::BODY;
 
     struct Counted {
         opened: u32,
@@ -108,6 +110,9 @@ mod tests {
         let limit = EpollLimit::start(Options { core: None, body_bytes: BODY.len() })?;
         let load = Load {
             address: limit.address(),
+            http: Protocol::Http1,
+            path: "/",
+            body_bytes: BODY.len(),
             connections: 3,
             depth: 2,
             warm_up: Duration::from_millis(10),

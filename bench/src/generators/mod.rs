@@ -1,6 +1,7 @@
 //! What makes the requests of `bench http-server`: one file each, and one line in [`GENERATORS`].
 
 mod anywire;
+pub(crate) mod h2load;
 pub(crate) mod wrk;
 
 use std::net::SocketAddr;
@@ -8,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use anywire_load::Protocol;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -21,6 +23,8 @@ pub enum Generator {
     Anywire,
     /// Debian's wrk, as a cross-check: no warm-up, so opening and closing the connections is in its figures.
     Wrk,
+    /// nghttp2's h2load, of Debian's nghttp2-client: warms up first, checks the class of each status.
+    H2load,
 }
 
 impl Generator {
@@ -32,6 +36,7 @@ impl Generator {
         match self {
             Self::Anywire => anywire::run(load, server, window),
             Self::Wrk => wrk::run(load, server, window),
+            Self::H2load => h2load::run(load, server, window),
         }
     }
 
@@ -40,6 +45,7 @@ impl Generator {
         match self {
             Self::Anywire => crate::versions::locked("anywire-load"),
             Self::Wrk => crate::versions::wrk(),
+            Self::H2load => crate::versions::h2load(),
         }
     }
 }
@@ -48,6 +54,12 @@ impl Generator {
 pub struct Load {
     /// The server.
     pub address: SocketAddr,
+    /// The version of HTTP.
+    pub http: Protocol,
+    /// What is asked for.
+    pub path: &'static str,
+    /// The length of its body, in bytes.
+    pub body_bytes: usize,
     /// Connections, all open before counting starts where the generator can.
     pub connections: usize,
     /// Requests under way on each connection.

@@ -5,17 +5,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use anywire_load::Protocol;
 
 use super::{Load, Outcome, Window, count_connections};
 use crate::measure::Family;
 
 pub(super) fn run(load: &Load, server: Family, window: &mut dyn Window) -> Result<Outcome> {
+    ensure!(load.http == Protocol::Http1, "wrk speaks no HTTP/2");
     let script = tempfile::NamedTempFile::new().context("no temporary file for wrk's script")?;
     fs::write(&script, pipelined(load.depth))?;
     let before = server.sockets()?;
     let (report, connections_open) = count_connections(server, before, load.duration.mul_f64(0.9), || {
         window.open()?;
-        let mut command = command(load.connections, load.duration, &format!("http://{}/", load.address));
+        let mut command =
+            command(load.connections, load.duration, &format!("http://{}{}", load.address, load.path));
         if load.depth > 1 {
             command.arg("-s").arg(script.path());
         }

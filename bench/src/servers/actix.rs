@@ -6,17 +6,18 @@ use actix_web::http::KeepAlive;
 use actix_web::{App, HttpResponse, HttpServer, web};
 use anyhow::Result;
 
-use super::{Announce, BACKLOG, BODY, CONTENT_TYPE, Server};
+use super::{Announce, BACKLOG, BODY, CONTENT_TYPE, Http, Server};
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
     name: "actix-web",
     version: || versions::locked("actix-web"),
     settings: "1 worker, KeepAlive::Os and no request timeout (no timer a request), TCP_NODELAY, no default features",
+    protocols: &[Http::Http1],
     serve,
 };
 
-fn serve(announce: &Announce) -> Result<()> {
+fn serve(announce: &Announce, _: Http) -> Result<()> {
     let listener = super::listener()?;
     let address = listener.local_addr()?;
     actix_web::rt::System::new().block_on(async move {

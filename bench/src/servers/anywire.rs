@@ -3,19 +3,27 @@
 use anyhow::{Context, Result};
 use anywire_server::{Router, Server as AnywireServer};
 use anywire_wire::ListenOptions;
+use bytes::Bytes;
 
-use super::{Announce, BACKLOG, BODY, Server};
+use super::{Announce, BACKLOG, BODY, Http, LARGE_BYTES, Server};
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
     name: "anywire",
     version: || versions::locked("anywire-server"),
     settings: "1 loop, default limits, all deadlines on",
+    protocols: &[Http::Http1, Http::Http2],
     serve,
 };
 
-fn serve(announce: &Announce) -> Result<()> {
-    let running = AnywireServer::new(Router::new().get("/", async || BODY))
+fn serve(announce: &Announce, _: Http) -> Result<()> {
+    // It tells the versions apart by the first bytes of a connection.
+    let large = Bytes::from(vec![b'x'; LARGE_BYTES]);
+    let router = Router::new().get("/", async || BODY).get("/large", move || {
+        let large = large.clone();
+        async move { large }
+    });
+    let running = AnywireServer::new(router)
         .listen("tcp:127.0.0.1:0")
         .listen_options(ListenOptions { backlog: BACKLOG as u32, ..ListenOptions::default() })
         .loops(1)

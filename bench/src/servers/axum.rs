@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
-use super::{Announce, BODY, Server};
+use super::{Announce, BODY, Http, Server};
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
@@ -19,10 +19,11 @@ pub(super) const SERVER: Server = Server {
     version: || versions::locked("axum"),
     settings: "Router served by hyper's http1::Builder, pipeline_flush(true), no header-read timer, TCP_NODELAY, tokio \
                current-thread runtime",
+    protocols: &[Http::Http1],
     serve,
 };
 
-fn serve(announce: &Announce) -> Result<()> {
+fn serve(announce: &Announce, _: Http) -> Result<()> {
     let listener = super::listener()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {

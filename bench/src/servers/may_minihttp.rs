@@ -7,17 +7,18 @@ use std::io;
 use anyhow::Result;
 use may_minihttp::{HttpServer, HttpService, Request, Response};
 
-use super::{Announce, BODY, Server};
+use super::{Announce, BODY, Http, Server};
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
     name: "may_minihttp",
     version: || versions::locked("may_minihttp"),
     settings: "set_workers(1), stack 0x1000 words as in its own examples, no default features (no io timeouts, no work stealing)",
+    protocols: &[Http::Http1],
     serve,
 };
 
-fn serve(announce: &Announce) -> Result<()> {
+fn serve(announce: &Announce, _: Http) -> Result<()> {
     // The process is pinned already; may would move its worker to the first core of the machine.
     may::config().set_worker_pin(false);
     may::config().set_workers(1).set_pool_capacity(1000).set_stack_size(0x1000);

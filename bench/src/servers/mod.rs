@@ -7,16 +7,20 @@
 mod actix;
 mod anywire;
 mod axum;
+mod h2o;
 mod hyper;
 mod limit;
 mod may_minihttp;
+mod nghttpd;
 mod nginx;
+mod tool;
 
 use std::net::{SocketAddr, TcpListener};
 use std::process;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use anywire_load::Protocol as Http;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::child::{self, Announcement};
@@ -30,10 +34,14 @@ pub static SERVERS: &[Server] = &[
     axum::SERVER,
     actix::SERVER,
     nginx::SERVER,
+    h2o::SERVER,
+    nghttpd::SERVER,
 ];
 
 /// What every server answers to `GET /`: the same as the limit does.
 pub const BODY: &str = "Hello, world!";
+/// The length of what every server of HTTP/2 answers to `GET /large`.
+pub const LARGE_BYTES: usize = 1 << 20;
 /// The content type of every answer.
 pub const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 /// Connections that wait to be accepted; large enough for 10,000 that come at once (the kernel cuts it to `somaxconn`).
@@ -47,8 +55,10 @@ pub struct Server {
     pub version: fn() -> String,
     /// How it is set, in one line, so that a reader can object.
     pub settings: &'static str,
-    /// Serves until the process ends. Tells the argument once connections are taken.
-    pub serve: fn(&Announce) -> Result<()>,
+    /// The versions of HTTP by which it is measured.
+    pub protocols: &'static [Http],
+    /// Serves this version until the process ends. Tells the argument once connections are taken.
+    pub serve: fn(&Announce, Http) -> Result<()>,
 }
 
 /// Tells the process that waits for this server where it listens. That process ends the server by closing its standard
@@ -88,8 +98,8 @@ pub fn named(name: &str) -> Result<&'static Server> {
 ///
 /// # Errors
 /// The server did not start, or broke; if nobody knows its address yet, that is told instead of it.
-pub fn serve(name: &str) -> Result<()> {
-    let end = named(name).and_then(|server| (server.serve)(&Announce));
+pub fn serve(name: &str, http: Http) -> Result<()> {
+    let end = named(name).and_then(|server| (server.serve)(&Announce, http));
     if let Err(error) = &end {
         child::announce(&Announcement::Failed(format!("{error:#}")));
     }
@@ -110,6 +120,11 @@ fn reserved_port() -> Result<(Socket, SocketAddr)> {
     let socket = bound_socket(Sharing::Yes)?;
     let address = socket.local_addr()?.as_socket().context("a TCP socket without an address")?;
     Ok((socket, address))
+}
+
+/// A port that was free a moment ago, for servers that cannot share one.
+fn free_port() -> Result<SocketAddr> {
+    bound_socket(Sharing::No)?.local_addr()?.as_socket().context("a TCP socket without an address")
 }
 
 #[derive(Clone, Copy, PartialEq)]

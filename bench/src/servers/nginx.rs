@@ -1,68 +1,39 @@
 //! nginx as installed on this machine: one worker process, an answer from its configuration.
-//!
-//! The `bench serve nginx` process stays beside it (asleep) so that nginx ends when its standard input closes. What is
-//! measured is the whole family: this process, nginx's master and its worker.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use anyhow::{Context, Result};
 
-use super::{Announce, BACKLOG, BODY, CONTENT_TYPE, Server};
+use super::{Announce, BACKLOG, BODY, CONTENT_TYPE, Http, Server, tool};
 use crate::versions;
 
 pub(super) const SERVER: Server = Server {
     name: "nginx",
     version: versions::nginx,
-    settings: "worker_processes 1, return 200, access_log off, server_tokens off, reuseport, multi_accept, keepalive_requests 1e9",
+    settings: "worker_processes 1, return 200, access_log off, server_tokens off, reuseport, multi_accept, keepalive_requests 1e9; HTTP/2: 256 streams, chunks of 16 KiB, a large file without sendfile from its cache of open files",
+    protocols: &[Http::Http1, Http::Http2],
     serve,
 };
 
-fn serve(announce: &Announce) -> Result<()> {
+fn serve(announce: &Announce, version: Http) -> Result<()> {
     let folder = tempfile::tempdir().context("no temporary folder for nginx")?;
+    tool::write_files(folder.path(), "index")?;
     let (reservation, address) = super::reserved_port()?;
-    let file = folder.path().join("nginx.conf");
-    fs::write(&file, configuration(folder.path(), address))
+    let (file, log) = (folder.path().join("nginx.conf"), folder.path().join("error.log"));
+    fs::write(&file, configuration(folder.path(), address, version))
         .context("writing nginx's configuration failed")?;
-    let mut nginx = Command::new("nginx")
-        .arg("-c")
-        .arg(&file)
-        .arg("-p")
-        .arg(folder.path())
-        .arg("-e")
-        .arg(folder.path().join("error.log"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("starting `nginx` failed; Debian's package is named nginx-light")?;
-
-    for _ in 0..CONNECT_TRIES {
-        if TcpStream::connect(address).is_ok() {
-            break;
-        }
-        if let Some(status) = nginx.try_wait()? {
-            let log = fs::read_to_string(folder.path().join("error.log")).unwrap_or_default();
-            bail!("nginx ended with {status} before it listened; its log: {}", log.trim());
-        }
-        thread::sleep(CONNECT_PAUSE);
-    }
-    ensure!(TcpStream::connect(address).is_ok(), "nginx runs and does not take connections on {address}");
+    let mut command = Command::new("nginx");
+    command.arg("-c").arg(&file).arg("-p").arg(folder.path()).arg("-e").arg(&log);
+    let run = tool::run(&mut command, "nginx-light", address, &log, announce);
     drop(reservation);
-
-    announce.listening_until_end(address);
-    // The master ends its worker by this signal; killing it hard would leave the worker behind.
-    kill(Pid::from_raw(i32::try_from(nginx.id())?), Signal::SIGTERM)?;
-    nginx.wait()?;
-    Ok(())
+    run
 }
 
-fn configuration(folder: &Path, address: SocketAddr) -> String {
+fn configuration(folder: &Path, address: SocketAddr, version: Http) -> String {
+    let http2 = if version == Http::Http2 { " http2" } else { "" };
     let folder = folder.display();
     format!(
         r#"worker_processes 1;
@@ -87,14 +58,18 @@ http {{
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
     server {{
-        listen {address} reuseport backlog={BACKLOG};
+        listen {address} reuseport backlog={BACKLOG}{http2};
+        http2_max_concurrent_streams 256;
+        http2_chunk_size 16k;
         location / {{ return 200 "{BODY}"; }}
+        location /large {{
+            root {folder};
+            sendfile off;
+            output_buffers 2 512k;
+            open_file_cache max=10 inactive=1h;
+        }}
     }}
 }}
 "#
     )
 }
-
-/// How often, and how long apart, the first connection is tried: 5 s in all.
-const CONNECT_TRIES: u32 = 250;
-const CONNECT_PAUSE: Duration = Duration::from_millis(20);

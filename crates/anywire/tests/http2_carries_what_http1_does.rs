@@ -174,3 +174,28 @@ fn a_reader_who_is_slow_stops_the_peer_and_nobody_else() {
         assert_eq!(client.counters().total().dialed, 1);
     });
 }
+
+#[test]
+fn windows_that_hold_all_lock_neither_end() {
+    // Both ends may send all of a body before they read: each has to read while what it wants to write is not taken.
+    const TOTAL: usize = 20 << 20;
+    let http2 =
+        h2::Limits { stream_window_bytes: 1 << 30, connection_window_bytes: 1 << 30, ..Default::default() };
+    on_each_wire(|wire| {
+        let limits = anywire::server::Limits { http2, ..Default::default() };
+        let served = Served::start_with(wire, Router::new().post("/", echo), limits, &[]);
+        let limits = Limits { http2, ..Limits::default() };
+        let (_loops, client) = client_of_http2(|builder| builder.limits(limits));
+        let answers = all((0..2).map(|_| async {
+            let mut answer = served.post(&client, "/").body(vec![7; TOTAL]).send().await?;
+            let mut read = 0;
+            while let Some(chunk) = answer.chunk().await? {
+                read += chunk.len();
+            }
+            Ok::<_, anywire::client::Error>(read)
+        }));
+        for answer in answers {
+            assert_eq!(answer.expect("an answer"), TOTAL);
+        }
+    });
+}

@@ -2,6 +2,7 @@
 //! HTTP.
 
 use std::future::Future;
+use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use anywire_http::Buffer;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Upgraded};
 use bytes::Bytes;
@@ -40,7 +42,11 @@ impl ConnectionTask {
     pub(crate) fn new(connection: Connection, service: Rc<Service>) -> Self {
         let deadline = Deadline::new();
         deadline.set(service.limits.head_timeout);
-        let http = Http { connection, deadline, fresh: true, context: None, driver: Driver::Idle };
+        let driver = match agreed_protocol(&connection) {
+            Some("h2") => Driver::H2(Box::new(h2::Session::new(Buffer::new(), &service))),
+            _ => Driver::Idle,
+        };
+        let http = Http { connection, deadline, fresh: true, context: None, driver };
         Self { service, key: None, state: State::Http(http) }
     }
 }
@@ -99,7 +105,8 @@ struct Http {
     driver: Driver,
 }
 
-/// What drives a connection. It is chosen by the first bytes of a connection: a client of HTTP/2 sends its preface first.
+/// What drives a connection. The handshake has agreed on it (ALPN), or it is chosen by the first bytes of a connection: a
+/// client of HTTP/2 sends its preface first.
 enum Driver {
     /// Nothing: between two requests of HTTP/1.
     Idle,
@@ -252,8 +259,10 @@ impl Http {
         match session.fill(cx, &mut self.connection) {
             Poll::Ready(Ok(0)) => Poll::Ready(None),
             Poll::Ready(Ok(_)) => Poll::Ready(Some(session)),
-            Poll::Ready(Err(_)) => {
-                service.counters.wire_errors.increment();
+            Poll::Ready(Err(error)) => {
+                if !is_cut(&error) {
+                    service.counters.wire_errors.increment();
+                }
                 Poll::Ready(None)
             }
             Poll::Pending => {
@@ -281,4 +290,15 @@ impl Http {
             }
         }
     }
+}
+
+/// The protocol that the handshake agreed on (ALPN, RFC 7301). Without one the first bytes tell.
+pub(crate) fn agreed_protocol(connection: &Connection) -> Option<&str> {
+    connection.negotiated()?.protocol.as_deref()
+}
+
+/// Whether TLS has ended without its `close_notify`. Between two requests nothing is lost by that, and many clients leave so;
+/// within a request it is an error, because the rest of a body may be missing.
+pub(crate) fn is_cut(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }

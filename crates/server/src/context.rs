@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
-use anywire_wire::{Address, Connection, Credentials};
+use anywire_wire::{Address, Connection, Credentials, Negotiated};
 use tokio::sync::Notify;
 
 use crate::extract::States;
@@ -21,13 +22,23 @@ use crate::upgrade::Continuation;
 pub(crate) struct Origin {
     pub(crate) peer: Address,
     pub(crate) credentials: Option<Credentials>,
+    pub(crate) negotiated: Option<Arc<Negotiated>>,
 }
 
 impl Origin {
+    /// A peer of which nothing else is known.
+    pub(crate) fn at(peer: Address) -> Self {
+        Self { peer, credentials: None, negotiated: None }
+    }
+
     /// The peer of a connection.
     #[cold]
     pub(crate) fn of(connection: &Connection) -> Self {
-        Self { peer: connection.peer(), credentials: connection.credentials() }
+        Self {
+            peer: connection.peer(),
+            credentials: connection.credentials(),
+            negotiated: connection.negotiated().cloned(),
+        }
     }
 }
 
@@ -217,7 +228,7 @@ mod tests {
     use super::*;
 
     fn origin() -> Origin {
-        Origin { peer: "memory:test".parse().expect("an address"), credentials: None }
+        Origin::at("memory:test".parse().expect("an address"))
     }
 
     #[test]

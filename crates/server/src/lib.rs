@@ -20,8 +20,7 @@
 //!
 //! | not here | until then |
 //! | --- | --- |
-//! | TLS, HTTP/2 | a reverse proxy in front of a `tcp:` or `unix:` address |
-//! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
+//! //! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |
@@ -49,6 +48,8 @@ mod upgrade;
 pub use anywire_http::IntoResponse;
 pub use anywire_wire::Upgraded;
 pub use counters::Counters;
+#[cfg(feature = "tls")]
+pub use extract::TlsInfo;
 pub use extract::{
     FromRequest, FromRequestParts, Json, Needs, OptionalFromRequest, OptionalFromRequestParts, Path, Query,
     Rejection, State,

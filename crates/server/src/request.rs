@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anywire_http::{Body, Extensions, Headers, Method, RequestHead, Version};
-use anywire_wire::{Address, Credentials};
+use anywire_wire::{Address, Credentials, Negotiated};
 
 use crate::context::RequestContext;
 use crate::router::EndpointId;
@@ -161,6 +162,12 @@ impl Parts {
     /// Process, user and group of the peer, on wires that know them (Unix sockets).
     pub fn credentials(&self) -> Option<Credentials> {
         self.context.credentials
+    }
+
+    /// What the handshake of the connection agreed on; `None` on wires without one, and in clear text. With the feature `tls`
+    /// the extractor `TlsInfo` gives the same.
+    pub fn negotiated(&self) -> Option<&Arc<Negotiated>> {
+        self.context.negotiated.as_ref()
     }
 
     /// Ready once the peer has ended its direction while the handler works.

@@ -1,5 +1,7 @@
 //! The server: addresses, loops and limits around a router, and how it starts.
 
+#[cfg(feature = "tls")]
+mod clear_text;
 mod handle;
 mod services;
 
@@ -10,6 +12,8 @@ use std::time::Duration;
 
 use anywire_http::Chain;
 use anywire_loops::{self as loops, Loops};
+#[cfg(feature = "tls")]
+use anywire_wire::tls::ServerTls;
 use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, ToAddress};
 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
@@ -34,6 +38,8 @@ pub struct Server {
     router: Router,
     addresses: Vec<Result<Address, AddressError>>,
     listen: ListenOptions,
+    #[cfg(feature = "tls")]
+    tls: Option<ServerTls>,
     limits: Limits,
     loops: LoopChoice,
     shutdown_deadline: Duration,
@@ -85,6 +91,8 @@ impl Server {
             router,
             addresses: Vec::new(),
             listen: ListenOptions::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
             limits: Limits::default(),
             loops: LoopChoice::PerCore,
             shutdown_deadline: Duration::from_secs(60),
@@ -96,6 +104,34 @@ impl Server {
     #[must_use]
     pub fn listen(mut self, address: impl ToAddress) -> Self {
         self.addresses.push(address.to_address());
+        self
+    }
+
+    /// Speaks TLS with these certificates at its addresses with TLS (`tls:`, `tls+unix:`), which need it. Certificates are
+    /// renewed under way by [`ServerTls::replace`](anywire_wire::tls::ServerTls::replace).
+    ///
+    /// HTTP/2 and HTTP/1 are offered (ALPN), unless [`ListenOptions::protocols`] names others. A peer that speaks no TLS is
+    /// told so by an answer 400.
+    ///
+    /// ```no_run
+    /// use anywire_server::{Router, Server};
+    /// use anywire_wire::tls::{Identity, ServerTls, ServerTlsOptions};
+    ///
+    /// let options = || -> Result<ServerTlsOptions, anywire_wire::tls::TlsError> {
+    ///     let identity = Identity::from_files("fullchain.pem", "privkey.pem")?;
+    ///     Ok(ServerTlsOptions { identities: vec![identity], ..Default::default() })
+    /// };
+    /// let tls = ServerTls::new(options()?)?;
+    /// let server = Server::new(Router::new()).listen("tls:0.0.0.0:8443").tls(&tls).start()?;
+    /// // When the files have been renewed:
+    /// tls.replace(options()?)?;
+    /// # drop(server);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: &ServerTls) -> Self {
+        self.tls = Some(tls.clone());
         self
     }
 
@@ -140,6 +176,7 @@ impl Server {
     /// # Errors
     /// Routes, addresses and listening are checked in this order; the first mistake is returned, and nothing runs.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
+        let listen = self.listening();
         let table = self.router.build()?;
         let addresses = self.addresses.into_iter().collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -156,7 +193,7 @@ impl Server {
         }
         // All addresses are bound before the first connection is taken: a server starts whole or not at all.
         let listeners: Result<Vec<Listener>, ListenError> =
-            addresses.iter().map(|address| Listener::bind(address, &self.listen, &loops)).collect();
+            addresses.iter().map(|address| Listener::bind(address, &listen, &loops)).collect();
         let services = Arc::new(Services::new(table, self.limits, loops.len()));
         let listeners = listeners?.into_iter().map(|listener| {
             let serving = Arc::clone(&services);
@@ -164,6 +201,20 @@ impl Server {
         });
         let listeners = listeners.collect();
         Ok(ServerHandle::new(services, loops, owns_loops, listeners, self.shutdown_deadline))
+    }
+
+    /// How to listen, with what follows from HTTP.
+    fn listening(&self) -> ListenOptions {
+        let mut listen = self.listen.clone();
+        if listen.protocols.is_empty() {
+            listen.protocols = ["h2", "http/1.1"].map(str::to_owned).into();
+        }
+        #[cfg(feature = "tls")]
+        {
+            listen.tls = self.tls.clone().or(listen.tls);
+            listen.answer_to_clear_text.get_or_insert(clear_text::answer);
+        }
+        listen
     }
 
     /// Starts, and serves until SIGTERM or SIGINT. Then stops accepting, lets requests finish until the shutdown

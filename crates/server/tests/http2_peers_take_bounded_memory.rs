@@ -1,13 +1,15 @@
 //! What a peer of HTTP/2 can make a server hold without breaking a rule: bodies that nobody reads in the smallest of
-//! pieces, streams whose handlers wait, answers whose windows stay closed.
+//! pieces, streams whose handlers wait, answers whose windows stay closed, or that are not read at all.
 
 mod support;
 
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anywire_http::{Body, BodyError};
 use anywire_server::{Limits, Router, State};
@@ -15,7 +17,8 @@ use anywire_sys::memory::anonymous_bytes;
 use bytes::Bytes;
 use futures_core::Stream;
 use support::h2::{
-    ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, REQUEST, SETTINGS, frame, request,
+    ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, REQUEST, SETTINGS, WINDOW_UPDATE, frame,
+    request,
 };
 use support::{Peer, Scene, Served};
 
@@ -28,6 +31,7 @@ fn http2_peers_take_bounded_memory() {
     let produced = Arc::new(AtomicUsize::new(0));
     let router = Router::new()
         .state(Arc::clone(&produced))
+        .get("/ok", async || "ok")
         .get("/", async |_: Body| std::future::pending::<()>().await)
         .get("/lazy", async |produced: State<Arc<AtomicUsize>>| Body::stream(Lazy(Arc::clone(&produced))));
     let mut limits = Limits::default();
@@ -64,6 +68,19 @@ fn http2_peers_take_bounded_memory() {
     assert_below("windows of one byte", 256 * (4 << 10) + 256 * CHUNK.len() as u64, &|peer| {
         peer.send([&tiny, &asks[..]].concat());
         await_pong(peer);
+    });
+    // Each is answered, and no answer is read, until the server takes no more.
+    let path = b"\x82\x86\x04\x03/ok\x41\x01a";
+    assert_below("answers that nobody reads", 2 << 20, &|peer| {
+        peer.link.set_write_timeout(Some(Duration::from_millis(200))).expect("a TCP socket");
+        let asks = |from: u32| -> Vec<u8> {
+            let streams = (from..from + 1000).map(|at| at * 2 + 1);
+            streams.flat_map(|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, path)).collect()
+        };
+        peer.send(frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes()));
+        let refused = (0..).step_by(1000).find_map(|from| peer.link.write_all(&asks(from)).err());
+        let refused = refused.expect("the server stops").kind();
+        assert!(matches!(refused, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{refused}");
     });
     // Of each answer a single piece was asked for.
     assert_eq!(produced.load(Ordering::Relaxed), PEERS as usize * 256);

@@ -31,6 +31,10 @@ pub struct ListenOptions {
     pub handshake_timeout: Duration,
     /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.
     pub protocols: Vec<String>,
+    /// Makes what a peer is sent that speaks clear text where TLS is spoken, in its own language, before it is refused
+    /// (`None`: it is sent nothing).
+    #[cfg(feature = "tls")]
+    pub answer_to_clear_text: Option<fn() -> Vec<u8>>,
     /// Certificates and more for wires that speak TLS, which do not listen without.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::ServerTls>,
@@ -59,6 +63,8 @@ impl Default for ListenOptions {
             allowed_peers: None,
             handshake_timeout: Duration::from_secs(10),
             protocols: Vec::new(),
+            #[cfg(feature = "tls")]
+            answer_to_clear_text: None,
             #[cfg(feature = "tls")]
             tls: None,
         }

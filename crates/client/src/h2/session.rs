@@ -188,7 +188,8 @@ impl Session {
             if !self.turns.is_empty() || self.is_over {
                 return true;
             }
-            if self.output.len() >= OUTPUT_HIGH_WATER_BYTES {
+            // It reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section 5.2.2).
+            if self.output.len() >= OUTPUT_LIMIT_BYTES {
                 // The wire wakes the task once it takes more.
                 return true;
             }
@@ -288,7 +289,7 @@ impl Session {
 
     /// Takes all events that are there. Returns whether there are no more.
     fn receive(&mut self, now: Instant, context: &LoopContext) -> bool {
-        while self.output.len() < OUTPUT_HIGH_WATER_BYTES {
+        while self.output.len() < OUTPUT_LIMIT_BYTES {
             let Some(input) = &mut self.input else { return true };
             let mut ended = None;
             match self.engine.receive(now, input, self.output.buffer()) {
@@ -534,6 +535,9 @@ const READS_IN_A_ROW_MAX: u32 = 8;
 
 /// Output beyond this leaves before anything more is produced.
 const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
+
+/// Output beyond this leaves before more is read: so many acknowledgements a peer that reads does not leave there.
+const OUTPUT_LIMIT_BYTES: usize = 4 * OUTPUT_HIGH_WATER_BYTES;
 
 /// Streams for which an idle connection keeps memory.
 const PLACES_KEPT: usize = 8;

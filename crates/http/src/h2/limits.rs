@@ -26,8 +26,8 @@ pub struct Limits {
     /// CVE-2025-8671).
     pub resets: Rate,
     /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA` and unknown ones, as above.
-    /// Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, and four for
-    /// each stream (CVE-2019-9512, -9514, -9515, -9518).
+    /// Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, three for each
+    /// piece of it that no window cut short, and four for each stream (CVE-2019-9512, -9514, -9515, -9518).
     pub idle_frames: Rate,
     /// How long the peer may take to acknowledge our settings. Default 10 s.
     pub settings_deadline: Duration,

@@ -271,7 +271,12 @@ impl Engine {
         frame::head(out, length, kind::DATA, if end { flag::END_STREAM } else { 0 }, id.0);
         stream.out_window -= length as i64;
         self.out_window -= length as i64;
-        self.idle_budget.earn((length / BYTES_THAT_EARN) as u32);
+        let mut earned = (length / BYTES_THAT_EARN) as u32;
+        // What a window cut short earns nothing: a peer could ask for a body byte by byte (CVE-2019-9511).
+        if length > 0 && stream.out_window > 0 && self.out_window > 0 {
+            earned += EARNED_BY_PIECE;
+        }
+        self.idle_budget.earn(earned);
         if end {
             stream.wants_to_send = false;
             self.end_half(id, |stream| &mut stream.outgoing);
@@ -408,3 +413,7 @@ const DATE_NAME_BYTES: usize = 6;
 
 /// So much data earns a frame that moves nothing: peers open windows for what they have read.
 const BYTES_THAT_EARN: usize = 512;
+
+/// Frames that move nothing which a piece of a body makes up for: its two windows, and a PING to measure them. gRPC's core
+/// opens both windows for each message.
+const EARNED_BY_PIECE: u32 = 3;

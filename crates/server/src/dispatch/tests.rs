@@ -101,7 +101,7 @@ impl Session {
         let head = RequestHead::new(Method::GET, target).expect("a target");
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
-        let origin = || Origin { peer: "memory:test".parse().expect("an address"), credentials: None };
+        let origin = || Origin::at("memory:test".parse().expect("an address"));
         let mut cx = TaskContext::from_waker(&waker);
         let answered = |response: &mut Response, _| self.answered.push((id, response.status));
         let started = self.dispatch.start(head, None, &mut self.spare, origin, answered, &mut cx);

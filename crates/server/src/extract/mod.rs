@@ -5,6 +5,8 @@ mod path;
 mod query;
 mod rejection;
 mod state;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::convert::Infallible;
 
@@ -20,6 +22,8 @@ pub use rejection::Rejection;
 pub(crate) use rejection::status_of;
 pub use state::{Needs, State};
 pub(crate) use state::{StateFactories, States};
+#[cfg(feature = "tls")]
+pub use tls::TlsInfo;
 
 /// An extractor that reads the head of a request and leaves the body alone.
 ///

@@ -32,6 +32,9 @@ pub enum Rejection {
     /// whole, 400 if it was to be text and is not UTF-8.
     #[error(transparent)]
     Body(BodyError),
+    /// 403, the peer's fault: the request came in clear text, and the handler takes what only TLS has.
+    #[error("this is served over TLS alone; use https://")]
+    ClearText,
     /// 500, the server's fault: the state was not given. This is an error at start if the extractor names its needs.
     #[error("no state of type {type_name} was given to the router; add .state(..)")]
     NoState {
@@ -45,6 +48,7 @@ impl Rejection {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Path(_) | Self::Query(_) => StatusCode::BAD_REQUEST,
+            Self::ClearText => StatusCode::FORBIDDEN,
             Self::ContentType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Json(cause) if cause.is_data() => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Json(_) => StatusCode::BAD_REQUEST,

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use super::respond::RequestFacts;
 use super::timers::Timers;
 use super::upload::Upload;
+use crate::connection::agreed_protocol;
 use crate::context::{FreeContext, Origin, Told};
 use crate::dispatch::Run;
 use crate::limits::Limits;
@@ -183,7 +184,8 @@ impl Session {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    if !self.begun && is_http2(self.input.data()) {
+                    if !self.begun && is_http2(self.input.data()) && agreed_protocol(env.connection).is_none()
+                    {
                         return Break(End::Http2);
                     }
                     env.service.counters.bad_requests.increment();

@@ -10,9 +10,10 @@ use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
 use anywire_wire::{Connection, Output};
 
-use super::stream::{OUTPUT_HIGH_WATER_BYTES, Stage, Stream};
+use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
 use super::upload::Upload;
 use super::waker::{StreamWaker, Woken};
+use crate::connection::is_cut;
 use crate::context::{FreeContext, Origin};
 use crate::h1::{End, Env, Timers};
 use crate::service::{Date, Ending, Service};
@@ -119,16 +120,18 @@ impl Session {
             }
             let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
             let flushed = self.flush(cx, env)?;
-            if was_full {
-                if flushed.is_ready() {
-                    continue;
-                }
+            if was_full && flushed.is_ready() {
+                continue;
+            }
+            // Else it reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section
+            // 5.2.2).
+            if self.output.len() >= OUTPUT_LIMIT_BYTES {
                 return Continue(());
             }
             match self.fill(cx, env.connection) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(ended) => {
-                    if ended.is_err() {
+                    if ended.is_err_and(|error| !(self.streams.is_empty() && is_cut(&error))) {
                         env.service.counters.wire_errors.increment();
                     }
                     self.abandon(env.service);
@@ -169,7 +172,7 @@ impl Session {
         let before = self.input.as_ref().map_or(0, Buffer::len);
         let was_within_head = self.engine.is_within_head();
         let mut rounds = 0;
-        while self.output.len() < OUTPUT_HIGH_WATER_BYTES {
+        while self.output.len() < OUTPUT_LIMIT_BYTES {
             let Some(input) = &mut self.input else { return };
             rounds += 1;
             match self.engine.receive(now, input, self.output.buffer()) {

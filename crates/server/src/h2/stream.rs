@@ -144,6 +144,7 @@ impl Session {
             return Stage::Done;
         }
         if let Some(whole) = response.body.as_full()
+            && parts.output.len() < OUTPUT_HIGH_WATER_BYTES
             && parts.engine.may_send_at_once(id, whole.len())
         {
             parts.engine.data_head(id, whole.len(), true, parts.output.buffer());
@@ -259,5 +260,8 @@ impl Session {
     }
 }
 
-/// Output beyond this leaves before anything more is produced.
+/// Output beyond this leaves before more of a body is produced.
 pub(super) const OUTPUT_HIGH_WATER_BYTES: usize = 64 * 1024;
+
+/// Output beyond this leaves before more is read: so many heads and acknowledgements a peer that reads does not leave there.
+pub(super) const OUTPUT_LIMIT_BYTES: usize = 4 * OUTPUT_HIGH_WATER_BYTES;

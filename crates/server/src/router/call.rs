@@ -61,7 +61,7 @@ impl Router {
 async fn run(dispatch: &Rc<Dispatch>, request: Request) -> Response {
     let Request { head, body, .. } = request;
     let body = Some(body).filter(|body| !body.is_empty());
-    let origin = || Origin { peer: "memory:call".parse().expect("an address"), credentials: None };
+    let origin = || Origin::at("memory:call".parse().expect("an address"));
     let mut context = None;
     let mut begins = Some((head, body));
     let mut runs = None;

@@ -68,9 +68,12 @@ impl H2 {
     }
 
     pub(crate) fn connect_with(served: &Served, limits: Limits) -> Self {
+        Self::over(Remote::dial(&served.address), limits)
+    }
+
+    pub(crate) fn over(link: Remote, limits: Limits) -> Self {
         let mut out = Vec::new();
         let engine = Engine::client(limits, clock(), &mut out);
-        let link = Remote::dial(&served.address);
         let mut peer = Self { link, engine, input: Buffer::new(), out, came: VecDeque::new(), reads: true };
         peer.flush();
         peer

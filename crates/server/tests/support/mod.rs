@@ -8,7 +8,11 @@ mod coat;
 pub(crate) mod h2;
 pub(crate) mod log;
 mod peer;
-mod remote;
+pub(crate) mod remote;
+/// A certificate for `localhost`.
+#[cfg(feature = "tls")]
+#[path = "../../../wire/tests/support/trial.rs"]
+pub(crate) mod trial;
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
@@ -32,8 +36,7 @@ pub(crate) struct Scene {
 
 /// Every wire of this build, and one with a coat.
 fn wires() -> impl Iterator<Item = &'static dyn Wire> {
-    let plain = anywire_wire::wires().filter(|wire| !wire.scheme().starts_with("tls"));
-    plain.chain([&coat::Coat as &dyn Wire])
+    anywire_wire::wires().chain([&coat::Coat as &dyn Wire])
 }
 
 /// Plays a scene on each wire, all at once: most of them wait.
@@ -56,6 +59,11 @@ impl Scene {
         Self { address: "tcp:127.0.0.1:0".parse().expect("an address") }
     }
 
+    /// Where this text says.
+    pub(crate) fn at(address: &str) -> Self {
+        Self { address: address.parse().expect("an address") }
+    }
+
     /// The same wire, at an address of its own.
     pub(crate) fn elsewhere(&self) -> Self {
         let wire = wires().find(|wire| self.is(wire.scheme())).expect("a wire of the list");
@@ -64,6 +72,11 @@ impl Scene {
 
     pub(crate) fn is(&self, scheme: &str) -> bool {
         self.address.scheme() == scheme
+    }
+
+    /// Whether a dial ends only after the server has taken the connection.
+    pub(crate) fn has_handshake(&self) -> bool {
+        self.is("coat") || self.address.scheme().starts_with("tls")
     }
 
     pub(crate) fn serve(&self, router: Router) -> Served {
@@ -76,7 +89,20 @@ impl Scene {
 
     /// On so many loops: what one does says nothing of when another does it.
     pub(crate) fn serve_on(&self, loops: usize, router: Router, limits: Limits) -> Served {
-        let server = Server::new(router).limits(limits).loops(loops).listen(&self.address);
+        let server = Server::new(router).limits(limits).loops(loops);
+        #[cfg(feature = "tls")]
+        let server = server.tls(&trial::server());
+        self.start(server)
+    }
+
+    /// With these certificates.
+    #[cfg(feature = "tls")]
+    pub(crate) fn serve_tls(&self, router: Router, tls: &anywire_wire::tls::ServerTls) -> Served {
+        self.start(Server::new(router).loops(2).tls(tls))
+    }
+
+    fn start(&self, server: Server) -> Served {
+        let server = server.listen(&self.address);
         let running = server.start().expect("a free address and right routes");
         let address = running.addresses().next().expect("one address").clone();
         Served { running, address }

@@ -101,9 +101,21 @@ impl<L: Read + Write> Peer<L> {
         let mut bytes = std::mem::take(&mut self.unread);
         match self.link.read_to_end(&mut bytes) {
             Ok(_) => (bytes, true),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => (bytes, false),
+            // TLS tells its end from a cut; Unix sockets have no reset.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) =>
+            {
+                (bytes, false)
+            }
             Err(error) => panic!("the server neither answered nor closed: {error}"),
         }
+    }
+
+    /// Everything until the server closes in order.
+    pub(crate) fn try_rest(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = std::mem::take(&mut self.unread);
+        self.link.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// The server closes, and sends nothing more before.

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, mpsc};
 use std::task::{Context, Poll};
 
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, DialError, Dialer};
+use anywire_wire::{Address, Connection, DialError, DialOptions, Dialer};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::HANG;
@@ -32,13 +32,17 @@ impl Remote {
     }
 
     pub(crate) fn try_dial(address: &Address) -> Result<Self, DialError> {
+        Self::try_dial_with(address, dialling())
+    }
+
+    pub(crate) fn try_dial_with(address: &Address, options: DialOptions) -> Result<Self, DialError> {
         static LOOPS: LazyLock<Loops> =
             LazyLock::new(|| Loops::start(4).expect("the system has threads left"));
         let (orders, ordered) = unbounded_channel();
         let (connected, connection) = mpsc::channel();
         let address = address.clone();
         drop(LOOPS.next_in_turn().spawn(move || async move {
-            let dialled = Dialer::default().dial(&address).await;
+            let dialled = Dialer::new(options).dial(&address).await;
             let connection = match dialled {
                 Ok(connection) => connection,
                 Err(error) => return drop(connected.send(Err(error))),
@@ -82,6 +86,17 @@ impl Read for Remote {
         let bytes = read.recv_timeout(HANG).map_err(io::Error::other)??;
         buffer[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
+    }
+}
+
+/// How to dial on any wire: with trust in the certificate of the wires with TLS.
+pub(crate) fn dialling() -> DialOptions {
+    DialOptions {
+        #[cfg(feature = "tls")]
+        tls: Some(super::trial::client()),
+        #[cfg(feature = "tls")]
+        server_name: Some("localhost".to_owned()),
+        ..DialOptions::default()
     }
 }
 

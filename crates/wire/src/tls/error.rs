@@ -235,7 +235,7 @@ fn certificate(wrong: &CertificateError, f: &mut fmt::Formatter<'_>) -> fmt::Res
         CertificateError::NotValidForName => f.write_str("its certificate is for another name"),
         CertificateError::NotValidForNameContext { expected, presented } => {
             let presented = Names(presented);
-            write!(f, "its certificate is for {presented}, and not for {}", expected.to_str())
+            write!(f, "its certificate is for another name than {}: {presented}", expected.to_str())
         }
         CertificateError::ApplicationVerificationFailure => {
             f.write_str("its key is none of those that are pinned")

@@ -21,6 +21,7 @@ use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
 use super::records::Session;
 use super::{MinVersion, provider};
+use crate::listener::ListenOptions;
 
 /// How a listener speaks TLS.
 #[derive(Debug, Clone, Default)]
@@ -35,9 +36,6 @@ pub struct ServerTlsOptions {
     /// Whether peers that speak no TLS are served on the same port, in clear text (`false`: they are refused). The first
     /// byte tells them apart.
     pub takes_clear_text: bool,
-    /// What a peer that speaks no TLS is sent before it is refused, in its own language (nothing). The crate
-    /// `anywire-server` fills it with an answer 400.
-    pub answer_to_clear_text: Vec<u8>,
     /// Whether the keys of connections are written to the file that the environment variable `SSLKEYLOGFILE` names, with
     /// which a capture of the traffic can be read (`false`).
     pub key_log_file: bool,
@@ -100,7 +98,6 @@ struct Shared {
 struct Current {
     config: ServerConfig,
     takes_clear_text: bool,
-    answer_to_clear_text: Vec<u8>,
 }
 
 impl ServerTls {
@@ -127,11 +124,12 @@ impl ServerTls {
         Ok(())
     }
 
-    /// What accepts connections, and agrees on one of these application protocols.
-    pub(super) fn accepting(&self, protocols: &[String]) -> Accepting {
+    /// What accepts connections as a listener with these options does.
+    pub(super) fn accepting(&self, options: &ListenOptions) -> Accepting {
         Accepting {
             tls: self.clone(),
-            protocols: protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect(),
+            protocols: options.protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect(),
+            answer_to_clear_text: options.answer_to_clear_text,
             taken: None,
         }
     }
@@ -171,11 +169,7 @@ impl Current {
         if options.key_log_file {
             config.key_log = Arc::new(rustls::KeyLogFile::new());
         }
-        Ok(Self {
-            config,
-            takes_clear_text: options.takes_clear_text,
-            answer_to_clear_text: options.answer_to_clear_text,
-        })
+        Ok(Self { config, takes_clear_text: options.takes_clear_text })
     }
 }
 
@@ -184,6 +178,7 @@ impl Current {
 pub(super) struct Accepting {
     tls: ServerTls,
     protocols: Vec<Vec<u8>>,
+    answer_to_clear_text: Option<fn() -> Vec<u8>>,
     /// What new connections get, and of which generation it is.
     taken: Option<(u64, Accepted)>,
 }
@@ -192,7 +187,7 @@ pub(super) struct Accepting {
 #[derive(Clone)]
 pub(super) struct Accepted {
     config: Arc<ServerConfig>,
-    current: Arc<Current>,
+    clear_text: ClearText,
 }
 
 impl Accepting {
@@ -205,9 +200,10 @@ impl Accepting {
                 let current = self.tls.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let mut config = current.config.clone();
                 config.alpn_protocols.clone_from(&self.protocols);
-                let (_, accepted) =
-                    self.taken.insert((generation, Accepted { config: config.into(), current }));
-                accepted.clone()
+                let clear_text =
+                    ClearText { is_taken: current.takes_clear_text, answer: self.answer_to_clear_text };
+                let accepted = Accepted { config: config.into(), clear_text };
+                self.taken.insert((generation, accepted)).1.clone()
             }
         }
     }
@@ -216,22 +212,15 @@ impl Accepting {
 impl Accepted {
     pub(super) fn session(self) -> Result<(Session, ClearText), rustls::Error> {
         let session = Session::Server(UnbufferedServerConnection::new(self.config)?);
-        Ok((session, ClearText(self.current)))
+        Ok((session, self.clear_text))
     }
 }
 
 /// What is done with a peer that speaks no TLS.
-#[derive(Clone)]
-pub(super) struct ClearText(Arc<Current>);
-
-impl ClearText {
-    pub(super) fn is_taken(&self) -> bool {
-        self.0.takes_clear_text
-    }
-
-    pub(super) fn answer(&self) -> &[u8] {
-        &self.0.answer_to_clear_text
-    }
+#[derive(Clone, Copy)]
+pub(super) struct ClearText {
+    pub(super) is_taken: bool,
+    pub(super) answer: Option<fn() -> Vec<u8>>,
 }
 
 /// Chooses a certificate by the name that the peer asks for.

@@ -120,7 +120,7 @@ impl Wire for Tls {
         let Some(tls) = &options.tls else {
             return Err(ListenError::NoCertificate { address: address.clone() });
         };
-        let accepting = tls.accepting(&options.protocols);
+        let accepting = tls.accepting(options);
         let bound = self.inner.bind(&address.with_wire(self.inner), options, loops);
         let bound = bound.map_err(|error| error.at(address))?;
         let coated = |acceptor| {

@@ -151,20 +151,20 @@ impl CoatTransport {
         let refuse = || io::Error::new(io::ErrorKind::InvalidData, "no protocol in common");
         match &self.role {
             Role::Dials => {
-                Arc::make_mut(&mut self.negotiated).protocol = Some(line);
+                Arc::make_mut(&mut self.negotiated).protocol = Some(line).filter(|chosen| !chosen.is_empty());
                 Ok("done\n".to_owned())
             }
             Role::Accepts(protocols) if self.lines == 0 => {
                 let (name, offered) = line.split_once(' ').ok_or_else(refuse)?;
-                let offered: Vec<_> = offered.split(',').collect();
-                let chosen = protocols.iter().find(|protocol| offered.contains(&protocol.as_str()));
-                let chosen = chosen.cloned().unwrap_or_default();
-                if chosen.is_empty() && !protocols.is_empty() {
+                let chosen =
+                    protocols.iter().find(|protocol| offered.split(',').any(|one| one == **protocol));
+                // As with ALPN, a peer that offers nothing agrees on nothing.
+                if chosen.is_none() && !protocols.is_empty() && !offered.is_empty() {
                     return Err(refuse());
                 }
                 Arc::make_mut(&mut self.negotiated).server_name = Some(name.to_owned());
-                Arc::make_mut(&mut self.negotiated).protocol = Some(chosen.clone());
-                Ok(format!("{chosen}\n"))
+                Arc::make_mut(&mut self.negotiated).protocol = chosen.cloned();
+                Ok(format!("{}\n", chosen.map_or("", String::as_str)))
             }
             Role::Accepts(_) => Ok(String::new()),
         }

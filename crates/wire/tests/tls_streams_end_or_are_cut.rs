@@ -1,0 +1,261 @@
+//! What TLS is for once the handshake is done: an end that nobody else can make, records that nobody alters, and an answer
+//! for those who speak no TLS.
+#![cfg(feature = "tls")]
+
+mod support;
+
+use std::future::poll_fn;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anywire_loops::Loops;
+use anywire_wire::tls::{ServerTls, ServerTlsOptions};
+use anywire_wire::{Address, Connection, Dialer, ListenOptions, ListenerHandle};
+
+fn listen(loops: &Loops, address: &str, options: &ListenOptions) -> anywire_wire::Listener {
+    support::bind(loops, &address.parse().expect("an address"), options)
+}
+
+fn tcp_of(listening: &ListenerHandle) -> Address {
+    let port = listening.local().port().expect("TCP has ports");
+    format!("tcp:127.0.0.1:{port}").parse().expect("an address")
+}
+
+/// What happens to the bytes on their way.
+#[derive(Clone, Copy)]
+enum Path {
+    /// The server's bytes end behind so many, without an end of the stream.
+    CutBehind(usize),
+    /// One bit of the byte at this place of the server's bytes is another.
+    Altered(usize),
+    /// All bytes come one by one.
+    OneByOne,
+}
+
+/// Carries bytes between a client and the server, and does to the server's what the path says.
+async fn carry(mut client: Connection, server: Address, path: Path) {
+    let mut server = support::dial(&server).await;
+    let mut place = 0;
+    let (mut from_client, mut from_server) = ([0; 4096], [0; 4096]);
+    loop {
+        tokio::select! {
+            biased;
+            read = client.read(&mut from_client) => match read {
+                Ok(read @ 1..) => if server.write_all(&from_client[..read]).await.is_err() { return },
+                _ => return,
+            },
+            read = server.read(&mut from_server) => match read {
+                Ok(read @ 1..) => {
+                    let mut bytes = from_server[..read].to_vec();
+                    match path {
+                        Path::CutBehind(end) => bytes.truncate(end.saturating_sub(place)),
+                        Path::Altered(at) => if let Some(byte) = bytes.get_mut(at.wrapping_sub(place)) { *byte ^= 1 },
+                        Path::OneByOne => {}
+                    }
+                    for piece in bytes.chunks(if let Path::OneByOne = path { 1 } else { bytes.len().max(1) }) {
+                        if client.write_all(piece).await.is_err() { return }
+                        tokio::task::yield_now().await;
+                    }
+                    place += read;
+                    if matches!(path, Path::CutBehind(end) if place >= end) { return }
+                }
+                _ => { let _ = client.half_close().await; }
+            },
+        }
+    }
+}
+
+/// What a client hears of a server that greets and ends, over such a path.
+fn heard_over(path: Path) -> Result<Vec<u8>, String> {
+    let loops = support::loops(1);
+    let server = listen(&loops, "tls:127.0.0.1:0", &support::listening()).serve(|mut connection| {
+        drop(anywire_loops::spawn(async move { connection.write_all(GREETING).await }));
+    });
+    let behind = tcp_of(&server);
+    let between = listen(&loops, "tcp:127.0.0.1:0", &ListenOptions::default())
+        .serve(move |client| drop(anywire_loops::spawn(carry(client, behind.clone(), path))));
+    let address: Address =
+        format!("tls:127.0.0.1:{}", tcp_of(&between).port().expect("a port")).parse().expect("an address");
+    support::on_a_loop(move || async move {
+        let dialled = support::dialer().dial(&address).await;
+        let mut connection = dialled.map_err(|error| format!("handshake: {error}"))?;
+        let mut all = Vec::new();
+        let mut buffer = [0; 100];
+        loop {
+            match connection.read(&mut buffer).await {
+                Ok(0) => return Ok(all),
+                Ok(read) => all.extend_from_slice(&buffer[..read]),
+                Err(error) => return Err(format!("{:?} behind {}: {error}", error.kind(), all.len())),
+            }
+        }
+    })
+}
+
+const GREETING: &[u8] = b"a message that has an end";
+
+#[test]
+fn bytes_may_come_one_by_one() {
+    assert_eq!(heard_over(Path::OneByOne).as_deref(), Ok(GREETING));
+}
+
+#[test]
+fn wherever_it_is_cut_a_stream_has_no_end() {
+    let whole = (0..).step_by(97).find(|&end| heard_over(Path::CutBehind(end)).is_ok());
+    let whole = whole.expect("it is whole in the end");
+    for end in (0..whole).step_by(131).chain(whole.saturating_sub(200)..whole) {
+        match heard_over(Path::CutBehind(end)) {
+            Err(said) => {
+                assert!(
+                    said.starts_with("handshake") || said.contains("UnexpectedEof") || said.contains("Reset"),
+                    "{said}"
+                );
+            }
+            // The last bytes of all are the end itself.
+            Ok(heard) => assert_eq!(heard, GREETING),
+        }
+    }
+}
+
+#[test]
+fn no_byte_can_be_altered() {
+    for at in (0..1500).step_by(53) {
+        match heard_over(Path::Altered(at)) {
+            Ok(heard) => assert_eq!(heard, GREETING, "at {at}"),
+            Err(said) => {
+                assert!(!said.contains("behind 25"), "the whole message was believed at {at}: {said}")
+            }
+        }
+    }
+}
+
+#[test]
+fn a_listener_hears_where_a_stream_was_cut() {
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let loops = support::loops(1);
+    let listening = listen(&loops, "tls:127.0.0.1:0", &support::listening()).serve({
+        let ends = Arc::clone(&ends);
+        move |mut connection| {
+            let ends = Arc::clone(&ends);
+            drop(anywire_loops::spawn(async move {
+                let end = support::read_to_end(&mut connection).await.map_err(|error| error.kind());
+                ends.lock().expect("no panic").push(end);
+            }));
+        }
+    });
+    support::play_on(&listening, async |mut connection| {
+        connection.write_all(b"whole").await.expect("it is open");
+        connection.half_close().await.expect("it is open");
+        assert_eq!(support::read_to_end(&mut connection).await.expect("an orderly end"), b"");
+    });
+    support::play_on(&listening, async |mut connection| {
+        connection.write_all(b"cut").await.expect("it is open");
+        connection.abort();
+    });
+    support::eventually("both have ended", || ends.lock().expect("no panic").len() == 2);
+    let ends = ends.lock().expect("no panic");
+    assert_eq!(ends[0], Ok(b"whole".to_vec()));
+    assert!(matches!(ends[1], Err(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)), "{ends:?}");
+}
+
+/// Sends bytes that are no TLS, and hears the answer.
+fn say_in_clear_text(listening: &ListenerHandle, bytes: &'static [u8]) -> Result<Vec<u8>, ErrorKind> {
+    let address = tcp_of(listening);
+    support::on_a_loop(move || async move {
+        let mut connection = Dialer::default().dial(&address).await.expect("somebody listens there");
+        connection.write_all(bytes).await.map_err(|error| error.kind())?;
+        support::read_to_end(&mut connection).await.map_err(|error| error.kind())
+    })
+}
+
+fn shows(change: impl FnOnce(&mut ServerTlsOptions)) -> ListenOptions {
+    let mut tls =
+        ServerTlsOptions { identities: vec![support::trial::identity()], ..ServerTlsOptions::default() };
+    change(&mut tls);
+    ListenOptions { tls: Some(ServerTls::new(tls).expect("a good certificate")), ..ListenOptions::default() }
+}
+
+#[test]
+fn clear_text_is_answered_in_its_own_language_and_refused() {
+    let loops = support::loops(1);
+    let options =
+        ListenOptions { answer_to_clear_text: Some(|| b"speak TLS".to_vec()), ..support::listening() };
+    let listening = support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options);
+    // More than is read of it: no reset may overtake the answer.
+    static REQUEST: [u8; 100_000] = [b'G'; 100_000];
+    assert_eq!(say_in_clear_text(&listening, b"GET / HTTP/1.1\r\n\r\n"), Ok(b"speak TLS".to_vec()));
+    assert_eq!(say_in_clear_text(&listening, &REQUEST), Ok(b"speak TLS".to_vec()));
+    support::eventually("they are counted", || listening.counters().failed_handshakes == 2);
+    support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
+}
+
+#[test]
+fn clear_text_is_served_on_the_same_port_if_that_is_wanted() {
+    let loops = support::loops(1);
+    let options = shows(|tls| tls.takes_clear_text = true);
+    let listening = support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options);
+    let plain = tcp_of(&listening);
+    support::on_a_loop(move || async move {
+        let mut connection = Dialer::default().dial(&plain).await.expect("somebody listens there");
+        support::ask_echo(&mut connection).await;
+        support::ask_echo(&mut connection).await;
+        connection.half_close().await.expect("it is open");
+        assert_eq!(support::read_to_end(&mut connection).await.expect("an orderly end"), b"");
+    });
+    support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
+}
+
+#[test]
+fn bytes_that_are_no_handshake_get_an_alert() {
+    let loops = support::loops(1);
+    let listening =
+        support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &support::listening());
+    // A handshake that begins with its end: `server_hello_done`.
+    let heard = say_in_clear_text(&listening, b"\x16\x03\x01\x00\x04\x0e\0\0\0").expect("an orderly end");
+    // An alert record, fatal: unexpected_message (RFC 8446 section 6).
+    assert_eq!((heard.first(), &heard[5..]), (Some(&21), &[2, 10][..]), "{heard:?}");
+    support::eventually("it is counted", || listening.counters().failed_handshakes == 1);
+}
+
+#[test]
+fn half_a_handshake_is_ended_by_its_deadline_though_each_byte_comes_in_time() {
+    let loops = support::loops(1);
+    let options = ListenOptions { handshake_timeout: Duration::from_millis(200), ..support::listening() };
+    let listening = support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options);
+    let address = tcp_of(&listening);
+    support::on_a_loop(move || async move {
+        let mut connection = Dialer::default().dial(&address).await.expect("somebody listens there");
+        connection.write_all(b"\x16\x03\x01\x40\x00\x01").await.expect("it is open");
+        loop {
+            if connection.write_all(b"\0").await.is_err() {
+                return;
+            }
+            let read = tokio::time::timeout(Duration::from_millis(10), connection.read(&mut [0; 10])).await;
+            if read.is_ok() {
+                return;
+            }
+        }
+    });
+    support::eventually("it is counted", || listening.counters().failed_handshakes == 1);
+}
+
+#[test]
+fn what_is_held_back_counts_until_it_has_left() {
+    // A peer that never reads.
+    support::on_each_wire(
+        async |mut accepted| {
+            let _ = accepted.read(&mut [0; 1]).await;
+        },
+        async |mut dialled| {
+            if !dialled.is_buffered() {
+                return;
+            }
+            let room = vec![0; 1000];
+            let written = poll_fn(|cx| dialled.poll_write(cx, &room)).await.expect("it is open");
+            let held = dialled.held_back();
+            assert!(held > written, "{held}: sealed bytes are more than plain ones");
+            poll_fn(|cx| dialled.poll_flush(cx)).await.expect("the wire has room");
+            assert_eq!(dialled.held_back(), 0);
+        },
+    );
+}
