@@ -97,7 +97,11 @@ fn the_url_leads_to_the_peer_and_another_name_may_be_asked_for() {
     assert!(found.is_certificate() && found.is_wrong_name() && !found.is_untrusted(), "{found:?}");
     assert_eq!(error.fault(), Fault::Peer);
     let text = anywire_http::Chain(&error).to_string();
-    assert!(text.contains("TLS handshake") && text.contains("for another name than elsewhere.example: localhost,"), "{text}");
+    assert!(
+        text.contains("TLS handshake")
+            && text.contains("for another name than elsewhere.example: localhost,"),
+        "{text}"
+    );
 }
 
 #[test]
