@@ -133,7 +133,7 @@ impl Engine {
         self.next_of_ours += 2;
         let stream = self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
         stream.asks_head = *parts.method == Method::HEAD;
-        stream.is_connect = is_connect;
+        stream.is_tunnel = is_connect;
         self.send_block(id, end, out, |encoder, out| {
             encoder.pseudo(out, b":method", parts.method.as_str().as_bytes());
             if !is_tunnel {
