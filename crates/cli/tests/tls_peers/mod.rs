@@ -91,7 +91,7 @@ pub(crate) struct Server {
     child: Child,
     port: u16,
     /// Held open: it must not find its stdout closed.
-    _stdout: Option<BufReader<ChildStdout>>,
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl Server {
@@ -138,7 +138,7 @@ impl Server {
             let hang = Instant::now() + Duration::from_secs(60);
             while child.try_wait().expect("a child").is_none() {
                 if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Self { child, port, _stdout: None };
+                    return Self { child, port, stdout: None };
                 }
                 assert!(Instant::now() < hang, "nginx does not listen");
                 std::thread::yield_now();
@@ -167,23 +167,17 @@ impl Server {
 
     /// Starts what says on which port it listens: the last number of a line.
     fn that_says_its_port(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
-        let mut said = String::new();
-        loop {
-            let begin = said.len();
-            let read = stdout.read_line(&mut said).expect("text");
-            assert!(read > 0, "it ended, and said {said:?}");
-            let number = said[begin..].trim().rsplit(':').next().and_then(|number| number.parse().ok());
-            if let Some(port) = number {
-                return Self { child, port, _stdout: Some(stdout) };
-            }
+        let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut server = Self { child: started.expect("it starts"), port: 0, stdout: None };
+        let mut stdout = BufReader::new(server.child.stdout.take().expect("its output"));
+        while server.port == 0 {
+            let mut line = String::new();
+            let read = stdout.read_line(&mut line).expect("text");
+            assert!(read > 0, "it ended, and did not say where it listens");
+            server.port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(0);
         }
+        server.stdout = Some(stdout);
+        server
     }
 }
 
