@@ -49,7 +49,9 @@ impl Served {
             let mut line = String::new();
             stdout.read_line(&mut line).expect("the command prints text");
             let address = line.trim().strip_prefix("listening on ");
-            address.unwrap_or_else(|| panic!("an address was expected, not {line:?}")).to_owned()
+            let address = address.unwrap_or_else(|| panic!("an address was expected, not {line:?}"));
+            // Behind it stands the URL of an address with TLS.
+            address.split(' ').next().unwrap_or_default().to_owned()
         });
         let addresses = printed.collect();
         Self { child, _stdout: stdout, addresses }
@@ -67,12 +69,13 @@ impl Served {
 
     /// `127.0.0.1:PORT` of the first address.
     pub(crate) fn authority(&self) -> &str {
-        self.addresses[0].strip_prefix("tcp:").expect("the first address is a TCP one")
+        self.addresses[0].split_once(':').expect("a wire").1
     }
 
     /// A URL on the first address.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.authority())
+        let scheme = if self.addresses[0].starts_with("tls:") { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.authority())
     }
 
     /// An address as it was printed.
