@@ -147,7 +147,18 @@ fn sighup_reads_the_files_again_and_drops_no_connection() {
         |root: &Authority| stdout(&curl(&["--cacert", text(&root.root), &format!("https://{authority}/")]));
     assert_eq!([&old, &new].map(ask), ["Hello, World!", ""]);
     let mut open = Command::new("curl");
-    open.args(["-sSN", "--cacert", text(&old.root), "-X", "POST", "-T", ".", "--max-time", "60"]);
+    open.args([
+        "-sSN",
+        "--http1.1",
+        "--cacert",
+        text(&old.root),
+        "-X",
+        "POST",
+        "-T",
+        ".",
+        "--max-time",
+        "60",
+    ]);
     open.arg(format!("https://{authority}/echo")).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut open = Running(open.spawn().expect("curl was found before"));
     let (mut upload, mut echo) =
