@@ -126,7 +126,9 @@ fn the_handshake_chooses_the_protocol() {
     assert_eq!(calls(&["h2", "http/1.1"], false), Version::HTTP_2);
     assert_eq!(calls(&["http/1.1"], false), Version::HTTP_11);
     assert_eq!(calls(&["h2", "http/1.1"], true), Version::HTTP_11);
-    assert_eq!(calls(&[], false), Version::HTTP_11);
+    // A server that was told nothing offers both.
+    assert_eq!(calls(&[], false), Version::HTTP_2);
+    assert_eq!(calls(&[], true), Version::HTTP_11);
 }
 
 #[test]

@@ -170,8 +170,7 @@ fn url_help(error: &UrlError) -> &'static str {
     }
 }
 
-const WRITE_URL: &str =
-    "write it as http://HOST[:PORT]/PATH; a wire is named beside it, as in --via unix:/run/app.sock";
+const WRITE_URL: &str = "write it as http://HOST[:PORT]/PATH, or with https; a wire is named beside it, as in --via unix:/run/app.sock";
 
 /// The part of a message before its advice. The advice behind it is for programmers.
 pub(crate) fn before_advice(text: &str) -> &str {

@@ -62,7 +62,7 @@ fn help_is_for_the_person_at_the_terminal() {
     let url = served.url("/");
     for args in [
         &["get", "ftp://h/"][..],
-        &["get", "https://h/"],
+        &["get", "https://127.0.0.1:1/"],
         &["get", "http://me:secret@h/"],
         &["get", "http://h:99999/"],
         &["get", &url, "-H", "content-length: 5"],
@@ -75,7 +75,7 @@ fn help_is_for_the_person_at_the_terminal() {
         &["get", "http://h/", "--via", "unix:@anywire-no-such"],
         &["serve", "--listen", listening],
         &["serve", "--dir", "/no/such"],
-        &["load", "https://h/"],
+        &["load", "https://127.0.0.1:1/", "-n", "5", "--warm-up", "0"],
         &["load", "http://h:99999/"],
         &["load", &url, "-c", "0"],
         &["load", &url, "--depth", "0"],

@@ -174,7 +174,6 @@ fn each_way_to_fail_has_its_exit_code() {
     let served = Served::demo();
     assert_refused(&anywire(&["get", "http://:80/"]), 2, "http://:80/");
     assert_refused(&anywire(&["get", "ftp://h/"]), 2, "scheme");
-    assert_refused(&anywire(&["get", "https://localhost/"]), 2, "https");
     assert_refused(&anywire(&["get", &served.url("/delay/60000"), "--timeout", "100ms"]), 28, "100ms");
     let unresolved = anywire(&["get", "http://no-such-host.invalid/"]);
     // Without any name server the resolver may not even get to say no.

@@ -1,23 +1,27 @@
 //! h2spec, which checks a server against RFC 7540 clause by clause, finds nothing but what RFC 9113 withdrew.
 
 mod common;
+#[path = "common/secured.rs"]
+mod secured;
 #[path = "common/tools.rs"]
 mod tools;
 
 use std::process::Command;
 
 use common::{Served, stdout};
+use secured::Secured;
 
-/// What h2spec fails, and why that is right.
-const NOT_PASSED: [(&str, &str); 3] = [
-    // RFC 9113 section 3.3: a client knows that the server speaks HTTP/2, and begins with the preface. The port speaks
-    // HTTP/1.1 too, so that what begins otherwise is no connection of HTTP/2 and is answered 400. The case looks for an
-    // end without bytes, or for frames.
-    ("3.5. HTTP/2 Connection Preface", "2: Sends invalid connection preface"),
-    // RFC 9113 section 5.3.2 withdrew dependencies: a frame that has them is only to have the right size.
+/// What h2spec fails with the clause that withdrew it: RFC 9113 section 5.3.2. A frame with dependencies is only to have the
+/// right size.
+const WITHDRAWN: [(&str, &str); 2] = [
     ("5.3.1. Stream Dependencies", "1: Sends HEADERS frame that depend on itself"),
     ("5.3.1. Stream Dependencies", "2: Sends PRIORITY frame that depend on itself"),
 ];
+
+/// What it fails in clear text alone. RFC 9113 section 3.3: a client knows that the server speaks HTTP/2, and begins with the
+/// preface. The port speaks HTTP/1.1 too, so that what begins otherwise is no connection of HTTP/2 and is answered 400. The
+/// case looks for an end without bytes, or for frames.
+const NOT_HTTP2: (&str, &str) = ("3.5. HTTP/2 Connection Preface", "2: Sends invalid connection preface");
 
 /// Groups of cases, and a path whose answer lets them see what they look for. Where a case breaks a rule of a stream
 /// after its head, the stream must be open still: an answer that has ended it may have left before.
@@ -48,17 +52,27 @@ const GROUPS: [(&str, &[&str]); 3] = [
 ];
 
 #[test]
-fn http2_passes_h2spec() {
-    let Some(h2spec) = tools::go_program("github.com/summerwind/h2spec/cmd/h2spec") else { return };
+fn in_clear_text() {
     let served = Served::demo();
     let (host, port) = served.authority().rsplit_once(':').expect("host and port");
+    assert_fails(&["--host", host, "--port", port], &[&[NOT_HTTP2], &WITHDRAWN[..]].concat());
+}
+
+#[test]
+fn over_tls() {
+    let secured = Secured::start();
+    let port = secured.port().to_string();
+    assert_fails(&["--tls", "--insecure", "--host", "127.0.0.1", "--port", &port], &WITHDRAWN);
+}
+
+/// Runs all cases. These fail, and no others.
+fn assert_fails(server: &[&str], expected: &[(&str, &str)]) {
+    let Some(h2spec) = tools::go_program("github.com/summerwind/h2spec/cmd/h2spec") else { return };
     let (mut cases, mut failed) = (0, Vec::new());
     for (path, group) in GROUPS {
         let mut command = Command::new(&h2spec);
         // A case that fails waits for so many seconds.
-        command
-            .args(["--strict", "--timeout", "4", "--host", host, "--port", port, "--path", path])
-            .args(group);
+        command.args(["--strict", "--timeout", "4", "--path", path]).args(server).args(group);
         let report = stdout(&command.output().expect("just built"));
         println!("{report}");
         let (summary, complaints) = read(&report);
@@ -69,7 +83,7 @@ fn http2_passes_h2spec() {
     }
     assert_eq!(cases, 146, "all cases of h2spec 2.2.1");
     let expected: Vec<_> =
-        NOT_PASSED.iter().map(|(section, case)| ((*section).to_owned(), (*case).to_owned())).collect();
+        expected.iter().map(|(section, case)| ((*section).to_owned(), (*case).to_owned())).collect();
     assert_eq!(failed, expected);
 }
 

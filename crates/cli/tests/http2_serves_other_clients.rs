@@ -1,7 +1,9 @@
-//! Clients of other projects over HTTP/2 in clear text: bodies byte for byte, 100 MB both ways, trailers, requests that are
+//! Clients of other projects over HTTP/2, two of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests that are
 //! cancelled in the middle, and a server that goes away in the middle of one.
 
 mod common;
+#[path = "common/secured.rs"]
+mod secured;
 #[path = "common/tools.rs"]
 mod tools;
 
@@ -12,6 +14,7 @@ use std::process::{Command, Stdio};
 
 use common::{Served, has, run, text};
 use rustix::process::{Pid, Signal, kill_process};
+use secured::Secured;
 
 const TOTAL: usize = 100 << 20;
 
@@ -188,6 +191,30 @@ fn java_falls_back() {
     let served = Served::demo();
     let said = run("java", &[text(&tools::source("Client.java")), &served.url("")]);
     assert_eq!(said, "HTTP_1_1 HTTP_1_1\n".repeat(3));
+}
+
+#[test]
+fn java_over_tls() {
+    if !has("java") {
+        return;
+    }
+    let secured = Secured::start();
+    let certificate = secured.certificate();
+    let said = run("java", &[text(&tools::source("Client.java")), &secured.url(""), text(&certificate)]);
+    assert_eq!(said, "HTTP_2 HTTP_2\n".repeat(3));
+}
+
+#[test]
+fn curl_over_tls() {
+    if !has("curl") {
+        return;
+    }
+    let secured = Secured::start();
+    let (certificate, url) = (secured.certificate(), secured.url("/"));
+    let always = ["--silent", "--show-error", "--fail", "--max-time", "120", "--cacert", text(&certificate)];
+    let asked = ["--write-out", " %{http_version} %{num_connects}\n", &url, &url];
+    let said = run("curl", &[&always[..], &asked].concat());
+    assert_eq!(said, "Hello, World! 2 1\nHello, World! 2 0\n");
 }
 
 fn pattern(length: usize) -> Vec<u8> {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_loops::Loops;
+#[cfg(feature = "tls")]
+use anywire_wire::tls::{ClientTls, TlsError};
 
 use crate::handle::Handle;
 use crate::inner::{Config, Inner, Versions};
@@ -27,6 +29,10 @@ pub struct ClientBuilder {
     limits: Limits,
     timeouts: Timeouts,
     versions: Versions,
+    #[cfg(feature = "tls")]
+    tls: Option<Result<ClientTls, Arc<TlsError>>>,
+    #[cfg(feature = "tls")]
+    server_name: Option<String>,
 }
 
 impl ClientBuilder {
@@ -59,6 +65,12 @@ impl ClientBuilder {
     /// [`Timeouts::connect`].
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.connect = limit;
+        self
+    }
+
+    /// [`Timeouts::handshake`].
+    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
+        self.timeouts.handshake = limit;
         self
     }
 
@@ -100,9 +112,39 @@ impl ClientBuilder {
     }
 
     /// HTTP/2 only, without asking the peer. Without this a client speaks HTTP/2 if the handshake of the wire agrees on it
-    /// (ALPN), else HTTP/1. A clear-text wire has no such handshake.
+    /// (ALPN), else HTTP/1. A clear-text wire has no such handshake. Over TLS the peer is asked (RFC 9113 section 3.2), and
+    /// nothing is sent to one that does not agree.
     pub fn http2_prior_knowledge(mut self) -> Self {
         self.versions = Versions::Http2;
+        self
+    }
+
+    /// How TLS is spoken: whom the client trusts, what it shows as its own certificate, which versions it takes. Takes
+    /// [`ClientTlsOptions`](anywire_wire::tls::ClientTlsOptions), or a [`ClientTls`](anywire_wire::tls::ClientTls) that
+    /// clients may share. Without this the client trusts what the platform trusts. A fault in the options is
+    /// [`Error::Tls`](crate::Error::Tls) of each call that needs TLS.
+    ///
+    /// ```no_run
+    /// use anywire_client::Client;
+    /// use anywire_wire::tls::{ClientTlsOptions, Roots};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let roots = Roots::only_file("/etc/our/root.pem")?;
+    /// let client = Client::builder().tls(ClientTlsOptions { roots, ..Default::default() }).build();
+    /// let response = client.get("https://shop.internal/orders").send().await?;
+    /// println!("{:?}", response.tls().and_then(|tls| tls.version.as_deref()));
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: impl anywire_wire::tls::ToClientTls) -> Self {
+        self.tls = Some(tls.to_client_tls().map_err(Arc::new));
+        self
+    }
+
+    /// The name that every peer must prove over TLS, and that it is asked for (SNI), instead of the host of the URL.
+    #[cfg(feature = "tls")]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
         self
     }
 
@@ -114,7 +156,15 @@ impl ClientBuilder {
         limits.dials_per_origin = limits.dials_per_origin.max(1);
         limits.origins = limits.origins.max(1);
         limits.http2.streams = limits.http2.streams.max(1);
-        let config = Config { limits, timeouts: self.timeouts.bounded(), versions: self.versions };
+        let config = Config {
+            limits,
+            timeouts: self.timeouts.bounded(),
+            versions: self.versions,
+            #[cfg(feature = "tls")]
+            tls: self.tls,
+            #[cfg(feature = "tls")]
+            server_name: self.server_name,
+        };
         Client { handle: Arc::new(Handle(Arc::new(Inner::new(config, self.loops.as_ref())))) }
     }
 }

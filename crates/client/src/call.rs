@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anywire_http::url::UrlError;
 use anywire_http::{Body, Method, Request, RequestHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
@@ -10,6 +11,7 @@ use crate::Error;
 use crate::handle::Hold;
 use crate::job::{Contained, Draft};
 use crate::limits::bounded;
+use crate::pool::over_tls;
 use crate::sending::Sending;
 
 /// A call that is not sent yet. It keeps its client, as a clone of the client does.
@@ -34,9 +36,7 @@ pub struct Call {
 impl Call {
     pub(crate) fn new(hold: Hold, method: Method, url: &str) -> Self {
         let timeouts = &hold.inner().config().timeouts;
-        let draft = Url::parse(url)
-            .map(|url| Box::new(Draft::new(method, url, timeouts)))
-            .map_err(|source| Error::of_url(url, source));
+        let draft = parse_url(url).map(|url| Box::new(Draft::new(method, url, timeouts)));
         Self { hold, draft }
     }
 
@@ -111,9 +111,14 @@ impl Call {
 
     /// The wire to go by, as text or as an [`Address`](anywire_wire::Address): `unix:/run/app.sock`,
     /// `tcp:10.0.0.1:80`, `memory:app`. The URL still gives the `host` field and the path.
+    ///
+    /// If the scheme of the URL is `https`, TLS is spoken on that wire: `unix:/run/app.sock` is the same as
+    /// `tls+unix:/run/app.sock` then. The peer has to prove the host of the URL. An `http` URL by way of a wire with TLS goes
+    /// over TLS, too.
     pub fn via(self, address: impl ToAddress) -> Self {
         self.edit(|draft| {
-            draft.via = Some(address.to_address().map_err(|source| Error::Via { source })?);
+            let address = address.to_address().map_err(|source| Error::Via { source })?;
+            draft.via = Some(if draft.url.is_https() { over_tls(&address)? } else { address });
             Ok(())
         })
     }
@@ -157,6 +162,15 @@ impl Call {
     fn edit(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {
         self.draft = self.draft.and_then(|mut draft| change(&mut draft).map(|()| draft));
         self
+    }
+}
+
+/// A URL that this build can call.
+pub(crate) fn parse_url(text: &str) -> Result<Url, Error> {
+    let wrong = |source| Error::of_url(text, source);
+    match Url::parse(text) {
+        Ok(url) if url.is_https() && !cfg!(feature = "tls") => Err(wrong(UrlError::Tls)),
+        parsed => parsed.map_err(wrong),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anywire_http::{Method, Request, RequestHead, Url, Version};
+use anywire_http::{Method, Request, RequestHead, Version};
 
 use crate::Error;
-use crate::call::Call;
+use crate::call::{Call, parse_url};
 use crate::counters::ClientCounters;
 use crate::handle::{Handle, Hold, Shutdown};
 use crate::sending::Sending;
@@ -86,10 +86,7 @@ impl Client {
         R: TryInto<Request>,
         R::Error: Into<Error>,
     {
-        let url = |head: &mut RequestHead| {
-            let target = head.target();
-            Url::parse(&target).map_err(|source| Error::of_url(&target, source))
-        };
+        let url = |head: &mut RequestHead| parse_url(&head.target());
         Call::of(Hold::new(&self.handle), request.try_into().map_err(Into::into), url).send()
     }
 
@@ -116,8 +113,7 @@ impl Client {
         R::Error: Into<Error>,
     {
         let url = |head: &mut RequestHead| {
-            let upstream = upstream.as_ref();
-            let base = Url::parse(upstream).map_err(|source| Error::of_url(upstream, source))?;
+            let base = parse_url(upstream.as_ref())?;
             let via = match head.version() {
                 Version::HTTP_10 => "1.0 anywire",
                 Version::HTTP_2 => "2 anywire",

@@ -14,12 +14,13 @@ use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
-use anywire_wire::Connection;
+use anywire_wire::{Connection, Negotiated};
 
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
@@ -34,6 +35,8 @@ pub(crate) struct Conn {
     core: RefCell<Core>,
     /// The waker of the connection's task, once it ran.
     waker: OnceCell<Waker>,
+    /// The result of its handshake, if it has made one.
+    negotiated: Option<Arc<Negotiated>>,
     /// Calls on it.
     calls: Cell<usize>,
     /// None for HTTP/1.
@@ -110,6 +113,7 @@ impl Conn {
         } else {
             (Session::H1(h1::Session::new(config.limits.head.into())), None)
         };
+        let negotiated = wire.negotiated().cloned();
         let core = Core {
             wire: Some(wire),
             session,
@@ -122,6 +126,7 @@ impl Conn {
             context: Rc::clone(context),
             core: RefCell::new(core),
             waker: OnceCell::new(),
+            negotiated,
             calls: Cell::new(0),
             inbox,
             listed: Cell::new(false),
@@ -194,7 +199,10 @@ impl Conn {
     }
 
     /// Puts a call on a connection that has a slot, and sends what the wire takes at once.
-    pub(crate) fn start(&self, job: Job, host: &str) {
+    pub(crate) fn start(&self, mut job: Job, host: &str) {
+        if self.negotiated.is_some() {
+            job.negotiated.clone_from(&self.negotiated);
+        }
         self.calls.update(|calls| calls + 1);
         if self.calls.get() == 1 {
             self.context.cells.active.add(1);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
-use anywire_wire::{DialOptions, Dialer, Output};
+use anywire_wire::Output;
 
 use crate::Limits;
 use crate::counters::Cells;
@@ -20,7 +20,6 @@ pub(crate) struct LoopContext {
     /// Which of the client's loops this is.
     pub(crate) index: usize,
     pub(crate) cells: Arc<Cells>,
-    pub(crate) dialer: Dialer,
     /// Connections per origin on this loop.
     pub(crate) connections: usize,
     /// Waiting calls per origin on this loop.
@@ -53,7 +52,7 @@ impl LoopContext {
     /// For the loop `index` of the client.
     pub(crate) fn new(inner: &Arc<Inner>, index: usize) -> Self {
         let config = inner.config();
-        let Config { limits, timeouts, .. } = config;
+        let Config { limits, .. } = config;
         let (loops, cells) = match inner.loops() {
             Ok(loops) => {
                 loops.list[index].used.store(true, Ordering::Release);
@@ -67,11 +66,6 @@ impl LoopContext {
             hold: Arc::new(LoopHold { inner: Arc::clone(inner) }),
             index,
             cells,
-            dialer: Dialer::new(DialOptions {
-                connect_timeout: timeouts.connect,
-                protocols: config.offers(),
-                ..DialOptions::default()
-            }),
             connections: Limits::share(limits.connections_per_origin, index, loops),
             // Only owners of connections get calls, so only they have a queue.
             queue: Limits::share(limits.queue_per_origin, index, owners),

@@ -46,6 +46,8 @@ counters! {
     dialed,
     /// Dials that failed or were too slow.
     dial_failures,
+    /// Those of them whose connection was made, and whose handshake (TLS) failed or was too slow.
+    handshake_failures,
     /// Requests that went out on a connection that had already served one.
     reused,
     /// Requests that were sent again after their reused connection turned out dead.
@@ -62,6 +64,8 @@ counters! {
     acquire_timeouts,
     /// Calls that ended because of [`Timeouts::connect`](crate::Timeouts::connect).
     connect_timeouts,
+    /// Calls that ended because of [`Timeouts::handshake`](crate::Timeouts::handshake).
+    handshake_timeouts,
     /// Calls that ended because of [`Timeouts::write`](crate::Timeouts::write).
     write_timeouts,
     /// Calls that ended because of [`Timeouts::read`](crate::Timeouts::read), before the response's head was whole.
@@ -115,6 +119,7 @@ impl Cells {
         let cell = match phase {
             Phase::Acquire => &self.acquire_timeouts,
             Phase::Connect => &self.connect_timeouts,
+            Phase::Handshake => &self.handshake_timeouts,
             Phase::Write => &self.write_timeouts,
             Phase::Read => &self.read_timeouts,
             Phase::Body => &self.body_timeouts,

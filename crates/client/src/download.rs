@@ -57,6 +57,11 @@ impl Download {
         polled
     }
 
+    /// Whether nothing of the response has come, but for interim ones.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self, Self::Awaited)
+    }
+
     pub(crate) fn data(&mut self, data: &[u8]) {
         match self {
             Self::Here { body, .. } => body.push(data),
@@ -112,7 +117,7 @@ impl Download {
         let Draft { read_timeout, total_timeout, .. } = *job.draft;
         let state = Arc::new(StreamState::new(job.draft.url.clone(), read_timeout, total_timeout));
         let origin = Origin::Stream(Arc::clone(&state));
-        let response = Response::new(head, body, origin, limits.body_bytes);
+        let response = Response::new(head, body, origin, limits.body_bytes, job.negotiated.take());
         let reply = job.reply.take().ok_or(())?;
         reply.send(Ok(response)).map_err(drop)?;
         *self = Self::Streams { sender, state, reader_is_slow: false };
@@ -134,7 +139,10 @@ impl Download {
                     }
                 };
                 let origin = Origin::Whole(job.draft.url);
-                Delivery::Reply(job.reply, Ok(Response::new(head, body, origin, limits.body_bytes)))
+                Delivery::Reply(
+                    job.reply,
+                    Ok(Response::new(head, body, origin, limits.body_bytes, job.negotiated)),
+                )
             }
             Self::Streams { sender, .. } => Delivery::BodyEnds(sender),
             Self::Awaited | Self::Upgrades(_) | Self::Over => Delivery::Nothing,
@@ -145,7 +153,10 @@ impl Download {
     pub(crate) fn upgrade(self, job: Job, upgraded: Upgraded<DuplexStream>, limits: &Limits) -> Delivery {
         let Self::Upgrades(head) = self else { return Delivery::Nothing };
         let origin = Origin::Upgraded(job.draft.url, Box::new(upgraded));
-        Delivery::Reply(job.reply, Ok(Response::new(head, Body::empty(), origin, limits.body_bytes)))
+        Delivery::Reply(
+            job.reply,
+            Ok(Response::new(head, Body::empty(), origin, limits.body_bytes, job.negotiated)),
+        )
     }
 
     /// The call ends with an error.

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::io;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use anywire_http::body::BodyError;
@@ -11,7 +13,9 @@ use anywire_http::h2::{self, Code};
 use anywire_http::url::{UrlError, redact};
 use anywire_http::{ConvertError, Fault, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
 use anywire_loops::{StartError, TaskError};
-use anywire_wire::{AddressError, DialError};
+#[cfg(feature = "tls")]
+use anywire_wire::tls::{HandshakeError, TlsError};
+use anywire_wire::{Address, AddressError, DialError};
 
 /// A failed call.
 ///
@@ -43,6 +47,22 @@ pub enum Error {
         origin: String,
         /// The part that is wrong.
         source: AddressError,
+    },
+    /// The URL's scheme is `https`, and no wire of this build is TLS around the one given to
+    /// [`via`](crate::Call::via). Fault of the caller.
+    #[error(
+        "cannot speak TLS over {address}: this build has no TLS around that wire; put `anywire_wire::tls::Tls` around it"
+    )]
+    NoTls {
+        /// The address.
+        address: Address,
+    },
+    /// The options of TLS that the client was built with cannot be used. Fault of the caller.
+    #[cfg(feature = "tls")]
+    #[error("cannot speak TLS with the options of this client")]
+    Tls {
+        /// What is wrong with them.
+        source: Arc<TlsError>,
     },
     /// A header name or value holds bytes that may not be sent (RFC 9110 section 5). Fault of the caller.
     #[error(transparent)]
@@ -181,6 +201,14 @@ pub enum Error {
         /// The first thing that is wrong with it.
         source: DecodeError,
     },
+    /// The peer answered an `http` request with a record of TLS. Fault of the caller.
+    #[error(
+        "cannot read the response of {origin}: the peer speaks TLS on this port; use an https URL, or another port"
+    )]
+    SpeaksTls {
+        /// The origin of the URL.
+        origin: String,
+    },
     /// The call's HTTP/2 stream ended before the response: the peer reset it, or broke a rule on it. Other calls on the
     /// connection go on. Fault of the peer.
     #[error("the call to {origin} was ended with {code} while {phase}; {}", advice_when_lost(*sent))]
@@ -293,12 +321,23 @@ impl Error {
             | Self::Query(_)
             | Self::RequestBody { .. }
             | Self::Tunnel
+            | Self::NoTls { .. }
+            | Self::SpeaksTls { .. }
             | Self::NoUpgrade { .. }
             | Self::Shutdown { .. }
             | Self::Loop { .. } => Fault::Caller,
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } | Self::BodyTooLarge { .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Acquire, .. } => Fault::Limit,
             Self::Timeout { phase: Phase::Connect, .. } => Fault::Wire,
+            #[cfg(feature = "tls")]
+            Self::Tls { .. } => Fault::Caller,
+            #[cfg(feature = "tls")]
+            Self::Connect { .. } | Self::Io { .. }
+                if self.handshake().is_some_and(HandshakeError::is_own_certificate) =>
+            {
+                Fault::Caller
+            }
+            Self::Connect { source: DialError::Handshake { .. }, .. } => Fault::Peer,
             Self::Start(_) | Self::Connect { .. } | Self::Io { .. } => Fault::Wire,
             Self::Status { status, .. } if status.is_client_error() => Fault::Caller,
             Self::Response { source, .. } if source.fault() == Fault::Limit => Fault::Limit,
@@ -315,9 +354,32 @@ impl Error {
         }
     }
 
-    /// Whether no connection could be made: another origin, or another time, may do.
+    /// Whether no connection could be made: another origin, or another time, may do. If
+    /// [its handshake](Self::is_handshake) failed, rather another origin.
     pub fn is_connect(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Timeout { phase: Phase::Connect, .. })
+    }
+
+    /// Whether the connection was made, and its handshake failed or took too long. No byte of the request was sent on it.
+    /// Another try at the same place most likely ends alike, other than with plain connects: see
+    /// [`handshake`](Self::handshake).
+    pub fn is_handshake(&self) -> bool {
+        matches!(self, Self::Connect { source: DialError::Handshake { .. }, .. })
+    }
+
+    /// What TLS found, if that is why the call failed: whether the peer's certificate is
+    /// [not acceptable](anywire_wire::tls::HandshakeError::is_certificate), whether it speaks
+    /// [no TLS](anywire_wire::tls::HandshakeError::is_clear_text), and more such questions.
+    ///
+    /// With TLS 1.3 a peer that refuses the client's certificate says so after the handshake: then the call has failed with
+    /// [`Io`](Self::Io), and this is `Some`, too.
+    #[cfg(feature = "tls")]
+    pub fn handshake(&self) -> Option<&HandshakeError> {
+        match self {
+            Self::Connect { source, .. } => source.handshake(),
+            Self::Io { source, .. } => HandshakeError::of(source),
+            _ => None,
+        }
     }
 
     /// Whether a deadline passed.
@@ -334,7 +396,11 @@ impl Error {
     pub fn is_protocol(&self) -> bool {
         matches!(
             self,
-            Self::Response { .. } | Self::Interim { .. } | Self::Switched { .. } | Self::Http2 { .. }
+            Self::Response { .. }
+                | Self::SpeaksTls { .. }
+                | Self::Interim { .. }
+                | Self::Switched { .. }
+                | Self::Http2 { .. }
         )
     }
 
@@ -379,9 +445,12 @@ impl Error {
             | Self::Http2 { phase, .. }
             | Self::Io { phase, .. } => Some(*phase),
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
+            Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
             Self::Connect { .. } => Some(Phase::Connect),
             Self::RequestBody { .. } => Some(Phase::Write),
-            Self::Response { .. } | Self::Interim { .. } | Self::Switched { .. } => Some(Phase::Read),
+            Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
+                Some(Phase::Read)
+            }
             Self::Body(_) | Self::BodyTooLarge { .. } => Some(Phase::Body),
             _ => None,
         }
@@ -421,6 +490,8 @@ pub enum Phase {
     Acquire,
     /// Making one.
     Connect,
+    /// Making its handshake, on wires with TLS.
+    Handshake,
     /// Sending the request.
     Write,
     /// Waiting for the response's head.
@@ -435,6 +506,7 @@ impl Phase {
     fn advice(self) -> &'static str {
         match self {
             Self::Acquire => "all connections are busy: call less at a time, or raise connections_per_origin",
+            Self::Handshake => "see what the peer does, or raise handshake_timeout",
             Self::Connect => "see that the peer runs and is reachable, or raise connect_timeout",
             Self::Write => "the peer does not take the request: see what it does, or raise write_timeout",
             Self::Read | Self::Body => "the peer is silent: see what it does, or raise read_timeout",
@@ -448,6 +520,7 @@ impl std::fmt::Display for Phase {
         f.write_str(match self {
             Self::Acquire => "waiting for a connection",
             Self::Connect => "connecting",
+            Self::Handshake => "the TLS handshake",
             Self::Write => "sending the request",
             Self::Read => "waiting for the response",
             Self::Body => "reading the body",

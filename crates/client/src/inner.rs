@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anywire_http::h2;
 use anywire_loops::{LoopHandle, LoopState, Loops};
-use anywire_wire::Connection;
+#[cfg(feature = "tls")]
+use anywire_wire::tls::{ClientTls, TlsError};
+use anywire_wire::{Address, Connection, DialOptions, Dialer};
 
 use crate::counters::{Cells, ClientCounters};
 use crate::limits::bounded;
@@ -17,6 +19,12 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) versions: Versions,
+    /// None: as the platform has it.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Result<ClientTls, Arc<TlsError>>>,
+    /// The name that peers have to prove, if it is not the host of the URL.
+    #[cfg(feature = "tls")]
+    pub(crate) server_name: Option<String>,
 }
 
 /// The versions of HTTP that a client speaks.
@@ -53,16 +61,49 @@ impl Config {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
+    /// How connections for `host` are dialled at `address`.
+    pub(crate) fn dialer(&self, host: &str, address: &Address) -> Result<Dialer, Error> {
+        let options = DialOptions {
+            connect_timeout: self.timeouts.connect,
+            handshake_timeout: self.timeouts.handshake,
+            server_name: Some(self.server_name(host)),
+            protocols: self.offers(),
+            ..DialOptions::default()
+        };
+        #[cfg(feature = "tls")]
+        if address.has_tls() {
+            let tls = self.tls.clone().transpose().map_err(|source| Error::Tls { source })?;
+            return Ok(Dialer::new(DialOptions { tls, ..options }));
+        }
+        let _ = address;
+        Ok(Dialer::new(options))
+    }
+
+    fn server_name(&self, host: &str) -> String {
+        #[cfg(feature = "tls")]
+        if let Some(name) = &self.server_name {
+            return name.clone();
+        }
+        host.to_owned()
+    }
+
+    /// Whether the handshake of TLS has agreed on a version that the client speaks.
+    pub(crate) fn agrees_with(&self, connection: &Connection) -> bool {
+        self.versions != Versions::Http2 || agreed_on_http2(connection)
+    }
+
     /// Whether a new connection speaks HTTP/2.
     pub(crate) fn speaks_http2(&self, connection: &Connection) -> bool {
         match self.versions {
-            Versions::Negotiated => {
-                connection.negotiated().is_some_and(|agreed| agreed.protocol.as_deref() == Some("h2"))
-            }
+            Versions::Negotiated => agreed_on_http2(connection),
             Versions::Http1 => false,
             Versions::Http2 => true,
         }
     }
+}
+
+fn agreed_on_http2(connection: &Connection) -> bool {
+    connection.negotiated().is_some_and(|agreed| agreed.protocol.as_deref() == Some("h2"))
 }
 
 /// What the handles, the futures and the loops of one client share. Nothing here is written on the way of a call that

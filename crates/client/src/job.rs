@@ -2,13 +2,14 @@
 
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
 use anywire_http::{Body, BodyError, Headers, Method, Url, body};
-use anywire_wire::Address;
+use anywire_wire::{Address, Negotiated};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
@@ -77,6 +78,8 @@ pub(crate) struct Job {
     pub(crate) resent: bool,
     /// Whether any byte of it was sent, on any connection that may have processed it.
     pub(crate) sent: bool,
+    /// What the handshake of its connection has agreed on.
+    pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// How often a connection has ended or refused it before anything of it was processed.
     pub(crate) refusals: u8,
 }

@@ -30,10 +30,11 @@
 //! ```
 //!
 //! A connection speaks HTTP/2 if the handshake of its wire agrees on that, or if the client was
-//! [built so](ClientBuilder::http2_prior_knowledge); else HTTP/1. Over HTTP/2 many calls share a connection, and what ends
+//! [built so](ClientBuilder::http2_prior_knowledge); else HTTP/1. That handshake is the one of TLS, which `https` URLs go
+//! over (feature `tls`, [`ClientBuilder::tls`]). Over HTTP/2 many calls share a connection, and what ends
 //! one of them does not touch the others. Nothing else is different.
 //!
-//! Not here: TLS (an `https` URL is [`UrlError::Tls`]), redirects, cookies, proxies and compression. A request is sent
+//! Not here: redirects, cookies, proxies and compression. A request is sent
 //! once more in two cases only: a connection died while it was idle, and the peer has not seen the request or repeating
 //! it does no harm; or an HTTP/2 peer says that it has not processed it.
 

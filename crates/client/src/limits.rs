@@ -96,6 +96,9 @@ pub struct Timeouts {
     pub acquire: Duration,
     /// All addresses of the origin together. Default 3 s.
     pub connect: Duration,
+    /// The handshake of TLS, after the connection is there. Default 5 s: a few round trips of a bad line, and some work of
+    /// a busy peer.
+    pub handshake: Duration,
     /// Longest time without progress in sending. Default 10 s.
     pub write: Duration,
     /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
@@ -119,6 +122,7 @@ impl Default for Timeouts {
         Self {
             acquire: Duration::from_secs(5),
             connect: Duration::from_secs(3),
+            handshake: Duration::from_secs(5),
             write: Duration::from_secs(10),
             read: Duration::from_secs(6),
             total: Duration::from_secs(60),
@@ -135,6 +139,7 @@ impl Timeouts {
         Self {
             acquire: bounded(self.acquire),
             connect: bounded(self.connect),
+            handshake: bounded(self.handshake),
             write: bounded(self.write),
             read: bounded(self.read),
             total: bounded(self.total),

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::io;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use anywire_http::Url;
 use anywire_loops::{TaskError, clock};
-use anywire_wire::{Address, Connection, DialError};
+use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
 use crate::connection::{Conn, Event};
@@ -32,6 +33,7 @@ pub(crate) struct Pool {
     host: Box<str>,
     via: Option<Address>,
     address: Address,
+    dialer: Dialer,
     context: Rc<LoopContext>,
     connections: RefCell<Connections>,
     waiting: Queue,
@@ -55,13 +57,17 @@ impl Pool {
         let origin = url.origin();
         let address = match &via {
             Some(address) => address.clone(),
-            None => Address::from_host(url.host(), url.port())
-                .map_err(|source| Error::Host { origin: origin.to_owned(), source })?,
+            None => {
+                let plain = Address::from_host(url.host(), url.port())
+                    .map_err(|source| Error::Host { origin: origin.to_owned(), source })?;
+                if url.is_https() { over_tls(&plain)? } else { plain }
+            }
         };
         let config = context.config();
+        let dialer = config.dialer(url.host(), &address)?;
         let calls_per_connection = match config.versions {
             // Clear text agrees on nothing.
-            Versions::Negotiated if origin.starts_with("https:") => None,
+            Versions::Negotiated if address.has_tls() => None,
             Versions::Negotiated | Versions::Http1 => Some(1),
             Versions::Http2 => Some(config.limits.http2.streams),
         };
@@ -70,6 +76,7 @@ impl Pool {
             host: url.authority().into(),
             via,
             address,
+            dialer,
             context: Rc::clone(context),
             connections: RefCell::default(),
             waiting: Queue::new(context),
@@ -181,6 +188,15 @@ impl Pool {
         }
     }
 
+    async fn dial(&self) -> Result<Connection, DialError> {
+        let connection = self.dialer.dial(&self.address).await?;
+        if self.address.has_tls() && !self.context.config().agrees_with(&connection) {
+            let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
+            return Err(DialError::Handshake { address: self.address.clone(), cause });
+        }
+        Ok(connection)
+    }
+
     fn dialed(self: &Rc<Self>, dialed: Result<Connection, DialError>) {
         let cells = &self.context.cells;
         match dialed {
@@ -190,9 +206,16 @@ impl Pool {
             }
             Err(source) => {
                 cells.dial_failures.add(1);
+                if let DialError::Handshake { .. } = source {
+                    cells.handshake_failures.add(1);
+                }
                 if let Some(job) = self.waiting.pop(true) {
-                    if matches!(source, DialError::Timeout { .. }) {
-                        cells.count_timeout(Phase::Connect);
+                    match &source {
+                        DialError::Timeout { .. } => cells.count_timeout(Phase::Connect),
+                        DialError::Handshake { .. } if source.is_timeout() => {
+                            cells.count_timeout(Phase::Handshake);
+                        }
+                        _ => {}
                     }
                     let sent = job.sent;
                     job.fail(Error::Connect { origin: self.origin.to_string(), source, sent });
@@ -351,6 +374,11 @@ impl Pool {
     }
 }
 
+/// The same place with TLS, for a URL whose scheme is `https`.
+pub(crate) fn over_tls(address: &Address) -> Result<Address, Error> {
+    address.with_tls().ok_or_else(|| Error::NoTls { address: address.clone() })
+}
+
 /// A dial under way. Its drop gives the place back, however it ends.
 struct Dial {
     pool: Rc<Pool>,
@@ -358,7 +386,7 @@ struct Dial {
 
 impl Dial {
     async fn run(self) {
-        let dialed = self.pool.context.dialer.dial(&self.pool.address).await;
+        let dialed = self.pool.dial().await;
         let pool = Rc::clone(&self.pool);
         drop(self);
         pool.dialed(dialed);

@@ -8,7 +8,7 @@ use anywire_http::{
     Body, BodyError, ConvertError, Headers, IntoResponse, ResponseHead, StatusCode, Url, Version,
 };
 use anywire_loops::TaskError;
-use anywire_wire::Upgraded;
+use anywire_wire::{Negotiated, Upgraded};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::io::DuplexStream;
@@ -33,6 +33,7 @@ pub struct Response {
     body: Body,
     origin: Origin,
     collect_bytes: usize,
+    negotiated: Option<Arc<Negotiated>>,
 }
 
 /// The call that a response belongs to.
@@ -46,8 +47,14 @@ pub(crate) enum Origin {
 }
 
 impl Response {
-    pub(crate) fn new(head: ResponseHead, body: Body, origin: Origin, collect_bytes: usize) -> Self {
-        Self { head, body, origin, collect_bytes }
+    pub(crate) fn new(
+        head: ResponseHead,
+        body: Body,
+        origin: Origin,
+        collect_bytes: usize,
+        negotiated: Option<Arc<Negotiated>>,
+    ) -> Self {
+        Self { head, body, origin, collect_bytes, negotiated }
     }
 
     /// The status. No status is an error of the call. One of 600 to 999 has no class of its own: treat it as 5xx (RFC
@@ -56,9 +63,15 @@ impl Response {
         self.head.status()
     }
 
-    /// The version of the status line: 1.0 or 1.1.
+    /// The version: 2, or that of the status line, which is 1.0 or 1.1.
     pub fn version(&self) -> Version {
         self.head.version()
+    }
+
+    /// What was agreed on in the handshake of the connection that carried the call: version, suite, protocol (ALPN), the
+    /// peer's certificates. `None` on wires without a handshake.
+    pub fn tls(&self) -> Option<&Negotiated> {
+        self.negotiated.as_deref()
     }
 
     /// The header fields.

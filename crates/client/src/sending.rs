@@ -113,6 +113,7 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
         acquire_until: now + timeouts.acquire,
         resent: false,
         sent: false,
+        negotiated: None,
         refusals: 0,
         draft,
         reply: Some(reply),

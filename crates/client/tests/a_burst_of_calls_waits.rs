@@ -6,10 +6,10 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use anywire_client::{Client, Sending};
+use anywire_client::{Client, Sending, Timeouts};
 use anywire_loops::Loops;
 use anywire_wire::{Address, Connection, ListenOptions, Listener, ListenerHandle};
-use support::{AnyWire, OK, block_on, client, on_each_wire};
+use support::{AnyWire, HANG, OK, block_on, client, listening, on_each_wire};
 
 const CALLS: usize = 1000;
 
@@ -31,7 +31,7 @@ async fn answer(mut connection: Connection) {
 fn listen(wire: AnyWire, loops: &Loops) -> ListenerHandle {
     let address = wire.scratch().expect("every wire can make an address up");
     // The peer takes a burst, too.
-    let options = ListenOptions { backlog: 1024, ..ListenOptions::default() };
+    let options = ListenOptions { backlog: 1024, ..listening() };
     let listener = Listener::bind(&address, &options, loops).expect("a free address");
     listener.serve(|connection| drop(anywire_loops::spawn(answer(connection))))
 }
@@ -61,9 +61,15 @@ fn from_outside_and_from_one_loop() {
     on_each_wire(|wire| {
         let peers = Loops::start(1).expect("loops start");
         let listening = listen(wire, &peers);
-        for loops in [1, 2, 8] {
-            let (loops, client) = client(loops, |builder| builder);
-            let via = listening.local().clone();
+        let via = listening.local();
+        // Half a thousand handshakes are work that takes its time.
+        let (counts, acquire): (&[_], _) = match via.has_tls() {
+            true => (&[2], HANG),
+            false => (&[1, 2, 8], Timeouts::default().acquire),
+        };
+        for &loops in counts {
+            let (loops, client) = client(loops, |builder| builder.acquire_timeout(acquire));
+            let via = via.clone();
             assert_eq!(block_on(burst(client.clone(), via.clone())), CALLS);
             let (on_loop, caller) = (loops.get(0).clone(), client.clone());
             assert_eq!(on_loop.spawn(move || burst(caller, via)).wait().expect("no panic"), CALLS);

@@ -2,14 +2,13 @@
 
 mod support;
 
-use anywire_client::Client;
-use support::{OK, Peer, block_on, client, on_each_wire};
+use support::{OK, Peer, block_on, builder, client, on_each_wire};
 
 #[test]
 fn a_call_outlives_the_name_of_its_client() {
     on_each_wire(|wire| {
         let peer = Peer::answering(wire, OK);
-        let call = Client::new().get(peer.url("/"));
+        let call = builder().build().get(peer.url("/"));
         let call = call.via(peer.via());
         assert_eq!(block_on(call.send()).expect("a response").status(), 200);
     });

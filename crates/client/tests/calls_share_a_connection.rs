@@ -56,7 +56,7 @@ fn requests_say_what_the_caller_said() {
         let request = requests.recv().expect("a request");
         assert_eq!(request.head.method(), "POST");
         assert_eq!(request.head.target(), "/a?b=1&c=2+3");
-        assert_eq!(request.head.host(), peer.url("").strip_prefix("http://"));
+        assert_eq!(request.head.host(), peer.url("").split("://").nth(1));
         assert_eq!(request.head.headers().get("x-one"), Some("1"));
         assert_eq!(request.head.headers().get("content-type"), Some("application/json"));
         assert_eq!(request.body, b"[1,2]");

@@ -4,8 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use anywire_client::Client;
-use support::{OK, Peer, block_on, client, on_each_wire};
+use support::{OK, Peer, block_on, builder, client, on_each_wire};
 
 #[test]
 fn calls_from_outside_spread_evenly() {
@@ -57,7 +56,7 @@ fn calls_on_a_loop_stay_there() {
 fn a_client_without_loops_starts_its_own() {
     on_each_wire(|wire| {
         let peer = Peer::answering(wire, OK);
-        let client = Client::new();
+        let client = builder().build();
         assert!(client.counters().per_loop.is_empty());
         for _ in 0..3 {
             let answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
@@ -77,7 +76,7 @@ fn an_answer_outlives_its_client() {
             talk.wait_for_end();
         });
         let answer = {
-            let client = Client::new();
+            let client = builder().build();
             block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer")
         };
         assert_eq!(block_on(answer.bytes()).expect("a good body").len(), 1_000_000);

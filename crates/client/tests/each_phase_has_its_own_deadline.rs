@@ -11,7 +11,9 @@ use anywire_client::{Call, Client, ClientBuilder, Counters, Error, Limits, Phase
 use anywire_http::Body;
 use anywire_loops::Loops;
 use bytes::Bytes;
-use support::{AnyWire, Gate, HANG, Peer, Talk, block_on, client, eventually, on_all_wires, poll_once, wire};
+use support::{
+    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, eventually, on_all_wires, poll_once, wire,
+};
 
 /// A call that some deadline has to end.
 struct Case {
@@ -142,7 +144,7 @@ fn each_case_ends_by_its_deadline_on_each_wire() {
         // Few loops, so that a slow machine is busy with deadlines and not with threads.
         let (there, here) = (Loops::start(1).expect("loops start"), Loops::start(1).expect("loops start"));
         let silent = Peer::start_on(&there, wire, |talk| talk.wait_for_end());
-        let client = Client::builder().on(&here).read_timeout(HANG).build();
+        let client = builder().on(&here).read_timeout(HANG).build();
         // A call with half as much time again: what ends after it ends too late.
         let clock = client.get(silent.url("/")).via(silent.via()).total_timeout(scaled().total * 3 / 2);
         let mut clock = clock.send();
@@ -166,7 +168,7 @@ impl Case {
     fn play(&self, wire: AnyWire, there: &Loops, here: &Loops) {
         let script = self.peer;
         let peer = Peer::start_on(there, wire, move |mut talk| script(&mut talk));
-        let client = defaults(Client::builder().on(here)).build();
+        let client = defaults(builder().on(here)).build();
         let call = (self.call)(client.post(peer.url("/")).via(peer.via()));
         let error = block_on(async { call.send().await?.bytes().await }).expect_err(self.name);
         let phase = (self.ends_by)(wire);
@@ -313,6 +315,7 @@ fn assert_counted(name: &str, client: &Client, phase: Phase) {
     let Counters {
         acquire_timeouts,
         connect_timeouts,
+        handshake_timeouts,
         write_timeouts,
         read_timeouts,
         body_timeouts,
@@ -322,6 +325,7 @@ fn assert_counted(name: &str, client: &Client, phase: Phase) {
     let counted = [
         (Phase::Acquire, acquire_timeouts),
         (Phase::Connect, connect_timeouts),
+        (Phase::Handshake, handshake_timeouts),
         (Phase::Write, write_timeouts),
         (Phase::Read, read_timeouts),
         (Phase::Body, body_timeouts),
@@ -343,11 +347,14 @@ fn narrow() -> Limits {
 
 /// The default deadlines of a call, all shorter by one factor.
 fn scaled() -> Timeouts {
-    let Timeouts { acquire, connect, write, read, total, idle, lifetime, pool_unused } = Timeouts::default();
+    // A handshake has work to do, which takes its time on a busy machine.
+    let Timeouts { acquire, connect, handshake, write, read, total, idle, lifetime, pool_unused } =
+        Timeouts::default();
     let by = |timeout: Duration| timeout / FACTOR;
     Timeouts {
         acquire: by(acquire),
         connect: by(connect),
+        handshake,
         write: by(write),
         read: by(read),
         total: by(total),

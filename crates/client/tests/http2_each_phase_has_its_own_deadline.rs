@@ -6,11 +6,11 @@ mod support;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use anywire_client::{Call, Client, Error, Limits, Phase, Timeouts};
+use anywire_client::{Call, Error, Limits, Phase, Timeouts};
 use anywire_http::{Body, h2};
 use anywire_loops::Loops;
 use support::bytes_of_http2::*;
-use support::{AnyWire, Frames, Peer, all, block_on, client_of_http2, on_all_wires, on_each_wire};
+use support::{AnyWire, Frames, Peer, all, block_on, builder, client_of_http2, on_all_wires, on_each_wire};
 
 /// A call that some deadline has to end.
 struct Case {
@@ -140,14 +140,14 @@ fn each_case_ends_by_its_deadline_on_each_wire() {
 impl Case {
     fn play(&self, wire: AnyWire, there: &Loops, here: &Loops) {
         let script = self.peer;
-        let peer = Peer::start_on(there, wire, move |talk| {
+        let peer = Peer::start_with(there, wire, &["h2"], move |talk| {
             let Some(mut frames) = Frames::accept(talk, &[]) else { return };
             if let Some(stream) = frames.request() {
                 script(&mut frames, stream);
             }
         });
         let limits = Limits { body_bytes: usize::MAX, interim_responses: usize::MAX, ..Limits::default() };
-        let builder = Client::builder().on(here).timeouts(scaled()).limits(limits);
+        let builder = builder().on(here).timeouts(scaled()).limits(limits);
         let client = builder.http2_prior_knowledge().build();
         let call = (self.call)(client.post(peer.url("/")).via(peer.via()));
         let error = block_on(async { call.send().await?.bytes().await }).expect_err(self.name);
@@ -256,7 +256,7 @@ fn a_peer_that_answers_pings_is_there() {
 #[test]
 fn a_peer_that_acknowledges_no_settings_loses_its_calls() {
     on_all_wires(|wire| {
-        let peer = Peer::start(wire, |talk| {
+        let peer = Peer::asked_for_http2(wire, |talk| {
             talk.say(frame(SETTINGS, 0, 0, &[]));
             talk.wait_for_end();
         });

@@ -18,8 +18,8 @@ fn peer(wire: AnyWire, other: fn(&support::Frames, u32)) -> (Peer, mpsc::Receive
     let peer = Peer::of_http2(wire, move |mut frames, _| {
         while let Some(frame) = frames.next() {
             match frame.kind {
-                // The path `/` has a number of its own in the static table.
-                HEADERS if frame.payload.contains(&0x84) => frames.answer(frame.stream),
+                // The path `/`, behind method and scheme, has a number of its own in the static table.
+                HEADERS if frame.payload.get(2) == Some(&0x84) => frames.answer(frame.stream),
                 HEADERS => other(&frames, frame.stream),
                 RST_STREAM => drop(report.send(frame)),
                 _ => {}

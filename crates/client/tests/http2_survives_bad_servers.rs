@@ -58,7 +58,7 @@ fn a_peer_that_does_not_speak_http2() {
             "SSH-2.0-OpenSSH_9.6\r\n",
             "\x16\x03\x01",
         ] {
-            let peer = Peer::start(wire, move |talk| {
+            let peer = Peer::asked_for_http2(wire, move |talk| {
                 talk.read(1);
                 talk.say(answer);
                 talk.half_close();

@@ -80,6 +80,7 @@ fn endless() -> Timeouts {
     Timeouts {
         acquire: max,
         connect: max,
+        handshake: max,
         write: max,
         read: max,
         total: max,

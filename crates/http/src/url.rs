@@ -1,4 +1,4 @@
-//! An absolute `http` URL, checked and normalised, in one piece of text.
+//! An absolute `http` or `https` URL, checked and normalised, in one piece of text.
 //!
 //! Most URLs are already in normal form. Those are recognised in one pass without the general parser, because this
 //! runs for each call of a client. All others (upper case, user-info, dot segments, non-ASCII, IPv6 ...) go through
@@ -10,7 +10,8 @@ use std::str::FromStr;
 
 use crate::message::{is_host, is_target};
 
-/// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`.
+/// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`, or the same with
+/// `https`.
 ///
 /// ```
 /// use anywire_http::url::{Url, UrlError};
@@ -19,11 +20,14 @@ use crate::message::{is_host, is_target};
 /// assert_eq!(url.as_str(), "http://example.test:8080/b?c=d");
 /// assert_eq!((url.authority(), url.host(), url.port()), ("example.test:8080", "example.test", 8080));
 /// assert_eq!((url.origin(), url.path_and_query()), ("http://example.test:8080", "/b?c=d"));
+/// assert_eq!(Url::parse("https://example.test")?.port(), 443);
 /// # Ok::<(), UrlError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Url {
     text: String,
+    /// Where the host starts, behind the scheme.
+    host: usize,
     /// Where the path starts, which is where the origin ends.
     path: usize,
 }
@@ -46,16 +50,28 @@ impl Url {
         &self.text
     }
 
+    /// Whether the scheme is `https`, so that TLS is to be spoken.
+    #[inline]
+    pub fn is_https(&self) -> bool {
+        self.host == HTTPS.len()
+    }
+
+    /// `http` or `https`.
+    #[inline]
+    pub fn scheme(&self) -> &str {
+        &self.text[..self.host - "://".len()]
+    }
+
     /// Scheme and authority: `http://host[:port]`.
     #[inline]
     pub fn origin(&self) -> &str {
         &self.text[..self.path]
     }
 
-    /// Host and port as the `Host` field has them: the port only if it is not 80, IPv6 in brackets.
+    /// Host and port as the `Host` field has them: the port only if it is not the scheme's, IPv6 in brackets.
     #[inline]
     pub fn authority(&self) -> &str {
-        &self.text[SCHEME.len()..self.path]
+        &self.text[self.host..self.path]
     }
 
     /// The host: a name, an IPv4 address, or an IPv6 address without its brackets.
@@ -63,7 +79,7 @@ impl Url {
         self.split_authority().0
     }
 
-    /// The port; 80 if the URL names none.
+    /// The port; if the URL names none 80, or 443 with `https`.
     pub fn port(&self) -> u16 {
         self.split_authority().1
     }
@@ -90,7 +106,8 @@ impl Url {
         }
         let base = self.text.split_once('?').map_or(&*self.text, |(base, _)| base).trim_end_matches('/');
         // A peer that takes it for a fragment would see another path than its sender.
-        Some(Self { text: [base, &*path_and_query.replace('#', "%23")].concat(), path: self.path })
+        let text = [base, &*path_and_query.replace('#', "%23")].concat();
+        Some(Self { text, ..*self })
     }
 
     /// Adds pairs to the query; they must be percent-encoded already.
@@ -109,19 +126,23 @@ impl Url {
 
     fn split_authority(&self) -> (&str, u16) {
         let authority = self.authority();
+        let default = if self.is_https() { HTTPS_PORT } else { HTTP_PORT };
         let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().unwrap_or(HTTP_PORT)),
-            _ => (authority, HTTP_PORT),
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().unwrap_or(default)),
+            _ => (authority, default),
         };
         (host.trim_start_matches('[').trim_end_matches(']'), port)
     }
 
     fn parse_normal(url: &str) -> Option<Self> {
-        let rest = url.strip_prefix(SCHEME)?;
+        let (rest, default_port) = match url.strip_prefix(HTTP) {
+            Some(rest) => (rest, "80"),
+            None => (url.strip_prefix(HTTPS)?, "443"),
+        };
         let authority_length = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(authority_length);
         let host = match authority.split_once(':') {
-            Some((host, port)) if is_normal_port(port) => host,
+            Some((host, port)) if is_normal_port(port, default_port) => host,
             Some(_) => return None,
             None => authority,
         };
@@ -133,22 +154,23 @@ impl Url {
         if path.is_empty() {
             text.push('/');
         }
-        Some(Self { path: SCHEME.len() + authority_length, text })
+        let begin = url.len() - rest.len();
+        Some(Self { host: begin, path: begin + authority_length, text })
     }
 
     fn parse_general(text: &str) -> Result<Self, UrlError> {
         let url = url::Url::parse(text).map_err(UrlError::Syntax)?;
-        match url.scheme() {
-            "http" => {}
-            "https" => return Err(UrlError::Tls),
+        let scheme = match url.scheme() {
+            "http" => HTTP,
+            "https" => HTTPS,
             _ => return Err(UrlError::Scheme),
-        }
+        };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(UrlError::UserInfo);
         }
         // The `url` crate lets signs into a host, such as quotes, that the field `host` cannot hold.
         let host = url.host_str().filter(|host| is_host(host.as_bytes())).ok_or(UrlError::Host)?;
-        let mut text = format!("{SCHEME}{host}");
+        let mut text = format!("{scheme}{host}");
         if let Some(port) = url.port() {
             text.push_str(&format!(":{port}"));
         }
@@ -158,7 +180,7 @@ impl Url {
             text.push('?');
             text.push_str(query);
         }
-        Ok(Self { text, path })
+        Ok(Self { text, host: scheme.len(), path })
     }
 }
 
@@ -197,11 +219,11 @@ pub enum UrlError {
     /// It does not parse; the reason names the part.
     #[error("{0}; an absolute URL like http://host:port/path is wanted")]
     Syntax(url::ParseError),
-    /// The scheme is `https`, and TLS is not spoken here.
-    #[error("the scheme is https, and there is no TLS here; use an http:// URL")]
+    /// The scheme is `https`, and this build speaks no TLS.
+    #[error("the scheme is https, and this build speaks no TLS; build it with the feature `tls`")]
     Tls,
     /// The scheme is neither `http` nor `https`.
-    #[error("the scheme is not http; name a wire beside the URL, with `via`")]
+    #[error("the scheme is neither http nor https; name a wire beside the URL, with `via`")]
     Scheme,
     /// `user:password@` is not taken from a URL, where it would end up in logs.
     #[error("it holds user-info; send an `authorization` header instead")]
@@ -212,9 +234,9 @@ pub enum UrlError {
 }
 
 /// A port as the URL standard prints it: no leading zero, not the default one.
-fn is_normal_port(port: &str) -> bool {
+fn is_normal_port(port: &str, default: &str) -> bool {
     let digits = !port.is_empty() && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
-    digits && !port.starts_with('0') && port != "80" && port.parse::<u16>().is_ok()
+    digits && !port.starts_with('0') && port != default && port.parse::<u16>().is_ok()
 }
 
 fn is_normal_host(host: &str) -> bool {
@@ -248,8 +270,10 @@ fn is_normal_path(path: &[u8]) -> bool {
     true
 }
 
-const SCHEME: &str = "http://";
+const HTTP: &str = "http://";
+const HTTPS: &str = "https://";
 const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Bytes that stand unescaped in a path and in a query alike. `%2...` is looked at apart: it may spell a dot.
 const NORMAL: [bool; 256] = {
@@ -287,6 +311,11 @@ mod tests {
         assert_eq!(parts("http://a.example:80/"), both("http://a.example", "/"));
         assert_eq!(parts("http://h/x/%2e%2E/y"), both("http://h", "/y"));
         assert_eq!(parts("http://127.1/a b"), both("http://127.0.0.1", "/a%20b"));
+        assert_eq!(parts("https://a.example"), both("https://a.example", "/"));
+        assert_eq!(parts("HTTPS://A.Example:443/x"), both("https://a.example", "/x"));
+        assert_eq!(parts("https://a.example:443/x"), both("https://a.example", "/x"));
+        assert_eq!(parts("https://a.example:80/x"), both("https://a.example:80", "/x"));
+        assert_eq!(parts("http://a.example:443/x"), both("http://a.example:443", "/x"));
     }
 
     #[test]
@@ -300,6 +329,20 @@ mod tests {
         assert_eq!(split("http://[::1]"), parts("::1", 80, "[::1]"));
         assert_eq!(split("http://a.example"), parts("a.example", 80, "a.example"));
         assert_eq!(split("http://10.0.0.1:8080"), parts("10.0.0.1", 8080, "10.0.0.1:8080"));
+        assert_eq!(split("https://[::1]"), parts("::1", 443, "[::1]"));
+        assert_eq!(split("https://a.example"), parts("a.example", 443, "a.example"));
+        assert_eq!(split("https://a.example:80"), parts("a.example", 80, "a.example:80"));
+    }
+
+    #[test]
+    fn the_scheme_stays_with_what_is_joined() {
+        let schemes = ["http", "https"].map(|scheme| {
+            let url = Url::parse(&format!("{scheme}://h/base")).expect("a good URL");
+            let joined = url.join("/x").expect("a path");
+            assert_eq!((joined.scheme(), joined.is_https()), (scheme, scheme == "https"));
+            joined.to_string()
+        });
+        assert_eq!(schemes, ["http://h/base/x", "https://h/base/x"]);
     }
 
     #[test]
@@ -332,7 +375,7 @@ mod tests {
         assert!(matches!(fault("http://h:99999/"), UrlError::Syntax(_)));
         assert!(matches!(fault("http://xn--a/"), UrlError::Syntax(_)));
         assert_eq!(fault("ftp://h/"), UrlError::Scheme);
-        assert_eq!(fault("https://h/"), UrlError::Tls);
+        assert_eq!(fault("https://user@h/"), UrlError::UserInfo);
         assert_eq!(fault("http://user:secret@h/"), UrlError::UserInfo);
         assert_eq!(fault("http://user@h/"), UrlError::UserInfo);
         assert_eq!(fault("http://:secret@h/"), UrlError::UserInfo);
@@ -354,15 +397,15 @@ mod tests {
     proptest! {
         #[test]
         fn the_short_way_agrees_with_the_general_one(
+            scheme in prop_oneof![Just("http"), Just("https")],
             host in "[a-z0-9._-]{1,12}",
             port in prop_oneof![Just(String::new()), ":[0-9]{1,5}"],
             path in prop_oneof![Just(String::new()), "/[a-z0-9./?%&=+~:@!$,;'|^-]{0,20}"],
         ) {
-            let url = format!("http://{host}{port}{path}");
+            let url = format!("{scheme}://{host}{port}{path}");
             if let Some(short) = Url::parse_normal(&url) {
                 let general = Url::parse_general(&url).expect("what the short way takes is a URL");
-                prop_assert_eq!(short.text, general.text);
-                prop_assert_eq!(short.path, general.path);
+                prop_assert_eq!(short, general);
             }
         }
     }

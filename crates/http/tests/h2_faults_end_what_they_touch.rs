@@ -26,6 +26,8 @@ fn a_malformed_request_ends_its_stream() {
         ("8.2.1 upper case", with(&[("X-A", "1")])),
         ("8.2.1 space in a name", with(&[("x a", "1")])),
         ("8.2.1 empty name", with(&[("", "1")])),
+        ("8.2.1 colon in a name", with(&[("x:a", "1")])),
+        ("8.2.1 no ASCII in a name", with(&[("x\u{ff}", "1")])),
         ("8.2.1 line break in a value", with(&[("x", "1\r\ny: 2")])),
         ("8.2.1 NUL in a value", with(&[("x", "1\0")])),
         ("8.2.1 white space around a value", with(&[("x", " 1")])),
@@ -39,6 +41,8 @@ fn a_malformed_request_ends_its_stream() {
         ("8.3 unknown", with(&[(":x", "1")])),
         ("8.3 of a response", with(&[(":status", "200")])),
         ("8.3.1 twice", with(&[(":path", "/")])),
+        ("8.3.1 twice, the first one empty", [&[(":path", "")], &USUAL[..]].concat()),
+        ("8.3.1 twice, both empty", [&[(":authority", ""), (":authority", "")], &USUAL[..3]].concat()),
         ("8.3.1 no method", USUAL[1..].to_vec()),
         ("8.3.1 no path", vec![USUAL[0], USUAL[1], USUAL[3]]),
         ("8.3.1 no scheme", vec![USUAL[0], USUAL[2], USUAL[3]]),
@@ -90,6 +94,29 @@ fn a_request_in_order_is_taken() {
 }
 
 #[test]
+fn a_tunnel_carries_data_alone() {
+    let mut server = End::server(Limits::default());
+    let connect = literals(&[(":method", "CONNECT"), (":authority", "a:1")]);
+    let trailers = literals(&[("x", "1")]);
+    let opened = [frame(HEADERS, END_HEADERS, 1, &connect), frame(DATA, 0, 1, b"x")].concat();
+    assert_eq!(server.events(&opened), Ok(vec!["1 CONNECT a:1".into(), "1 x".into()]));
+    let events = server.events(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers));
+    assert_eq!(events, Ok(vec!["1 reset PROTOCOL_ERROR".into()]));
+    // A refusal is a response as any other.
+    let head = RequestHead::new(Method::CONNECT, "a:1").expect("a target");
+    let mut client = End::client(Limits::default());
+    for (status, last) in [("200", "reset PROTOCOL_ERROR"), ("403", "trailers {\"x\": \"1\"}")] {
+        let stream = client.engine.open(&head, None, false, &mut client.out).expect("a slot").get();
+        let answer = [
+            frame(HEADERS, END_HEADERS, stream, &literals(&[(":status", status)])),
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers),
+        ];
+        let events = client.events(&answer.concat()).expect("other streams live");
+        assert_eq!(events.last(), Some(&format!("{stream} {last}")));
+    }
+}
+
+#[test]
 fn a_body_has_the_length_that_its_head_states() {
     let body = |stream, flags, data: &[u8]| frame(DATA, flags, stream, data);
     let head = |stream| frame(HEADERS, END_HEADERS, stream, &literals(&with(&[("content-length", "3")])));
@@ -132,6 +159,11 @@ fn a_frame_in_the_wrong_place_ends_the_connection() {
         ("5.1.1 an even stream", request(2, true), Code::PROTOCOL_ERROR),
         ("5.1.1 a lower stream", [request(5, true), request(3, true)].concat(), Code::STREAM_CLOSED),
         ("6.1 DATA without a stream", frame(DATA, 0, 0, &[]), Code::PROTOCOL_ERROR),
+        (
+            "6.1 no room for the length of the padding",
+            [request(1, false), frame(DATA, PADDED, 1, &[])].concat(),
+            Code::FRAME_SIZE_ERROR,
+        ),
         (
             "6.1 padding beyond its frame",
             [request(1, false), frame(DATA, PADDED, 1, &[4, 0, 0])].concat(),

@@ -35,6 +35,14 @@ pub enum LoadError {
         #[source]
         source: AddressError,
     },
+    /// The URL's scheme is `https`, and this build has no TLS around the wire of the address (the caller's fault).
+    #[error(
+        "the URL's scheme is https, and this build speaks no TLS over {address}; build it with the feature `tls`"
+    )]
+    NoTls {
+        /// The address.
+        address: Address,
+    },
     /// The plan asks for more than [`Limits`](crate::Limits) allows, or for nothing (the caller's fault).
     #[error("the plan asks for {asked} {what}, allowed is {least} to {most}; change the plan or its limits")]
     Limit {
@@ -193,6 +201,7 @@ pub(crate) fn dial_kind(error: &DialError) -> ErrorKind {
     match error {
         DialError::Descriptors { .. } => ErrorKind::Descriptors,
         _ if matches!(code, Some(EMFILE | ENFILE)) => ErrorKind::Descriptors,
+        DialError::Handshake { .. } => ErrorKind::Tls,
         _ => ErrorKind::Connect,
     }
 }
@@ -229,6 +238,10 @@ mod tests {
             (resolve(io::Error::from_raw_os_error(ENFILE)), ErrorKind::Descriptors),
             (resolve(io::Error::other("no such name")), ErrorKind::Connect),
             (refused, ErrorKind::Connect),
+            (
+                DialError::Handshake { address: address.clone(), cause: io::ErrorKind::TimedOut.into() },
+                ErrorKind::Tls,
+            ),
         ] {
             let message = dial_message(&address, &error);
             assert_eq!(dial_kind(&error), kind, "{message}");

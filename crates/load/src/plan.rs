@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anywire_http::url::{Url, redact};
 use anywire_http::{Headers, Method, StatusCode};
+#[cfg(feature = "tls")]
+use anywire_wire::tls::ClientTls;
 use anywire_wire::{Address, DialOptions};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -31,10 +33,15 @@ use crate::stop::Stop;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The URL; only `http` so far.
+    /// The URL. TLS is spoken if its scheme is `https`, or if the address has it.
     pub url: String,
     /// The address that is dialled instead of the URL's host and port (`None`: those).
     pub via: Option<Address>,
+    /// How TLS is spoken (`None`: as the platform has it).
+    #[cfg(feature = "tls")]
+    pub tls: Option<ClientTls>,
+    /// The name that the server has to prove over TLS (`None`: the host of the URL).
+    pub server_name: Option<String>,
     /// Connections in all, spread evenly over the loops (64).
     pub connections: usize,
     /// The version of HTTP (1.1).
@@ -73,6 +80,9 @@ impl Plan {
         Self {
             url: url.into(),
             via: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            server_name: None,
             connections: 64,
             protocol: Protocol::default(),
             depth: 1,
@@ -109,12 +119,27 @@ impl Plan {
             Url::parse(&self.url).map_err(|source| LoadError::Url { url: redact(&self.url), source })?;
         let request = Request::of(self, &url)?;
         within("bytes of one request", request.bytes() as u64, 1, limits.request_bytes as u64)?;
-        let address = match &self.via {
+        let mut address = match &self.via {
             Some(address) => address.clone(),
             None => Address::from_host(url.host(), url.port())
                 .map_err(|source| LoadError::Address { url: url.to_string(), source })?,
         };
-        Ok(Prepared { address, request })
+        if url.is_https() {
+            address = address.with_tls().ok_or_else(|| LoadError::NoTls { address: address.clone() })?;
+        }
+        let server_name = self.server_name.clone().unwrap_or_else(|| url.host().to_owned());
+        Ok(Prepared { address, request, dial: self.dial_options(server_name) })
+    }
+
+    fn dial_options(&self, server_name: String) -> DialOptions {
+        DialOptions {
+            connect_timeout: self.connect_timeout,
+            server_name: Some(server_name),
+            protocols: vec![self.protocol.alpn().to_owned()],
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+            ..DialOptions::default()
+        }
     }
 }
 
@@ -144,6 +169,8 @@ pub(crate) struct Prepared {
     pub(crate) address: Address,
     /// What is sent.
     pub(crate) request: Request,
+    /// How it is dialled.
+    pub(crate) dial: DialOptions,
 }
 
 fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), LoadError> {
@@ -177,6 +204,21 @@ mod tests {
         assert_eq!(plan.prepare().unwrap().address, "tcp:example.test:8080".parse().unwrap());
     }
 
+    #[cfg(feature = "tls")]
+    #[test]
+    fn https_goes_over_tls_by_any_wire() {
+        let prepared = Plan::new("https://example.test/").prepare().unwrap();
+        assert_eq!(prepared.address, "tls:example.test:443".parse().unwrap());
+        assert_eq!(prepared.dial.server_name.as_deref(), Some("example.test"));
+        let via = Some("unix:/run/app.sock".parse().unwrap());
+        let server_name = Some("other.test".to_owned());
+        let plan = Plan { via, server_name, protocol: Protocol::Http2, ..Plan::new("https://example.test/") };
+        let prepared = plan.prepare().unwrap();
+        assert_eq!(prepared.address, "tls+unix:/run/app.sock".parse().unwrap());
+        assert_eq!(prepared.dial.server_name.as_deref(), Some("other.test"));
+        assert_eq!(prepared.dial.protocols, ["h2"]);
+    }
+
     #[test]
     fn a_body_brings_its_length_and_a_host_header_replaces_the_url() {
         let mut headers = Headers::new();
@@ -205,6 +247,7 @@ mod tests {
     fn what_is_wrong_with_a_plan_is_said() {
         let refused = |plan: Plan| Chain(&plan.prepare().unwrap_err()).to_string();
         assert!(refused(Plan::new("nonsense")).contains("nonsense"));
+        #[cfg(not(feature = "tls"))]
         assert!(refused(Plan::new("https://h/")).contains("no TLS"));
         assert!(refused(Plan::new("http://me:secret@h/")).contains("user-info"));
         assert!(refused(Plan { connections: 0, ..Plan::new("http://h/") }).contains("0 connections"));

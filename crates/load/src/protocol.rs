@@ -9,11 +9,19 @@ pub enum Protocol {
     /// HTTP/1.1; a depth above 1 is pipelining.
     #[default]
     Http1,
-    /// HTTP/2 by prior knowledge (RFC 9113 section 3.3); the depth is the number of streams that are open at once.
+    /// HTTP/2, without TLS by prior knowledge (RFC 9113 section 3.3); the depth is the number of streams that are open at once.
     Http2,
 }
 
 impl Protocol {
+    /// Its name in the handshake of TLS (ALPN).
+    pub(crate) fn alpn(self) -> &'static str {
+        match self {
+            Self::Http1 => "http/1.1",
+            Self::Http2 => "h2",
+        }
+    }
+
     /// What the depth counts: `depth` or `streams`. Figures of the two must never be taken for one another.
     pub fn depth_name(self) -> &'static str {
         match self {

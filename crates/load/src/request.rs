@@ -35,6 +35,7 @@ pub(crate) struct StreamRequest {
     pub(crate) limits: h2::Limits,
     pub(crate) body: Bytes,
     method: Method,
+    scheme: &'static str,
     authority: String,
     path: String,
     headers: Headers,
@@ -59,7 +60,8 @@ impl Request {
         h1::encode::request_head(&mut request, &plan.method, path, &host, &headers, framing)
             .map_err(|source| LoadError::Request { source })?;
         if plan.protocol == Protocol::Http2 {
-            let request = StreamRequest::new(plan, host, path.to_owned(), headers);
+            let scheme = if url.is_https() { "https" } else { "http" };
+            let request = StreamRequest::new(plan, scheme, host, path.to_owned(), headers);
             return Ok(Self::Http2(Arc::new(request)));
         }
         request.extend_from_slice(&plan.body);
@@ -77,7 +79,7 @@ impl Request {
 }
 
 impl StreamRequest {
-    fn new(plan: &Plan, authority: String, path: String, headers: Headers) -> Self {
+    fn new(plan: &Plan, scheme: &'static str, authority: String, path: String, headers: Headers) -> Self {
         let limits = h2::Limits {
             head: plan.limits.head,
             // As h2load has it: the generator drops each byte at once, so that a window would only hold up the server.
@@ -91,6 +93,7 @@ impl StreamRequest {
             limits,
             body: plan.body.clone(),
             method: plan.method.clone(),
+            scheme,
             authority,
             path,
             headers,
@@ -109,7 +112,7 @@ impl StreamRequest {
     pub(crate) fn parts(&self) -> RequestParts<'_> {
         RequestParts {
             method: &self.method,
-            scheme: "http",
+            scheme: self.scheme,
             authority: &self.authority,
             path: &self.path,
             protocol: None,

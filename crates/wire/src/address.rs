@@ -155,6 +155,26 @@ impl Address {
         }
     }
 
+    /// The same place with TLS around its wire, such as `tls:example.com:443` for `tcp:example.com:443`; itself if it has TLS
+    /// already. `None` if this build has no TLS, or none around that wire.
+    pub fn with_tls(&self) -> Option<Self> {
+        if self.has_tls() {
+            return Some(self.clone());
+        }
+        #[cfg(feature = "tls")]
+        return crate::tls::Tls::of(self.wire).map(|wire| self.with_wire(wire));
+        #[cfg(not(feature = "tls"))]
+        return None;
+    }
+
+    /// Whether TLS is spoken there.
+    pub fn has_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return (self.wire as &dyn Any).is::<crate::tls::Tls>();
+        #[cfg(not(feature = "tls"))]
+        return false;
+    }
+
     /// The wire.
     pub fn wire(&self) -> &'static dyn Wire {
         self.wire
@@ -387,6 +407,20 @@ mod tests {
         for host in ["::1", "[::1]"] {
             assert_eq!(Address::from_host(host, 80).expect("an address").to_string(), "tcp:[::1]:80");
         }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn an_address_keeps_its_place_with_tls() {
+        let with_tls = |text: &str| {
+            let address: Address = text.parse().expect(text);
+            address.with_tls().map(|address| (address.has_tls(), address.to_string()))
+        };
+        let tls = |text: &str| Some((true, text.to_owned()));
+        assert_eq!(with_tls("tcp:localhost:80"), tls("tls:localhost:80"));
+        assert_eq!(with_tls("unix:/a?mode=600"), tls("tls+unix:/a?mode=600"));
+        assert_eq!(with_tls("tls+memory:a"), tls("tls+memory:a"));
+        assert!(!"tcp:localhost:80".parse::<Address>().expect("an address").has_tls());
     }
 
     #[test]

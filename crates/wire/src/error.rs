@@ -1,6 +1,6 @@
 //! Why listening or dialling failed, and who can mend it.
 
-use std::io;
+use std::{fmt, io};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -204,10 +204,7 @@ pub enum DialError {
         address: Address,
     },
     /// The connection was made, and its handshake failed or took too long.
-    #[error(
-        "cannot reach {address}: its handshake failed ({cause}); check that both ends speak the same protocol and trust \
-         each other"
-    )]
+    #[error("cannot reach {address}: its {}", Shaking { address, cause })]
     Handshake {
         /// The address.
         address: Address,
@@ -286,9 +283,40 @@ impl DialError {
         }
     }
 
+    /// What TLS found in a handshake that failed, unless the peer was silent or left.
+    #[cfg(feature = "tls")]
+    pub fn handshake(&self) -> Option<&crate::tls::HandshakeError> {
+        match self {
+            Self::Handshake { cause, .. } => crate::tls::HandshakeError::of(cause),
+            _ => None,
+        }
+    }
+
     /// Whether the machine (or file) was reached and no server listens there.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Refused { .. })
+    }
+}
+
+/// Which handshake failed, why, and what would help.
+struct Shaking<'e> {
+    address: &'e Address,
+    cause: &'e io::Error,
+}
+
+impl fmt::Display for Shaking<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tls, cause) = (if self.address.has_tls() { "TLS " } else { "" }, self.cause);
+        #[cfg(feature = "tls")]
+        if let Some(error) = crate::tls::HandshakeError::of(cause) {
+            return write!(f, "{tls}handshake failed: {cause}; {}", error.remedy());
+        }
+        let remedy = match cause.kind() {
+            io::ErrorKind::TimedOut => "see what the peer does, or give it more time",
+            io::ErrorKind::InvalidInput => "name another one",
+            _ => "check that both ends speak the same protocol on this port",
+        };
+        write!(f, "{tls}handshake failed: {cause}; {remedy}")
     }
 }
 

@@ -5,6 +5,10 @@
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../wire/tests/support/coat.rs"]
 mod coat;
+/// A certificate for the servers.
+#[cfg(feature = "tls")]
+#[path = "../../../wire/tests/support/trial.rs"]
+pub mod trial;
 #[path = "../../../client/tests/support/waiting.rs"]
 mod waiting;
 
@@ -23,8 +27,7 @@ pub type AnyWire = &'static dyn Wire;
 
 /// Plays a test on each wire of this build, and on one with a coat.
 pub fn on_each_wire(test: impl Fn(AnyWire)) {
-    let plain = wires().filter(|wire| !wire.scheme().starts_with("tls"));
-    for wire in plain.chain([&coat::Coat as AnyWire]) {
+    for wire in wires().chain([&coat::Coat as AnyWire]) {
         // Shown if the test fails.
         println!("on {}", wire.scheme());
         test(wire);
@@ -53,6 +56,8 @@ impl Served {
         let protocols = protocols.iter().map(|&name| name.to_owned()).collect();
         let options = ListenOptions { protocols, ..ListenOptions::default() };
         let server = Server::new(router).limits(limits).loops(1).listen(&address).listen_options(options);
+        #[cfg(feature = "tls")]
+        let server = server.tls(&trial::server());
         let running = server.start().expect("a free address and right routes");
         let address = running.addresses().next().expect("one address").clone();
         Self { running, address }
@@ -71,10 +76,13 @@ impl Served {
     }
 }
 
-/// A client on a loop of its own.
+/// A client on a loop of its own, which trusts the servers.
 pub fn client(options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Loops, Client) {
     let loops = Loops::start(1).expect("loops start");
-    let client = options(Client::builder().on(&loops)).build();
+    let builder = Client::builder().on(&loops);
+    #[cfg(feature = "tls")]
+    let builder = builder.tls(trial::client());
+    let client = options(builder).build();
     (loops, client)
 }
 

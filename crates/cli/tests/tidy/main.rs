@@ -14,9 +14,11 @@
 //! | `files` | every Rust file says at its head what it is for, and is short enough to read |
 //! | `map` | the map of the house names every source file |
 //! | `links` | a relative link in a document leads somewhere |
+//! | `evidence` | a test that a page names as evidence for an RFC exists |
 //! | `examples` | the README lists every example, and every example runs |
 
 mod arrows;
+mod evidence;
 mod examples;
 mod files;
 mod links;

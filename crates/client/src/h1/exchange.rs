@@ -222,6 +222,10 @@ impl Exchange {
             if !input.is_empty() && ready!(self.download.poll_room(cx)).is_err() {
                 return Poll::Ready(Some(Outcome::Over(Delivery::Nothing)));
             }
+            if self.download.is_awaited() && is_tls_alert(input.data()) {
+                let error = Error::SpeaksTls { origin: self.job.draft.origin() };
+                return Poll::Ready(Some(self.fail(error)));
+            }
             let event = match decoder.decode(input) {
                 Ok(Some(event)) => event,
                 Ok(None) => return Poll::Ready(None),
@@ -356,6 +360,12 @@ impl Exchange {
         }
         None
     }
+}
+
+/// Whether bytes begin as an alert of TLS does (RFC 8446 sections 5.1 and 6): what a peer that speaks TLS says to a request
+/// that came without.
+fn is_tls_alert(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[21, 3])
 }
 
 /// The `timeout` of a `Keep-Alive` field (RFC 2068 section 19.7.1.1).

@@ -14,6 +14,10 @@ mod frames;
 mod gate;
 mod real;
 mod talk;
+/// A certificate for the peers.
+#[cfg(feature = "tls")]
+#[path = "../../../wire/tests/support/trial.rs"]
+pub mod trial;
 mod waiting;
 
 use std::sync::Arc;
@@ -38,8 +42,7 @@ pub type AnyWire = &'static dyn Wire;
 
 /// Every wire of this build, and one with a coat.
 fn wires() -> impl Iterator<Item = AnyWire> {
-    let plain = anywire_wire::wires().filter(|wire| !wire.scheme().starts_with("tls"));
-    plain.chain([&coat::Coat as AnyWire])
+    anywire_wire::wires().chain([&coat::Coat as AnyWire])
 }
 
 /// Plays a test on each wire of the list.
@@ -83,8 +86,20 @@ impl Peer {
 
     /// As [`start`](Self::start), on loops that others use too.
     pub fn start_on(loops: &Loops, wire: AnyWire, script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
+        Self::start_with(loops, wire, &[], script)
+    }
+
+    /// As [`start_on`](Self::start_on), and agrees on one of these protocols where the wire has a handshake.
+    pub fn start_with(
+        loops: &Loops,
+        wire: AnyWire,
+        protocols: &[&str],
+        script: impl Fn(Talk) + Send + Sync + 'static,
+    ) -> Self {
         let address = wire.scratch().expect("every wire can make an address up");
-        let listener = Listener::bind(&address, &ListenOptions::default(), loops).expect("a free address");
+        let protocols = protocols.iter().map(|&name| name.to_owned()).collect();
+        let options = ListenOptions { protocols, ..listening() };
+        let listener = Listener::bind(&address, &options, loops).expect("a free address");
         let (accepted, most_open) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (open, script) = (Arc::<AtomicUsize>::default(), Arc::new(script));
         let (count, most) = (accepted.clone(), most_open.clone());
@@ -110,6 +125,11 @@ impl Peer {
         })
     }
 
+    /// A peer that agrees to HTTP/2, where the wire has a handshake.
+    pub fn asked_for_http2(wire: AnyWire, script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
+        Self::start_with(&Loops::start(1).expect("loops start"), wire, &["h2"], script)
+    }
+
     /// A peer that speaks HTTP/2, frame by frame, and has no settings.
     pub fn of_http2(wire: AnyWire, script: impl Fn(Frames, usize) + Send + Sync + 'static) -> Self {
         Self::of_http2_with(wire, &[], script)
@@ -121,7 +141,7 @@ impl Peer {
         settings: &'static [u8],
         script: impl Fn(Frames, usize) + Send + Sync + 'static,
     ) -> Self {
-        Self::start(wire, move |talk| {
+        Self::asked_for_http2(wire, move |talk| {
             let number = talk.number;
             if let Some(frames) = Frames::accept(talk, settings) {
                 script(frames, number);
@@ -133,6 +153,7 @@ impl Peer {
     pub fn url(&self, path: &str) -> String {
         match self.via().scheme() {
             "tcp" => format!("http://{}{path}", self.via().location()),
+            "tls" => format!("https://{}{path}", self.via().location()),
             _ => format!("http://peer.example{path}"),
         }
     }
@@ -157,10 +178,27 @@ impl Peer {
     }
 }
 
+/// How to listen on any wire: with a certificate for those that need one.
+pub fn listening() -> ListenOptions {
+    ListenOptions {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::server()),
+        ..ListenOptions::default()
+    }
+}
+
+/// A client that trusts the peers.
+pub fn builder() -> ClientBuilder {
+    let builder = Client::builder();
+    #[cfg(feature = "tls")]
+    let builder = builder.tls(trial::client());
+    builder
+}
+
 /// A client on loops of its own test.
 pub fn client(loops: usize, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Loops, Client) {
     let loops = Loops::start(loops).expect("loops start");
-    let client = options(Client::builder().on(&loops)).build();
+    let client = options(builder().on(&loops)).build();
     (loops, client)
 }
 

@@ -349,7 +349,7 @@ impl Engine {
             out_window: i64::from(self.peer.window),
             left: None,
             asks_head: false,
-            is_connect: false,
+            is_tunnel: false,
             priority: Priority::UNSAID,
             wants_to_send: false,
             is_queued: false,

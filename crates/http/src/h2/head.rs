@@ -51,19 +51,21 @@ impl HeadDecoder {
         let mut parts = spare::draw::<RequestParts>();
         let RequestParts { headers, path, authority, scheme, method, version, extensions } = &mut *parts;
         *version = Version::HTTP_2;
-        let (mut has_method, mut protocol) = (false, None);
+        // An empty one counts, too.
+        let [mut has_method, mut has_scheme, mut has_authority, mut has_path] = [false; 4];
+        let mut protocol = None;
+        let first = |has: &mut bool| !std::mem::replace(has, true);
         let seen = self.fields(block, headers, |name, value| {
             let text = str::from_utf8(value).map_err(|_| "a pseudo-header field is no text")?;
             match name {
-                b":method" if !has_method => {
-                    has_method = true;
+                b":method" if first(&mut has_method) => {
                     if value != b"GET" {
                         *method = Method::from_bytes(value).map_err(|_| "the method is no token")?;
                     }
                 }
-                b":scheme" if scheme.is_empty() => scheme.push_str(text),
-                b":authority" if authority.is_empty() => authority.push_str(text),
-                b":path" if path.is_empty() => path.push_str(text),
+                b":scheme" if first(&mut has_scheme) => scheme.push_str(text),
+                b":authority" if first(&mut has_authority) => authority.push_str(text),
+                b":path" if first(&mut has_path) => path.push_str(text),
                 b":protocol" if protocol.is_none() => protocol = Some(Protocol(text.into())),
                 _ => return Err("a pseudo-header field is unknown, repeated, or a response's"),
             }

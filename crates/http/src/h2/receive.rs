@@ -152,6 +152,10 @@ impl Engine {
         let padded = usize::from(head.has(flag::PADDED));
         let padding = match input.data().get(HEAD_BYTES) {
             _ if padded == 0 => 0,
+            // The next byte is that of another frame.
+            _ if head.length == 0 => {
+                return refuse(Code::FRAME_SIZE_ERROR, "DATA is too short for its flags");
+            }
             None => return Ok(Step::Wait),
             Some(&padding) => usize::from(padding),
         };

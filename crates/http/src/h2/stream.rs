@@ -68,8 +68,8 @@ pub(super) struct Stream {
     pub(super) left: Option<u64>,
     /// The request was HEAD: its response states a length, and no body follows.
     pub(super) asks_head: bool,
-    /// It was opened by a CONNECT.
-    pub(super) is_connect: bool,
+    /// It was opened by a CONNECT, and that was not refused: nothing but data is on it.
+    pub(super) is_tunnel: bool,
     pub(super) priority: Priority,
     /// The driver has something to send.
     pub(super) wants_to_send: bool,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anywire_sys::cpu::{self, CpuTime};
-use anywire_wire::{DialOptions, Dialer};
+use anywire_wire::Dialer;
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::tally::{Live, Tally};
@@ -63,8 +63,7 @@ pub(crate) struct LoopResult {
 /// Runs this loop's part; called on the loop.
 pub(crate) async fn generate(mut share: Share) -> LoopResult {
     let tally = Rc::new(Tally::new(share.plan, share.prepared, share.connections, share.requests));
-    let options = DialOptions { connect_timeout: tally.plan.connect_timeout, ..DialOptions::default() };
-    let dialer = Rc::new(Dialer::new(options));
+    let dialer = Rc::new(Dialer::new(tally.prepared.dial.clone()));
     let workers: Vec<_> = (0..share.connections)
         .map(|_| anywire_loops::spawn(worker::work(Rc::clone(&tally), Rc::clone(&dialer))))
         .collect();

@@ -1,6 +1,7 @@
 //! The life of one connection: dial, wait for the start, exchange, and dial again while that makes sense.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::rc::Rc;
 
 use anywire_wire::{DialError, Dialer};
@@ -9,6 +10,7 @@ use crate::engine::exchange::{Ending, Exchange};
 use crate::engine::session::Session;
 use crate::engine::tally::Tally;
 use crate::errors::{dial_kind, dial_message};
+use crate::protocol::Protocol;
 use crate::request::Request;
 
 /// Runs one connection of the plan until the requests are spent or the connection is given up; the end of the run
@@ -76,7 +78,13 @@ async fn unless_spent<T>(tally: &Tally, work: impl Future<Output = T>) -> Option
 async fn dial(tally: &Rc<Tally>, dialer: &Dialer) -> Result<Opened, DialError> {
     // The semaphore is never closed; without a permit the dial goes ahead, which is the lesser harm.
     let _permit = tally.dials.acquire().await;
-    let connection = dialer.dial(&tally.prepared.address).await?;
+    let address = &tally.prepared.address;
+    let connection = dialer.dial(address).await?;
+    let agreed = connection.negotiated().and_then(|agreed| agreed.protocol.as_deref());
+    if address.has_tls() && tally.plan.protocol == Protocol::Http2 && agreed != Some("h2") {
+        let cause = io::Error::new(io::ErrorKind::InvalidData, "it does not agree to HTTP/2 (ALPN)");
+        return Err(DialError::Handshake { address: address.clone(), cause });
+    }
     tally.counts().connections.opened += 1;
     tally.open.set(tally.open.get() + 1);
     let shared = Rc::clone(tally);

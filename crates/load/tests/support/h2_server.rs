@@ -9,7 +9,7 @@ use anywire_http::h2::{Code, Engine, Event, Limits, ResponseParts, StreamId};
 use anywire_http::{Buffer, Headers, StatusCode};
 use anywire_load::{Amount, Plan, Protocol};
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, ListenOptions, Listener, ListenerHandle};
+use anywire_wire::{Address, Connection, Listener, ListenerHandle};
 
 /// What the server does with a connection.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ impl H2Server {
         let loops = Loops::start(1).unwrap();
         let seen = Arc::new(Seen::default());
         let listener =
-            Listener::bind(address.parse::<Address>().unwrap(), &ListenOptions::default(), &loops).unwrap();
+            Listener::bind(address.parse::<Address>().unwrap(), &super::listening("h2"), &loops).unwrap();
         let address = listener.local().clone();
         let shared = Arc::clone(&seen);
         let listener = listener.serve(move |connection| {
@@ -76,14 +76,14 @@ impl H2Server {
 
     /// A plan for this server: one connection, no warm-up.
     pub(crate) fn plan(&self, requests: u64) -> Plan {
-        Plan {
+        super::trusting(Plan {
             protocol: Protocol::Http2,
             via: Some(self.address.clone()),
             connections: 1,
             warm_up: std::time::Duration::ZERO,
             amount: Amount::Requests(requests),
             ..Plan::new("http://test/a?b")
-        }
+        })
     }
 }
 

@@ -6,3 +6,30 @@ pub(crate) mod browser;
 pub(crate) mod h2_server;
 pub(crate) mod sample;
 pub(crate) mod server;
+/// A certificate for the servers.
+#[cfg(feature = "tls")]
+#[path = "../../../wire/tests/support/trial.rs"]
+pub(crate) mod trial;
+
+use anywire_load::Plan;
+use anywire_wire::ListenOptions;
+
+/// How to listen on any wire: with a certificate for those that need one, and a protocol to agree on.
+pub(crate) fn listening(protocol: &str) -> ListenOptions {
+    ListenOptions {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::server()),
+        protocols: vec![protocol.to_owned()],
+        ..ListenOptions::default()
+    }
+}
+
+/// The plan with trust in that certificate.
+pub(crate) fn trusting(plan: Plan) -> Plan {
+    Plan {
+        #[cfg(feature = "tls")]
+        tls: Some(trial::client()),
+        server_name: Some("peer.example".to_owned()),
+        ..plan
+    }
+}

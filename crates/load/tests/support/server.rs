@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use anywire_http::h1::{Limits, RequestDecoder, RequestEvent};
 use anywire_http::{Buffer, Method};
 use anywire_loops::Loops;
-use anywire_wire::{Address, Connection, ListenOptions, Listener, ListenerHandle};
+use anywire_wire::{Address, Connection, Listener, ListenerHandle};
 
 /// What the server does with a connection.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ impl TestServer {
         let loops = Loops::start(1).unwrap();
         let seen = Arc::new(Seen::default());
         let address: Address = address.parse().unwrap();
-        let listener = Listener::bind(&address, &ListenOptions::default(), &loops).unwrap();
+        let listener = Listener::bind(&address, &super::listening("http/1.1"), &loops).unwrap();
         let address = listener.local().clone();
         let shared = Arc::clone(&seen);
         let listener = listener.serve(move |connection| {
@@ -90,13 +90,13 @@ impl TestServer {
 
     /// A plan for this server: one connection, no warm-up.
     pub(crate) fn plan(&self, requests: u64) -> anywire_load::Plan {
-        anywire_load::Plan {
+        super::trusting(anywire_load::Plan {
             via: Some(self.address.clone()),
             connections: 1,
             warm_up: std::time::Duration::ZERO,
             amount: anywire_load::Amount::Requests(requests),
             ..anywire_load::Plan::new("http://test/")
-        }
+        })
     }
 }
 

@@ -200,6 +200,33 @@ impl ClientTls {
     }
 }
 
+/// What functions accept as a client's TLS: a [`ClientTls`], or the options of one.
+pub trait ToClientTls {
+    /// The TLS.
+    ///
+    /// # Errors
+    /// [`TlsError`] says what is wrong with a certificate, a key or a root.
+    fn to_client_tls(self) -> Result<ClientTls, TlsError>;
+}
+
+impl ToClientTls for ClientTls {
+    fn to_client_tls(self) -> Result<ClientTls, TlsError> {
+        Ok(self)
+    }
+}
+
+impl ToClientTls for &ClientTls {
+    fn to_client_tls(self) -> Result<ClientTls, TlsError> {
+        Ok(self.clone())
+    }
+}
+
+impl ToClientTls for ClientTlsOptions {
+    fn to_client_tls(self) -> Result<ClientTls, TlsError> {
+        ClientTls::new(self)
+    }
+}
+
 impl Default for ClientTls {
     fn default() -> Self {
         Self::of_platform()

@@ -82,9 +82,6 @@ impl Coat {
             let polled = self.inner.poll_read(cx, &mut scratch[waiting..end]);
             let read = if let Poll::Ready(Ok(read)) = polled { read } else { 0 };
             let opened = self.records.open(&mut scratch[..waiting + read], into);
-            if let Some(asked) = take_asked_name() {
-                self.server_name = Some(asked);
-            }
             let read = ready!(polled)?;
             Poll::Ready(match opened {
                 Ok(opened) => Ok((read > 0).then_some(opened)),
@@ -176,10 +173,15 @@ impl Coat {
             }
             sent.map_err(HandshakeError::cut)?;
             let opened = if self.records.may_open() {
-                self.records.open_rest(&mut []).map(Some).map_err(|error| HandshakeError(error).into())
+                let opened = self.records.open_rest(&mut []);
+                Poll::Ready(opened.map(Some).map_err(|error| HandshakeError(error).into()))
             } else {
-                ready!(self.poll_open(cx, &mut [])).map_err(HandshakeError::cut)
+                self.poll_open(cx, &mut []).map_err(HandshakeError::cut)
             };
+            if let Some(asked) = take_asked_name() {
+                self.server_name = Some(asked);
+            }
+            let opened = ready!(opened);
             match opened {
                 Ok(Some(_)) => {}
                 Ok(None) => return Poll::Ready(Err(HandshakeError::left())),
@@ -286,6 +288,10 @@ impl Transport for Coat {
                     None => return Poll::Ready(self.at_end_of_wire()),
                 }
             };
+            if !self.records.outgoing().is_empty() {
+                // Such as the refusal of a new handshake, which the peer waits for. A write sends it otherwise.
+                let _ = self.poll_send(cx);
+            }
             if opened > 0 {
                 return Poll::Ready(Ok(opened));
             }
@@ -298,10 +304,11 @@ impl Transport for Coat {
             Stage::Clear { .. } => return self.inner.poll_write(cx, bytes),
             _ => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
-        if self.records.outgoing().len() >= HELD_MAX_BYTES {
+        let taken = bytes.len().min(HELD_MAX_BYTES);
+        let held = self.records.outgoing().len();
+        if held > 0 && held + taken > HELD_MAX_BYTES {
             ready!(self.poll_send(cx))?;
         }
-        let taken = bytes.len().min(HELD_MAX_BYTES);
         self.records.seal(&bytes[..taken]).map_err(HandshakeError)?;
         Poll::Ready(Ok(taken))
     }
@@ -374,9 +381,12 @@ impl Drop for Coat {
         }
         let mut cx = Context::from_waker(Waker::noop());
         // Session tickets and the like are no bytes of the stream. If they stayed unread, the wire would be reset.
-        while !self.records.has_unread()
-            && matches!(self.poll_open(&mut cx, &mut []), Poll::Ready(Ok(Some(_))))
-        {}
+        for _ in 0..READS_AT_END_MAX {
+            let is_over = !matches!(self.poll_open(&mut cx, &mut []), Poll::Ready(Ok(Some(_))));
+            if is_over || self.records.has_unread() {
+                break;
+            }
+        }
         if self.records.has_unread() {
             return self.inner.abort();
         }
@@ -443,5 +453,7 @@ const READ_MAX_BYTES: usize = 64 * 1024;
 const HELD_MAX_BYTES: usize = 4 * RECORD_MAX_BYTES;
 /// What a refused peer may still send in one turn before the connection is closed.
 const READS_OF_REFUSED_MAX: usize = 16;
+/// Looks for what the peer sent besides the stream, when a connection is dropped. It mostly comes in one piece.
+const READS_AT_END_MAX: usize = 4;
 /// For the end of a stream to leave, once the connection was dropped.
 const LINGER: Duration = Duration::from_secs(5);

@@ -76,13 +76,88 @@ pub enum TlsError {
 }
 
 /// Why a handshake failed, or a record was wrong: the source of the [`io::Error`] that reads and dials give.
+///
+/// Its message is what was found; [`remedy`](Self::remedy) is what would help.
 #[derive(Debug)]
 pub struct HandshakeError(pub(super) Error);
 
 impl HandshakeError {
+    /// The one behind an error of a connection or a dial, if that is what it is.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
     /// What rustls said.
     pub fn cause(&self) -> &Error {
         &self.0
+    }
+
+    /// Whether the peer's certificate was refused here: [untrusted](Self::is_untrusted), for
+    /// [another name](Self::is_wrong_name), [out of date](Self::is_out_of_date), not pinned, or wrong in itself. Another
+    /// try will end alike.
+    pub fn is_certificate(&self) -> bool {
+        matches!(self.0, Error::InvalidCertificate(_) | Error::NoCertificatesPresented)
+    }
+
+    /// Whether nobody who is trusted here has signed the peer's certificate.
+    pub fn is_untrusted(&self) -> bool {
+        use CertificateError::{BadSignature, UnknownIssuer};
+        matches!(self.0, Error::InvalidCertificate(UnknownIssuer | BadSignature))
+    }
+
+    /// Whether the peer's certificate is for another name than the one that was asked for.
+    pub fn is_wrong_name(&self) -> bool {
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        matches!(self.0, Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }))
+    }
+
+    /// Whether the peer's certificate has expired, or is not valid yet.
+    pub fn is_out_of_date(&self) -> bool {
+        use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+        let Error::InvalidCertificate(wrong) = &self.0 else { return false };
+        matches!(wrong, Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. })
+    }
+
+    /// Whether the peer has answered with what is no TLS: a plain server listens on that port.
+    pub fn is_clear_text(&self) -> bool {
+        matches!(self.0, Error::InvalidMessage(InvalidMessage::InvalidContentType))
+    }
+
+    /// Whether the peer refuses this end's certificate, or wants one where none was given.
+    pub fn is_own_certificate(&self) -> bool {
+        use AlertDescription as Alert;
+        let Error::AlertReceived(alert) = self.0 else { return false };
+        matches!(
+            alert,
+            Alert::UnknownCA
+                | Alert::BadCertificate
+                | Alert::CertificateUnknown
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateRevoked
+                | Alert::CertificateRequired
+        )
+    }
+
+    /// What would help, as the end of a sentence.
+    pub fn remedy(&self) -> &'static str {
+        match &self.0 {
+            _ if self.is_untrusted() => {
+                "if it should be trusted, add it or its root to the roots that are trusted"
+            }
+            _ if self.is_wrong_name() => "call it by a name of its certificate, or name the one to ask for",
+            _ if self.is_out_of_date() => "have it replaced, or check this machine's clock",
+            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+                "if its key was changed on purpose, pin the new one"
+            }
+            _ if self.is_clear_text() => "check the port, or do without TLS (http://)",
+            _ if self.is_own_certificate() => "give this end a certificate that the peer accepts",
+            Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_) => {
+                "see what versions and suites each end allows"
+            }
+            Error::AlertReceived(AlertDescription::UnrecognisedName) => "check the name",
+            _ => "see the peer's log",
+        }
     }
 
     pub(super) fn left() -> io::Error {
@@ -141,17 +216,26 @@ impl fmt::Display for HandshakeError {
 
 fn certificate(wrong: &CertificateError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match wrong {
-        CertificateError::UnknownIssuer => f.write_str(
-            "its certificate is signed by nobody who is trusted here; if it should be trusted, add its root",
-        ),
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            write!(f, "its certificate has expired ({wrong})")
+        CertificateError::UnknownIssuer => {
+            f.write_str("its certificate is signed by nobody who is trusted here")
         }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            write!(f, "its certificate is not valid yet ({wrong}); check the clock")
+        CertificateError::BadSignature => {
+            f.write_str("its certificate was not signed with the key of whom it names as its issuer")
         }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            write!(f, "its certificate is for another name ({wrong})")
+        CertificateError::Expired => f.write_str("its certificate has expired"),
+        CertificateError::ExpiredContext { time, not_after } => {
+            let ago = Days(time.as_secs().saturating_sub(not_after.as_secs()));
+            write!(f, "its certificate has expired {ago} ago")
+        }
+        CertificateError::NotValidYet => f.write_str("its certificate is not valid yet"),
+        CertificateError::NotValidYetContext { time, not_before } => {
+            let wait = Days(not_before.as_secs().saturating_sub(time.as_secs()));
+            write!(f, "its certificate is not valid yet, but in {wait}")
+        }
+        CertificateError::NotValidForName => f.write_str("its certificate is for another name"),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let presented = Names(presented);
+            write!(f, "its certificate is for another name than {}: {presented}", expected.to_str())
         }
         CertificateError::ApplicationVerificationFailure => {
             f.write_str("its key is none of those that are pinned")
@@ -159,6 +243,40 @@ fn certificate(wrong: &CertificateError, f: &mut fmt::Formatter<'_>) -> fmt::Res
         other => write!(f, "its certificate is not acceptable: {other}"),
     }
 }
+
+/// Seconds in words.
+struct Days(u64);
+
+impl fmt::Display for Days {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HOUR: u64 = 60 * 60;
+        match self.0 {
+            seconds if seconds < 2 * HOUR => write!(f, "{seconds} seconds"),
+            seconds if seconds < 48 * HOUR => write!(f, "{} hours", seconds / HOUR),
+            seconds => write!(f, "{} days", seconds / (24 * HOUR)),
+        }
+    }
+}
+
+/// Names of a certificate, which rustls gives as `DnsName("example.com")`.
+struct Names<'n>(&'n [String]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.0.iter().take(NAMES_MAX).enumerate() {
+            let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+            write!(f, "{}{}", if at == 0 { "" } else { ", " }, inner.trim_matches('"'))?;
+        }
+        match self.0.len() {
+            0 => f.write_str("no name at all"),
+            count if count > NAMES_MAX => write!(f, " and {} more", count - NAMES_MAX),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Names of a certificate that an error shows.
+const NAMES_MAX: usize = 5;
 
 fn received(alert: AlertDescription, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let meaning = match alert {

@@ -50,7 +50,7 @@ use std::sync::{Arc, LazyLock};
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
 
-pub use client::{ClientTls, ClientTlsOptions, Roots};
+pub use client::{ClientTls, ClientTlsOptions, Roots, ToClientTls};
 pub use error::{HandshakeError, TlsError};
 pub use identity::Identity;
 pub use server::{ClientCertificates, ServerTls, ServerTlsOptions};

@@ -88,7 +88,13 @@ impl ServerCertVerifier for Verifier {
                 verify_server_name(&parsed, name)?;
             }
             Chains::Checked(webpki) => {
-                webpki.verify_server_cert(own, intermediates, name, ocsp_response, now)?;
+                let checked = webpki.verify_server_cert(own, intermediates, name, ocsp_response, now);
+                checked.map_err(|error| match error {
+                    Error::InvalidCertificate(CertificateError::Other(_)) if is_self_signed(own) => {
+                        CertificateError::UnknownIssuer.into()
+                    }
+                    other => other,
+                })?;
             }
             Chains::NoneIsTrusted => return Err(CertificateError::UnknownIssuer.into()),
         }
@@ -117,6 +123,13 @@ impl ServerCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+/// Whether a certificate names itself as its issuer. webpki then has several things to say against it, and none of them is
+/// that nobody vouches for it.
+fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
+    x509_cert::Certificate::from_der(certificate)
+        .is_ok_and(|parsed| parsed.tbs_certificate.issuer == parsed.tbs_certificate.subject)
 }
 
 /// Checks the dates of a certificate (RFC 5280 section 4.1.2.5).

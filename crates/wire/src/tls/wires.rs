@@ -1,5 +1,6 @@
 //! The wires with TLS around them.
 
+use std::any::Any;
 use std::io;
 use std::task::{Context, Poll, ready};
 
@@ -59,6 +60,12 @@ impl Tls {
         self.inner
     }
 
+    /// The wire of this build that is TLS around this one.
+    pub(crate) fn of(inner: &'static dyn Wire) -> Option<&'static dyn Wire> {
+        crate::wires()
+            .find(|wire| (*wire as &dyn Any).downcast_ref::<Self>().is_some_and(|tls| same(tls.inner, inner)))
+    }
+
     /// The address of this wire for one of the wire below.
     pub(super) fn outer(&'static self, inner: &Address) -> Address {
         inner.with_wire(self)
@@ -68,8 +75,8 @@ impl Tls {
     fn server_name<'a>(&self, address: &'a Address, options: &'a DialOptions) -> io::Result<&'a str> {
         let host = || self.host_and_port(address.location()).map(|(host, _)| host);
         options.server_name.as_deref().or_else(host).ok_or_else(|| {
-            let message = "it is not known what name the peer has to prove: there is none in the address; name one \
-                           in the options (`server_name`)";
+            let message = "it is not known what name the peer has to prove: there is none in the address, and \
+                           no `server_name` in the options";
             io::Error::new(io::ErrorKind::InvalidInput, message)
         })
     }
@@ -145,6 +152,12 @@ impl Wire for Tls {
     fn reaches_other_processes(&self) -> bool {
         self.inner.reaches_other_processes()
     }
+}
+
+/// Whether two are the same wire: by type and name, as addresses are compared.
+fn same(one: &'static dyn Wire, other: &'static dyn Wire) -> bool {
+    let types = [one, other].map(|wire| (wire as &dyn Any).type_id());
+    types[0] == types[1] && one.scheme() == other.scheme()
 }
 
 struct TlsAcceptor {

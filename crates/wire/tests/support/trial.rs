@@ -1,4 +1,4 @@
-//! A certificate for `localhost`, made for one run of a test, and who trusts it.
+//! A certificate for `localhost` and `peer.example`, made for one run of a test, and who trusts it.
 
 use std::sync::OnceLock;
 
@@ -28,7 +28,8 @@ pub(crate) fn identity() -> Identity {
 pub(crate) fn pem() -> &'static (String, String) {
     static PEM: OnceLock<(String, String)> = OnceLock::new();
     PEM.get_or_init(|| {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let names = ["localhost", "127.0.0.1", "peer.example", "one.example", "two.example", "three.example"];
+        let names = names.map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).expect("names that a certificate can have");
         (made.cert.pem(), made.signing_key.serialize_pem())
     })

@@ -184,6 +184,29 @@ mod tests {
         Ok(String::from_utf8(out).expect("text").replace("\r\n", "\n"))
     }
 
+    /// RFC 7541 appendix C.1 and C.2: integers, and each form of a field alone.
+    #[test]
+    fn the_integers_and_forms_of_the_rfc() {
+        for (coded, prefix_bits, value) in [("0a", 5, 10), ("1f9a0a", 5, 1337)] {
+            assert_eq!(integer(&mut &bytes(coded)[..], prefix_bits), Ok(value), "{coded}");
+        }
+        for (block, line, is_kept) in [
+            (
+                "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
+                "custom-key: custom-header\n",
+                true,
+            ),
+            ("040c 2f73 616d 706c 652f 7061 7468", ":path: /sample/path\n", false),
+            ("1008 7061 7373 776f 7264 0673 6563 7265 74", "password: secret\n", false),
+            ("82", ":method: GET\n", false),
+        ] {
+            let mut decoder = Decoder::new(4096);
+            assert_eq!(decode(&mut decoder, &bytes(block)), Ok(line.to_owned()));
+            let again = if is_kept { Ok(line.to_owned()) } else { Err(HpackError::Index(62)) };
+            assert_eq!(decode(&mut decoder, &bytes("be")), again, "{line}");
+        }
+    }
+
     /// RFC 7541 appendix C.3 and C.4: the same requests, without and with Huffman coding.
     #[test]
     fn the_requests_of_the_rfc() {

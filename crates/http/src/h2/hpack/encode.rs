@@ -58,7 +58,9 @@ impl Encoder {
     /// Appends a field, whose name may be in any case.
     #[inline]
     pub(in crate::h2) fn field(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-        if name.len() <= LOWER_BYTES_MAX {
+        if !name.iter().any(u8::is_ascii_uppercase) {
+            self.lower_field(out, name, value);
+        } else if name.len() <= LOWER_BYTES_MAX {
             let mut lower = [0; LOWER_BYTES_MAX];
             let lower = &mut lower[..name.len()];
             lower.copy_from_slice(name);

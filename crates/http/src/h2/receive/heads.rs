@@ -127,7 +127,7 @@ impl Engine {
         stream.priority = priority;
         stream.left = length;
         stream.asks_head = *head.method() == Method::HEAD;
-        stream.is_connect = *head.method() == Method::CONNECT;
+        stream.is_tunnel = *head.method() == Method::CONNECT;
         Ok(Step::Event(Event::Request { id, head, length, end }))
     }
 
@@ -180,9 +180,10 @@ impl Engine {
         self.idle_budget.earn(EARNED_BY_STREAM);
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(Step::Again) };
         let has_no_body = stream.asks_head || status == StatusCode::NOT_MODIFIED;
+        stream.is_tunnel &= status.is_success();
         if has_no_body {
             stream.left = Some(0);
-        } else if !(stream.is_connect && status.is_success()) {
+        } else if !stream.is_tunnel {
             stream.left = length;
         }
         if end && stream.left.is_some_and(|left| left > 0) {
@@ -205,9 +206,12 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
         let decoded = self.heads.trailers(block)?;
-        let is_complete = self.streams.get(&id).is_none_or(|stream| stream.left.is_none_or(|left| left == 0));
+        let stream = self.streams.get(&id);
+        let is_complete = stream.is_none_or(|stream| stream.left.is_none_or(|left| left == 0));
+        // RFC 9113 section 8.5.
+        let is_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
         match decoded {
-            Ok(fields) if end && is_complete => {
+            Ok(fields) if end && is_complete && !is_tunnel => {
                 self.end_half(id, |stream| &mut stream.incoming);
                 Ok(Step::Event(Event::Trailers { id, fields }))
             }

@@ -1,0 +1,177 @@
+//! No frames make the HTTP/2 engine panic, spin, keep more than its limits, or give other events if they are cut otherwise;
+//! in both roles, while it also sends.
+
+#![no_main]
+
+#[path = "support/frames.rs"]
+#[allow(dead_code, reason = "each target uses its part")]
+mod frames;
+
+use std::time::{Duration, Instant};
+
+use anywire_http::h2::{Engine, Event, Limits, Rate, RequestParts, ResponseParts, StreamId};
+use anywire_http::{Buffer, HeadLimits, Headers, Method, StatusCode};
+use frames::{Choices, PREFACE};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut choices = Choices(bytes);
+    let (is_server, small, raw, pieces) =
+        (choices.flag(), choices.flag(), choices.flag(), usize::from(choices.byte()) + 1);
+    let mut received = if is_server { PREFACE.to_vec() } else { Vec::new() };
+    if raw {
+        received.extend_from_slice(choices.0);
+    } else {
+        received.extend(frames::frame(4, 0, 0, &[]));
+        while !choices.is_over() {
+            received.extend(frames::next_frame(&mut choices, is_server));
+        }
+    }
+    let limits = if small { SMALL } else { Limits::default() };
+    let whole = End::new(is_server, limits, false).events(received.chunks(received.len().max(1)));
+    let cut = End::new(is_server, limits, false).events(received.chunks(pieces));
+    assert_eq!(whole, cut);
+    End::new(is_server, limits, true).events(received.chunks(pieces));
+});
+
+struct End {
+    engine: Engine,
+    is_server: bool,
+    limits: Limits,
+    /// It answers, and sends bodies. What comes then depends on how fast it is.
+    sends: bool,
+    now: Instant,
+    out: Vec<u8>,
+}
+
+impl End {
+    fn new(is_server: bool, limits: Limits, sends: bool) -> Self {
+        let now = Instant::now();
+        let mut out = Vec::new();
+        let engine = if is_server {
+            Engine::server(limits, now, &mut out)
+        } else {
+            Engine::client(limits, now, &mut out)
+        };
+        let mut end = Self { engine, is_server, limits, sends, now, out };
+        if !is_server {
+            for method in [Method::GET, Method::HEAD, Method::POST, Method::GET] {
+                let fields = Headers::new();
+                let parts = RequestParts {
+                    method: &method,
+                    scheme: "http",
+                    authority: "a",
+                    path: "/",
+                    protocol: None,
+                    headers: &fields,
+                    length: None,
+                };
+                let has_body = method == Method::POST;
+                let id = end.engine.open_parts(&parts, !has_body, &mut end.out).expect("a slot");
+                end.engine.wants_to_send(id, has_body);
+            }
+        }
+        end
+    }
+
+    /// What comes of these pieces as text, neighbouring data joined.
+    fn events<'b>(&mut self, pieces: impl Iterator<Item = &'b [u8]>) -> Vec<String> {
+        let mut input = Buffer::new();
+        let mut events: Vec<String> = Vec::new();
+        for mut piece in pieces {
+            while !piece.is_empty() {
+                let copied = input.fill_from(piece);
+                assert!(copied > 0, "a full buffer stands without an error");
+                piece = &piece[copied..];
+                if !self.take(&mut input, &mut events) {
+                    return events;
+                }
+            }
+            if self.sends {
+                self.send();
+            }
+        }
+        events
+    }
+
+    /// Takes all events. Whether the connection goes on.
+    fn take(&mut self, input: &mut Buffer, events: &mut Vec<String>) -> bool {
+        loop {
+            let before = self.out.len();
+            let event = match self.engine.receive(self.now, input, &mut self.out) {
+                Err(error) => {
+                    let again = self.engine.receive(self.now, input, &mut self.out).map(|_| ());
+                    assert_eq!(again, Err(error));
+                    assert_eq!(self.engine.next_deadline(), None);
+                    assert_eq!(self.engine.next_to_send(), None);
+                    events.push(format!("{error:?}"));
+                    return false;
+                }
+                Ok(None) => {
+                    assert!(!self.is_server || self.engine.open_streams() <= self.limits.streams);
+                    return true;
+                }
+                Ok(Some(event)) => event,
+            };
+            // One answer at most to what made an event, and to the frames before it.
+            assert!(self.out.len() - before < 100_000, "{} bytes are sent at once", self.out.len() - before);
+            let text = format!("{event:?}");
+            match event {
+                Event::Data { id, data, end } => {
+                    let count = data.len();
+                    let start = format!("{} data ", id.get());
+                    let text: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+                    match events.last_mut().filter(|last| last.starts_with(&start) && !last.ends_with("end"))
+                    {
+                        Some(last) => last.push_str(&text),
+                        None => events.push(start + &text),
+                    }
+                    if end {
+                        events.last_mut().expect("just added").push_str(" end");
+                    }
+                    self.engine.consumed(id, count, &mut self.out);
+                }
+                Event::Request { id, .. } if self.sends => self.respond(id),
+                _ => events.push(text),
+            }
+        }
+    }
+
+    fn respond(&mut self, id: StreamId) {
+        let fields = Headers::new();
+        let parts = ResponseParts::new(StatusCode::OK, &fields);
+        self.engine.respond(id, &parts, false, &mut self.out).expect("it was just asked");
+        self.engine.wants_to_send(id, true);
+    }
+
+    /// A few frames of bodies, and the passing of time.
+    fn send(&mut self) {
+        for turn in 0..4_usize {
+            let Some((id, room)) = self.engine.next_to_send() else { break };
+            assert!(room > 0 && room <= 16_384);
+            let length = room.min(1000);
+            self.engine.data_head(id, length, turn == 3, &mut self.out);
+        }
+        self.out.clear();
+        self.now += Duration::from_millis(1);
+        if self.engine.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+            // A peer that is silent has ended the connection, which the next frame shows.
+            let _ = self.engine.advance(self.now, &mut self.out);
+        }
+    }
+}
+
+/// So that they are reached.
+const SMALL: Limits = Limits {
+    head: HeadLimits { bytes: 200, target_bytes: 24, fields: 3, trailer_bytes: 10, trailer_fields: 1 },
+    streams: 2,
+    stream_window_bytes: 100,
+    connection_window_bytes: 65_535,
+    continuations: 1,
+    resets: Rate { burst: 3, per_second: 1 },
+    idle_frames: Rate { burst: 5, per_second: 1 },
+    settings_deadline: Duration::from_millis(5),
+    ping_interval: Some(Duration::from_millis(3)),
+    ping_deadline: Duration::from_millis(3),
+    extended_connect: true,
+};
