@@ -55,7 +55,10 @@ impl Identity {
     /// The names of its own certificate: DNS names in lower case, and IP addresses.
     pub fn names(&self) -> Vec<String> {
         let own = self.own();
-        own.as_ref().and_then(names).map(|names| names.0.iter().filter_map(shown).collect()).unwrap_or_default()
+        own.as_ref()
+            .and_then(names)
+            .map(|names| names.0.iter().filter_map(shown).collect())
+            .unwrap_or_default()
     }
 
     /// When its own certificate expires; `None` if it cannot be read.
