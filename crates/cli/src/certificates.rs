@@ -136,7 +136,6 @@ impl Certificates {
             },
             takes_clear_text: self.tls_and_clear_text,
             key_log_file: self.ssl_key_log,
-            ..ServerTlsOptions::default()
         })
     }
 

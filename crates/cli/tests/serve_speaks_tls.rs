@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const TLS: &[&str] = &["tls:127.0.0.1:0"];
 
-fn files<'a>(signed: &'a Signed) -> [&'a str; 4] {
+fn files(signed: &Signed) -> [&str; 4] {
     ["--cert", text(&signed.cert), "--key", text(&signed.key)]
 }
 
