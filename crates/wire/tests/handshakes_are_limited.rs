@@ -12,8 +12,8 @@ use anywire_loops::Loops;
 use anywire_wire::tls::{ClientTls, ClientTlsOptions, Roots};
 use anywire_wire::{Address, DialOptions, Dialer, ListenOptions, ListenerCounters, ListenerHandle};
 
-fn listen(loops: &Loops, options: ListenOptions) -> ListenerHandle {
-    support::serve_echo(loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options)
+fn listen(loops: &Loops, options: &ListenOptions) -> ListenerHandle {
+    support::serve_echo(loops, &"tls:127.0.0.1:0".parse().expect("an address"), options)
 }
 
 /// A peer that begins a handshake and then gives one byte at a time.
@@ -60,7 +60,7 @@ fn eventually(listening: &ListenerHandle, what: &str, is_so: impl Fn(&ListenerCo
 #[test]
 fn at_the_limit_the_oldest_is_ended() {
     let loops = support::loops(1);
-    let listening = listen(&loops, ListenOptions { handshakes_max: 2, ..support::listening() });
+    let listening = listen(&loops, &ListenOptions { handshakes_max: 2, ..support::listening() });
     let mut slow = Vec::new();
     for count in 1..=2 {
         slow.push(Slow::begin(&listening));
@@ -90,7 +90,7 @@ fn at_the_limit_the_oldest_is_ended() {
 #[test]
 fn connections_past_their_handshake_do_not_count() {
     let loops = support::loops(1);
-    let listening = listen(&loops, ListenOptions { handshakes_max: 1, ..support::listening() });
+    let listening = listen(&loops, &ListenOptions { handshakes_max: 1, ..support::listening() });
     let address = listening.local().clone();
     support::on_a_loop(move || async move {
         let mut connections = Vec::new();
@@ -112,7 +112,7 @@ fn connections_past_their_handshake_do_not_count() {
 fn each_end_of_a_handshake_has_its_counter() {
     let loops = support::loops(1);
     let handshake_timeout = Duration::from_millis(300);
-    let listening = listen(&loops, ListenOptions { handshake_timeout, ..support::listening() });
+    let listening = listen(&loops, &ListenOptions { handshake_timeout, ..support::listening() });
     // One byte at a time renews no deadline.
     let mut slow = Slow::begin(&listening);
     eventually(&listening, "it is under way", |counters| counters.handshakes_under_way == 1);
