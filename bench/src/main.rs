@@ -19,6 +19,7 @@ mod scenario;
 mod servers;
 mod swarm;
 mod table;
+mod tls;
 mod versions;
 
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ struct Arguments {
 enum Command {
     /// CPU per request of HTTP servers, and memory of their idle connections.
     HttpServer(http_server::Options),
+    /// What TLS costs servers: requests, handshakes and idle connections.
+    Tls(tls::Options),
     /// CPU per request of HTTP clients.
     HttpClient(http_client::Options),
     /// Echoes over millions of connections in one process, and what limits them.
@@ -97,6 +100,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     anywire_sys::descriptors::raise_limit().context("raising the limit of open descriptors failed")?;
     match &arguments.command {
         Command::HttpServer(options) => http_server::run(options),
+        Command::Tls(options) => tls::run(options),
         Command::HttpClient(options) => http_client::run(options),
         Command::Swarm(options) => swarm::run(options),
         Command::List => {
@@ -117,6 +121,10 @@ fn run(arguments: &Arguments) -> Result<()> {
 fn list() {
     println!("servers");
     for server in servers::SERVERS {
+        println!("  {}", Candidate::of_server(server).line());
+    }
+    println!("servers with TLS");
+    for server in tls::SERVERS {
         println!("  {}", Candidate::of_server(server).line());
     }
     println!("clients");

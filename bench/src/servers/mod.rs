@@ -13,7 +13,7 @@ mod limit;
 mod may_minihttp;
 mod nghttpd;
 mod nginx;
-mod tool;
+pub(crate) mod tool;
 
 use std::net::{SocketAddr, TcpListener};
 use std::process;
@@ -67,7 +67,7 @@ pub struct Announce;
 
 impl Announce {
     /// Connections are taken here; from now on the end of standard input ends this process.
-    fn listening(&self, address: SocketAddr) {
+    pub(crate) fn listening(&self, address: SocketAddr) {
         child::announce(&Announcement::Listening(address));
         thread::spawn(|| {
             child::wait_for_end_of_input();
@@ -76,7 +76,7 @@ impl Announce {
     }
 
     /// The same for a server that has something to clear away: returns at the end of standard input.
-    fn listening_until_end(&self, address: SocketAddr) {
+    pub(crate) fn listening_until_end(&self, address: SocketAddr) {
         child::announce(&Announcement::Listening(address));
         child::wait_for_end_of_input();
     }
@@ -87,8 +87,9 @@ impl Announce {
 /// # Errors
 /// No such server: the message lists those there are.
 pub fn named(name: &str) -> Result<&'static Server> {
-    let Some(server) = SERVERS.iter().find(|server| server.name == name) else {
-        let names: Vec<_> = SERVERS.iter().map(|server| server.name).collect();
+    let all = || SERVERS.iter().chain(crate::tls::SERVERS);
+    let Some(server) = all().find(|server| server.name == name) else {
+        let names: Vec<_> = all().map(|server| server.name).collect();
         bail!("no server is named `{name}`; there are: {}", names.join(", "));
     };
     Ok(server)
@@ -107,7 +108,7 @@ pub fn serve(name: &str, http: Http) -> Result<()> {
 }
 
 /// A listening socket on a free port of loopback, non-blocking: for the servers that take one.
-fn listener() -> Result<TcpListener> {
+pub(crate) fn listener() -> Result<TcpListener> {
     let socket = bound_socket(Sharing::No)?;
     socket.listen(BACKLOG).context("listening on loopback failed")?;
     socket.set_nonblocking(true)?;
@@ -116,7 +117,7 @@ fn listener() -> Result<TcpListener> {
 
 /// A port that stays reserved while the returned socket lives, for servers that bind by themselves with SO_REUSEPORT.
 /// The socket does not listen, so no connection comes its way.
-fn reserved_port() -> Result<(Socket, SocketAddr)> {
+pub(crate) fn reserved_port() -> Result<(Socket, SocketAddr)> {
     let socket = bound_socket(Sharing::Yes)?;
     let address = socket.local_addr()?.as_socket().context("a TCP socket without an address")?;
     Ok((socket, address))

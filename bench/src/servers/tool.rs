@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use super::{Announce, BODY, LARGE_BYTES};
 
 /// Runs a program until standard input closes. It writes its log to `log`.
-pub(super) fn run(
+pub(crate) fn run(
     command: &mut Command,
     package: &str,
     address: SocketAddr,

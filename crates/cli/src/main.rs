@@ -22,6 +22,7 @@ mod progress;
 mod serve;
 mod signals;
 mod swarm;
+mod trust;
 mod values;
 mod versions;
 

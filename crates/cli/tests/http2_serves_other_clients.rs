@@ -1,5 +1,5 @@
-//! Clients of other projects over HTTP/2, two of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests that are
-//! cancelled in the middle, and a server that goes away in the middle of one.
+//! Clients of other projects over HTTP/2, two of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests that
+//! are cancelled in the middle, and a server that goes away in the middle of one.
 
 mod common;
 #[path = "common/secured.rs"]

@@ -133,10 +133,19 @@ impl Negotiated {
     /// Whom the peer's own certificate names (RFC 4514): `CN=alice,O=Example`. `None` without a certificate, or if its
     /// encoding is odd.
     pub fn peer_subject(&self) -> Option<String> {
+        Some(self.peer()?.subject.to_string())
+    }
+
+    /// Who has signed the peer's own certificate, in the same form.
+    pub fn peer_issuer(&self) -> Option<String> {
+        Some(self.peer()?.issuer.to_string())
+    }
+
+    fn peer(&self) -> Option<x509_cert::TbsCertificate> {
         use x509_cert::der::Decode;
 
         let certificate = x509_cert::Certificate::from_der(self.peer_certificates.first()?).ok()?;
-        Some(certificate.tbs_certificate.subject.to_string())
+        Some(certificate.tbs_certificate)
     }
 }
 
