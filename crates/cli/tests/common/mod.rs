@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The command that is tested.
 pub(crate) fn command() -> Command {
@@ -39,7 +40,10 @@ impl Served {
     /// Serves on these addresses, and returns when it has printed where it listens.
     pub(crate) fn on(addresses: &[&str], args: &[&str]) -> Self {
         let mut command = command();
-        command.args(["serve", "--loops", "1"]).args(args);
+        command.arg("serve").args(args);
+        if !args.contains(&"--loops") {
+            command.args(["--loops", "1"]);
+        }
         for address in addresses {
             command.args(["--listen", address]);
         }
@@ -119,6 +123,16 @@ pub(crate) fn stdout(output: &Output) -> String {
 /// What a command said beside its result.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Looks again and again at what has no event to wait for.
+#[track_caller]
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let hang = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < hang, "{what}: not so after a minute");
+        std::thread::yield_now();
+    }
 }
 
 /// A path of this test as text.
