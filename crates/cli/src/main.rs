@@ -5,6 +5,7 @@
 mod blocks;
 mod call;
 mod candidates;
+mod certificates;
 mod cli;
 mod compare;
 mod completions;
