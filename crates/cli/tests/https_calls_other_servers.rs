@@ -58,6 +58,14 @@ fn certificates_are_checked() {
     let (code, said, _) = as_curl(&["-k", &good.url("/")]);
     assert!(code == 0 && said.lines().count() == 1 && said.starts_with("warning: --insecure"), "{said}");
 
+    // The platform's roots can be named, too, and a load looks there as well.
+    for args in [&["get"][..], &["load", "-n", "20", "-c", "1", "--warm-up", "0"]] {
+        let mut named = command();
+        let output = named.args(args).arg(good.url("/")).env("SSL_CERT_FILE", &root).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    }
+
     for (name, found, help) in [
         ("expired", "has expired", "clock"),
         ("future", "not valid yet", "clock"),

@@ -111,7 +111,7 @@ pub struct Credentials {
 }
 
 /// The result of a handshake.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Negotiated {
     /// The name that the dialling end asked for (SNI, RFC 6066 section 3).
@@ -126,6 +126,20 @@ pub struct Negotiated {
     pub peer_certificates: Vec<Vec<u8>>,
     /// Whether an earlier session was resumed (RFC 8446 section 2.2), so that no certificate was sent.
     pub is_resumed: bool,
+}
+
+impl fmt::Debug for Negotiated {
+    /// Certificates are counted: their bytes tell a reader nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Negotiated")
+            .field("server_name", &self.server_name)
+            .field("protocol", &self.protocol)
+            .field("version", &self.version)
+            .field("cipher_suite", &self.cipher_suite)
+            .field("peer_certificates", &self.peer_certificates.len())
+            .field("is_resumed", &self.is_resumed)
+            .finish()
+    }
 }
 
 #[cfg(feature = "tls")]
