@@ -185,7 +185,7 @@ fn h2load() {
 /// may pass over that, and the client goes on with HTTP/1.1.
 #[test]
 fn java_falls_back() {
-    if !has("java") {
+    if !has("javac") {
         return;
     }
     let served = Served::demo();
@@ -195,7 +195,7 @@ fn java_falls_back() {
 
 #[test]
 fn java_over_tls() {
-    if !has("java") {
+    if !has("javac") {
         return;
     }
     let secured = Secured::start();
