@@ -41,7 +41,7 @@
 //! A feature only adds; `full` enables all of them.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
-//! tests, embedding, a reverse proxy, upgrades, HTTP/2, a protocol and a wire of your own. The docs of `server` and `client` list the features
+//! tests, embedding, a reverse proxy, upgrades, TLS, HTTP/2, a protocol and a wire of your own. The docs of `server` and `client` list the features
 //! that are missing.
 
 #[cfg(feature = "client")]
@@ -98,6 +98,8 @@ mod guide {
     mod reverse_proxy {}
     #[doc = include_str!("../../../docs/guide/upgrades.md")]
     mod upgrades {}
+    #[doc = include_str!("../../../docs/guide/tls.md")]
+    mod tls {}
     #[doc = include_str!("../../../docs/guide/http2.md")]
     mod http2 {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]

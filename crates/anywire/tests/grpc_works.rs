@@ -136,7 +136,8 @@ fn a_client_of_ours_calls_grpcio() {
     let mut call = server.call(&client, "Missing", framed(b"").into());
     assert_eq!(call.end().0, "12");
 
-    // A call that is given up, and one that is dropped in the middle.
+    assert_eq!(client.counters().total().dialed, 1);
+    // A call that is given up, and one that is dropped in the middle. The first may cost its connection, on which nothing came.
     let late = server.post(&client, "Never").body(framed(b"")).total_timeout(Duration::from_millis(200));
     assert!(block_on(late.send()).is_err_and(|error| error.is_timeout()));
     let mut call = server.call(&client, "WasCancelled", framed(b"").into());
@@ -159,7 +160,7 @@ fn a_client_of_ours_calls_grpcio() {
     sender.finish();
     assert_eq!(call.next().expect("a message"), "1000");
     assert_eq!(call.end().0, "0");
-    assert_eq!(client.counters().total().dialed, 1);
+    assert!(client.counters().total().dialed <= 2);
     assert!(server.child.wait().expect("a child").success());
 }
 

@@ -20,6 +20,7 @@ use crate::explain;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
 use crate::output;
+use crate::trust::{self, Trust};
 use crate::values::{self, Field};
 use crate::versions::Versions;
 
@@ -63,7 +64,7 @@ impl Post {
 /// What both have.
 #[derive(Debug, Args)]
 struct Call {
-    /// The URL, such as http://localhost:8080/json; http:// may be left out, and with --via the host too
+    /// The URL, such as https://example.com/; http:// may be left out, and with --via the host too
     #[arg(value_name = "URL")]
     url: String,
     /// The wire to go by instead of the URL's host and port, WIRE:WHERE
@@ -96,6 +97,8 @@ struct Call {
     #[command(flatten)]
     versions: Versions,
     #[command(flatten)]
+    trust: Trust,
+    #[command(flatten)]
     heads: HeadLimits,
 }
 
@@ -105,7 +108,13 @@ impl Call {
         let url = values::url(&self.url, self.via.as_ref())?;
         let loops = Loops::start(1).map_err(|error| failed(&error))?;
         let limits = Limits { head: self.heads.limits(), ..Limits::default() };
-        let client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts());
+        let mut client = Client::builder().on(&loops).limits(limits).timeouts(self.timeouts());
+        if let Some(tls) = self.trust.client_tls()? {
+            client = client.tls(tls);
+        }
+        if let Some(name) = self.trust.server_name() {
+            client = client.server_name(name);
+        }
         let client = self.versions.apply(client).build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
@@ -122,7 +131,8 @@ impl Call {
     /// A person waits as long as the person likes: only connecting has a limit of its own.
     fn timeouts(&self) -> Timeouts {
         let day = Duration::from_secs(24 * 60 * 60);
-        Timeouts { connect: self.connect_timeout, read: day, write: day, total: day, ..Timeouts::default() }
+        let connect = self.connect_timeout;
+        Timeouts { connect, handshake: connect, read: day, write: day, total: day, ..Timeouts::default() }
     }
 
     async fn exchange(
@@ -144,8 +154,11 @@ impl Call {
             }
             None => Body::empty(),
         };
-        let version = self.versions.name();
-        let sent = request_head(&method, url, &headers, &body).map(|sent| in_version(&sent, version));
+        let sent = request_head(&method, url, &headers, &body).filter(|_| verbose);
+        let show_sent =
+            |version: &str| sent.iter().try_for_each(|sent| show(b"> ", &in_version(sent, version)));
+        // The handshake of TLS has to agree on the version first.
+        let is_agreed_on = url.starts_with("https:") || self.via.as_ref().is_some_and(Address::has_tls);
         let mut call = client.request(method, url);
         for (name, value) in headers.iter() {
             call = call.header(name, value);
@@ -154,11 +167,17 @@ impl Call {
         if let Some(via) = &self.via {
             call = call.via(via);
         }
-        if verbose && let Some(sent) = sent {
-            show(b"> ", &sent)?;
+        if !is_agreed_on {
+            show_sent(self.versions.name())?;
         }
         let answer = call.send().await.map_err(failed)?;
         if verbose {
+            if let Some(tls) = answer.tls() {
+                show(b"* ", trust::lines(tls).as_bytes())?;
+            }
+            if is_agreed_on {
+                show_sent(if answer.version() == Version::HTTP_2 { "HTTP/2" } else { "HTTP/1.1" })?;
+            }
             show(b"< ", &head(&answer))?;
         }
         let status = answer.status();
@@ -274,6 +293,7 @@ Examples:
   anywire get -v localhost:8080             both heads on stderr
   anywire get -i /json --via unix:/run/app.sock
   anywire get --http2 localhost:8080        HTTP/2 without TLS
+  anywire get -v https://localhost:8443/ --cacert root.pem
   anywire get http://127.0.0.1:8080/bytes/1000000 -o file --timeout 5s
   anywire get -f -H 'Authorization: Bearer 7' http://127.0.0.1:8080/";
 
@@ -286,7 +306,8 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes: 0 answered, 1 could not call, 2 bad arguments, 6 host not resolved, 7 not connected,
 22 a status of 400 or more with --fail, 23 answer not written, 26 data not read, 28 too late,
-56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
+35 the TLS handshake failed, 58 --cert or --key is no good, 60 the server's certificate is not
+acceptable, 77 --cacert is no good, 56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
 heads, or interim answers (1xx) and no final one.";
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use anywire::load::LoadError;
 use anywire::wire::DialError;
 
 use crate::failure::{Code, Failure};
+use crate::trust;
 
 /// A failed call as two lines and an exit code.
 pub(crate) fn call(url: &str, error: &Error) -> Failure {
@@ -43,6 +44,15 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
         Error::ClosedByPeer { phase, .. } => {
             calling(Code::Answer, &format!("the server closed the connection while {phase}"))
                 .help(format_args!("the server is at fault, and its log may say why; {}", repeat(error)))
+        }
+        Error::SpeaksTls { .. } => calling(Code::Answer, "the server speaks TLS on this port")
+            .help("write https:// instead of http://, or check the port"),
+        Error::NoTls { address } => {
+            calling(Code::Usage, &format!("the scheme is https, and there is no TLS over {address}"))
+                .help("write http://, or name another wire with --via")
+        }
+        Error::Io { source, .. } if let Some(found) = error.handshake() => {
+            calling(Code::Answer, &format!("the TLS connection broke: {source}")).help(trust::help(found))
         }
         Error::Io { phase, source, .. } => {
             calling(Code::Answer, &format!("the connection broke while {phase}: {source}"))
@@ -84,8 +94,13 @@ fn code(error: &Error) -> Code {
 
 /// No connection: the wire's words name the address, and what would help.
 fn dial(error: &DialError) -> Failure {
+    if let Some(found) = error.handshake() {
+        let code = if found.is_certificate() { Code::Certificate } else { Code::Handshake };
+        return Failure::of(code, error).help(trust::help(found));
+    }
     let code = match error {
         _ if error.is_timeout() => Code::Timeout,
+        DialError::Handshake { .. } => Code::Handshake,
         DialError::Resolve { .. } => Code::Resolve,
         // This process is at its end, not the way to the server.
         DialError::Descriptors { .. } => Code::Failed,

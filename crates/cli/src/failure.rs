@@ -38,8 +38,16 @@ pub(crate) enum Code {
     Read = 26,
     /// It took too long.
     Timeout = 28,
+    /// The handshake of TLS failed.
+    Handshake = 35,
     /// The connection ended before the answer did, or the answer is not HTTP.
     Answer = 56,
+    /// The own certificate, or its key, cannot be used.
+    OwnCertificate = 58,
+    /// The server's certificate is not acceptable.
+    Certificate = 60,
+    /// The file of roots cannot be used.
+    Roots = 77,
     /// Interrupted (SIGINT). The result so far was printed.
     Interrupted = 130,
     /// Terminated (SIGTERM). The result so far was printed.

@@ -15,6 +15,7 @@ use crate::heads::HeadLimits;
 use crate::output::Results;
 use crate::progress::{self, Progress};
 use crate::signals::Signals;
+use crate::trust::{self, Trust};
 use crate::values::{self, Field};
 use crate::versions::Versions;
 
@@ -72,6 +73,8 @@ pub(crate) struct Load {
     #[command(flatten)]
     results: Results,
     #[command(flatten)]
+    trust: Trust,
+    #[command(flatten)]
     heads: HeadLimits,
 }
 
@@ -100,6 +103,8 @@ impl Load {
         let method = if self.data.is_some() { Method::POST } else { Method::GET };
         Ok(Plan {
             via: self.via.clone(),
+            tls: self.trust.client_tls()?,
+            server_name: self.trust.server_name().map(str::to_owned),
             connections: self.connections,
             protocol: self.versions.protocol(),
             depth: self.depth(),
@@ -157,6 +162,9 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let url = &outcome.target.url;
     if let Some(found) = outcome.no_good_answer() {
         let failure = Failure::from_text(Code::Failed, &format!("loading {url}: {found}"));
+        if let Some(help) = trust::help_with(&found) {
+            return Err(failure.help(help));
+        }
         if found.contains("by prior knowledge") {
             return Err(failure.help("leave out --http2, or let the server take HTTP/2 without TLS (h2c)"));
         }
@@ -189,6 +197,7 @@ Examples:
   anywire load localhost:8080 -c 64 -d 10s
   anywire load / --via unix:/run/app.sock --depth 16
   anywire load --http2 --streams 100 -c 4 localhost:8080
+  anywire load https://localhost:8443/ --cacert root.pem
   anywire load localhost:8080/echo --data @body.json -H 'Content-Type: application/json'
   anywire load localhost:8080 --json result.json --html result.html
   anywire load localhost:8080 -d 2s --json - | jq .rate.achieved

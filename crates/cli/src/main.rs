@@ -5,6 +5,7 @@
 mod blocks;
 mod call;
 mod candidates;
+mod certificates;
 mod cli;
 mod compare;
 mod completions;
@@ -21,6 +22,7 @@ mod progress;
 mod serve;
 mod signals;
 mod swarm;
+mod trust;
 mod values;
 mod versions;
 

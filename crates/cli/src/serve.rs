@@ -8,9 +8,10 @@ use anywire::server::{Limits, Server};
 use anywire::wire::Address;
 use clap::Args;
 
+use crate::certificates::Certificates;
 use crate::failure::{Code, Failure};
 use crate::heads::HeadLimits;
-use crate::{demo, files, output, values};
+use crate::{certificates, demo, files, output, values};
 
 /// Serve a demo service, or the files of a directory
 ///
@@ -18,12 +19,13 @@ use crate::{demo, files, output, values};
 /// bytes, streamed) and /delay/MS (after so many milliseconds). With --dir, GET and HEAD read files; names that
 /// begin with a dot, and links that lead out of the directory, are not found.
 ///
-/// The addresses are printed to stdout, one a line. SIGTERM or SIGINT ends it: requests under way may finish.
+/// The addresses are printed to stdout, one a line. SIGTERM or SIGINT ends it: requests under way may finish. SIGHUP reads
+/// the files of certificates again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Where to listen, WIRE:WHERE; may be repeated
-    #[arg(long, short, value_name = "ADDRESS", default_value = "tcp:127.0.0.1:8080", value_parser = values::address)]
+    /// Where to listen, WIRE:WHERE; may be repeated [default: tcp:127.0.0.1:8080, with a certificate tls:127.0.0.1:8443]
+    #[arg(long, short, value_name = "ADDRESS", value_parser = values::address)]
     listen: Vec<Address>,
     /// Serve the files of this directory
     #[arg(long, value_name = "DIR")]
@@ -35,12 +37,20 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::duration)]
     shutdown_deadline: Duration,
     #[command(flatten)]
+    certificates: Certificates,
+    #[command(flatten)]
     heads: HeadLimits,
 }
 
 impl Serve {
     /// Serves until a signal.
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(mut self) -> Result<(), Failure> {
+        if self.listen.is_empty() {
+            let address =
+                if self.certificates.are_given() { "tls:127.0.0.1:8443" } else { "tcp:127.0.0.1:8080" };
+            self.listen.extend(values::address(address));
+        }
+        let loaded = self.certificates.load(&self.listen)?;
         let router = match &self.dir {
             Some(dir) => files::router(dir)?,
             None => demo::router(demo::GREETING),
@@ -53,11 +63,22 @@ impl Serve {
         if let Some(loops) = self.loops {
             server = server.loops(loops);
         }
+        if let Some(loaded) = &loaded {
+            server = server.tls(&loaded.tls);
+            self.certificates.reload_on_signal(loaded)?;
+        }
         let mut running = server.start().map_err(|error| Failure::of(Code::Failed, &error))?;
         // Before the addresses are printed, because a script that reads them may send a signal at once.
         running.register_signals().map_err(|error| Failure::of(Code::Failed, &error))?;
         for address in running.addresses() {
-            output::print_line(format_args!("listening on {address}"))?;
+            match certificates::url(address) {
+                Some(url) => output::print_line(format_args!("listening on {address} ({url})"))?,
+                None => output::print_line(format_args!("listening on {address}"))?,
+            }
+        }
+        let url = running.addresses().find_map(certificates::url);
+        if let Some(advice) = loaded.as_ref().zip(url).and_then(|(loaded, url)| loaded.how_to_trust(&url)) {
+            tracing::info!("{advice}");
         }
         let ended = running.wait_for_signal().map_err(|error| Failure::of(Code::Failed, &error))?;
         if ended.connections_cut > 0 {
@@ -72,6 +93,8 @@ Examples:
   anywire serve                                       the demo service on tcp:127.0.0.1:8080
   anywire serve --listen tcp:0.0.0.0:80 --listen 'unix:/run/app.sock?mode=660'
   anywire serve --dir public --listen 'tcp:[::]:8080'
+  anywire serve --tls-self-signed                     https://localhost:8443/, and how to trust it
+  anywire serve --listen tls:0.0.0.0:443 --cert fullchain.pem --key privkey.pem
 
 Then, in another terminal:
   curl http://127.0.0.1:8080/json

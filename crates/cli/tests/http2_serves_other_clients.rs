@@ -1,5 +1,5 @@
-//! Clients of other projects over HTTP/2, two of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests that are
-//! cancelled in the middle, and a server that goes away in the middle of one.
+//! Clients of other projects over HTTP/2, two of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests that
+//! are cancelled in the middle, and a server that goes away in the middle of one.
 
 mod common;
 #[path = "common/secured.rs"]
@@ -185,7 +185,7 @@ fn h2load() {
 /// may pass over that, and the client goes on with HTTP/1.1.
 #[test]
 fn java_falls_back() {
-    if !has("java") {
+    if !has("javac") {
         return;
     }
     let served = Served::demo();
@@ -195,7 +195,7 @@ fn java_falls_back() {
 
 #[test]
 fn java_over_tls() {
-    if !has("java") {
+    if !has("javac") {
         return;
     }
     let secured = Secured::start();

@@ -85,8 +85,8 @@ fn a_call_that_is_over_time_is_cancelled() {
     on_each_wire(|wire| {
         let (peer, resets) = peer(wire, |_, _| {});
         let (_loops, client) = client_of_http2(|builder| builder.read_timeout(Duration::from_secs(60)));
-        // The connection is in use: a peer that says nothing at all may be gone.
-        let call = client.get(peer.url("/never")).via(peer.via()).read_timeout(Duration::from_millis(50));
+        // The connection is in use: a peer that says nothing at all may be gone. Long enough for a busy machine to answer.
+        let call = client.get(peer.url("/never")).via(peer.via()).read_timeout(Duration::from_millis(500));
         let mut call = call.send();
         assert!(poll_once(&mut call).is_pending());
         let error = loop {

@@ -56,7 +56,7 @@ fn bodies_go_up_whole_and_within_the_windows() {
 fn as_many_streams_are_open_as_were_asked_for_and_never_more() {
     let server = H2Server::start("memory:h2-depth", Manner::AnswerWhenFull(16));
     // The server answers only while 16 wait, so the last 15 of the requests have no answer; then the time is up.
-    let timeout = Duration::from_millis(300);
+    let timeout = Duration::from_secs(1);
     let limits = Limits { failures_in_a_row: 1, ..Limits::default() };
     let plan = Plan { depth: 16, timeout, limits, ..server.plan(200) };
     let outcome = run(&Loops::start(1).unwrap(), plan).unwrap();

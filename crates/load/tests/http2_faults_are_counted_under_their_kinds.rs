@@ -74,14 +74,17 @@ fn a_close_with_requests_unanswered() {
 #[test]
 fn a_stream_without_an_answer_ends_alone() {
     let server = H2Server::start("memory:h2-forget", Manner::ForgetFirst);
-    let timeout = Duration::from_millis(300);
+    let timeout = Duration::from_millis(700);
     let plan = server.plan(1);
-    let amount = anywire_load::Amount::Duration(Duration::from_millis(1000));
+    let amount = anywire_load::Amount::Duration(Duration::from_millis(2000));
     let outcome = load(Plan { depth: 2, timeout, amount, ..plan });
-    assert_only(&outcome, ErrorKind::Timeout, 1);
-    assert_eq!((outcome.totals.connections.opened, outcome.totals.measured.timed_out), (1, 1));
-    assert_eq!(server.seen.resets.load(Ordering::SeqCst), 1);
-    assert!(outcome.latency.send.unwrap().max >= 300_000.0);
+    // One, unless the machine stood still for so long.
+    let measured = &outcome.totals.measured;
+    assert!(measured.timed_out >= 1 && measured.answered > measured.timed_out, "{measured:?}");
+    assert_only(&outcome, ErrorKind::Timeout, measured.timed_out);
+    assert_eq!(outcome.totals.connections.opened, 1);
+    support::eventually("the reset has come", || server.seen.resets.load(Ordering::SeqCst) >= 1);
+    assert!(outcome.latency.send.unwrap().max >= 700_000.0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a server counts: one writer a loop, so that counting is a load and a store, not an atomic read-modify-write.
 
 use anywire_loops::Counter;
+use anywire_wire::ListenerCounters;
 
 /// The events that a server has counted since its start, summed over its loops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +13,19 @@ pub struct Counters {
     pub connections: u64,
     /// How often accepting paused because [`Limits::connections`](crate::Limits::connections) were open.
     pub accept_pauses: u64,
+    /// Handshakes under way now, on wires that have one, such as those with TLS.
+    pub handshakes_under_way: u64,
+    /// Handshakes made.
+    pub handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub resumed_handshakes: u64,
+    /// Handshakes that failed, such as for a certificate; and peers that spoke clear text where TLS is spoken.
+    pub failed_handshakes: u64,
+    /// Handshakes that took longer than [`ListenOptions::handshake_timeout`](anywire_wire::ListenOptions::handshake_timeout).
+    pub handshake_timeouts: u64,
+    /// Handshakes ended because [`ListenOptions::handshakes_max`](anywire_wire::ListenOptions::handshakes_max) were under
+    /// way, and they were the oldest.
+    pub ended_handshakes: u64,
     /// Requests whose head was complete.
     pub requests: u64,
     /// Requests refused by the decoder: bad syntax, too large, smuggling (the peer's fault).
@@ -71,6 +85,18 @@ pub struct Counters {
     pub silent_peers: u64,
     /// Connections that ended by an error of the wire (reset and the like).
     pub wire_errors: u64,
+}
+
+impl Counters {
+    /// Adds what a listener has counted.
+    pub(crate) fn add_listener(&mut self, listener: &ListenerCounters) {
+        self.handshakes_under_way += listener.handshakes_under_way;
+        self.handshakes += listener.handshakes;
+        self.resumed_handshakes += listener.resumed_handshakes;
+        self.failed_handshakes += listener.failed_handshakes;
+        self.handshake_timeouts += listener.handshake_timeouts;
+        self.ended_handshakes += listener.ended_handshakes;
+    }
 }
 
 macro_rules! live {

@@ -55,4 +55,7 @@ fn certificates_are_replaced_under_way() {
     assert!(connect(&served, &certificate().1).is_none());
     let mut still = connect(&served, &trusts_new).expect("it is shown further");
     assert_eq!(ask(&mut still), "true");
+    let counters = served.running.counters();
+    assert_eq!((counters.handshakes, counters.resumed_handshakes), (4, 2), "{counters:?}");
+    served.await_count("failed handshakes", |counters| counters.failed_handshakes, 2);
 }

@@ -34,6 +34,8 @@ fn it_is_told_to_use_https() {
     assert!(answer.closes() && answer.header("date").is_some(), "{}", answer.head);
     // In order: a reset could overtake the answer.
     assert_eq!(peer.rest_and_end(), (Vec::new(), true));
+    drop(peer);
+    served.await_count("failed handshakes", |counters| counters.failed_handshakes, 1);
     assert_eq!(served.running.counters().connections, 0, "it is no connection of HTTP");
 }
 

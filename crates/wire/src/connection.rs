@@ -111,7 +111,7 @@ pub struct Credentials {
 }
 
 /// The result of a handshake.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Negotiated {
     /// The name that the dialling end asked for (SNI, RFC 6066 section 3).
@@ -128,15 +128,38 @@ pub struct Negotiated {
     pub is_resumed: bool,
 }
 
+impl fmt::Debug for Negotiated {
+    /// Certificates are counted: their bytes tell a reader nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Negotiated")
+            .field("server_name", &self.server_name)
+            .field("protocol", &self.protocol)
+            .field("version", &self.version)
+            .field("cipher_suite", &self.cipher_suite)
+            .field("peer_certificates", &self.peer_certificates.len())
+            .field("is_resumed", &self.is_resumed)
+            .finish()
+    }
+}
+
 #[cfg(feature = "tls")]
 impl Negotiated {
     /// Whom the peer's own certificate names (RFC 4514): `CN=alice,O=Example`. `None` without a certificate, or if its
     /// encoding is odd.
     pub fn peer_subject(&self) -> Option<String> {
+        Some(self.peer()?.subject.to_string())
+    }
+
+    /// Who has signed the peer's own certificate, in the same form.
+    pub fn peer_issuer(&self) -> Option<String> {
+        Some(self.peer()?.issuer.to_string())
+    }
+
+    fn peer(&self) -> Option<x509_cert::TbsCertificate> {
         use x509_cert::der::Decode;
 
         let certificate = x509_cert::Certificate::from_der(self.peer_certificates.first()?).ok()?;
-        Some(certificate.tbs_certificate.subject.to_string())
+        Some(certificate.tbs_certificate)
     }
 }
 

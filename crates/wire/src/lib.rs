@@ -20,6 +20,7 @@ mod claim;
 mod connection;
 mod dialer;
 mod error;
+mod handshakes;
 mod limit;
 mod listener;
 mod memory;

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::{Connection, Credentials, cooperate};
-use crate::dialer::handshake;
 use crate::error::{ListenError, out_of_descriptors};
+use crate::handshakes::Handshakes;
 use crate::limit::{ConnectionLimit, Permit};
 use crate::wires::{Acceptor, Arrival, Bound};
 
@@ -29,6 +29,10 @@ pub struct ListenOptions {
     /// For the handshake of a connection, on wires that have one (10 s). Handshakes run side by side, and a connection
     /// counts as open meanwhile.
     pub handshake_timeout: Duration,
+    /// Handshakes under way on each loop (1024). At the limit the oldest one is ended, so that silent peers cannot lock
+    /// others out. A message of TLS's handshake may have 64 KiB, so those of a loop hold 64 MiB at worst. A handshake that
+    /// takes 200 ms is done in time, unless 5000 newer ones a second come to its loop, which is more than a core makes.
+    pub handshakes_max: usize,
     /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.
     pub protocols: Vec<String>,
     /// Makes what a peer is sent that speaks clear text where TLS is spoken, in its own language, before it is refused
@@ -62,6 +66,7 @@ impl Default for ListenOptions {
             backlog: 1024,
             allowed_peers: None,
             handshake_timeout: Duration::from_secs(10),
+            handshakes_max: 1024,
             protocols: Vec::new(),
             #[cfg(feature = "tls")]
             answer_to_clear_text: None,
@@ -118,12 +123,11 @@ impl Listener {
         let common = Arc::new(Common {
             address: local,
             allowed_peers: self.options.allowed_peers,
-            handshake_timeout: self.options.handshake_timeout,
+            handshakes: Handshakes::new(self.options.handshake_timeout, self.options.handshakes_max),
             limit: self.limit,
             stopped: watch::Sender::new(false),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
-            failed_handshakes: AtomicU64::new(0),
             descriptor_exhaustions: AtomicU64::new(0),
         });
         let spread = acceptors.len() < self.loops.len();
@@ -145,15 +149,25 @@ pub struct ListenerHandle {
 }
 
 /// What a listener has counted since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerCounters {
     /// Connections accepted.
     pub accepted: u64,
     /// Connections closed at once because [`ListenOptions::allowed_peers`] does not name their peer.
     pub refused_peers: u64,
-    /// Connections closed because their handshake failed or took longer than [`ListenOptions::handshake_timeout`].
+    /// Handshakes under way now.
+    pub handshakes_under_way: u64,
+    /// Handshakes made, on wires that have one.
+    pub handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub resumed_handshakes: u64,
+    /// Connections closed because their handshake failed.
     pub failed_handshakes: u64,
+    /// Connections closed because their handshake took longer than [`ListenOptions::handshake_timeout`].
+    pub handshake_timeouts: u64,
+    /// Connections closed because [`ListenOptions::handshakes_max`] were under way, and theirs was the oldest.
+    pub ended_handshakes: u64,
     /// How often accepting failed because descriptors or kernel memory had run out.
     pub descriptor_exhaustions: u64,
 }
@@ -172,12 +186,14 @@ impl ListenerHandle {
     /// The counters.
     pub fn counters(&self) -> ListenerCounters {
         let common = &self.common;
-        ListenerCounters {
+        let mut counters = ListenerCounters {
             accepted: common.accepted.load(Ordering::Relaxed),
             refused_peers: common.refused_peers.load(Ordering::Relaxed),
-            failed_handshakes: common.failed_handshakes.load(Ordering::Relaxed),
             descriptor_exhaustions: common.descriptor_exhaustions.load(Ordering::Relaxed),
-        }
+            ..ListenerCounters::default()
+        };
+        common.handshakes.add_to(&mut counters);
+        counters
     }
 
     /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on, unless
@@ -209,12 +225,11 @@ impl Drop for ListenerHandle {
 struct Common {
     address: Address,
     allowed_peers: Option<AllowedPeers>,
-    handshake_timeout: Duration,
+    handshakes: Handshakes,
     limit: ConnectionLimit,
     stopped: watch::Sender<bool>,
     accepted: AtomicU64,
     refused_peers: AtomicU64,
-    failed_handshakes: AtomicU64,
     descriptor_exhaustions: AtomicU64,
 }
 
@@ -242,8 +257,14 @@ impl Common {
         connection.hold(permit);
         // Plain wires have no handshake, so that they need no task. The task polls anew with a waker of its own.
         match connection.poll_handshake(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => serve(connection),
-            Poll::Ready(Err(error)) => self.handshake_failed(&error),
+            Poll::Ready(Ok(())) => {
+                self.handshakes.count_success(&connection);
+                serve(connection);
+            }
+            Poll::Ready(Err(error)) => {
+                self.handshakes.count_failure(&error);
+                self.handshake_failed(&error);
+            }
             Poll::Pending => {
                 let (common, serve) = (Arc::clone(self), serve.clone());
                 drop(anywire_loops::spawn(async move { common.shake_hands(connection, serve).await }));
@@ -258,15 +279,17 @@ impl Common {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => {}
             () = anywire_loops::stopping() => {}
-            done = handshake(&mut connection, self.handshake_timeout) => match done {
-                Ok(()) => serve(connection),
+            done = self.handshakes.make(&mut connection) => match done {
+                Ok(()) => {
+                    self.handshakes.count_success(&connection);
+                    serve(connection);
+                }
                 Err(error) => self.handshake_failed(&error),
             },
         }
     }
 
     fn handshake_failed(&self, error: &io::Error) {
-        self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(address = %self.address, %error, "a handshake failed");
     }
 }
@@ -352,10 +375,10 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
 
 /// Keeps a message that could come with each connection out of the log for a while.
 #[derive(Default)]
-struct Throttle(Option<Instant>);
+pub(crate) struct Throttle(Option<Instant>);
 
 impl Throttle {
-    fn is_due(&mut self, every: Duration) -> bool {
+    pub(crate) fn is_due(&mut self, every: Duration) -> bool {
         let now = clock::now();
         let is_due = self.0.is_none_or(|last| now.duration_since(last) >= every);
         if is_due {
@@ -407,12 +430,11 @@ mod tests {
         let common = Arc::new(Common {
             address: "memory:scripted".parse().expect("an address"),
             allowed_peers: None,
-            handshake_timeout: Duration::ZERO,
+            handshakes: Handshakes::new(Duration::ZERO, 1),
             limit: ConnectionLimit::new(1),
             stopped: watch::Sender::new(false),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
-            failed_handshakes: AtomicU64::new(0),
             descriptor_exhaustions: AtomicU64::new(0),
         });
         let accepting = Accepting { acceptor, others: Vec::new(), serve: drop, common: Arc::clone(&common) };

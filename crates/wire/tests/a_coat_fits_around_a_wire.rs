@@ -139,7 +139,7 @@ fn a_peer_that_is_silent_in_its_handshake_is_cut() {
         let mut silent = support::dial(&silent).await;
         assert_eq!(silent.read(&mut [0]).await.expect("an orderly end"), 0, "it is closed at the deadline");
     });
-    support::eventually("it is counted", || listening.counters().failed_handshakes == 1);
+    support::eventually("it is counted", || listening.counters().handshake_timeouts == 1);
     support::eventually("its permit is free", || listening.limit().open() == 0);
 }
 

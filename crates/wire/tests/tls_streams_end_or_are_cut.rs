@@ -236,7 +236,7 @@ fn half_a_handshake_is_ended_by_its_deadline_though_each_byte_comes_in_time() {
             }
         }
     });
-    support::eventually("it is counted", || listening.counters().failed_handshakes == 1);
+    support::eventually("it is counted", || listening.counters().handshake_timeouts == 1);
 }
 
 #[test]

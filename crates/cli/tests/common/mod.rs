@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The command that is tested.
 pub(crate) fn command() -> Command {
@@ -39,7 +40,10 @@ impl Served {
     /// Serves on these addresses, and returns when it has printed where it listens.
     pub(crate) fn on(addresses: &[&str], args: &[&str]) -> Self {
         let mut command = command();
-        command.args(["serve", "--loops", "1"]).args(args);
+        command.arg("serve").args(args);
+        if !args.contains(&"--loops") {
+            command.args(["--loops", "1"]);
+        }
         for address in addresses {
             command.args(["--listen", address]);
         }
@@ -49,7 +53,9 @@ impl Served {
             let mut line = String::new();
             stdout.read_line(&mut line).expect("the command prints text");
             let address = line.trim().strip_prefix("listening on ");
-            address.unwrap_or_else(|| panic!("an address was expected, not {line:?}")).to_owned()
+            let address = address.unwrap_or_else(|| panic!("an address was expected, not {line:?}"));
+            // Behind it stands the URL of an address with TLS.
+            address.split(' ').next().unwrap_or_default().to_owned()
         });
         let addresses = printed.collect();
         Self { child, _stdout: stdout, addresses }
@@ -67,12 +73,13 @@ impl Served {
 
     /// `127.0.0.1:PORT` of the first address.
     pub(crate) fn authority(&self) -> &str {
-        self.addresses[0].strip_prefix("tcp:").expect("the first address is a TCP one")
+        self.addresses[0].split_once(':').expect("a wire").1
     }
 
     /// A URL on the first address.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.authority())
+        let scheme = if self.addresses[0].starts_with("tls:") { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.authority())
     }
 
     /// An address as it was printed.
@@ -116,6 +123,16 @@ pub(crate) fn stdout(output: &Output) -> String {
 /// What a command said beside its result.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Looks again and again at what has no event to wait for.
+#[track_caller]
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let hang = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < hang, "{what}: not so after a minute");
+        std::thread::yield_now();
+    }
 }
 
 /// A path of this test as text.

@@ -33,3 +33,12 @@ pub(crate) fn trusting(plan: Plan) -> Plan {
         ..plan
     }
 }
+
+/// Waits until something is so that another thread brings about.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 60, "{what}: not within 60 s");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

@@ -56,9 +56,13 @@ impl ServerHandle {
         &self.loops
     }
 
-    /// Its counters, summed over all loops.
+    /// Its counters, summed over all loops and addresses.
     pub fn counters(&self) -> Counters {
-        self.services.counters()
+        let mut counters = self.services.counters();
+        for listener in &self.listeners {
+            counters.add_listener(&listener.counters());
+        }
+        counters
     }
 
     /// Stops accepting, closes idle connections, lets the others finish their request (its response says

@@ -306,7 +306,9 @@ fn incompatible(wrong: &PeerIncompatible, f: &mut fmt::Formatter<'_>) -> fmt::Re
         | PeerIncompatible::Tls12NotOffered
         | PeerIncompatible::Tls12NotOfferedOrEnabled
         | PeerIncompatible::ServerDoesNotSupportTls12Or13
-        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => {
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        // What TLS 1.0 and 1.1 do not have.
+        | PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
             f.write_str("the peer speaks no version of TLS that is spoken here (1.2 and 1.3, or 1.3 alone)")
         }
         PeerIncompatible::NoCipherSuitesInCommon

@@ -13,9 +13,6 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
-use x509_cert::der::Decode;
-use x509_cert::ext::pkix::SubjectAltName;
-use x509_cert::ext::pkix::name::GeneralName;
 
 use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
@@ -236,8 +233,9 @@ impl ByName {
     fn new(identities: Vec<Identity>) -> Result<Self, TlsError> {
         let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
         let mut first = None;
-        for Identity { chain, key } in identities {
-            let names = chain.first().map(|own| names(own)).unwrap_or_default();
+        for identity in identities {
+            let names = identity.names();
+            let Identity { chain, key } = identity;
             let key = CertifiedKey::from_der(chain, key, &provider())
                 .map_err(|cause| TlsError::Mismatch { cause })?;
             let key = Arc::new(key);
@@ -262,18 +260,6 @@ impl ResolvesServerCert for ByName {
         let fitting = named.and_then(|keys| keys.iter().find(fits).or(keys.first()));
         Some(Arc::clone(fitting.unwrap_or(&self.first)))
     }
-}
-
-/// The DNS names of a certificate (RFC 5280 section 4.2.1.6), in lower case. None if it cannot be read: it is then shown
-/// only if it is the first.
-fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
-    let Ok(certificate) = x509_cert::Certificate::from_der(certificate) else { return Vec::new() };
-    let Ok(Some((_, names))) = certificate.tbs_certificate.get::<SubjectAltName>() else { return Vec::new() };
-    let dns = |name: &GeneralName| match name {
-        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
-        _ => None,
-    };
-    names.0.iter().filter_map(dns).collect()
 }
 
 thread_local! {
