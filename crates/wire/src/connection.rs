@@ -75,7 +75,7 @@ pub trait Transport {
     fn is_buffered(&self) -> bool {
         false
     }
-    /// How many bytes are held back, as they leave: what a deadline for writing watches.
+    /// Bytes that are held back, counted as they leave. Deadlines for writing watch this.
     fn held_back(&self) -> usize {
         0
     }

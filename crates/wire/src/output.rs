@@ -82,7 +82,7 @@ impl Output {
         self.unsent() == 0
     }
 
-    /// Bytes that have not left, with those that a buffered connection holds back: what a deadline for writing watches.
+    /// Bytes that have not left, including those that the connection holds back. Deadlines for writing watch this.
     #[inline]
     pub fn unsent(&self) -> usize {
         self.len() + self.held_back

@@ -1,4 +1,4 @@
-//! A dialler speaks with nobody who does not prove the name; a listener can ask for the same; both say what was wrong.
+//! A dialler checks name, dates and chain of its peer, a listener does if it is told to, and errors say what was wrong.
 #![cfg(feature = "tls")]
 
 mod support;

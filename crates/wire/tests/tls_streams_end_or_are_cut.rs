@@ -1,5 +1,4 @@
-//! What TLS is for once the handshake is done: an end that nobody else can make, records that nobody alters, and an answer
-//! for those who speak no TLS.
+//! After the handshake: only the peer can end a stream, altered records are refused, and clear text gets an answer.
 #![cfg(feature = "tls")]
 
 mod support;

@@ -23,7 +23,7 @@ pub(super) struct Coat {
     /// The name that the end that dials asks for.
     server_name: Option<String>,
     negotiated: Option<Arc<Negotiated>>,
-    /// Our end of the stream is among what was sealed.
+    /// `close_notify` has been sealed.
     has_said_end: bool,
 }
 
@@ -73,7 +73,7 @@ impl Coat {
         Self { wire, inner, records, stage, server_name, negotiated: None, has_said_end: false }
     }
 
-    /// Reads from the wire behind what is not opened yet, and opens. `None` at the end of the wire.
+    /// Reads from the wire, and opens all whole records. `None` at the end of the wire.
     fn poll_open(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<Option<usize>>> {
         scratch::with(|scratch| {
             let waiting = self.records.move_incoming(scratch);
@@ -94,7 +94,7 @@ impl Coat {
         })
     }
 
-    /// Sends what is sealed.
+    /// Sends all sealed bytes.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let outgoing = self.records.outgoing();
@@ -168,7 +168,7 @@ impl Coat {
             // Before anything is awaited, since the peer waits for it.
             let sent = ready!(self.poll_send(cx));
             if !self.records.state().is_handshaking() {
-                // The last words may come too late for a peer that wrote and left; what it wrote counts.
+                // A peer may write and leave before the tickets reach it; its bytes are still read.
                 break;
             }
             sent.map_err(HandshakeError::cut)?;
@@ -392,7 +392,7 @@ impl Drop for Coat {
         }
         self.say_end();
         if self.poll_send(&mut cx).is_pending() && anywire_loops::current().is_some() {
-            // The peer reads slowly: what is sealed leaves in its time, and not for ever.
+            // The peer reads slowly: it gets some time for the rest.
             let (nowhere, _) = Connection::pair();
             let mut inner = std::mem::replace(&mut self.inner, nowhere);
             let rest = self.records.outgoing().to_vec();
@@ -403,7 +403,7 @@ impl Drop for Coat {
     }
 }
 
-/// What is told of a handshake.
+/// The result of a handshake.
 fn negotiated(state: &rustls::CommonState, server_name: Option<String>) -> Negotiated {
     Negotiated {
         server_name,
@@ -451,7 +451,7 @@ const CONTENT_TYPE_HANDSHAKE: u8 = 22;
 const READ_MAX_BYTES: usize = 64 * 1024;
 /// Sealed bytes that wait for a flush, or plain bytes that are sealed in one go: four records.
 const HELD_MAX_BYTES: usize = 4 * RECORD_MAX_BYTES;
-/// What a refused peer may still send in one turn before the connection is closed.
+/// Reads of a refused peer's input before the connection is closed.
 const READS_OF_REFUSED_MAX: usize = 16;
 /// Looks for what the peer sent besides the stream, when a connection is dropped. It mostly comes in one piece.
 const READS_AT_END_MAX: usize = 4;

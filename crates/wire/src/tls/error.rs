@@ -1,4 +1,4 @@
-//! What is wrong with certificates and keys, and why a handshake failed, in the words of who has to mend it.
+//! Errors of certificates and keys, and why a handshake failed, with a remedy.
 
 use std::fmt;
 use std::io;
@@ -22,27 +22,27 @@ pub enum TlsError {
     /// There is no certificate in what should have one.
     #[error("there is no certificate in {place}: it needs a block `-----BEGIN CERTIFICATE-----` (PEM)")]
     NoCertificate {
-        /// The file, or what was given.
+        /// The file or the argument.
         place: String,
     },
     /// There is no private key in what should have one.
     #[error("there is no private key in {place}: it needs a block `-----BEGIN PRIVATE KEY-----` (PEM)")]
     NoKey {
-        /// The file, or what was given.
+        /// The file or the argument.
         place: String,
     },
     /// The key is protected by a password.
     #[error("the key in {place} has a password; take it off with `openssl pkey -in KEY -out PLAIN_KEY`")]
     EncryptedKey {
-        /// The file, or what was given.
+        /// The file or the argument.
         place: String,
     },
     /// A block of PEM is malformed.
     #[error("{place} is malformed: {wrong}")]
     Malformed {
-        /// The file, or what was given.
+        /// The file or the argument.
         place: String,
-        /// What is wrong.
+        /// The fault.
         wrong: String,
     },
     /// Key and certificate do not belong together, or the key is of a kind that is not supported.
@@ -57,7 +57,7 @@ pub enum TlsError {
     /// A server has no certificate to show.
     #[error("a server needs a certificate and its key")]
     NoIdentity,
-    /// Nobody is trusted, so that nobody could be talked to.
+    /// There are no roots, so that no server would be trusted.
     #[error("there are no roots to trust: none were given, and the platform has none")]
     NoRoots,
     /// A name to ask for is none.
@@ -99,7 +99,7 @@ impl HandshakeError {
         matches!(self.0, Error::InvalidCertificate(_) | Error::NoCertificatesPresented)
     }
 
-    /// Whether nobody who is trusted here has signed the peer's certificate.
+    /// Whether the peer's certificate is signed by no trusted root.
     pub fn is_untrusted(&self) -> bool {
         use CertificateError::{BadSignature, UnknownIssuer};
         matches!(self.0, Error::InvalidCertificate(UnknownIssuer | BadSignature))

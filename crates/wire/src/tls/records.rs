@@ -44,7 +44,7 @@ pub(super) struct Records {
     failed: Option<Error>,
 }
 
-/// What a turn is to seal.
+/// The work of a turn besides opening.
 #[derive(Clone, Copy)]
 enum Sealing<'b> {
     Nothing,
@@ -52,13 +52,13 @@ enum Sealing<'b> {
     CloseNotify,
 }
 
-/// How far a turn came.
+/// How a state was handled.
 enum Step {
     /// There may be more to open.
     Again,
     /// More has to come first.
     Blocked,
-    /// What was to be sealed is sealed.
+    /// The sealing is done.
     Done,
     Ended,
 }
@@ -114,9 +114,9 @@ impl Records {
         self.plain_at < self.plain.len()
     }
 
-    /// Whether something was received that nobody has read.
+    /// Whether received bytes are unread.
     pub(super) fn has_unread(&self) -> bool {
-        // What stands behind the end is no part of the stream.
+        // Bytes behind the end are no part of the stream.
         self.has_plain() || (!self.is_ended && self.incoming_at < self.incoming.len())
     }
 
@@ -209,7 +209,7 @@ impl Records {
         }
     }
 
-    /// Drops what has not left.
+    /// Drops sealed bytes.
     pub(super) fn forget_outgoing(&mut self) {
         self.sent(self.outgoing.len() - self.sent);
     }
@@ -247,7 +247,7 @@ impl Records {
             };
             consumed += discard;
             match step {
-                // What comes behind a handshake is for the first read.
+                // Bytes behind the handshake are for the first read.
                 Ok(Step::Again) if is_shaking_hands && !self.session.state().is_handshaking() => break true,
                 Ok(Step::Again) if matches!(sealing, Sealing::Nothing) && opened.is_full() => break true,
                 Ok(Step::Again) => {}
@@ -263,7 +263,7 @@ impl Records {
         (consumed, filled)
     }
 
-    /// Takes the alert that says what was wrong with the input.
+    /// Takes the alert about the failure, if rustls made one.
     fn queue_alert(&mut self, input: &mut [u8]) {
         while self.failed.is_some() && self.state().wants_write() {
             let mut opened = Opened { into: &mut [], filled: 0, beyond: &mut Vec::new() };
@@ -356,7 +356,7 @@ enum Appended {
     Needs(usize),
 }
 
-/// Appends to the output what is written into the room behind it.
+/// Makes room at the end of the output, has it written, and keeps the written part.
 fn append(outgoing: &mut Vec<u8>, room: usize, mut write: impl FnMut(&mut [u8]) -> Appended) {
     if outgoing.capacity() == 0 {
         *outgoing = spare::take();

@@ -112,7 +112,7 @@ impl ServerTls {
     /// sessions can still be resumed.
     ///
     /// # Errors
-    /// [`TlsError`]; what was used before is used further.
+    /// [`TlsError`]; the old options stay in use.
     pub fn replace(&self, options: ServerTlsOptions) -> Result<(), TlsError> {
         let Shared { current, generation, tickets } = &*self.shared;
         let new = Arc::new(Current::new(options, tickets)?);
@@ -176,7 +176,7 @@ pub(super) struct Accepting {
     tls: ServerTls,
     protocols: Vec<Vec<u8>>,
     answer_to_clear_text: Option<fn() -> Vec<u8>>,
-    /// What new connections get, and of which generation it is.
+    /// The generation and the configuration for new connections.
     taken: Option<(u64, Accepted)>,
 }
 
@@ -213,7 +213,7 @@ impl Accepted {
     }
 }
 
-/// What is done with a peer that speaks no TLS.
+/// How a peer without TLS is treated.
 #[derive(Clone, Copy)]
 pub(super) struct ClearText {
     pub(super) is_taken: bool,

@@ -18,7 +18,7 @@ use super::provider;
 #[derive(Debug)]
 pub(super) struct Verifier {
     chains: Chains,
-    /// Certificates that a server may show as its own, whoever has signed them.
+    /// Certificates that a server may show as its own, without a chain.
     accepted: Vec<CertificateDer<'static>>,
     pins: Vec<[u8; 32]>,
     algorithms: WebPkiSupportedAlgorithms,

@@ -14,7 +14,7 @@ use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
 
-/// TLS around a wire, for a wire of your own as for those of this crate.
+/// TLS around a wire: one of this crate, or your own.
 ///
 /// ```
 /// use anywire_wire::tls::Tls;

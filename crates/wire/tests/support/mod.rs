@@ -48,7 +48,7 @@ pub(crate) fn has_tls(address: &Address) -> bool {
     address.scheme().starts_with("tls")
 }
 
-/// Whether a stream ended so that nobody takes it for whole: by a reset, or on a wire with TLS without its end.
+/// Whether a stream was cut: by a reset, or on a wire with TLS without `close_notify`.
 pub(crate) fn is_cut(connection: &Connection, end: &Result<(), io::ErrorKind>) -> bool {
     match end {
         Err(io::ErrorKind::ConnectionReset) => true,
