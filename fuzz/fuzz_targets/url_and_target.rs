@@ -40,9 +40,10 @@ fuzz_target!(|bytes: &[u8]| {
 fn check_url(url: &Url) {
     assert_eq!(Url::parse(url.as_str()).as_ref(), Ok(url));
     assert_eq!(url.to_string(), [url.origin(), url.path_and_query()].concat());
-    assert_eq!(url.origin(), format!("http://{}", url.authority()));
+    assert_eq!(url.origin(), format!("{}://{}", url.scheme(), url.authority()));
     assert!(url.path_and_query().starts_with('/') && !url.host().is_empty());
-    assert!(url.authority().ends_with(&format!(":{}", url.port())) || url.port() == 80);
+    let default = if url.is_https() { 443 } else { 80 };
+    assert!(url.authority().ends_with(&format!(":{}", url.port())) || url.port() == default);
     let (host, target) = (url.authority(), url.path_and_query());
     let written =
         encode::request_head(&mut Vec::new(), &Method::GET, target, host, &Headers::new(), Framing::None);
