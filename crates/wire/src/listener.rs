@@ -30,7 +30,7 @@ pub struct ListenOptions {
     /// counts as open meanwhile.
     pub handshake_timeout: Duration,
     /// Handshakes under way on each loop (1024). At the limit the oldest one is ended, so that silent peers cannot lock
-    /// others out. A message of TLS's handshake may have 64 KiB, so those of a loop hold 64 MiB at worst. A handshake that
+    /// others out. A message of TLS's handshake takes 96 KiB at most, so those of a loop hold 96 MiB at worst. A handshake that
     /// takes 200 ms is done in time, unless 5000 newer ones a second come to its loop, which is more than a core makes.
     pub handshakes_max: usize,
     /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.

@@ -318,3 +318,53 @@ fn silence_in_a_handshake_has_a_deadline() {
     let error = support::try_dial_with(Dialer::new(options), &address.parse().expect("an address"));
     assert!(error.as_ref().is_err_and(DialError::is_timeout), "{error:?}");
 }
+
+#[test]
+fn who_is_asked_for_a_certificate_proves_itself_each_time() {
+    let (servers, clients) = (Authority::new(), Authority::new());
+    let identity = || vec![servers.sign(&params(&["example.com"]))];
+    let required = ClientCertificates::required_pem(clients.pem.as_bytes()).expect("a root");
+    let tls = ServerTls::new(ServerTlsOptions { identities: identity(), ..ServerTlsOptions::default() });
+    let tls = tls.expect("good certificates");
+    let loops = support::loops(1);
+    let options = ListenOptions { tls: Some(tls.clone()), ..ListenOptions::default() };
+    let listening = support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options);
+    let ask = |client: &ClientTls| {
+        let tls = Some(client.clone());
+        let options =
+            DialOptions { tls, server_name: Some("example.com".to_owned()), ..DialOptions::default() };
+        let address = listening.local().clone();
+        support::on_a_loop(move || async move {
+            let mut connection =
+                Dialer::new(options).dial(&address).await.map_err(|error| error.to_string())?;
+            connection.write_all(b"echo").await.map_err(|error| error.to_string())?;
+            // With TLS 1.3 a certificate is judged after the dial, so that only a read tells.
+            connection.read(&mut [0; 4]).await.map_err(|error| error.to_string())?;
+            Ok::<_, String>(connection.negotiated().expect("a handshake was made").is_resumed)
+        })
+    };
+    let client =
+        |identity| ClientTls::new(ClientTlsOptions { identity, ..trusts(servers.roots()) }).expect("good");
+    let anonymous = client(None);
+    assert_eq!([ask(&anonymous), ask(&anonymous)], [Ok(false), Ok(true)]);
+    tls.replace(ServerTlsOptions {
+        identities: identity(),
+        clients: required,
+        ..ServerTlsOptions::default()
+    })
+    .expect("good certificates");
+    // Its ticket is of a time when nothing was asked.
+    assert!(ask(&anonymous).is_err_and(|said| said.contains("requires a certificate")));
+    let alice = client(Some(clients.sign(&params(&[]))));
+    assert_eq!([ask(&alice), ask(&alice)], [Ok(false), Ok(false)]);
+}
+
+#[test]
+fn a_certificate_that_is_trusted_as_it_is_vouches_for_no_other() {
+    let key = KeyPair::generate().expect("a key");
+    let own = params(&["a.example"]);
+    let pem = own.self_signed(&key).expect("it can be signed").pem();
+    let forged = Authority { issuer: Issuer::new(own, key), pem };
+    let server = serve(shows(forged.sign(&params(&["b.example"]))));
+    wrong(call(&server, "b.example", trusts(forged.roots())), "signed by nobody who is trusted");
+}

@@ -258,3 +258,37 @@ fn what_is_held_back_counts_until_it_has_left() {
         },
     );
 }
+
+#[test]
+fn a_reader_takes_no_wake_of_a_writer() {
+    const MANY: usize = 8 << 20;
+    support::on_each_wire(
+        async |mut accepted| {
+            // The dialled end waits for room by now, and reads meanwhile.
+            for _ in 0..100 {
+                accepted.write_all(b"more").await.expect("the peer reads");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let (mut left, mut buffer) = (MANY, vec![0; 64 << 10]);
+            while left > 0 {
+                left -= accepted.read(&mut buffer).await.expect("the peer writes");
+            }
+        },
+        async |dialled| {
+            let (mut reader, mut writer) = tokio::io::split(dialled);
+            let reading = anywire_loops::spawn(async move {
+                let mut buffer = [0; 4096];
+                while tokio::io::AsyncReadExt::read(&mut reader, &mut buffer).await.is_ok_and(|read| read > 0)
+                {
+                }
+            });
+            let writing = async {
+                tokio::io::AsyncWriteExt::write_all(&mut writer, &vec![0; MANY]).await?;
+                tokio::io::AsyncWriteExt::flush(&mut writer).await
+            };
+            let in_time = tokio::time::timeout(support::HANG, writing).await;
+            in_time.expect("the writer is woken").expect("the peer reads");
+            reading.abort();
+        },
+    );
+}

@@ -7,6 +7,8 @@ use std::sync::{Arc, LazyLock};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::BasicConstraints;
 
 use super::error::TlsError;
 use super::identity::{Identity, certificates, read};
@@ -131,12 +133,25 @@ impl Roots {
         if matches!(self.base, Base::Bundled) || (matches!(self.base, Base::Platform) && roots.is_empty()) {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         }
-        // What can be no root may still be a server's own certificate.
-        roots.add_parsable_certificates(self.more.iter().cloned());
+        // A server's own certificate is accepted as it is, and must not vouch for others.
+        roots
+            .add_parsable_certificates(self.more.iter().filter(|certificate| may_sign(certificate)).cloned());
         if roots.is_empty() && self.more.is_empty() {
             return Err(TlsError::NoRoots);
         }
         Ok((roots, self.more))
+    }
+}
+
+/// Whether a certificate is one of an authority (RFC 5280 section 4.2.1.9). Old ones do not say, and what cannot be read is
+/// left to webpki.
+fn may_sign(certificate: &CertificateDer<'_>) -> bool {
+    let Ok(certificate) = x509_cert::Certificate::from_der(certificate) else { return true };
+    let tbs = certificate.tbs_certificate;
+    match tbs.get::<BasicConstraints>() {
+        Ok(Some((_, constraints))) => constraints.ca,
+        Ok(None) => tbs.version == x509_cert::Version::V1,
+        Err(_) => true,
     }
 }
 

@@ -1,11 +1,16 @@
 //! The coat: TLS on a connection of any wire.
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
+
+use tokio::task::coop;
 
 use super::error::HandshakeError;
 use super::records::{RECORD_MAX_BYTES, Records, Session};
@@ -25,6 +30,8 @@ pub(super) struct Coat {
     negotiated: Option<Arc<Negotiated>>,
     /// `close_notify` has been sealed.
     has_said_end: bool,
+    /// The task that waits until sealed bytes have left.
+    writer: Option<Waker>,
 }
 
 enum Stage {
@@ -70,13 +77,16 @@ impl Coat {
         server_name: Option<String>,
     ) -> Self {
         let records = Records::new(session);
-        Self { wire, inner, records, stage, server_name, negotiated: None, has_said_end: false }
+        Self { wire, inner, records, stage, server_name, negotiated: None, has_said_end: false, writer: None }
     }
 
     /// Reads from the wire, and opens all whole records. `None` at the end of the wire.
     fn poll_open(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<Option<usize>>> {
         scratch::with(|scratch| {
             let waiting = self.records.move_incoming(scratch);
+            if waiting > INCOMING_MAX_BYTES {
+                return Poll::Ready(Err(HandshakeError(self.records.refuse_incoming()).into()));
+            }
             let end =
                 (waiting + into.len() + RECORD_MAX_BYTES).min(waiting + READ_MAX_BYTES).min(scratch.len());
             let polled = self.inner.poll_read(cx, &mut scratch[waiting..end]);
@@ -86,12 +96,35 @@ impl Coat {
             Poll::Ready(match opened {
                 Ok(opened) => Ok((read > 0).then_some(opened)),
                 Err(error) => {
-                    // The peer is told, if the wire takes it.
-                    let _ = self.poll_send(cx);
+                    self.send_beside(cx);
                     Err(HandshakeError(error).into())
                 }
             })
         })
+    }
+
+    /// Sends, in the turn of a reader, what rustls has to say by itself: an alert, or the refusal of a new handshake. Bytes of a
+    /// writer may be in front of it. The wire wakes one task for its direction, and that stays the writer if one waits.
+    fn send_beside(&mut self, cx: &mut Context<'_>) {
+        if self.records.outgoing().is_empty() {
+            return;
+        }
+        // An error comes again with the next write.
+        let _ = match self.writer.clone() {
+            Some(writer) => self.poll_send(&mut Context::from_waker(&writer)),
+            None => self.poll_send(cx),
+        };
+    }
+
+    /// Sends all sealed bytes, and remembers who waits for it.
+    fn poll_send_for_writer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = self.poll_send(cx);
+        match &self.writer {
+            _ if polled.is_ready() => self.writer = None,
+            Some(writer) if writer.will_wake(cx.waker()) => {}
+            _ => self.writer = Some(cx.waker().clone()),
+        }
+        polled
     }
 
     /// Sends all sealed bytes.
@@ -244,7 +277,7 @@ impl Transport for Coat {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_send(cx)
+        self.poll_send_for_writer(cx)
     }
 
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -283,15 +316,12 @@ impl Transport for Coat {
             let opened = if self.records.may_open() || self.records.has_failed() {
                 self.records.open_rest(buffer).map_err(HandshakeError)?
             } else {
+                self.send_beside(cx);
                 match ready!(self.poll_open(cx, buffer))? {
                     Some(opened) => opened,
                     None => return Poll::Ready(self.at_end_of_wire()),
                 }
             };
-            if !self.records.outgoing().is_empty() {
-                // Such as the refusal of a new handshake, which the peer waits for. A write sends it otherwise.
-                let _ = self.poll_send(cx);
-            }
             if opened > 0 {
                 return Poll::Ready(Ok(opened));
             }
@@ -307,7 +337,7 @@ impl Transport for Coat {
         let taken = bytes.len().min(HELD_MAX_BYTES);
         let held = self.records.outgoing().len();
         if held > 0 && held + taken > HELD_MAX_BYTES {
-            ready!(self.poll_send(cx))?;
+            ready!(self.poll_send_for_writer(cx))?;
         }
         self.records.seal(&bytes[..taken]).map_err(HandshakeError)?;
         Poll::Ready(Ok(taken))
@@ -345,7 +375,7 @@ impl Transport for Coat {
         if let Stage::Open = self.stage {
             self.say_end();
             // A peer that has gone need not be told.
-            let _ = ready!(self.poll_send(cx));
+            let _ = ready!(self.poll_send_for_writer(cx));
         }
         self.inner.poll_half_close(cx)
     }
@@ -382,8 +412,12 @@ impl Drop for Coat {
         let mut cx = Context::from_waker(Waker::noop());
         // Session tickets and the like are no bytes of the stream. If they stayed unread, the wire would be reset.
         for _ in 0..READS_AT_END_MAX {
-            let is_over = !matches!(self.poll_open(&mut cx, &mut []), Poll::Ready(Ok(Some(_))));
-            if is_over || self.records.has_unread() {
+            if self.has_said_end || self.records.has_unread() {
+                break;
+            }
+            // Whatever share of its turn the task has left.
+            let opening = coop::unconstrained(poll_fn(|cx| self.poll_open(cx, &mut [])));
+            if !matches!(pin!(opening).poll(&mut cx), Poll::Ready(Ok(Some(_)))) {
                 break;
             }
         }
@@ -391,16 +425,35 @@ impl Drop for Coat {
             return self.inner.abort();
         }
         self.say_end();
-        if self.poll_send(&mut cx).is_pending() && anywire_loops::current().is_some() {
-            // The peer reads slowly: it gets some time for the rest.
+        if self.poll_send(&mut cx).is_pending() {
             let (nowhere, _) = Connection::pair();
-            let mut inner = std::mem::replace(&mut self.inner, nowhere);
-            let rest = self.records.outgoing().to_vec();
-            drop(anywire_loops::spawn(async move {
-                let _ = tokio::time::timeout(LINGER, inner.write_all(&rest)).await;
-            }));
+            let inner = std::mem::replace(&mut self.inner, nowhere);
+            linger(inner, self.records.outgoing());
         }
     }
+}
+
+/// Gives a peer that reads slowly some time for the rest of a stream whose connection was dropped. Few may have it at once, since
+/// they are beyond the limit of connections, and none once the loop is to stop.
+fn linger(mut inner: Connection, rest: &[u8]) {
+    thread_local! {
+        static LINGERING: Rc<()> = Rc::new(());
+    }
+    let place = LINGERING.with(Rc::clone);
+    // One is the thread's own, and one is this.
+    if anywire_loops::current().is_none() || Rc::strong_count(&place) - 2 >= LINGERING_MAX {
+        return inner.abort();
+    }
+    let rest = rest.to_vec();
+    drop(anywire_loops::spawn(async move {
+        let _place = place;
+        tokio::select! {
+            biased;
+            () = anywire_loops::stopping() => inner.abort(),
+            // It has gone, had its time, or read everything.
+            _ = tokio::time::timeout(LINGER, inner.write_all(&rest)) => {}
+        }
+    }));
 }
 
 /// The result of a handshake.
@@ -441,7 +494,7 @@ mod scratch {
         result
     }
 
-    /// A read behind the largest message of a handshake (64 KiB, rustls' limit) that is there but for its end.
+    /// A read behind what may wait.
     const SIZE_BYTES: usize = 160 * 1024;
 }
 
@@ -455,5 +508,9 @@ const HELD_MAX_BYTES: usize = 4 * RECORD_MAX_BYTES;
 const READS_OF_REFUSED_MAX: usize = 16;
 /// Looks for what the peer sent besides the stream, when a connection is dropped. It mostly comes in one piece.
 const READS_AT_END_MAX: usize = 4;
+/// Bytes of a message of a handshake that is not whole: the largest has 64 KiB (rustls' limit), and each of its records a head.
+const INCOMING_MAX_BYTES: usize = 96 * 1024;
+/// Dropped connections of a loop whose end may be on its way.
+const LINGERING_MAX: usize = 64;
 /// For the end of a stream to leave, once the connection was dropped.
 const LINGER: Duration = Duration::from_secs(5);

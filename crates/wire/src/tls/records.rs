@@ -8,7 +8,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
-use rustls::{CommonState, Error};
+use rustls::{CommonState, Error, InvalidMessage};
 
 /// The two roles.
 pub(super) enum Session {
@@ -17,6 +17,11 @@ pub(super) enum Session {
 }
 
 impl Session {
+    /// Whether the handshake is done, and all that this end says in it is sealed.
+    fn is_done(&self) -> bool {
+        !self.state().is_handshaking() && !self.state().wants_write()
+    }
+
     pub(super) fn state(&self) -> &CommonState {
         match self {
             Self::Client(client) => client,
@@ -33,7 +38,7 @@ pub(super) struct Records {
     incoming_at: usize,
     /// Whether `incoming` may have a whole record.
     may_open: bool,
-    /// Opened and not taken, from `plain_at` on: at most what one record has.
+    /// Opened and not taken, from `plain_at` on.
     plain: Vec<u8>,
     plain_at: usize,
     /// Sealed and not sent, from `sent` on.
@@ -123,6 +128,13 @@ impl Records {
     /// Whether the peer has said that it sends no more, and everything before that was taken.
     pub(super) fn is_at_end(&self) -> bool {
         self.is_ended && !self.has_plain()
+    }
+
+    /// Fails, because the peer has sent more than any message has without ending one.
+    pub(super) fn refuse_incoming(&mut self) -> Error {
+        let error = Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+        self.failed = Some(error.clone());
+        error
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -248,9 +260,13 @@ impl Records {
             consumed += discard;
             match step {
                 // Bytes behind the handshake are for the first read.
-                Ok(Step::Again) if is_shaking_hands && !self.session.state().is_handshaking() => break true,
+                Ok(Step::Again) if is_shaking_hands && self.session.is_done() => break true,
                 Ok(Step::Again) if matches!(sealing, Sealing::Nothing) && opened.is_full() => break true,
                 Ok(Step::Again) => {}
+                // The wire is open, so that this cannot be; if it is, no byte may be lost in silence.
+                Ok(Step::Blocked) if matches!(sealing, Sealing::Bytes(_)) => {
+                    self.failed = Some(Error::HandshakeNotComplete);
+                }
                 Ok(Step::Blocked) => break false,
                 // Sealing opens no further than it must.
                 Ok(Step::Done) => break self.may_open,

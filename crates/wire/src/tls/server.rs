@@ -9,7 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::{
-    ClientHello, ProducesTickets, ResolvesServerCert, UnbufferedServerConnection, WebPkiClientVerifier,
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, UnbufferedServerConnection,
+    WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
@@ -78,7 +79,8 @@ impl ClientCertificates {
 
 /// TLS for listeners; all of its clones are one.
 ///
-/// Sessions are resumed by tickets (RFC 8446 section 2.2) whose keys are new every six hours and are shared by all loops.
+/// Sessions are resumed by tickets (RFC 8446 section 2.2) whose keys are new every six hours and are shared by all loops. Where peers are asked for
+/// certificates, none is resumed: each connection proves itself anew, by the roots of now.
 /// Early data (0-RTT) is never taken, since it can be replayed.
 #[derive(Clone)]
 pub struct ServerTls {
@@ -109,7 +111,7 @@ impl ServerTls {
     }
 
     /// Takes new options for connections from now on, such as renewed certificates. Connections that are open go on, and
-    /// sessions can still be resumed.
+    /// sessions that could be resumed still can.
     ///
     /// # Errors
     /// [`TlsError`]; the old options stay in use.
@@ -144,6 +146,7 @@ impl Current {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(options.min_version.versions())
             .map_err(refused)?;
+        let asks_for_certificates = options.clients.roots.is_some();
         let builder = match options.clients.roots {
             None => builder.with_no_client_auth(),
             Some(trusted) => {
@@ -162,7 +165,13 @@ impl Current {
             }
         };
         let mut config = builder.with_cert_resolver(Arc::new(ByName::new(options.identities)?));
-        config.ticketer = Arc::clone(tickets);
+        if asks_for_certificates {
+            // A session keeps what was proved when it began: it would outlive the certificate, and its root.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        } else {
+            config.ticketer = Arc::clone(tickets);
+        }
         if options.key_log_file {
             config.key_log = Arc::new(rustls::KeyLogFile::new());
         }
