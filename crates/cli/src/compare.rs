@@ -20,10 +20,10 @@ use crate::{candidates, explain, values, versions};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Compare {
-    /// What to compare, separated by commas [default: all but those meant for tests]
+    /// What to compare, separated by commas [default: all but those meant for tests and those with TLS]
     #[arg(long, visible_alias = "candidates", value_name = "NAMES", value_delimiter = ',')]
     wires: Option<Vec<String>>,
-    /// The versions of HTTP to compare, separated by commas: h1, h2 (without TLS, by prior knowledge)
+    /// The versions of HTTP to compare, separated by commas: h1, h2 (without TLS by prior knowledge)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "h1", value_parser = versions::named)]
     protocols: Vec<Protocol>,
     /// Connections
@@ -126,6 +126,7 @@ Examples:
   anywire compare --quick --html compare.html
   anywire compare --wires limit,unix --connections 256 --depth 16
   anywire compare --protocols h1,h2 --depth 16
+  anywire compare --wires limit,tcp,tls --protocols h1,h2
   anywire compare --body 4096 --rounds 9 --duration 3s --json compare.json
 
 Exit codes: 0 measured, 1 no candidate answered, 2 bad arguments, 23 result not written,

@@ -57,6 +57,24 @@ fn compare_writes_table_json_and_html() {
 }
 
 #[test]
+fn tls_stands_beside_clear_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("result.json");
+    let args = ["compare", "--rounds", "1", "--duration", "100ms", "-c", "4", "--json", text(&json)];
+    let wires = ["--wires", "tcp,tls,tls+unix", "--protocols", "h1,h2"];
+    let output = anywire(&[&args[..], &wires].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).expect("it was written")).expect("it is JSON");
+    let rows = result["candidates"].as_array().expect("a list");
+    let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["tcp", "tcp/h2", "tls", "tls/h2", "tls+unix", "tls+unix/h2"]);
+    for row in rows {
+        assert!(row["requests_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{row}");
+    }
+}
+
+#[test]
 fn http2_stands_beside_http1_on_each_wire() {
     let dir = tempfile::tempdir().expect("a directory for the page");
     let page = dir.path().join("page.html");

@@ -4,10 +4,13 @@ mod common;
 #[path = "common/pki.rs"]
 mod pki;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use anywire::Loops;
+use anywire::wire::tls::{ClientTls, ClientTlsOptions, Roots};
+use anywire::wire::{DialOptions, Dialer};
 use common::{Served, anywire, assert_refused, command, has, run, stderr, stdout, text};
 use pki::{Authority, Signed};
 use rustix::process::{Pid, Signal, kill_process};
@@ -146,26 +149,31 @@ fn sighup_reads_the_files_again_and_drops_no_connection() {
     let ask =
         |root: &Authority| stdout(&curl(&["--cacert", text(&root.root), &format!("https://{authority}/")]));
     assert_eq!([&old, &new].map(ask), ["Hello, World!", ""]);
-    let mut open = Command::new("curl");
-    open.args([
-        "-sSN",
-        "--http1.1",
-        "--cacert",
-        text(&old.root),
-        "-X",
-        "POST",
-        "-T",
-        ".",
-        "--max-time",
-        "60",
-    ]);
-    open.arg(format!("https://{authority}/echo")).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut open = Running(open.spawn().expect("curl was found before"));
-    let (mut upload, mut echo) =
-        (open.0.stdin.take().expect("it was asked for"), open.0.stdout.take().expect("it was asked for"));
-    upload.write_all(b"half").expect("it reads");
-    let mut half = [0; 4];
-    echo.read_exact(&mut half).expect("it is in the middle of a request");
+    let loops = Loops::start(1).expect("a thread");
+    let (opened, opening) = std::sync::mpsc::channel();
+    let (reloaded, reloading) = tokio::sync::oneshot::channel::<()>();
+    let (address, root) = (format!("tls:{authority}"), std::fs::read(&old.root).expect("it was written"));
+    let open = loops.get(0).spawn(move || async move {
+        let roots = Roots::only_pem(&root).expect("a root");
+        let tls = ClientTls::new(ClientTlsOptions { roots, ..ClientTlsOptions::default() });
+        let options = DialOptions { tls: Some(tls.expect("good options")), ..DialOptions::default() };
+        let mut connection = Dialer::new(options).dial(&address).await.expect("it serves");
+        let mut ask = async || {
+            connection.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("it is open");
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"Hello, World!") {
+                let mut some = [0; 1024];
+                let read = connection.read(&mut some).await.expect("it is open");
+                assert_ne!(read, 0, "it is open");
+                heard.extend_from_slice(&some[..read]);
+            }
+        };
+        ask().await;
+        opened.send(()).expect("the test waits");
+        reloading.await.expect("the test goes on");
+        ask().await;
+    });
+    opening.recv().expect("it is answered");
 
     std::fs::copy(&after.cert, &before.cert).expect("room");
     kill_process(pid(&child.0), Signal::HUP).expect("it runs");
@@ -178,12 +186,8 @@ fn sighup_reads_the_files_again_and_drops_no_connection() {
     kill_process(pid(&child.0), Signal::HUP).expect("it runs");
     until("new connections are shown these certificates");
     assert_eq!([&old, &new].map(ask), ["", "Hello, World!"]);
-    upload.write_all(b" and half").expect("it reads");
-    drop(upload);
-    let mut rest = String::new();
-    echo.read_to_string(&mut rest).expect("text");
-    assert_eq!((&half, rest.as_str()), (b"half", " and half"));
-    assert!(open.0.wait().expect("a child").success());
+    reloaded.send(()).expect("the connection waits");
+    open.wait().expect("it is answered as before");
 }
 
 #[test]

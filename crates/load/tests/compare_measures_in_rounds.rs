@@ -52,6 +52,8 @@ fn served(server: TestServer) -> RunningServer {
     RunningServer {
         url: "http://test/".to_owned(),
         via: Some(server.address.clone()),
+        #[cfg(feature = "tls")]
+        tls: None,
         thread: server.loops.get(0).thread_id(),
         cpu: Box::new(move || {
             // The closure takes all of the server along, not its loops alone.

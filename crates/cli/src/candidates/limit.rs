@@ -28,6 +28,7 @@ fn start(settings: &Settings) -> Result<RunningServer, CandidateError> {
         // The same request, byte for byte, that the service gets.
         url: service::URL.to_owned(),
         via: Some(Address::from_host(&address.ip().to_string(), address.port())?),
+        tls: None,
         thread: limit.thread_id(),
         cpu: Box::new(move || limit.sample()),
     })

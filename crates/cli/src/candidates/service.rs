@@ -7,15 +7,16 @@ use anywire::load::Protocol;
 use anywire::load::compare::{Candidate, CandidateError, RunningServer, Settings};
 use anywire::loops::{Loops, Pinning};
 use anywire::server::{self, Server};
+use anywire::wire::tls::{ClientTls, ClientTlsOptions, Identity, Roots, ServerTls, ServerTlsOptions};
 use anywire::wire::{self, Wire};
 use anywire_sys::cpu;
 
+use crate::certificates::speaks_tls;
 use crate::demo;
 
 /// The demo service over each wire that can listen on an address of its own, by this protocol.
 pub(super) fn over_each_wire(protocol: Protocol) -> impl Iterator<Item = Candidate> {
-    let plain = wire::wires().filter(|wire| !wire.scheme().starts_with("tls") && wire.scratch().is_some());
-    plain.map(move |wire| Candidate {
+    wire::wires().filter(|wire| wire.scratch().is_some()).map(move |wire| Candidate {
         name: match protocol {
             Protocol::Http2 => format!("{}/h2", wire.scheme()),
             _ => wire.scheme().to_owned(),
@@ -28,28 +29,44 @@ pub(super) fn over_each_wire(protocol: Protocol) -> impl Iterator<Item = Candida
     })
 }
 
-/// Whether `compare` measures a wire without being asked to.
+/// Whether `compare` measures a wire without being asked to. Those with TLS would double its time.
 pub(super) fn by_default(scheme: &str) -> bool {
-    scheme != FOR_TESTS
+    scheme != FOR_TESTS && !scheme.starts_with("tls")
 }
 
 fn start(wire: &'static dyn Wire, settings: &Settings) -> Result<RunningServer, CandidateError> {
     let address = wire.scratch().ok_or("this wire has no address for a trial")?;
     let pinning = settings.core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
     let loops = Loops::builder().count(1).pinning(pinning).name("service").start()?;
-    let server = Server::new(demo::router(greeting(settings.body_bytes)));
-    let running = server.listen(&address).on(&loops).start()?;
+    let mut server = Server::new(demo::router(greeting(settings.body_bytes))).listen(&address).on(&loops);
+    let tls = speaks_tls(&address).then(trial).transpose()?;
+    if let Some((of_server, _)) = &tls {
+        server = server.tls(of_server);
+    }
+    let running = server.start()?;
     let local = running.addresses().next().cloned().ok_or("the server listens nowhere")?;
     let service = Service { running: Some(running), loops };
     Ok(RunningServer {
         url: URL.to_owned(),
         via: Some(local),
+        tls: tls.map(|(_, of_client)| of_client),
         thread: service.loops.get(0).thread_id(),
         cpu: Box::new(move || {
             let sample = service.loops.get(0).spawn(|| async { cpu::current_thread_cpu() });
             sample.wait().map_err(io::Error::other)?
         }),
     })
+}
+
+/// A certificate for this run, and trust in it.
+fn trial() -> Result<(ServerTls, ClientTls), CandidateError> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let identities = vec![Identity::from_pem(chain.as_bytes(), key.as_bytes())?];
+    let roots = Roots::only_pem(chain.as_bytes())?;
+    let of_server = ServerTls::new(ServerTlsOptions { identities, ..ServerTlsOptions::default() })?;
+    let of_client = ClientTls::new(ClientTlsOptions { roots, ..ClientTlsOptions::default() })?;
+    Ok((of_server, of_client))
 }
 
 /// The text of so many bytes that `/` answers.

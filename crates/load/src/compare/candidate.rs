@@ -5,6 +5,8 @@ use std::io;
 
 use anywire_sys::cpu::CpuTime;
 use anywire_wire::Address;
+#[cfg(feature = "tls")]
+use anywire_wire::tls::ClientTls;
 
 use crate::protocol::Protocol;
 
@@ -37,6 +39,9 @@ pub struct RunningServer {
     pub url: String,
     /// The address to dial instead of the URL's host and port.
     pub via: Option<Address>,
+    /// Whom to trust on a wire with TLS (`None`: whom the platform trusts).
+    #[cfg(feature = "tls")]
+    pub tls: Option<ClientTls>,
     /// The thread that serves (`gettid`), of this process: its system calls are counted.
     pub thread: i32,
     /// The CPU time that this thread has used so far, sampled by the thread itself (RUSAGE_THREAD). It fails if the thread

@@ -147,6 +147,8 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
     let options = bench.options;
     Plan {
         via: running.via.clone(),
+        #[cfg(feature = "tls")]
+        tls: running.tls.clone(),
         protocol: candidate.protocol,
         connections: options.connections,
         depth: options.depth,
