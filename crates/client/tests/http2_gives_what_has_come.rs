@@ -7,7 +7,17 @@ use anywire_client::{Error, Limits};
 use anywire_http::Body;
 use anywire_http::h2::Code;
 use support::bytes_of_http2::{DATA, END_STREAM, GOAWAY, RST_STREAM};
-use support::{AnyWire, Frames, Peer, block_on, client_of_http2, on_each_wire};
+use support::{AnyWire, Frames, Peer, block_on, client_of_http2};
+
+/// A close with bytes unread is a reset, which may drop what has not left. The stack sends ten segments at first, which is less
+/// than the response.
+fn on_each_wire(test: impl Fn(AnyWire)) {
+    support::on_each_wire(|wire| {
+        if !wire.scheme().ends_with("stack") {
+            test(wire);
+        }
+    });
+}
 
 /// A response of 10,000 bytes and as many again behind it, more than the client reads ahead, and then the end. What the
 /// caller gets of it who begins to read when the connection or the stream has ended.
