@@ -26,8 +26,7 @@ struct Phase {
 }
 
 const PHASES: &[Phase] = &[
-    // Who sends half a preface acknowledges no settings either: on a busy machine that deadline may be first.
-    Phase { name: "the preface drips", play: preface_drips, expires: &["head", "silent peer"] },
+    Phase { name: "the preface drips", play: preface_drips, expires: &["head"] },
     Phase {
         name: "settings are not acknowledged",
         play: settings_are_not_acknowledged,

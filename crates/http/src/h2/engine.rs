@@ -232,9 +232,9 @@ impl Engine {
         self.streams.is_empty() && self.resets.is_empty() && !self.is_within_head()
     }
 
-    /// Whether a header block has begun to come, and goes on in frames that have not come yet.
+    /// Whether the preface is not whole yet, or a header block has begun to come, and goes on in frames that have not come yet.
     pub fn is_within_head(&self) -> bool {
-        matches!(self.incoming, Incoming::Block { .. })
+        matches!(self.incoming, Incoming::Block { .. } | Incoming::Preface(1..))
     }
 
     /// Whether the connection has ended by an error.

@@ -72,16 +72,17 @@ impl Session {
             return Continue(false);
         }
         let mut acted = false;
-        if self.engine.next_deadline().is_some_and(|at| at <= now) {
-            acted = true;
-            if let Err(error) = self.engine.advance(now, self.output.buffer()) {
-                self.fail(error, service);
-            }
-        } else if self.partial_since.is_some_and(|since| now >= since + service.limits.head_timeout) {
+        // Before the engine's: a peer whose preface drips acknowledges no settings either, and both deadlines pass together.
+        if self.partial_since.is_some_and(|since| now >= since + service.limits.head_timeout) {
             service.counters.head_timeouts.increment();
             self.abandon(service);
             self.leave();
             acted = true;
+        } else if self.engine.next_deadline().is_some_and(|at| at <= now) {
+            acted = true;
+            if let Err(error) = self.engine.advance(now, self.output.buffer()) {
+                self.fail(error, service);
+            }
         } else if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_timeout) {
             service.counters.idle_timeouts.increment();
             self.leave();
