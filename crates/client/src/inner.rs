@@ -198,6 +198,11 @@ impl Inner {
         Ok(self.loops.get_or_init(|| ClientLoops { own: Some(loops.clone()), ..ClientLoops::of(&loops) }))
     }
 
+    /// Whether this loop runs, and is not dropping its last tasks.
+    pub(crate) fn runs(&self, index: usize) -> bool {
+        self.loops.get().is_some_and(|loops| loops.list[index].handle.state() == LoopState::Running)
+    }
+
     /// The loop for a call from outside: each loop that may have connections, in turn. Loops that have ended are
     /// skipped. If all have ended, the call fails on the next one.
     pub(crate) fn next_loop(&self, loops: &ClientLoops) -> usize {

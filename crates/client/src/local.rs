@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_loops::clock;
+use anywire_loops::{TaskError, clock};
 use tokio::sync::Notify;
 
 use crate::Error;
@@ -106,6 +106,10 @@ impl Local {
     /// Takes a call: it is on a connection, in a queue, or failed when this returns.
     pub(crate) fn submit(&self, job: Job) {
         self.context.cells.requests.add(1);
+        if !self.inner().runs(self.index()) {
+            // From the destructor of a task: a connection that is idle still would never get to it.
+            return job.fail(Error::Loop { source: TaskError::Stopped, sent: false });
+        }
         let recent = self.recent.borrow().as_ref().filter(|pool| pool.serves(&job.draft)).cloned();
         let pool = match recent {
             Some(pool) => Ok(pool),
