@@ -3,6 +3,7 @@
 
 use crate::congestion::{Prior, Prr};
 use crate::engine::Pace;
+use crate::packet::SACK_MAX;
 use crate::pool::Cell;
 use crate::recovery::{Rack, Tlp};
 use crate::seq::Seq;
@@ -19,8 +20,9 @@ pub(crate) struct Extension {
     /// Segments in flight that the peer has and others before them it has not.
     pub(crate) sacked_segments: u16,
     pub(crate) sacked_bytes: u32,
-    /// Where the segment that arrived last begins: its block is reported first (RFC 2018, section 4).
-    pub(crate) newest: Seq,
+    /// Numbers in the blocks to report first, the newest in front: that of the segment that arrived last, then those that
+    /// were reported last (RFC 2018, section 4).
+    pub(crate) newest: [Seq; SACK_MAX],
     /// A duplicate to report with the next ACK (RFC 2883): empty if both are equal.
     pub(crate) duplicate: (Seq, Seq),
     /// The window before the last reduction, should that prove mistaken (RFC 3522).
@@ -49,7 +51,7 @@ impl Linked for Extension {
         out_of_order_count: 0,
         sacked_segments: 0,
         sacked_bytes: 0,
-        newest: Seq(0),
+        newest: [Seq(0); SACK_MAX],
         duplicate: (Seq(0), Seq(0)),
         prior: None,
         resent_at: None,

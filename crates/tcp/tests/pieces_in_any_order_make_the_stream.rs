@@ -94,20 +94,25 @@ fn check_blocks(answer: &Segment, peer: &Peer, held: &[bool], acked: usize) {
 }
 
 #[test]
-fn the_newest_block_comes_first_and_then_those_from_the_left() {
+fn the_newest_block_comes_first_and_then_those_reported_last() {
     let mut host = Host::new();
     let (_, peer) = host.accept(Peer::new());
     let at = |from: u32, to: u32| (peer.seq.wrapping_add(from), peer.seq.wrapping_add(to));
     let blocks = |host: &mut Host, from: i64| host.answers(&peer.data_at(from, &[1; 100])).remove(0).sack;
     assert_eq!(blocks(&mut host, 1000), [at(1000, 1100)]);
     assert_eq!(blocks(&mut host, 3000), [at(3000, 3100), at(1000, 1100)]);
-    assert_eq!(blocks(&mut host, 2000), [at(2000, 2100), at(1000, 1100), at(3000, 3100)]);
+    assert_eq!(blocks(&mut host, 2000), [at(2000, 2100), at(3000, 3100), at(1000, 1100)]);
     assert_eq!(
         blocks(&mut host, 2100),
-        [at(2000, 2200), at(1000, 1100), at(3000, 3100)],
+        [at(2000, 2200), at(3000, 3100), at(1000, 1100)],
         "neighbours are one"
     );
-    assert_eq!(blocks(&mut host, 500)[0], at(500, 600), "three fit beside timestamps");
+    assert_eq!(
+        blocks(&mut host, 500),
+        [at(500, 600), at(2000, 2200), at(3000, 3100)],
+        "three fit beside timestamps"
+    );
+    assert_eq!(blocks(&mut host, 1100), [at(1000, 1200), at(500, 600), at(2000, 2200)], "it is news again");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use super::Engine;
 use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
-use crate::packet::{Flags as Control, Parsed};
+use crate::packet::{Flags as Control, Parsed, SACK_MAX};
 use crate::pool::{Cell, Marks};
 use crate::seq::Seq;
 
@@ -289,7 +289,9 @@ impl Engine {
             self.counters.dropped_for_memory += 1;
             return;
         };
-        self.extensions[place].newest = seq;
+        let newest = &mut self.extensions[place].newest;
+        newest.rotate_right(1);
+        newest[0] = seq;
         if self.extensions[place].out_of_order_count >= self.limits.out_of_order_segments {
             self.counters.dropped_for_memory += 1;
             return;
@@ -389,28 +391,33 @@ impl Engine {
     }
 
     /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883): a duplicate first, then the one with the newest
-    /// segment, then the others from the left edge on. Returns how many.
-    pub(super) fn sack_blocks(&mut self, place: u32, blocks: &mut [(Seq, Seq); 4]) -> usize {
+    /// segment, then those that were reported last, then the others from the left edge on. Returns how many.
+    pub(super) fn sack_blocks(&mut self, place: u32, blocks: &mut [(Seq, Seq); SACK_MAX]) -> usize {
         let extension = &mut self.extensions[place];
-        let (mut count, newest) = (0, extension.newest);
-        if extension.duplicate.0 != extension.duplicate.1 {
-            blocks[0] = extension.duplicate;
-            extension.duplicate = (Seq(0), Seq(0));
-            count = 1;
-        }
-        let tail = extension.out_of_order_tail;
-        let first = count;
+        let mut chosen = Chosen::new(extension.newest);
+        let duplicate = std::mem::replace(&mut extension.duplicate, (Seq(0), Seq(0)));
         let mut open: Option<(Seq, Seq)> = None;
-        for cell in self.pool.queue(tail) {
+        for cell in self.pool.queue(extension.out_of_order_tail) {
             let held = self.pool.segment(cell);
             match &mut open {
                 Some((_, end)) if *end == held.seq => *end = held.end(),
-                _ => {
-                    put_block(blocks, &mut count, first, open.replace((held.seq, held.end())), newest);
-                }
+                _ => chosen.offer(open.replace((held.seq, held.end()))),
             }
         }
-        put_block(blocks, &mut count, first, open, newest);
+        chosen.offer(open);
+        let mut count = 0;
+        if duplicate.0 != duplicate.1 {
+            blocks[0] = duplicate;
+            count = 1;
+        }
+        let newest = &mut self.extensions[place].newest;
+        for (at, block) in chosen.in_order().take(SACK_MAX).enumerate() {
+            newest[at] = block.0;
+            if let Some(room) = blocks.get_mut(count) {
+                *room = block;
+                count += 1;
+            }
+        }
         count
     }
 
@@ -430,22 +437,33 @@ impl Engine {
     }
 }
 
-/// Adds a block to those that are reported; the one with the newest segment goes to the front.
-fn put_block(
-    blocks: &mut [(Seq, Seq); 4],
-    count: &mut usize,
-    first: usize,
-    block: Option<(Seq, Seq)>,
-    newest: Seq,
-) {
-    let Some(block) = block else { return };
-    if newest.within(block.0, block.1) {
-        blocks.copy_within(first..3, first + 1);
-        blocks[first] = block;
-        *count = (*count + 1).min(4);
-    } else if *count < 4 {
-        blocks[*count] = block;
-        *count += 1;
+/// The blocks of an ACK, chosen from all in the order of their numbers.
+struct Chosen {
+    newest: [Seq; SACK_MAX],
+    /// Those with the newest numbers, in that order.
+    recent: [Option<(Seq, Seq)>; SACK_MAX],
+    /// The first of the others.
+    others: [Option<(Seq, Seq)>; SACK_MAX],
+    others_count: usize,
+}
+
+impl Chosen {
+    const fn new(newest: [Seq; SACK_MAX]) -> Self {
+        Self { newest, recent: [None; SACK_MAX], others: [None; SACK_MAX], others_count: 0 }
+    }
+
+    fn offer(&mut self, block: Option<(Seq, Seq)>) {
+        let Some((left, right)) = block else { return };
+        if let Some(at) = self.newest.iter().position(|number| number.within(left, right)) {
+            self.recent[at] = block;
+        } else if let Some(room) = self.others.get_mut(self.others_count) {
+            *room = block;
+            self.others_count += 1;
+        }
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (Seq, Seq)> {
+        self.recent.iter().chain(&self.others).flatten().copied()
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
-use crate::packet::{Flags as Control, OptionsOut, Outgoing, emit, headers_len};
+use crate::packet::{Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
 use crate::seq::Seq;
@@ -359,7 +359,7 @@ impl Engine {
         if has_timestamps {
             options.timestamps = Some((self.timestamp(&addresses), recent));
         }
-        let mut blocks = [(Seq(0), Seq(0)); 4];
+        let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
         if extension != Block::NO_EXTENSION && has_sack {
             let length = cell.map_or(0, |cell| usize::from(self.pool.segment(cell).length));
             // Four bytes and eight a block, if the payload leaves them.

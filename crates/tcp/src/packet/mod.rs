@@ -27,7 +27,7 @@ pub(crate) use ethernet::Link;
 pub use ethernet::{Mac, MacError};
 pub(crate) use icmp::{ErrorKind, Icmp, Unreachable};
 pub(crate) use ip::Addresses;
-pub(crate) use options::{Offer, OptionsOut};
+pub(crate) use options::{Offer, OptionsOut, SACK_MAX};
 #[cfg(test)]
 pub(crate) use parse::parse;
 pub(crate) use parse::{Checks, Packet, Parsed, Refusal, general};
