@@ -48,6 +48,8 @@ pub struct Counters {
     pub challenges: u64,
     /// Challenges that the limit on them held back.
     pub challenges_withheld: u64,
+    /// Answers to segments without payload, and challenges, that their connection's own limit held back.
+    pub answers_withheld: u64,
     /// Segments kept that arrived before their turn.
     pub out_of_order: u64,
     /// Payload dropped because no memory was left for it; the peer sends it again.

@@ -5,9 +5,9 @@ mod common;
 
 use std::time::Duration;
 
-use anywire_tcp::Status;
+use anywire_tcp::{Engine, Frames, Instant, Status};
 
-use common::host::{Host, Peer, settings, small_limits};
+use common::host::{Host, Peer, engine, settings, small_limits};
 use common::random::Random;
 use common::wire::{ACK, FIN, RST, SYN, Segment};
 
@@ -34,6 +34,7 @@ fn a_syn_is_challenged_wherever_it_lies() {
         for bits in [SYN, SYN | ACK, SYN | FIN] {
             let answers = host.answers(&Segment { seq, ..peer.segment(bits) });
             assert!(matches!(&answers[..], [one] if (one.bits, one.ack) == (ACK, peer.seq)), "{answers:?}");
+            host.wait_millis(500);
         }
     }
     assert_eq!((host.engine.status(id), host.engine.connections()), (Status::Open, 1));
@@ -46,6 +47,7 @@ fn data_with_an_impossible_ack_is_not_taken() {
     for ack in [peer.ack + 1, peer.ack.wrapping_add(1 << 30), peer.ack.wrapping_sub(100_000)] {
         let answers = host.answers(&Segment { ack, ..peer.data_at(0, b"forged") });
         assert!(matches!(&answers[..], [one] if one.ack == peer.seq), "{answers:?}");
+        host.wait_millis(500);
     }
     // Without any ACK as well (RFC 9293 3.10.7.4, fifth).
     assert_eq!(host.answers(&Segment { bits: common::wire::PSH, ..peer.data_at(0, b"forged") }), []);
@@ -60,11 +62,11 @@ fn challenges_have_a_limit_a_second() {
     let mut limits = small_limits();
     limits.challenges_per_second = 10;
     let mut host = Host::with(settings(), limits);
-    let (_, peer) = host.accept(Peer::new());
+    let peers: Vec<_> = (0..100).map(|port| host.accept(Peer::new().port(7000 + port)).1).collect();
     let mut seconds = Vec::new();
     for _ in 0..20 {
         let before = host.engine.counters().challenges;
-        for _ in 0..100 {
+        for peer in &peers {
             host.give(&[Segment { seq: peer.seq + 100, ..peer.segment(RST) }]);
         }
         host.wait(Duration::from_secs(1));
@@ -73,6 +75,84 @@ fn challenges_have_a_limit_a_second() {
     assert!(seconds.iter().all(|count| (5..15).contains(count)), "{seconds:?}");
     assert!(seconds.windows(2).any(|pair| pair[0] != pair[1]), "not a figure that an observer can count on");
     assert!(host.engine.counters().challenges_withheld > 1500);
+}
+
+/// Linux has the same limit. Data is answered each time, as it is no answer to anything.
+#[test]
+fn a_connection_answers_what_may_be_an_answer_twice_a_second() {
+    let mut host = Host::new();
+    let (_, mut peer) = host.accept(Peer::new());
+    host.give(&[peer.data(b"seen")]);
+    host.wait_millis(1000);
+    let old = |payload: &[u8]| Segment { seq: peer.seq.wrapping_sub(4), ..peer.data_at(0, payload) };
+    let reset = Segment { seq: peer.seq + 100, ..peer.segment(RST) };
+    for _ in 0..3 {
+        let before = *host.engine.counters();
+        let mut answers = 0;
+        for _ in 0..20 {
+            answers += host.answers(&old(b"")).len() + host.answers(&reset).len();
+            assert_eq!(host.answers(&old(b"seen")).len(), 1);
+        }
+        assert_eq!(answers, 1);
+        let after = host.engine.counters();
+        assert_eq!(after.answers_withheld - before.answers_withheld, 39);
+        host.wait_millis(500);
+    }
+}
+
+/// Each end was led to believe in bytes that the other never sent, so each of their ACKs is impossible for the other.
+#[test]
+fn ends_that_disagree_do_not_answer_each_other_for_ever() {
+    let mut ends = [1, 2].map(|last| engine(settings(), small_limits(), last, 1500));
+    ends[1].listen("10.0.0.2:80".parse().unwrap(), Default::default()).unwrap();
+    let id = ends[0].connect("10.0.0.2:80".parse().unwrap(), Default::default()).unwrap();
+    let (mut now, mut count, mut last) = (Instant::from_micros(1_000_000), 0, None);
+    let mut pass = |ends: &mut [Engine; 2], millis: u64, forged: &[Segment]| {
+        count = 0;
+        for step in 0..millis {
+            for from in 0..2 {
+                let mut frames = Frames::new();
+                for segment in
+                    forged.iter().filter(|segment| step == 0 && (segment.to.port() == 80) == (from == 0))
+                {
+                    assert!(frames.push(&segment.frame()));
+                }
+                ends[from].advance(now);
+                ends[from].transmit(now, &mut frames);
+                for frame in frames.iter() {
+                    last = Segment::of(frame).filter(|segment| segment.to.port() == 80).or(last.take());
+                    count += 1;
+                }
+                ends[1 - from].receive(now, &mut frames);
+            }
+            now = now + Duration::from_millis(1);
+        }
+        (count, last.clone())
+    };
+    pass(&mut ends, 100, &[]);
+    ends[0].send(id, b"x");
+    let (_, last) = pass(&mut ends, 500, &[]);
+    let last = last.expect("something was sent");
+    let (value, echo) = last.timestamps.unwrap();
+    let timestamps = |value: u32, echo: u32| Some((value.wrapping_add(600), echo));
+    let to_server = Segment {
+        seq: last.end(),
+        payload: vec![9; 10],
+        timestamps: timestamps(value, echo),
+        ..last.clone()
+    };
+    let to_client = Segment {
+        from: last.to,
+        to: last.from,
+        seq: last.ack,
+        ack: last.end(),
+        payload: vec![9; 10],
+        timestamps: timestamps(echo, value),
+        ..last
+    };
+    let (count, _) = pass(&mut ends, 10_000, &[to_server, to_client]);
+    assert!(count < 20, "{count} segments in ten seconds");
+    assert!(ends[0].counters().answers_withheld + ends[1].counters().answers_withheld > 0);
 }
 
 #[test]

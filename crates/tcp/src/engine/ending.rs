@@ -96,6 +96,7 @@ impl Engine {
         let block = &self.blocks[index];
         let (local, remote) = (block.local, block.remote);
         self.local.release_peer(local, remote);
+        self.answered.forget(index);
         self.blocks.remove(index);
     }
 
@@ -176,6 +177,7 @@ impl Engine {
         self.time_wait_queue.push_back((place, wait.expires));
         self.release_queues(index);
         // The peer's number goes over to the TIME-WAIT, so it is not released here.
+        self.answered.forget(index);
         self.blocks.remove(index);
     }
 

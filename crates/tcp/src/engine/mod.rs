@@ -14,11 +14,13 @@
 //! | `deliver` | payload, in order and out of order |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
+//! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers` | deadlines |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
 mod acknowledge;
+mod answered;
 mod deliver;
 mod ending;
 mod listen;
@@ -65,6 +67,7 @@ pub use self::local::{Route, RouteError};
 pub use self::ready::{Events, Ready, ReadyBatch};
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, ListenerId, Status};
 
+use self::answered::Answered;
 use self::deliver::InFrame;
 use self::local::Local;
 use self::receive::Arrived;
@@ -145,6 +148,7 @@ pub struct Engine {
     /// Challenge ACKs left in this second, and the second (RFC 5961, section 7).
     challenges_left: u32,
     challenge_second: u32,
+    answered: Answered,
     /// The last tick at which a SYN was answered with a cookie.
     cookie_tick: Option<Tick>,
     /// Ports that were given out or found taken (RFC 6056, algorithm 3).
@@ -197,6 +201,7 @@ impl Engine {
             secret_key: Key([c, d]),
             challenges_left: 0,
             challenge_second: u32::MAX,
+            answered: Answered::new(),
             cookie_tick: None,
             counters: Counters::default(),
             settings,
@@ -241,7 +246,8 @@ impl Engine {
                 + self.half_open.bytes()
                 + self.time_wait.bytes()
                 + self.time_wait_queue.bytes()
-                + self.turns.bytes(),
+                + self.turns.bytes()
+                + self.answered.bytes(),
         }
     }
 

@@ -38,7 +38,7 @@ impl Engine {
                 && age(self.tick).wrapping_sub(block.ts_recent_age) < OUTDATED
             {
                 self.counters.refused_by_paws += 1;
-                return self.answer_out_of_window(index);
+                return self.answer_unacceptable(index, segment);
             }
         }
 
@@ -52,9 +52,12 @@ impl Engine {
             }
             self.counters.out_of_window += 1;
             self.note_duplicate(index, segment);
-            // Its ACK still counts where the window is closed (RFC 9293 3.10.7.4, MUST-66), and a probe must be answered.
-            self.answer_out_of_window(index);
-            if self.blocks[index].rcv_right == self.blocks[index].rcv_nxt && segment.flags.has(Control::ACK) {
+            self.answer_unacceptable(index, segment);
+            // Where the window is closed, the ACK of what it has no room for still counts (RFC 9293 3.10.7.4), of no other
+            // number though: whoever guesses would move SND.WL1.
+            let block = &self.blocks[index];
+            let is_next = segment.seq == block.rcv_nxt && block.rcv_right == block.rcv_nxt;
+            if is_next && segment.flags.has(Control::ACK) {
                 self.on_ack(index, arrived);
             }
             return;
@@ -130,9 +133,17 @@ impl Engine {
 
     /// An ACK that says where we are, to one who may not be our peer.
     pub(super) fn challenge(&mut self, index: u32) {
-        if self.may_challenge() {
+        if self.may_answer(index) && self.may_challenge() {
             self.blocks[index].flags.set(Flags::ACK_NOW);
             self.take_turn(index);
+        }
+    }
+
+    /// An ACK for a segment that is not acceptable. What occupies no number may be such an answer itself, and two ends that
+    /// disagree would answer each other for ever: of these only one in a while has its own.
+    fn answer_unacceptable(&mut self, index: u32, segment: &Parsed) {
+        if segment.sequence_len() > 0 || self.may_answer(index) {
+            self.answer_out_of_window(index);
         }
     }
 
