@@ -5,10 +5,14 @@ mod common;
 
 use std::time::Duration;
 
-use anywire_tcp::{End, Status};
+use anywire_tcp::{ConnectOptions, End, Status};
 
 use common::host::{Host, Peer, settings, small_limits};
 use common::wire::{ACK, FIN, RST, Segment};
+
+fn no_nagle() -> ConnectOptions {
+    ConnectOptions { no_nagle: true, ..ConnectOptions::default() }
+}
 
 /// Fills the peer's window of `window` bytes and acknowledges it closed; more waits.
 fn closed(host: &mut Host, window: u16) -> (anywire_tcp::ConnId, Peer) {
@@ -101,6 +105,87 @@ fn a_window_that_is_taken_back_is_stood() {
     peer.window = 20_000;
     let more = host.answers(&peer.acks());
     assert_eq!(more[0].seq, sent.last().unwrap().end());
+}
+
+/// RFC 9293 3.8.6, SHLD-17 and MUST-35.
+#[test]
+fn a_window_taken_back_to_zero_ends_no_connection_whose_peer_answers() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer { window: 10_000, ..Peer::new() });
+    host.engine.send(id, &[1; 4 * 1448]);
+    let sent = host.sent();
+    assert_eq!(sent.len(), 4);
+    peer.window = 0;
+    host.give(&[peer.acks()]);
+    let mut probes = 0;
+    for _ in 0..600 {
+        for _ in host.wait_millis(1000) {
+            probes += 1;
+            host.give(&[peer.acks()]);
+        }
+        peer.later(1000);
+    }
+    assert_eq!(host.engine.status(id), Status::Open, "after ten minutes");
+    assert!((10..40).contains(&probes), "{probes} probes, at growing intervals");
+    peer.window = 10_000;
+    host.give(&[peer.acks()]);
+    for _ in 0..20 {
+        for (_, segment) in host.wait_millis(100) {
+            if segment.seq == peer.ack {
+                peer.heard(&segment);
+            }
+        }
+        host.give(&[peer.acks()]);
+    }
+    assert_eq!(peer.ack, sent[3].end());
+
+    // Silence is another matter.
+    let (id, mut peer) = host.accept(Peer { window: 10_000, ..Peer::new().port(6000) });
+    host.engine.send(id, &[1; 4 * 1448]);
+    peer.window = 0;
+    host.give(&[peer.acks()]);
+    host.wait(Duration::from_secs(250));
+    assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+}
+
+/// RFC 9293 3.10.7.4: only an acceptable segment says what SND.WND is.
+#[test]
+fn a_forged_ack_at_a_closed_window_of_ours_does_not_freeze_the_peers() {
+    let mut settings = settings();
+    settings.receive_window = 4000;
+    let mut host = Host::with(settings, small_limits());
+    let (id, mut peer) = host.accept_with(Peer { window: 2896, ..Peer::plain() }, no_nagle());
+    for part in [1460, 1460, 1080] {
+        let data = peer.data(&vec![1; part]);
+        host.give(&[data]);
+    }
+    assert_eq!(host.sent().last().unwrap().window, 0);
+    // Any number up to 2^31 ahead, with an ACK that is right.
+    host.give(&[Segment { seq: peer.seq.wrapping_add(1 << 30), window: 0, ..peer.acks() }]);
+    host.sent();
+    peer.window = 20_000;
+    host.give(&[peer.acks()]);
+    host.engine.send(id, &[2; 10_000]);
+    assert_eq!(host.sent().iter().map(|segment| segment.payload.len()).sum::<usize>(), 10_000);
+}
+
+/// RFC 9293 MUST-66.
+#[test]
+fn a_reset_and_urgent_data_are_heeded_at_a_closed_window_of_ours() {
+    let mut settings = settings();
+    settings.receive_window = 4000;
+    let mut host = Host::with(settings, small_limits());
+    let (id, mut peer) = host.accept(Peer::plain());
+    for part in [1460, 1460, 1080] {
+        let data = peer.data(&vec![1; part]);
+        host.give(&[data]);
+    }
+    assert_eq!(host.sent().last().unwrap().window, 0);
+    // Urgent data is in line (RFC 6093), so its segment is answered as any other.
+    let urgent = Segment { bits: ACK | common::wire::URG, ..peer.data_at(0, b"!") };
+    assert!(matches!(&host.answers(&urgent)[..], [one] if one.ack == peer.seq && one.window == 0));
+    host.give(&[peer.segment(RST)]);
+    assert_eq!(host.engine.status(id), Status::Ended(End::Reset));
 }
 
 #[test]

@@ -86,6 +86,11 @@ impl Engine {
         }
         let window = u32::from(segment.window) << block.send_scale();
         let right = segment.ack + window;
+        if block.backoff > 0 && window == 0 && block.flight() > 0 && !block.has(Flags::DETACHED) {
+            // It has taken back the window of what is in flight, and answers: so it is not given up either (SHLD-17). What is
+            // sent again probes the window.
+            block.stalled_at = self.tick;
+        }
         block.snd_wl1 = segment.seq;
         let units = (window >> 6).min(u32::from(u16::MAX)) as u16;
         if units > block.max_snd_wnd {
@@ -95,6 +100,13 @@ impl Engine {
             return;
         }
         let is_wider = right.gt(block.snd_right);
+        if is_wider && block.backoff > 0 && block.snd_right.le(segment.ack) && block.flight() > 0 {
+            // What is in flight found it closed: it goes again now, and not when the timer has grown to a minute.
+            block.backoff = 0;
+            block.retransmit_at = self.tick;
+            self.set_deadline(index, self.tick);
+        }
+        let block = &mut self.blocks[index];
         // A peer should not take back what it gave; we must stand it if it does (RFC 9293 MUST-34, SHLD-15).
         block.snd_right = right;
         if is_wider && (block.has_unsent() || block.has(Flags::PROBING_WINDOW)) {
