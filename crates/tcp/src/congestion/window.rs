@@ -85,9 +85,13 @@ impl Window {
                 Algorithm::Cubic => cubic::avoid(self, now, acked),
             }
         }
-        // A mark that lies 2^31 behind would look as if it lay ahead.
-        if acked.una - self.recover > RECOVER_BEHIND_MAX && self.recover.lt(acked.una) {
-            self.recover = acked.una;
+    }
+
+    /// To be called whenever SND.UNA moves: a mark that lies 2^31 behind it would look as if it lay ahead.
+    #[inline(always)]
+    pub(crate) fn keep_recover_near(&mut self, una: Seq) {
+        if una - self.recover > RECOVER_BEHIND_MAX && self.recover.lt(una) {
+            self.recover = una;
         }
     }
 
@@ -319,7 +323,7 @@ mod tests {
     fn the_recovery_mark_never_turns_round() {
         let mut window = Window::new(Seq(0), MSS);
         for una in (0..8_u64 << 30).step_by(1 << 28) {
-            window.on_ack(Tick(0), Algorithm::Cubic, acked(1, una as u32));
+            window.keep_recover_near(Seq(una as u32));
             assert!(window.recover.le(Seq(una as u32)));
         }
     }

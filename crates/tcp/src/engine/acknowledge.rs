@@ -150,6 +150,7 @@ impl Engine {
         }
         block.snd_una = segment.ack;
         block.backoff = 0;
+        block.window.keep_recover_near(segment.ack);
         if let Some(rtt) = rtt
             && !any_resent
         {
@@ -247,6 +248,63 @@ impl Engine {
             block.window.on_ecn(block.algorithm(), block.flight(), block.eff_mss);
             block.window.recover = block.snd_nxt;
             block.flags.set(Flags::REDUCED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seq::Seq;
+    use crate::{ConnId, ConnectOptions, Frames, Instant, Limits, Mac, Route, Settings};
+
+    /// Two engines with an open connection, and the places of its ends.
+    fn pair() -> ([Engine; 2], [u32; 2]) {
+        let mut engines = [1, 2].map(|own: u8| {
+            let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default()).unwrap();
+            engine.add_address([10, 0, 0, own].into()).unwrap();
+            let mac = |last| Mac::new([2, 0, 0, 0, 0, last]);
+            let network = "10.0.0.0".parse().unwrap();
+            let (source, next_hop) = (mac(own), mac(3 - own));
+            engine.add_route(Route { network, prefix: 8, source, next_hop, mtu: 1500 }).unwrap();
+            engine
+        });
+        engines[1].listen("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
+        let id = engines[0].connect("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
+        exchange(&mut engines, 1000);
+        let mut ready = Vec::new();
+        engines[1].take_ready(&mut ready);
+        (engines, [id.0, ready[0].id.0])
+    }
+
+    /// A tenth of a second passes.
+    fn exchange(engines: &mut [Engine; 2], start_millis: u64) {
+        let mut frames = Frames::new();
+        for step in 0..100 {
+            let now = Instant::from_micros(1000 * (start_millis + step));
+            for from in [0, 1] {
+                engines[from].advance(now);
+                engines[from].transmit(now, &mut frames);
+                engines[1 - from].receive(now, &mut frames);
+            }
+        }
+    }
+
+    /// Whoever is never held back by the window never moves it, and sends 2^31 bytes in a second or in a year.
+    #[test]
+    fn the_recovery_mark_follows_what_is_acknowledged() {
+        for messages in [1, 2] {
+            let (mut engines, [index, other]) = pair();
+            let una = engines[0].blocks[index].snd_una;
+            engines[0].blocks[index].window.recover = Seq(una.0.wrapping_sub(0x7fff_0000));
+            for _ in 0..messages {
+                assert_eq!(engines[0].send(ConnId(index), &[1; 1448]), 1448);
+            }
+            exchange(&mut engines, 2000);
+            assert_eq!(engines[1].readable(ConnId(other)), messages * 1448);
+            let block = &engines[0].blocks[index];
+            assert_eq!(block.flight(), 0, "all has arrived");
+            assert!(block.snd_una.gt(una) && block.window.recover.le(block.snd_una), "{messages} messages");
         }
     }
 }

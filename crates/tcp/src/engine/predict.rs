@@ -96,6 +96,7 @@ impl Block {
         self.send_tail = Cell::NONE;
         self.queued = 0;
         self.snd_una = ack;
+        self.window.keep_recover_near(ack);
         self.backoff = 0;
         self.duplicate_acks = 0;
     }
