@@ -54,6 +54,19 @@ fn a_newer_syn_opens_a_new_connection() {
     assert!(answer.seq.wrapping_sub(old_end) as i32 > 0, "a number behind all that was used");
     assert_eq!((host.engine.in_time_wait(), host.engine.counters().time_wait_reused), (0, 1));
 
+    // If the clock has not moved on, by the number (RFC 6191, section 2).
+    let mut host = Host::new();
+    let peer = closed(&mut host, Peer::new());
+    let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
+    assert_eq!(host.answers(&old)[0].bits, ACK);
+    assert_eq!(host.answers(&Segment { seq: peer.seq + 100, ..peer.syn() })[0].bits, SYN | ACK);
+
+    // With a clock where there was none, whatever the number.
+    let mut host = Host::new();
+    let peer = closed(&mut host, Peer::plain());
+    let new = Peer { seq: peer.seq.wrapping_sub(100), ..Peer::new() };
+    assert_eq!(host.answers(&new.syn())[0].bits, SYN | ACK);
+
     // Without, by the number.
     let mut host = Host::new();
     let peer = closed(&mut host, Peer::plain());

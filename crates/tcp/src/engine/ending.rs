@@ -208,9 +208,15 @@ impl Engine {
         }
         let addresses = self.local.addresses(wait.local, wait.remote);
         if segment.flags.has(Control::SYN) && !segment.flags.has(Control::ACK) {
+            // RFC 6191, section 2: the clock decides, and where it has not moved on the number does.
             let is_newer = match segment.timestamps() {
-                Some((value, _)) if wait.timestamps => (value.wrapping_sub(wait.ts_recent) as i32) > 0,
-                _ => segment.seq.gt(wait.rcv_nxt),
+                Some((value, _)) if wait.timestamps => {
+                    let ahead = value.wrapping_sub(wait.ts_recent) as i32;
+                    ahead > 0 || ahead == 0 && segment.seq.gt(wait.rcv_nxt)
+                }
+                // The earlier one had none: whoever has a clock now is new.
+                Some(_) => true,
+                None => segment.seq.gt(wait.rcv_nxt),
             };
             // A cookie has no room for a number of our choice.
             let may_choose = self.half_open.used() < self.limits.half_open || wait.timestamps;
