@@ -130,9 +130,12 @@ fn a_half_open_connection_is_dropped_by_a_right_reset_only() {
     let mut host = Host::with(settings(), small_limits());
     let peer = Peer::plain();
     host.engine.listen(peer.there, Default::default()).unwrap();
-    host.answers(&peer.syn());
-    host.give(&[Segment { seq: peer.seq.wrapping_sub(5), ..peer.segment(RST) }]);
-    host.give(&[Segment { seq: peer.seq + 100, ..peer.segment(RST) }]);
+    let syn_ack = host.answers(&peer.syn()).remove(0);
+    assert_eq!(host.answers(&Segment { seq: peer.seq.wrapping_sub(5), ..peer.segment(RST) }), []);
+    // RFC 9293 3.10.7.4: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
+    let challenge = host.answers(&Segment { seq: peer.seq + 100, ..peer.segment(RST) }).remove(0);
+    let parts = (challenge.bits, challenge.seq, challenge.ack);
+    assert_eq!(parts, (ACK, syn_ack.seq.wrapping_add(1), peer.seq.wrapping_add(1)));
     assert_eq!(host.engine.half_open(), 1);
     host.give(&[Segment { seq: peer.seq + 1, ..peer.segment(RST) }]);
     assert_eq!(host.engine.half_open(), 0);

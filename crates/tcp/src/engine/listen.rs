@@ -102,6 +102,18 @@ impl Engine {
         self.reply(reply);
     }
 
+    /// The ACK that a reset in the window gets (RFC 9293 3.10.7.4, RFC 5961 3.2).
+    #[cold]
+    fn challenge_half_open(&mut self, addresses: Addresses, half: &HalfOpen) {
+        let shown = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
+        // Only the window of a SYN is not scaled (RFC 7323 2.2).
+        let shift = shown.options.window_scale.unwrap_or(0);
+        let window = shown.segment.window >> shift;
+        let segment = Outgoing { seq: half.iss + 1, flags: Flags::ACK, window, ..shown.segment };
+        let options = OptionsOut { timestamps: shown.options.timestamps, ..OptionsOut::NONE };
+        self.reply(Reply { segment, options, ..shown });
+    }
+
     // Always, so that what was just put into `half` need not be read from memory, where it would have to be waited for.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
@@ -138,7 +150,7 @@ impl Engine {
             if segment.seq == rcv_nxt {
                 self.drop_half_open(place);
             } else if in_window && self.may_challenge() {
-                self.send_syn_ack(addresses, &half);
+                self.challenge_half_open(addresses, &half);
             }
             return;
         }
