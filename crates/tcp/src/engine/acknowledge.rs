@@ -195,6 +195,9 @@ impl Engine {
         let block = &mut self.blocks[index];
         if block.has(Flags::ECN) {
             self.on_ecn_echo(index, segment);
+            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+                extension.rack.on_all_acked();
+            }
         }
         let block = &mut self.blocks[index];
         if block.has_unsent() {

@@ -109,6 +109,12 @@ impl Rack {
         }
     }
 
+    /// Everything that was sent has arrived: nothing that is sent from now on was sent before any of it. Without this the
+    /// time of the last one would look like one to come, 36 minutes later.
+    pub(crate) const fn on_all_acked(&mut self) {
+        self.any_delivered = false;
+    }
+
     /// RFC 8985 6.2, step 4, the part that remembers: D-SACKs widen the window, once a round trip, for
     /// sixteen recoveries.
     pub(crate) fn on_ack(&mut self, signs: AckSigns) {
@@ -212,6 +218,18 @@ mod tests {
         assert_eq!(rack.is_lost(12_500, 10, Seq(3000), window), Lost::Unknown, "same burst, behind");
         assert_eq!(rack.is_lost(12_500, 10, Seq(2000), window), Lost::Unknown, "that one itself");
         assert_eq!(rack.is_lost(12_500, 10, Seq(1000), window), Lost::In(10), "same burst, before");
+    }
+
+    #[test]
+    fn what_arrived_long_ago_was_not_sent_later_than_what_is_out() {
+        let mut rack = Rack::new(Seq(0), 10_000);
+        rack.on_segment_acked(10_000, segment(0, 1000));
+        rack.on_all_acked();
+        // Forty minutes are more than half of what the clock tells apart.
+        let now = 40 * 60 * 1_000_000;
+        assert_eq!(rack.is_lost(now, now, Seq(2000), 2500), Lost::Unknown);
+        rack.on_segment_acked(now + 10_000, segment(now, 3000));
+        assert_eq!(rack.is_lost(now + 20_000, now, Seq(2000), 2500), Lost::Yes);
     }
 
     #[test]
