@@ -85,13 +85,13 @@ fn one_about_what_was_never_sent_or_is_acknowledged_is_forged() {
 #[test]
 fn an_open_connection_survives_every_error_and_an_opening_one_the_soft_ones() {
     for code in 0..16 {
-        let (mut host, id, ..) = flight(Peer::new());
-        let sent = Segment {
-            seq: host.sent().first().map_or(0, |segment| segment.seq),
-            ..Segment::new(Peer::new().there, Peer::new().here)
-        };
-        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent, 3, code, 0));
+        // About what is in flight: another number would be passed over whatever the message says.
+        let (mut host, id, mut peer, sent) = flight(Peer::new());
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, code, 0));
         assert_eq!(host.engine.status(id), Status::Open, "code {code}");
+        let data = peer.data(b"goes on");
+        host.give(&[data]);
+        assert_eq!(host.read(id), b"goes on");
     }
     for (kind, code, ends) in [
         (3, 0, false),
