@@ -29,6 +29,8 @@ pub(crate) struct Extension {
     pub(crate) prior: Option<Prior>,
     /// When the first segment after it was sent again.
     pub(crate) resent_at: Option<Tick>,
+    /// Retransmissions since then that were not reported as duplicates.
+    pub(crate) resent_count: u16,
     /// The probes of keep-alive since the peer was last heard of.
     pub(crate) probes: u8,
     /// Segments out of order that were not answered yet. Without SACK the peer counts the answers.
@@ -55,6 +57,7 @@ impl Linked for Extension {
         duplicate: (Seq(0), Seq(0)),
         prior: None,
         resent_at: None,
+        resent_count: 0,
         probes: 0,
         acks_owed: 0,
         probe_due: false,

@@ -16,8 +16,9 @@ pub struct Settings {
     /// How long an ACK may wait for company; RFC 9293 asks for less than 500 ms. Zero: until the end of the batch in
     /// which its data arrived. Default: 40 ms.
     pub delayed_ack: Duration,
-    /// The shortest retransmission timeout. RFC 6298 says one second; peers of today answer sooner, and a
-    /// spurious timeout is rare with delayed ACKs of 40 ms. Default: 200 ms.
+    /// How long the retransmission timeout is at least, beyond the round trip and the time for which the peer delays its ACKs:
+    /// that is 200 ms until a segment that was alone has shown it, and at most 510 ms. RFC 6298 says one second in all; with
+    /// room for the delay a spurious timeout is rare. Default: 70 ms.
     pub rto_min: Duration,
     /// The longest one; RFC 6298 asks for at least 60 s. Default: 60 s.
     pub rto_max: Duration,
@@ -59,7 +60,7 @@ impl Settings {
             secret,
             congestion: Algorithm::Cubic,
             delayed_ack: Duration::from_millis(40),
-            rto_min: Duration::from_millis(200),
+            rto_min: Duration::from_millis(70),
             rto_max: Duration::from_secs(60),
             user_timeout: Duration::from_secs(180),
             open_timeout: Duration::from_secs(180),

@@ -131,7 +131,7 @@ fn a_loss_at_the_end_is_found_by_a_probe() {
         // The ACK of a lone one may be delayed for longer than the timeout takes: no probe.
         let (counters, took) = transfer(settings, 14_480, &[9]);
         assert_eq!((counters.loss_probes, counters.timeouts), (0, 1));
-        assert!(took < 400, "took {took}");
+        assert!(took < 450, "took {took}");
     });
 }
 
@@ -227,7 +227,7 @@ fn a_mistaken_timeout_is_taken_back() {
     let (_, mut peer, sent) = flight(&mut host, Peer::new(), 10 * 1448);
     peer.heard_all(&sent);
     let ack = peer.acks();
-    host.wait_millis(300);
+    host.wait_millis(450);
     let counters = *host.engine.counters();
     assert_eq!((counters.loss_probes, counters.timeouts), (1, 1));
     // The ACK was only late: it echoes the first sending (RFC 3522). Nothing more is sent again.

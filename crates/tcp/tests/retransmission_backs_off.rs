@@ -126,7 +126,7 @@ fn after_a_timeout_everything_goes_again_in_slow_start() {
     assert_eq!(host.sent().len(), 10);
     let mut arrived = 0;
     for round in 0..12 {
-        let sent = host.wait_millis(if round == 0 { 250 } else { 10 });
+        let sent = host.wait_millis(if round == 0 { 300 } else { 10 });
         // One, two, four: as many as the window lets go for the ACKs.
         assert!(sent.len() <= [1, 2, 4, 8, 10][round.min(4)], "round {round}: {sent:?}");
         for (_, segment) in &sent {

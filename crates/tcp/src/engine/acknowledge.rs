@@ -122,7 +122,7 @@ impl Engine {
     pub(super) fn cover(&mut self, index: u32, segment: &Parsed) -> Covered {
         let block = &mut self.blocks[index];
         let mut covered = Covered::default();
-        let (mut rtt, mut any_resent) = (None, false);
+        let (mut rtt, mut any_resent, mut segments) = (None, false, 0);
         while !block.send_tail.is_none() {
             let first = self.pool.segment(block.send_tail).next;
             let kept = self.pool.segment_mut(first);
@@ -147,16 +147,23 @@ impl Engine {
             }
             block.send_tail = self.pool.pop_front(block.send_tail);
             block.queued -= 1;
+            segments += 1;
         }
         block.snd_una = segment.ack;
-        block.backoff = 0;
         block.window.keep_recover_near(segment.ack);
-        if let Some(rtt) = rtt
-            && !any_resent
-        {
-            block.rtt.sample(rtt);
-            covered.is_measured = true;
+        block.backoff = 0;
+        // A peer acknowledges every second segment at once.
+        let is_lone = segments == 1 && block.snd_nxt == segment.ack;
+        match rtt.filter(|_| !any_resent) {
+            Some(rtt) if is_lone => block.rtt.sample_lone(rtt),
+            Some(rtt) => block.rtt.sample(rtt),
+            // Nothing tells whether the timeout was spurious.
+            None if is_lone && any_resent && !block.has(Flags::TIMESTAMPS.with(Flags::SACK)) => {
+                block.rtt.assume_longer_delay();
+            }
+            None => {}
         }
+        covered.is_measured = rtt.is_some() && !any_resent;
         covered
     }
 
@@ -188,6 +195,9 @@ impl Engine {
         let all = block.snd_una == block.snd_nxt;
         if all {
             block.flags.clear(Flags::TIMES_A_FLIGHT);
+            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+                extension.rack.on_all_acked();
+            }
         } else if !self.waits_for_reordering(&self.blocks[index]) {
             // RFC 6298 (5.3).
             self.restart_retransmission(index);
@@ -195,9 +205,6 @@ impl Engine {
         let block = &mut self.blocks[index];
         if block.has(Flags::ECN) {
             self.on_ecn_echo(index, segment);
-            if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
-                extension.rack.on_all_acked();
-            }
         }
         let block = &mut self.blocks[index];
         if block.has_unsent() {

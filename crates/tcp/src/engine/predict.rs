@@ -59,7 +59,7 @@ impl Engine {
                 return false;
             }
             // The one segment that was out.
-            block.rtt.sample(self.now.short().wrapping_sub(kept.sent_at));
+            block.rtt.sample_lone(self.now.short().wrapping_sub(kept.sent_at));
             found.free();
             block.all_is_acknowledged(ack);
             flags.clear(Flags::TIMES_A_FLIGHT);

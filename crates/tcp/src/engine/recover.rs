@@ -77,7 +77,8 @@ impl Engine {
         if is_duplicate && !self.blocks[index].has(Flags::SACK) {
             delivered += self.count_duplicate(index, place);
         }
-        let is_mistaken = is_progress && self.was_mistaken(index, place, echo);
+        let is_mistaken = is_progress && self.was_mistaken(index, place, echo, duplicate.is_some());
+        let was_lone = is_mistaken && self.has_one_in_flight(index);
         if is_progress {
             let covered = self.cover(index, segment);
             let block = &mut self.blocks[index];
@@ -97,7 +98,7 @@ impl Engine {
             }
         }
         if is_mistaken {
-            self.undo(index, place);
+            self.undo(index, place, was_lone);
         }
         self.detect(
             index,
@@ -246,6 +247,7 @@ impl Engine {
         let extension = &mut self.extensions[place];
         extension.prior = Some(block.window.prior());
         extension.resent_at = None;
+        extension.resent_count = 0;
         extension.tlp = Tlp::NONE;
         extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
         block.window.on_loss(block.algorithm(), block.flight(), block.eff_mss);
@@ -263,6 +265,7 @@ impl Engine {
         let extension = &mut self.extensions[place];
         extension.prior = None;
         extension.resent_at = None;
+        extension.resent_count = 0;
         if !block.has(Flags::SACK) {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
@@ -381,21 +384,41 @@ impl Engine {
         sent.into_iter().find(|cell| self.pool.segment(*cell).marks.has(Marks::LOST))
     }
 
-    /// RFC 3522: the first ACK after a retransmission answers what was sent before it, so nothing was lost.
-    fn was_mistaken(&self, index: u32, place: u32, echo: Option<u32>) -> bool {
-        let (Some(echo), Some(resent)) = (echo, self.extensions[place].resent_at) else { return false };
+    /// Whether the first ACK after a retransmission answers what was sent before it, so that nothing was lost: it echoes the
+    /// timestamp of that (RFC 3522), or reports all that was sent again as duplicates (RFC 3708).
+    fn was_mistaken(&mut self, index: u32, place: u32, echo: Option<u32>, is_duplicate: bool) -> bool {
+        let extension = &mut self.extensions[place];
+        let Some(resent) = extension.resent_at else { return false };
+        if is_duplicate {
+            extension.resent_count = extension.resent_count.saturating_sub(1);
+        }
+        let are_all_duplicates = is_duplicate && extension.resent_count == 0;
         let block = &self.blocks[index];
-        if !block.has(Flags::TIMESTAMPS) || !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
+        if !block.has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
             return false;
         }
+        if are_all_duplicates {
+            return true;
+        }
+        let Some(echo) = echo.filter(|_| block.has(Flags::TIMESTAMPS)) else { return false };
         let addresses = self.local.addresses(block.local, block.remote);
         let offset = self.timestamp(&addresses).wrapping_sub(self.tick.0);
         (echo.wrapping_sub(offset).wrapping_sub(resent.0) as i32) < 0
     }
 
-    /// Takes back a reduction that was for nothing.
-    fn undo(&mut self, index: u32, place: u32) {
+    /// Whether one segment alone is out.
+    fn has_one_in_flight(&self, index: u32) -> bool {
+        let block = &self.blocks[index];
+        let first = self.pool.front(block.send_tail);
+        first == block.send_tail || self.pool.segment(first).next == block.send_next
+    }
+
+    /// Takes back a reduction that was for nothing. If the timer was too early for one segment, its ACK was delayed.
+    fn undo(&mut self, index: u32, place: u32, was_lone: bool) {
         let block = &mut self.blocks[index];
+        if was_lone && block.has(Flags::TIMED_OUT) {
+            block.rtt.assume_longer_delay();
+        }
         if let Some(prior) = self.extensions[place].prior.take() {
             block.window.undo(prior);
         }
@@ -428,6 +451,7 @@ impl Engine {
                 let extension = &mut self.extensions[place];
                 extension.prior = Some(prior);
                 extension.resent_at = None;
+                extension.resent_count = 0;
             }
         }
         if let Some(place) = place {

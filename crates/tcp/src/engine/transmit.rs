@@ -287,6 +287,7 @@ impl Engine {
             extension.prr.on_sent(length);
             if !is_new {
                 extension.resent_at.get_or_insert(self.tick);
+                extension.resent_count = extension.resent_count.saturating_add(1);
             }
             let place = block.extension;
             self.use_rate(place, length);
