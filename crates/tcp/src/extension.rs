@@ -17,6 +17,10 @@ pub(crate) struct Extension {
     /// The last of the segments that arrived before their turn, in the order of their numbers, none overlapping another.
     pub(crate) out_of_order_tail: Cell,
     pub(crate) out_of_order_count: u16,
+    /// When the first of them came, or the last one that filled a gap.
+    pub(crate) held_since: Tick,
+    /// The connection's place.
+    pub(crate) owner: u32,
     /// Segments in flight that the peer has and others before them it has not.
     pub(crate) sacked_segments: u16,
     pub(crate) sacked_bytes: u32,
@@ -51,6 +55,8 @@ impl Linked for Extension {
     const FREE: Self = Self {
         out_of_order_tail: Cell::NONE,
         out_of_order_count: 0,
+        held_since: Tick(0),
+        owner: 0,
         sacked_segments: 0,
         sacked_bytes: 0,
         newest: [Seq(0); SACK_MAX],

@@ -188,6 +188,12 @@ impl Pool {
         self.open_within(self.bytes_max, bytes).map(|(cell, ..)| cell)
     }
 
+    /// The same for a queue that has a cell already: it leaves an eighth of the limit to those that have none.
+    #[inline]
+    pub(crate) fn take_more(&mut self, bytes: usize) -> Option<Cell> {
+        self.open_within(self.bytes_max - self.bytes_max / 8, bytes).map(|(cell, ..)| cell)
+    }
+
     /// The same for what was promised before: only the reservation, twice the limit, is heeded.
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {

@@ -102,7 +102,8 @@ pub struct Limits {
     pub time_wait: usize,
     /// Connections that recover from a loss, or hold data out of order, at the same time. Default: 65,536.
     pub extensions: usize,
-    /// Bytes of segments in memory, sent and received, of all connections; what arrives in order may exceed it by a quarter,
+    /// Bytes of segments in memory, sent and received, of all connections. The last eighth is for connections that have nothing
+    /// to send yet; what arrives out of order has a quarter; what arrives in order may exceed it by a quarter,
     /// and by three quarters for a connection whose reader has read all before, so that two engines full of what each has to
     /// send to the other go on. Default: 256 MiB.
     pub segment_bytes: usize,

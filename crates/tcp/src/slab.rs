@@ -63,6 +63,11 @@ impl<T: Linked> Slab<T> {
         self.used
     }
 
+    /// Places that there are, taken or free: the numbers below this one name them.
+    pub(crate) fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// Bytes of memory taken from the system.
     pub(crate) fn bytes(&self) -> usize {
         self.places.bytes()

@@ -76,10 +76,19 @@ fn bytes_and_segments_to_send() {
 
 #[test]
 fn bytes_of_segments() {
-    let mut host = host(|limits| limits.segment_bytes = 10 * 2048);
+    let mut host = host(|limits| limits.segment_bytes = 16 * 2048);
     let (one, mut peer) = host.accept(Peer::new());
-    assert_eq!(host.engine.send(one, &[1; 100_000]), 10 * 1448);
-    let sent = host.sent();
+    let others = [5002, 5003].map(|port| host.accept(Peer::new().port(port)).0);
+    assert_eq!(
+        host.engine.send(one, &[1; 100_000]),
+        14 * 1448,
+        "an eighth is for those who have nothing queued"
+    );
+    for id in others {
+        assert_eq!(host.engine.send(id, &[1; 10_000]), 1448);
+    }
+    let mut sent = host.sent();
+    sent.retain(|segment| segment.to == peer.here);
     let (two, mut other) = host.accept(Peer::new().port(5001));
     assert_eq!(host.engine.send(two, b"nothing is left"), 0);
     assert_eq!(host.engine.send(two, b"nothing is left"), 0);

@@ -213,8 +213,9 @@ impl Engine {
     pub(super) fn on_fin(&mut self, index: u32) {
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             // What is held is all old, or lies behind the FIN, where there is nothing.
-            extension.out_of_order_count = 0;
+            let count = std::mem::take(&mut extension.out_of_order_count);
             let rest = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
+            self.held_segments -= usize::from(count);
             self.pool.free_all(rest);
         }
         let block = &mut self.blocks[index];
@@ -285,6 +286,11 @@ impl Engine {
         length: u16,
         has_fin: bool,
     ) {
+        // First of all, since it may take the extension of this connection.
+        if !self.may_hold() && !(self.reclaim_held() && self.may_hold()) {
+            self.counters.dropped_for_memory += 1;
+            return;
+        }
         let Some(place) = self.extension_of(index) else {
             self.counters.dropped_for_memory += 1;
             return;
@@ -342,9 +348,16 @@ impl Engine {
             held.marks.set(Marks::FIN);
         }
         let extension = &mut self.extensions[place];
+        if extension.out_of_order_count == 0 {
+            extension.held_since = self.tick;
+        }
         extension.out_of_order_count += 1;
         extension.out_of_order_tail = self.pool.insert_after(tail, before, cell);
+        self.held_segments += 1;
         self.counters.out_of_order += 1;
+        if let Some(until) = self.held_until(&self.blocks[index]) {
+            self.set_deadline(index, until);
+        }
     }
 
     /// Delivers what was out of order and now is in order.
@@ -366,7 +379,9 @@ impl Engine {
             }
             let extension = &mut self.extensions[place];
             extension.out_of_order_count -= 1;
+            extension.held_since = self.tick;
             extension.out_of_order_tail = self.pool.unlink_front(tail);
+            self.held_segments -= 1;
             let overlap = (rcv_nxt - held.seq).min(u32::from(held.length));
             let has_fin = held.marks.has(Marks::FIN);
             if overlap < u32::from(held.length) {

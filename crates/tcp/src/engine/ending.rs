@@ -82,7 +82,9 @@ impl Engine {
         block.extension = Block::NO_EXTENSION;
         self.pool.free_all(send);
         if extension != Block::NO_EXTENSION {
-            self.pool.free_all(self.extensions[extension].out_of_order_tail);
+            let held = &self.extensions[extension];
+            self.held_segments -= usize::from(held.out_of_order_count);
+            self.pool.free_all(held.out_of_order_tail);
             self.extensions.remove(extension);
         }
         if !self.user_timeouts.is_empty() {

@@ -12,6 +12,7 @@
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
 //! | `deliver` | payload, in order and out of order |
+//! | `reclaim` | who loses memory when others find none |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
 //! | `answered` | how often a connection answers what may be forged |
@@ -33,6 +34,7 @@ mod predict_end;
 mod predict_send;
 mod ready;
 mod receive;
+mod reclaim;
 mod recover;
 mod reply;
 mod synchronized;
@@ -71,6 +73,7 @@ use self::answered::Answered;
 use self::deliver::InFrame;
 use self::local::Local;
 use self::receive::Arrived;
+use self::reclaim::Reclaim;
 use self::reply::Reply;
 use self::turns::Turns;
 
@@ -119,6 +122,9 @@ pub struct Engine {
     turns: Turns,
     /// Connections that had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: VecDeque<u32>,
+    /// Segments out of order, of all connections.
+    held_segments: usize,
+    reclaim: Reclaim,
     replies: VecDeque<Reply>,
     ready: Vec<ConnId>,
     /// User timeouts in ticks, of the few connections that have one of their own.
@@ -189,6 +195,8 @@ impl Engine {
             batch: Vec::new(),
             echoes: Vec::new(),
             waiting_for_memory: VecDeque::new(),
+            held_segments: 0,
+            reclaim: Reclaim::default(),
             ports_tried: 0,
             wheel: Wheel::new(Tick(0), 2 * entries + 1024)?,
             due: Vec::new(),

@@ -21,7 +21,7 @@ impl Engine {
         let block = &mut self.blocks[index];
         if block.extension == Block::NO_EXTENSION {
             let rack = Rack::new(block.snd_una, block.rtt.srtt_micros());
-            block.extension = self.extensions.insert(Extension { rack, ..Extension::FREE })?;
+            block.extension = self.extensions.insert(Extension { rack, owner: index, ..Extension::FREE })?;
         }
         Some(block.extension)
     }

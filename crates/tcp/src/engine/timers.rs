@@ -179,7 +179,7 @@ impl Engine {
             _ if block.has(Flags::KEEP_ALIVE) => Some(self.keep_alive_at(block)),
             _ => None,
         };
-        earlier(earlier(retransmit, other), self.pace_at(block))
+        earlier(earlier(retransmit, other), earlier(self.pace_at(block), self.held_until(block)))
     }
 
     /// Makes sure that somebody looks at a connection by then.
@@ -272,7 +272,11 @@ impl Engine {
     /// One of a connection's timers has expired.
     #[cold]
     fn on_deadline(&mut self, index: u32) {
-        let waited = self.end_wait(index);
+        let mut waited = self.end_wait(index);
+        if self.held_until(&self.blocks[index]).is_some_and(|until| until.is_due(self.tick)) {
+            self.drop_held(index);
+            waited = true;
+        }
         let block = &self.blocks[index];
         if block.has(Flags::RETRANSMIT) && block.retransmit_at.is_due(self.tick) {
             if block.has(Flags::PROBING_WINDOW) {

@@ -37,7 +37,7 @@ impl Engine {
             let part = wanted.min(mss);
             // While something is queued more will come, and shares the segment.
             let size = if tail.is_none() { part } else { mss };
-            let Some(cell) = self.pool.take(size) else { break };
+            let Some(cell) = self.take_to_send(index, size) else { break };
             self.pool.append(cell, part).copy_from_slice(&bytes[..part]);
             self.enqueue(index, cell);
             bytes = &bytes[part..];
@@ -86,7 +86,8 @@ impl Engine {
             self.turns.enter(index, block);
             return true;
         }
-        let Some(cell) = self.pool.take(cell_bytes(block, length)) else { return false };
+        let bytes = cell_bytes(block, length);
+        let Some(cell) = self.take_to_send(index, bytes) else { return false };
         write(self.pool.append(cell, length));
         self.enqueue(index, cell);
         self.take_turn(index);
@@ -156,8 +157,8 @@ impl Engine {
             return 0;
         }
         let tail = self.tail_with_room(block, wanted);
-        let cell =
-            if wanted == 0 { None } else { tail.or_else(|| self.pool.take(cell_bytes(block, wanted))) };
+        let bytes = cell_bytes(block, wanted);
+        let cell = if wanted == 0 { None } else { tail.or_else(|| self.take_to_send(index, bytes)) };
         let Some(cell) = cell else {
             self.want_room(index);
             return 0;
@@ -204,6 +205,15 @@ impl Engine {
     #[inline]
     pub fn prefetch(&self, id: ConnId) {
         self.blocks.prefetch(id.0);
+    }
+
+    /// A cell for the send queue of a connection. The last of the memory is for those that have nothing there.
+    #[inline]
+    fn take_to_send(&mut self, index: u32, bytes: usize) -> Option<Cell> {
+        if !self.blocks[index].send_tail.is_none() {
+            return self.pool.take_more(bytes);
+        }
+        self.pool.take(bytes).or_else(|| if self.reclaim() { self.pool.take(bytes) } else { None })
     }
 
     /// Remembers that somebody waits for room: for that of the connection, or for memory.

@@ -1,0 +1,135 @@
+//! Memory that brings nobody anything is taken back, so that a few peers cannot starve all others.
+//!
+//! A peer may leave a gap for ever, behind which its data is held, or keep its window closed for ever, before which ours is.
+//! Three things stand against that: what arrives out of order has a share of the memory, and a time; a connection that already
+//! has something to send leaves a part of the memory to those that have nothing; and where that is not enough, those that made
+//! no progress for long lose what they hold.
+
+use super::{End, Engine};
+use crate::block::{Block, Flags};
+use crate::pool::Cell;
+use crate::time::Tick;
+
+/// Where the last search for something to take back ended.
+#[derive(Default)]
+pub(super) struct Reclaim {
+    /// Among the extensions, and among the blocks.
+    extension: u32,
+    block: u32,
+    /// When the last search of each found nothing.
+    held_at: Option<Tick>,
+    at: Option<Tick>,
+}
+
+impl Engine {
+    /// Whether another segment may be held out of order.
+    pub(super) fn may_hold(&self) -> bool {
+        let share = self.limits.segment_bytes / HELD_PART / HELD_SEGMENT_BYTES;
+        self.held_segments < share.max(1)
+    }
+
+    /// When what a connection holds out of order has been there for too long without progress.
+    pub(super) fn held_until(&self, block: &Block) -> Option<Tick> {
+        if block.extension == Block::NO_EXTENSION {
+            return None;
+        }
+        let extension = &self.extensions[block.extension];
+        let holds = !extension.out_of_order_tail.is_none();
+        holds.then(|| extension.held_since.after(HELD_MILLIS))
+    }
+
+    /// Drops what a connection holds out of order. The peer keeps it until it is acknowledged, whatever SACK has reported
+    /// (RFC 2018, section 8).
+    #[cold]
+    pub(super) fn drop_held(&mut self, index: u32) {
+        let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
+        let dropped = std::mem::take(&mut extension.out_of_order_count);
+        let tail = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
+        self.held_segments -= usize::from(dropped);
+        self.counters.held_dropped += u64::from(dropped);
+        self.pool.free_all(tail);
+        self.drop_extension_if_calm(index);
+    }
+
+    /// Frees something for those who find no memory: first what is held out of order without progress, then the queue of a
+    /// connection whose peer has kept its window closed for long. False if there is nothing, or it was looked for just now.
+    #[cold]
+    pub(super) fn reclaim(&mut self) -> bool {
+        if self.reclaim.at == Some(self.tick) {
+            return false;
+        }
+        if self.reclaim_held() {
+            return true;
+        }
+        if let Some(index) = self.find_stalled() {
+            self.counters.evicted_for_memory += 1;
+            self.reset_peer(index);
+            self.break_off(index, End::Aborted);
+            return true;
+        }
+        self.reclaim.at = Some(self.tick);
+        false
+    }
+
+    /// Frees what is held out of order without progress. False if there is nothing.
+    #[cold]
+    pub(super) fn reclaim_held(&mut self) -> bool {
+        if self.reclaim.held_at == Some(self.tick) {
+            return false;
+        }
+        let found = self.find_holder();
+        match found {
+            Some(index) => self.drop_held(index),
+            None => self.reclaim.held_at = Some(self.tick),
+        }
+        found.is_some()
+    }
+
+    /// A connection whose data out of order made no progress for long.
+    fn find_holder(&mut self) -> Option<u32> {
+        for _ in 0..self.extensions.places().min(LOOKED_AT_MAX) {
+            let place = self.reclaim.extension;
+            self.reclaim.extension = (place + 1) % self.extensions.places();
+            let extension = &self.extensions[place];
+            if !extension.out_of_order_tail.is_none()
+                && extension.held_since.after(NO_PROGRESS_MILLIS).is_due(self.tick)
+            {
+                return Some(extension.owner);
+            }
+        }
+        None
+    }
+
+    /// A connection whose peer answers probes of its closed window and never opens it.
+    fn find_stalled(&mut self) -> Option<u32> {
+        for _ in 0..self.blocks.places().min(LOOKED_AT_MAX) {
+            let index = self.reclaim.block;
+            self.reclaim.block = (index + 1) % self.blocks.places();
+            let block = &self.blocks[index];
+            let is_stalled = block.state.is_synchronized()
+                && block.has(Flags::PROBING_WINDOW)
+                && block.backoff >= PROBES_WITHOUT_ROOM
+                && block.queued > 0;
+            if is_stalled {
+                return Some(index);
+            }
+        }
+        None
+    }
+}
+
+/// What arrives out of order may take this part of the memory, counted in the largest segments.
+const HELD_PART: usize = 4;
+const HELD_SEGMENT_BYTES: usize = 2048;
+
+/// How long data stays out of order without progress. A sender that lives has repeated by then what fills the gap.
+const HELD_MILLIS: u32 = 60_000;
+
+/// The same where others find no memory.
+const NO_PROGRESS_MILLIS: u32 = 2_000;
+
+/// A window was closed for at least two seconds after so many probes of it, as each waits twice as long as the one before.
+const PROBES_WITHOUT_ROOM: u8 = 5;
+
+/// Places that one search looks at.
+const LOOKED_AT_MAX: u32 = 1024;
