@@ -176,8 +176,11 @@ pub fn lines(
         svg.text(&name_y(value), (left - 8.0, y(value)), FAINT, "end");
     }
     for Line { points, colour } in lines {
-        let places: Vec<_> =
-            points.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0).map(|point| (x(point.0), y(point.1))).collect();
+        let places: Vec<_> = points
+            .iter()
+            .filter(|(x, y)| *x > 0.0 && *y > 0.0)
+            .map(|point| (x(point.0), y(point.1)))
+            .collect();
         svg.line(&places, 3, *colour);
         places.into_iter().for_each(|place| svg.dot(place, *colour));
     }

@@ -43,11 +43,7 @@ pub fn outcome(outcome: &Outcome) -> String {
                 || format!("loop {}", share.id),
                 |core| format!("loop {} on core {core}", share.id),
             ),
-            bars: vec![Bar {
-                value: share.requests as f64,
-                label: grouped(share.requests),
-                colour: SERVER,
-            }],
+            bars: vec![Bar { value: share.requests as f64, label: grouped(share.requests), colour: SERVER }],
         })
         .collect();
     charts.push(Chart {
