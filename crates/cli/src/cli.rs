@@ -8,6 +8,7 @@ use crate::call::{Get, Post};
 use crate::compare::Compare;
 use crate::completions::Completions;
 use crate::failure::Failure;
+use crate::ladder::Ladder;
 use crate::load::Load;
 use crate::man::Man;
 use crate::serve::Serve;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Post(Post),
     Load(Load),
     Compare(Compare),
+    Ladder(Ladder),
     Swarm(Swarm),
     Completions(Completions),
     Man(Man),
@@ -48,6 +50,7 @@ impl Command {
             Self::Post(post) => post.run(verbose > 0),
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Ladder(ladder) => ladder.run(),
             Self::Swarm(swarm) => swarm.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
