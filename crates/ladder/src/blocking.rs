@@ -38,7 +38,7 @@ fn serve(site: &Site) {
                     }) {
                         open.remove(&socket);
                         site.books
-                            .refuse(format_args!("the system gives no thread for a connection: {error}"));
+                            .refuse(&format_args!("the system gives no thread for a connection: {error}"));
                     }
                 }
                 Accepted::Nobody => {}

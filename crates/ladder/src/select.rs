@@ -57,7 +57,7 @@ fn serve(site: &Site) -> Result<(), BeyondSet> {
             accepting = site.accept_all(|socket| match Set::new().insert(&socket) {
                 Ok(()) => connections.push((socket, Connection::default())),
                 // Closed, and counted with the reason. In C, setting its bit would write beyond the set.
-                Err(beyond) => site.books.refuse(beyond),
+                Err(beyond) => site.books.refuse(&beyond),
             });
         }
     }

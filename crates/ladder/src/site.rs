@@ -108,7 +108,7 @@ impl Books {
     }
 
     /// Notes a connection that was closed because the rung cannot serve it.
-    pub(crate) fn refuse(&self, reason: impl ToString) {
+    pub(crate) fn refuse(&self, reason: &dyn ToString) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.connections += 1;
         refused.reason.get_or_insert_with(|| reason.to_string());

@@ -111,8 +111,8 @@ impl Connections {
         let (Done::Received { token, .. } | Done::Sent { token, .. }) = done else { return false };
         let Some(Some(connection)) = self.slots.get_mut(token as usize) else { return false };
         match done {
-            Done::Received { bytes, more, .. } => connection.received(bytes, more, answers),
-            Done::Sent { count, .. } => connection.sent(count),
+            Done::Received { bytes, more, .. } => connection.received(&bytes, more, answers),
+            Done::Sent { count, .. } => connection.sent(&count),
             _ => {}
         }
         if connection.owed > 0 && !connection.sending {
@@ -134,7 +134,7 @@ impl Connections {
 }
 
 impl Connection {
-    fn received(&mut self, bytes: io::Result<&[u8]>, more: bool, answers: &Answers) {
+    fn received(&mut self, bytes: &io::Result<&[u8]>, more: bool, answers: &Answers) {
         self.receiving = more;
         match bytes {
             Ok([]) => self.ended = true,
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    fn sent(&mut self, count: io::Result<usize>) {
+    fn sent(&mut self, count: &io::Result<usize>) {
         self.sending = false;
         match count {
             Ok(count) => self.owed = self.owed.saturating_sub(count),
