@@ -151,7 +151,7 @@ impl Connection {
     fn sent(&mut self, count: &io::Result<usize>) {
         self.sending = false;
         match count {
-            Ok(count) => self.owed = self.owed.saturating_sub(count),
+            Ok(count) => self.owed = self.owed.saturating_sub(*count),
             Err(_) => self.cut(),
         }
     }
