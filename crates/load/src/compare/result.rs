@@ -175,7 +175,8 @@ pub struct Figures<T> {
     pub threads: Option<T>,
     /// Memory of this process for an idle connection, in bytes; `null` if it was not measured, or where the client's end is in it.
     pub user_bytes_per_connection: Option<T>,
-    /// Memory of the kernel for an idle connection, in bytes: both ends of it, and the stack of a thread.
+    /// Memory of the kernel for an idle connection, in bytes: both ends of it, and the stack of a thread;
+    /// `null` as above.
     pub kernel_bytes_per_connection: Option<T>,
 }
 

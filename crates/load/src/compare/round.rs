@@ -214,7 +214,8 @@ fn memory_of_connection(
     }
     Ok(Figures {
         user_bytes_per_connection: user.filter(|_| !idle.has_memory_here()),
-        kernel_bytes_per_connection: kernel,
+        // Without sockets the kernel has nothing for it; what grew is others'.
+        kernel_bytes_per_connection: kernel.filter(|_| !idle.has_memory_here()),
         ..Figures::default()
     })
 }
