@@ -257,6 +257,15 @@ impl Engine {
         }
     }
 
+    /// Ends the connection without waiting for streams on their way. The peer is told the last stream that was taken, so
+    /// that it may send later ones again elsewhere (RFC 9113 section 6.8).
+    pub fn leave(&mut self, out: &mut Vec<u8>) {
+        if !matches!(self.going, Going::After(_)) && !self.has_failed() {
+            self.going = Going::After(self.newest_of_peer);
+            frame::go_away(out, self.newest_of_peer, Code::NO_ERROR);
+        }
+    }
+
     /// Whether the connection ends, and all its streams have.
     pub fn is_drained(&self) -> bool {
         let is_going = matches!(self.going, Going::After(_)) || self.peer_goes_after.is_some();
@@ -308,10 +317,7 @@ impl Engine {
     pub(super) fn pong(&mut self, opaque: [u8; 8], out: &mut Vec<u8>) {
         match opaque {
             ARE_YOU_THERE => self.ping_sent = None,
-            LAST_CALL if self.going == Going::Soon => {
-                self.going = Going::After(self.newest_of_peer);
-                frame::go_away(out, self.newest_of_peer, Code::NO_ERROR);
-            }
+            LAST_CALL if self.going == Going::Soon => self.leave(out),
             _ => {}
         }
     }
