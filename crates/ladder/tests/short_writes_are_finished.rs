@@ -10,7 +10,7 @@ use anywire_sys::tcp_info::TcpInfo;
 use support::{REQUEST, on_each_rung};
 
 #[test]
-fn epoll_limit_finishes_short_writes() {
+fn a_slow_peer_gets_all_of_it() {
     const BODY: usize = 9_999_991;
     on_each_rung(Options { body_bytes: BODY, ..Options::default() }, |_, server| {
         // Larger than the buffers of both sockets together, so that no write can carry a response whole; and a prime, so

@@ -66,7 +66,7 @@ fn options() -> Options {
         connections: 4,
         depth: 2,
         rounds: 3,
-        duration: Duration::from_millis(30),
+        duration: Duration::from_millis(100),
         warm_up: Duration::from_millis(5),
         syscall_duration: Duration::from_millis(10),
         ..Options::default()

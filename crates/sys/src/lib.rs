@@ -8,6 +8,8 @@
 //! | [`cpu`] | which cores there are, where this thread runs, how much CPU time a thread has used |
 //! | [`syscalls`] | how many system calls a thread has made, in all and by name |
 //! | [`descriptors`] | how many files and sockets this process may have open, and under which numbers |
+//! | [`select`] | which of many descriptors are ready, as one asked in 1983 |
+//! | [`uring`] | what io_uring has done of what it was asked to do |
 //! | [`memory`] | how much memory this process holds, and may still take |
 //! | [`arena`] | memory for millions of values that never move, in huge pages |
 //! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
@@ -19,14 +21,15 @@
 //! | [`waker`] | how a future that keeps its waker is found out |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
-//! | [`select`] | which of many descriptors are ready, as one asked in 1983 |
-//! | [`uring`] | what io_uring has done of what it was asked to do |
+//! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
+//! | [`udp_limit`] | how fast this machine can answer datagrams at all: an echo server in the style of C |
 //!
 //! Linux only: the answers come from Linux interfaces.
 
 pub mod arena;
 pub mod checksum;
 pub mod cpu;
+pub mod datagrams;
 pub mod descriptors;
 pub mod lent;
 pub mod memory;
@@ -38,5 +41,6 @@ pub mod slots;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;
+pub mod udp_limit;
 pub mod uring;
 pub mod waker;
