@@ -180,7 +180,7 @@ impl Session {
             while let Some(place) = self.touched.pop() {
                 self.poll_stream(place, context);
             }
-            self.transmit();
+            self.transmit(context);
             let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
             self.flush(cx, wire);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
@@ -212,7 +212,7 @@ impl Session {
                     self.heard = now;
                 }
                 Poll::Ready(ended) => {
-                    self.lose(ended.err());
+                    self.lose(ended.err(), context);
                     return true;
                 }
             }
@@ -332,13 +332,13 @@ impl Session {
                 }
                 Ok(Some(Event::Reset { id, code, .. })) => {
                     if let Some(&place) = self.places.get(&id) {
-                        self.was_reset(place, code);
+                        self.was_reset(place, code, context);
                     }
                 }
                 Ok(Some(Event::GoAway { .. })) => self.is_last = true,
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    self.break_off(error);
+                    self.break_off(error, context);
                     return true;
                 }
             }
@@ -370,7 +370,7 @@ impl Session {
     }
 
     /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
-    fn transmit(&mut self) {
+    fn transmit(&mut self, context: &LoopContext) {
         while self.output.len() < OUTPUT_HIGH_WATER_BYTES
             && let Some((id, room)) = self.engine.next_to_send()
         {
@@ -395,7 +395,7 @@ impl Session {
                     continue;
                 }
                 Piece::Broken(source) => {
-                    self.caller_fails(place, source);
+                    self.caller_fails(place, source, context);
                     continue;
                 }
             }
@@ -450,23 +450,23 @@ impl Session {
         self.turns.push_back(Turn::Ended(Delivery::Nothing));
     }
 
-    fn caller_fails(&mut self, place: usize, source: BodyError) {
+    fn caller_fails(&mut self, place: usize, source: BodyError, context: &LoopContext) {
         let job = &self.streams[place].job;
         let error = Error::RequestBody { origin: job.draft.origin(), source, sent: job.sent };
-        self.fail(place, error, Code::CANCEL);
+        self.fail(place, error, context);
     }
 
     fn too_many_interim(&mut self, place: usize, context: &LoopContext) {
         context.cells.too_many_interim.add(1);
         let stream = &self.streams[place];
         let error = Error::Interim { origin: stream.job.draft.origin(), count: stream.interim };
-        self.fail(place, error, Code::CANCEL);
+        self.fail(place, error, context);
     }
 
     /// Ends a call by an error of its own.
-    pub(super) fn fail(&mut self, place: usize, error: Error, code: Code) {
-        let stream = self.remove(place, code);
-        self.end(stream, error);
+    pub(super) fn fail(&mut self, place: usize, error: Error, context: &LoopContext) {
+        let stream = self.remove(place, Code::CANCEL);
+        self.end(stream, error, context);
     }
 
     /// Takes a stream out, which ends by `code` if it has not ended.
