@@ -249,7 +249,7 @@ impl Session {
             method: &draft.method,
             scheme: draft.url.origin().split(':').next().unwrap_or_default(),
             authority: draft.headers.get("host").unwrap_or(host),
-            path: draft.url.path_and_query(),
+            path: draft.target(),
             protocol: None,
             headers: &draft.headers,
             length,
