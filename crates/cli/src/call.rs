@@ -91,7 +91,7 @@ struct Call {
     /// How long the whole call may take [default: as long as it takes]
     #[arg(short = 'm', long, value_name = "TIME", value_parser = text::positive_duration)]
     timeout: Option<Duration>,
-    /// How long connecting may take
+    /// How long connecting may take, and as long again the handshake of TLS
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     #[command(flatten)]
