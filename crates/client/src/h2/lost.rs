@@ -67,6 +67,10 @@ impl Session {
     fn refuse(&mut self, mut stream: Stream, code: Code, context: &LoopContext) {
         // What was on an earlier connection that died may have been processed there.
         stream.job.sent &= stream.job.resent;
+        if self.wants_tls && stream.job.negotiated.is_none() {
+            let origin = stream.job.draft.origin();
+            return self.end(stream, Error::SpeaksTls { origin }, context);
+        }
         if stream.is_whole() && stream.job.refusals < REFUSALS_MAX {
             stream.job.refusals += 1;
             return self.turns.push_back(Turn::Again(stream.into_job()));
@@ -84,6 +88,11 @@ impl Session {
             sent: stream.job.sent,
         };
         self.end_all(why, context);
+    }
+
+    /// Ends all calls, because the peer answers in TLS.
+    pub(super) fn meet_tls(&mut self, context: &LoopContext) {
+        self.end_all(|stream| Error::SpeaksTls { origin: stream.job.draft.origin() }, context);
     }
 
     /// Ends all calls, because the client is closed.

@@ -20,6 +20,7 @@ use crate::Error;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::Download;
+use crate::h1::is_tls_alert;
 use crate::job::{Delivery, Job};
 use crate::watchdog::WaitsFor;
 
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     /// It takes no more calls, and ends when those that it has are over.
     pub(super) is_last: bool,
     pub(super) is_over: bool,
+    /// The peer finds the connection not safe enough: without TLS, it wants that.
+    pub(super) wants_tls: bool,
     /// Why the wire takes nothing more. The peer may still have answered.
     pub(super) refused: Option<io::Error>,
 }
@@ -102,6 +105,7 @@ impl Session {
             used: false,
             is_last: false,
             is_over: false,
+            wants_tls: false,
             refused: None,
         }
     }
@@ -210,6 +214,10 @@ impl Session {
                 Poll::Ready(Ok(count @ 1..)) => {
                     input.filled(count);
                     self.heard = now;
+                    if !self.engine.is_greeted() && is_tls_alert(input.data()) {
+                        self.meet_tls(context);
+                        return true;
+                    }
                 }
                 Poll::Ready(ended) => {
                     self.lose(ended.err(), context);
@@ -335,7 +343,10 @@ impl Session {
                         self.was_reset(place, code, context);
                     }
                 }
-                Ok(Some(Event::GoAway { .. })) => self.is_last = true,
+                Ok(Some(Event::GoAway { code, .. })) => {
+                    self.is_last = true;
+                    self.wants_tls |= code == Code::INADEQUATE_SECURITY;
+                }
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.break_off(error, context);

@@ -184,7 +184,7 @@ impl Current {
 pub(super) struct Accepting {
     tls: ServerTls,
     protocols: Vec<Vec<u8>>,
-    answer_to_clear_text: Option<fn() -> Vec<u8>>,
+    answer_to_clear_text: Option<fn(&[u8]) -> Vec<u8>>,
     /// The generation and the configuration for new connections.
     taken: Option<(u64, Accepted)>,
 }
@@ -226,7 +226,7 @@ impl Accepted {
 #[derive(Clone, Copy)]
 pub(super) struct ClearText {
     pub(super) is_taken: bool,
-    pub(super) answer: Option<fn() -> Vec<u8>>,
+    pub(super) answer: Option<fn(&[u8]) -> Vec<u8>>,
 }
 
 /// Chooses a certificate by the name that the peer asks for.
