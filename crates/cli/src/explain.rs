@@ -96,7 +96,11 @@ fn code(error: &Error) -> Code {
 /// No connection: the wire's words name the address, and what would help.
 fn dial(error: &DialError) -> Failure {
     if let Some(found) = error.handshake() {
-        let code = if found.is_certificate() { Code::Certificate } else { Code::Handshake };
+        let code = match found {
+            _ if found.is_not_pinned() => Code::Pinned,
+            _ if found.is_certificate() => Code::Certificate,
+            _ => Code::Handshake,
+        };
         return Failure::of(code, error).help(trust::help(found));
     }
     let code = match error {
