@@ -276,7 +276,7 @@ fn nginx_and_go_speak_both_versions_of_http() {
     let Some(go) = go() else { return };
     let go = Server::go(&made, &go);
     for (option, version) in [("--http1", "HTTP/1.1"), ("--http2", "HTTP/2.0"), ("-f", "HTTP/2.0")] {
-        let output = anywire(&["get", option, "--cacert", &root, &go.url("/")]);
+        let output = anywire(&["get", option, "--cacert", &root, &go.url("/version")]);
         assert_eq!(stdout(&output), version, "{}", stderr(&output));
     }
 }
