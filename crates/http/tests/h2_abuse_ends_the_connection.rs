@@ -132,6 +132,11 @@ fn frames_that_move_nothing() {
         // The answer's window holds 655 pieces, each of which makes up for three.
         assert!((990..=1670).contains(&count), "{name}: {count}");
     }
+    // Heads that nobody asks for: their stream was reset, for a window's frame that counts, too.
+    let reset = [request(1, false), frame(WINDOW_UPDATE, 0, 1, &[0; 4])].concat();
+    let head = frame(HEADERS, END_HEADERS, 1, REQUEST);
+    let (error, count) = abuse(limits, |count| if count == 0 { reset.clone() } else { head.clone() });
+    assert_eq!((error, count), (excess, 1000));
 }
 
 #[test]

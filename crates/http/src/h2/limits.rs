@@ -25,8 +25,8 @@ pub struct Limits {
     /// average. Default 200 and 50: a browser cancels what a page needs when the user leaves it (CVE-2023-44487,
     /// CVE-2025-8671).
     pub resets: Rate,
-    /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA` and unknown ones, as above.
-    /// Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, three for each
+    /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, a client's `HEADERS` for a
+    /// stream that is gone, and unknown ones, as above. Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, three for each
     /// piece of it that no window cut short, and four for each stream (CVE-2019-9512, -9514, -9515, -9518).
     pub idle_frames: Rate,
     /// How long the peer may take to acknowledge our settings. Default 10 s.
