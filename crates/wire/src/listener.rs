@@ -38,7 +38,7 @@ pub struct ListenOptions {
     /// Makes what a peer is sent that speaks clear text where TLS is spoken, in its own language, before it is refused
     /// (`None`: it is sent nothing). It is given the peer's first bytes.
     #[cfg(feature = "tls")]
-    pub answer_to_clear_text: Option<fn(&[u8]) -> Vec<u8>>,
+    pub answer_to_clear_text: Option<crate::tls::AnswerToClearText>,
     /// Certificates and more for wires that speak TLS, which do not listen without.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::ServerTls>,
