@@ -64,6 +64,47 @@ pub fn release_free() {
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
+/// Bytes that the allocator has handed out and not got back, in all of its heaps; `None` with an allocator other than glibc's.
+///
+/// Unlike [`anonymous_bytes`] it sees growth within memory that the process has held before. Stacks of threads and other
+/// mappings of a program's own are not in it.
+#[cfg_attr(target_env = "gnu", allow(unsafe_code))]
+pub fn allocated_bytes() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        let (mut text, mut length) = (std::ptr::null_mut(), 0);
+        // SAFETY: the stream writes the address and the length of its text to the two variables, at the latest when it is
+        // closed, and they outlive it. From then on the text is ours, that many bytes long, until it is freed; it is copied
+        // before.
+        let report = unsafe {
+            let stream = libc::open_memstream(&raw mut text, &raw mut length);
+            if stream.is_null() {
+                return None;
+            }
+            let written = libc::malloc_info(0, stream);
+            let closed = libc::fclose(stream);
+            let bytes = (written == 0 && closed == 0 && !text.is_null())
+                .then(|| std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec());
+            libc::free(text.cast());
+            bytes
+        };
+        allocated_in(&String::from_utf8(report?).ok()?)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
+/// From the report of `malloc_info(3)`: its last lines are the sums over all heaps.
+#[cfg(target_env = "gnu")]
+fn allocated_in(report: &str) -> Option<u64> {
+    let size = |element: &str| -> Option<u64> {
+        let line = report.lines().rev().find(|line| line.trim_start().starts_with(element))?;
+        line.split_once("size=\"")?.1.split_once('"')?.0.parse().ok()
+    };
+    let free = size("<total type=\"fast\"")? + size("<total type=\"rest\"")?;
+    Some((size("<system type=\"current\"")? + size("<total type=\"mmap\"")?).saturating_sub(free))
+}
+
 /// Bytes of this process's memory that lie in huge pages, transparent ones and those from the pool.
 ///
 /// # Errors
@@ -221,6 +262,21 @@ mod tests {
         assert_eq!(kernel_bytes_in(text), Some(60 * 1024));
         assert_eq!(kernel_bytes_in("Slab: 10 kB\n"), None);
         assert!(kernel_bytes().expect("/proc is mounted") > 0);
+    }
+
+    #[test]
+    fn what_is_handed_out_is_counted_wherever_it_lies() {
+        let Some(before) = allocated_bytes() else {
+            assert!(!cfg!(target_env = "gnu"), "glibc's report cannot be read");
+            return;
+        };
+        // Other tests allocate and free meanwhile, but no such amounts.
+        let blocks: Vec<Vec<u8>> = (0..5_000).map(|_| vec![1; 8 << 10]).collect();
+        let held = allocated_bytes().expect("as before");
+        assert!(held > before + (20 << 20), "{before} bytes, then {held}");
+        drop(blocks);
+        let left = allocated_bytes().expect("as before");
+        assert!(left + (20 << 20) < held, "{held} bytes, then {left}");
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn memory_of_connection(
     };
     let sizes = || {
         memory::release_free();
-        [memory::anonymous_bytes(), memory::kernel_bytes()]
+        [memory::anonymous_bytes().ok(), memory::allocated_bytes(), memory::kernel_bytes().ok()]
     };
     answered()?;
     let before = sizes();
@@ -201,11 +201,10 @@ fn memory_of_connection(
     };
     answered()?;
     let after = sizes();
-    let [user, kernel] = [0, 1].map(|index| {
-        let (Ok(before), Ok(after)) = (&before[index], &after[index]) else { return None };
-        let growth = after.checked_sub(*before)?;
-        Some(growth as f64 / count as f64)
-    });
+    let [resident, allocated, kernel] =
+        [0, 1, 2].map(|index| Some(after[index]?.checked_sub(before[index]?)? as f64 / count as f64));
+    // What lies in memory that was held before, freed by an earlier server, makes nothing grow but the allocator's count.
+    let user = resident.into_iter().chain(allocated).reduce(f64::max);
     if idle.has_memory_here() {
         row.note(
             "user_bytes_per_connection is unknown: the client's end of this wire is in this process too"
