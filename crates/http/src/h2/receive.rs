@@ -45,7 +45,7 @@ impl Engine {
         }
         loop {
             if let Some((id, code)) = self.resets.pop_front() {
-                return Ok(Some(Event::Reset { id, code }));
+                return Ok(Some(Event::Reset { id, code, by_peer: true }));
             }
             match self.step(now, input, out) {
                 Ok(Step::Again) => {}
@@ -241,7 +241,7 @@ impl Engine {
     /// A frame for a stream that is gone. It is no fault if we have reset the stream, or told the peer not to open it.
     fn closed(&self, id: StreamId, reason: &'static str) -> Result<(), Error> {
         let was_refused = matches!(self.going, Going::After(last) if id.0 > last);
-        if was_refused || self.reset_lately.contains(&id) {
+        if was_refused || self.newest_forgotten >= Some(id) || self.reset_lately.contains(&id) {
             return Ok(());
         }
         Err(Error::Frame { code: Code::STREAM_CLOSED, reason })
@@ -252,7 +252,7 @@ impl Engine {
     fn fault(&mut self, now: Instant, id: StreamId, code: Code, out: &mut Vec<u8>) -> Result<Step, Error> {
         self.spend_reset(now)?;
         self.reset_stream(id, code, out);
-        Ok(Step::Event(Event::Reset { id, code }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {

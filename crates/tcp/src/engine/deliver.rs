@@ -287,7 +287,7 @@ impl Engine {
         has_fin: bool,
     ) {
         // First of all, since it may take the extension of this connection.
-        if !self.may_hold() && !(self.reclaim_held() && self.may_hold()) {
+        if !(self.may_hold() || self.reclaim_held() && self.may_hold()) {
             self.counters.dropped_for_memory += 1;
             return;
         }

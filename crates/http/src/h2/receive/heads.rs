@@ -88,6 +88,10 @@ impl Engine {
             }
             None if self.is_server && id.0 > self.newest_of_peer => self.request(now, id, block, end, out),
             None => {
+                // A server's heads may be on their way to many streams that were cancelled. A client sends few trailers.
+                if self.is_server {
+                    self.spend_idle(now)?;
+                }
                 self.heads.skip(block)?;
                 self.closed(id, "HEADERS comes for a stream that has ended")?;
                 Ok(Step::Again)
@@ -106,6 +110,7 @@ impl Engine {
         self.newest_of_peer = id.0;
         if matches!(self.going, Going::After(last) if id.0 > last) {
             // The peer was told; it sends these again elsewhere.
+            self.spend_idle(now)?;
             self.heads.skip(block)?;
             return Ok(Step::Again);
         }
@@ -151,7 +156,7 @@ impl Engine {
         // It costs more than it should, so it counts as a fault.
         if end {
             self.spend_reset(now)?;
-            return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR }));
+            return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR, by_peer: false }));
         }
         self.fault(now, id, Code::NO_ERROR, out)
     }
