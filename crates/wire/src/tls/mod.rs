@@ -56,6 +56,8 @@ pub use identity::Identity;
 pub use server::{ClientCertificates, ServerTls, ServerTlsOptions};
 #[cfg(feature = "stack")]
 pub(crate) use wires::STACK;
+#[cfg(feature = "shm")]
+pub(crate) use wires::SHM;
 pub use wires::Tls;
 pub(crate) use wires::{MEMORY, TCP, UNIX};
 
