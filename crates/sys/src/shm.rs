@@ -2,7 +2,7 @@
 //!
 //! One end [creates](create) the memory and passes its descriptor to the other one, which [opens](open) it. Each end then
 //! has a [`Writer`] and a [`Reader`]. Neither ever waits and neither makes a system call. An end that wants to sleep
-//! [announces](Reader::sleep) it first, and the other end learns from its next call that it has to send a wake-up, by
+//! [announces](Watch::sleep) it first, and the other end learns from its next call that it has to send a wake-up, by
 //! whatever way the two have agreed on.
 //!
 //! # What a hostile peer can do
@@ -28,7 +28,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use positions::{Direction, Head, Tail};
+use positions::{Awaited, Direction, Head, Tail};
 use region::Region;
 
 pub use positions::{Broken, Found};
@@ -153,13 +153,10 @@ impl Writer {
         self.head.must_wake(self.region.direction(self.ring))
     }
 
-    /// Announces that this end will sleep until there is room. False if there is some already, or if the reader has
-    /// left: then the announcement is withdrawn, and this end must not sleep.
-    ///
-    /// # Errors
-    /// [`Broken`] if the reader's position is impossible.
-    pub fn sleep(&mut self) -> Result<bool, Broken> {
-        self.head.sleep(self.region.direction(self.ring))
+    /// What to wait for if there was no room: some, or that the reader leaves.
+    #[inline]
+    pub fn watch(&self) -> Watch {
+        Watch { region: Arc::clone(&self.region), ring: self.ring, awaited: self.head.awaited() }
     }
 }
 
@@ -196,12 +193,6 @@ impl Reader {
         self.tail.look(self.region.direction(self.ring), 1)
     }
 
-    /// Whether the writer has changed anything since the last look. One load, for those who spin.
-    #[inline]
-    pub fn has_news(&self) -> bool {
-        self.tail.has_news(self.region.direction(self.ring))
-    }
-
     /// Tells the writer that nobody reads any more.
     pub fn leave(&mut self) {
         self.tail.leave(self.region.direction(self.ring));
@@ -216,13 +207,38 @@ impl Reader {
         self.tail.must_wake(self.region.direction(self.ring))
     }
 
-    /// Announces that this end will sleep until something can be read. False if there is something already: then the
-    /// announcement is withdrawn, and this end must not sleep.
-    ///
-    /// # Errors
-    /// [`Broken`] if the writer's position is impossible.
-    pub fn sleep(&mut self) -> Result<bool, Broken> {
-        self.tail.sleep(self.region.direction(self.ring))
+    /// What to wait for if nothing could be read: bytes, or the end.
+    #[inline]
+    pub fn watch(&self) -> Watch {
+        Watch { region: Arc::clone(&self.region), ring: self.ring, awaited: self.tail.awaited() }
+    }
+}
+
+/// What one end of a ring waits for, as its last look left it.
+#[derive(Debug)]
+pub struct Watch {
+    region: Arc<Region>,
+    ring: usize,
+    awaited: Awaited,
+}
+
+impl Watch {
+    /// Whether the peer has changed anything since. A load or two, for those who spin; the next look says what it is.
+    #[inline]
+    pub fn has_come(&self) -> bool {
+        self.awaited.has_come(self.region.direction(self.ring))
+    }
+
+    /// Announces that this end will sleep, so that the peer has to wake it. False if the peer has changed something
+    /// already: then the announcement is withdrawn, and this end must not sleep.
+    #[must_use = "an end that sleeps although something has come is not woken"]
+    pub fn sleep(&self) -> bool {
+        self.awaited.sleep(self.region.direction(self.ring))
+    }
+
+    /// Withdraws the announcement, because this end is awake for another reason. The peer may have woken it meanwhile.
+    pub fn wake_up(&self) {
+        self.awaited.wake_up(self.region.direction(self.ring));
     }
 }
 
@@ -297,18 +313,23 @@ mod tests {
     #[test]
     fn a_sleeper_is_woken_once() {
         let (mut here, mut there) = pair(4096);
-        assert_eq!(there.reader.sleep(), Ok(true));
+        let sleep = |reader: &mut Reader| {
+            reader.look().expect("an honest writer") == Found::Nothing && reader.watch().sleep()
+        };
+        assert!(sleep(&mut there.reader));
         write(&mut here.writer, b"one");
         assert!(here.writer.must_wake() && !here.writer.must_wake());
-        assert_eq!(there.reader.sleep(), Ok(false), "there are bytes");
+        assert!(!sleep(&mut there.reader), "there are bytes");
         write(&mut here.writer, &[0; 4096]);
         assert!(!here.writer.must_wake(), "it is awake");
-        assert_eq!(here.writer.sleep(), Ok(true));
+        assert_eq!(here.writer.room(), Ok(0));
+        let watch = here.writer.watch();
+        assert!(watch.sleep() && !watch.has_come());
         assert_eq!(there.reader.read(&mut [0; 100]), Ok(Found::Bytes(100)));
         assert!(!there.reader.must_wake(), "little room is not worth it");
         assert_eq!(there.reader.read(&mut [0; 2000]), Ok(Found::Bytes(2000)));
         assert!(there.reader.must_wake() && !there.reader.must_wake());
-        assert_eq!(here.writer.sleep(), Ok(false), "there is room");
+        assert!(watch.has_come() && !watch.sleep(), "there is room");
     }
 
     #[test]
@@ -317,7 +338,7 @@ mod tests {
             let (here, mut there) = pair(4096);
             here.writer.head.lie(here.writer.region.direction(0), lie);
             assert_eq!(there.reader.look(), Err(Broken), "{lie} bytes are not in a ring of 4096");
-            assert_eq!(there.reader.sleep(), Err(Broken));
+            assert!(!there.reader.watch().sleep(), "it has to look again");
             there.reader.tail.lie(there.reader.region.direction(0), lie);
             let mut honest = pair(4096).0.writer;
             honest.region = Arc::clone(&here.writer.region);

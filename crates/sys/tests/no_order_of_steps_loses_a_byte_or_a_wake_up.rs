@@ -56,7 +56,7 @@ fn write(ring: &Ring, bytes: u8) {
     let mut head = Head::new(CAPACITY as u64);
     for byte in 1..=bytes {
         while head.room(&ring.direction, 1).expect("an honest reader") == 0 {
-            if head.sleep(&ring.direction).expect("an honest reader") {
+            if head.awaited().sleep(&ring.direction) {
                 ring.for_writer.wait();
             }
         }
@@ -92,7 +92,7 @@ fn read(ring: &Ring, at_once: usize) -> Vec<u8> {
                 }
             }
             Found::Nothing => {
-                if tail.sleep(&ring.direction).expect("an honest writer") {
+                if tail.awaited().sleep(&ring.direction) {
                     ring.for_reader.wait();
                 }
             }

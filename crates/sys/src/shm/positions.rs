@@ -135,14 +135,9 @@ impl Head {
         must_wake(&ring.reader)
     }
 
-    pub(crate) fn sleep(&mut self, ring: &Direction) -> Result<bool, Broken> {
-        announce(&ring.writer, SLEEPS);
-        let room = self.room(ring, usize::MAX);
-        if room == Ok(0) && !self.is_reader_gone(ring) {
-            return Ok(true);
-        }
-        ring.writer.0.store(0, Relaxed);
-        room.map(|_| false)
+    /// More room than at the last look.
+    pub(crate) const fn awaited(&self) -> Awaited {
+        Awaited::Room { read: self.tail }
     }
 }
 
@@ -189,11 +184,6 @@ impl Tail {
         })
     }
 
-    #[inline]
-    pub(crate) fn has_news(&self, ring: &Direction) -> bool {
-        ring.written.0.load(Relaxed) != self.head
-    }
-
     /// Gives the room of so many bytes back, which were read.
     #[inline]
     pub(crate) fn free(&mut self, ring: &Direction, bytes: usize) {
@@ -212,21 +202,56 @@ impl Tail {
         (waiting <= self.capacity / 2 || self.leaving != 0) && must_wake(&ring.writer)
     }
 
-    pub(crate) fn sleep(&mut self, ring: &Direction) -> Result<bool, Broken> {
-        announce(&ring.reader, self.leaving | SLEEPS);
-        let found = self.look(ring, 1);
-        if found == Ok(Found::Nothing) {
-            return Ok(true);
-        }
-        ring.reader.0.store(self.leaving, Relaxed);
-        found.map(|_| false)
+    /// More than at the last look, or an end.
+    pub(crate) const fn awaited(&self) -> Awaited {
+        Awaited::Bytes { written: self.head }
     }
 }
 
-/// Says that an end will sleep. Whatever the peer did before it could see that is seen by the loads behind this.
-fn announce(end: &Line<AtomicU32>, state: u32) {
-    end.0.store(state, Relaxed);
-    fence(SeqCst);
+/// What an end of a ring waits for: a change of what the peer had stored at the last look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Awaited {
+    /// The reader waits for the writer.
+    Bytes { written: u64 },
+    /// The writer waits for the reader.
+    Room { read: u64 },
+}
+
+impl Awaited {
+    /// Whether there is a change.
+    #[inline]
+    pub(crate) fn has_come(self, ring: &Direction) -> bool {
+        match self {
+            Self::Bytes { written } => ring.written.0.load(Relaxed) != written,
+            Self::Room { read } => {
+                ring.read.0.load(Relaxed) != read || ring.reader.0.load(Relaxed) & GONE != 0
+            }
+        }
+    }
+
+    /// Announces that this end sleeps from now on. False if what it waits for has come: then it must not.
+    pub(crate) fn sleep(self, ring: &Direction) -> bool {
+        self.end(ring).0.store(SLEEPS, Relaxed);
+        // Whatever the peer did before it could see that is seen by the look behind this.
+        fence(SeqCst);
+        let sleeps = !self.has_come(ring);
+        if !sleeps {
+            self.wake_up(ring);
+        }
+        sleeps
+    }
+
+    /// Withdraws the announcement.
+    pub(crate) fn wake_up(self, ring: &Direction) {
+        self.end(ring).0.store(0, Relaxed);
+    }
+
+    const fn end(self, ring: &Direction) -> &Line<AtomicU32> {
+        match self {
+            Self::Bytes { .. } => &ring.reader,
+            Self::Room { .. } => &ring.writer,
+        }
+    }
 }
 
 /// Whether an end has announced its sleep, and nobody else has taken it on to wake it. Called behind the store of a position.

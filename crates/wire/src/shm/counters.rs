@@ -19,6 +19,8 @@ pub struct ShmCounters {
     pub bytes_read: u64,
     /// How often a reader or a writer announced that it sleeps, so that its peer has to wake it.
     pub parks: u64,
+    /// How often an end found what it waited for by looking, so that it need not sleep.
+    pub spins: u64,
     /// How often a peer was woken: one system call each. None is made while both ends are awake.
     pub wakes: u64,
     /// How often a writer found its ring full.
@@ -39,6 +41,7 @@ pub(super) struct Counts {
     pub(super) bytes_written: Counter,
     pub(super) bytes_read: Counter,
     pub(super) parks: Counter,
+    pub(super) spins: Counter,
     pub(super) wakes: Counter,
     pub(super) full: Counter,
 }
@@ -54,6 +57,7 @@ impl Counts {
             bytes_written: sum.bytes_written + self.bytes_written.value(),
             bytes_read: sum.bytes_read + self.bytes_read.value(),
             parks: sum.parks + self.parks.value(),
+            spins: sum.spins + self.spins.value(),
             wakes: sum.wakes + self.wakes.value(),
             full: sum.full + self.full.value(),
         }
@@ -91,7 +95,7 @@ struct All {
 fn all() -> MutexGuard<'static, All> {
     static ALL: Mutex<All> = Mutex::new(All {
         live: Vec::new(),
-        ended: ShmCounters { bytes_written: 0, bytes_read: 0, parks: 0, wakes: 0, full: 0 },
+        ended: ShmCounters { bytes_written: 0, bytes_read: 0, parks: 0, spins: 0, wakes: 0, full: 0 },
     });
     // Nothing panics under the lock.
     ALL.lock().unwrap_or_else(PoisonError::into_inner)

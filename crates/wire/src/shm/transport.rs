@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use anywire_sys::shm::{Broken, Ends, Found};
+use anywire_sys::shm::{Broken, Ends, Found, Watch};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -15,6 +17,7 @@ use tokio::net::UnixStream;
 use super::counters::Counts;
 use super::error::ShmError;
 use super::setup;
+use super::waiting::{Waiter, Waiting};
 use super::wire::Shm;
 use crate::address::Address;
 use crate::connection::{Credentials, Transport};
@@ -25,6 +28,8 @@ pub(super) struct ShmTransport {
     // Dropped first: the rings have to say how they end before the socket does.
     stage: Stage,
     socket: Socket,
+    /// How long its loop looks at the rings before it sleeps.
+    spin: Duration,
 }
 
 enum Stage {
@@ -37,14 +42,14 @@ enum Stage {
 
 impl ShmTransport {
     /// The end that dialled. Its memory is on the way when this returns.
-    pub(super) fn dial(stream: UnixStream, ring_bytes: usize) -> io::Result<Self> {
+    pub(super) fn dial(stream: UnixStream, ring_bytes: usize, spin: Duration) -> io::Result<Self> {
         let ends = setup::send_hello(&stream, ring_bytes)?;
-        Ok(Self { socket: Socket::new(stream), stage: Stage::Answer(Some(ends)) })
+        Ok(Self { socket: Socket::new(stream), stage: Stage::Answer(Some(ends)), spin })
     }
 
     /// The end that accepted.
-    pub(super) fn accept(stream: UnixStream, ring_max_bytes: usize) -> Self {
-        Self { socket: Socket::new(stream), stage: Stage::Hello { ring_max_bytes } }
+    pub(super) fn accept(stream: UnixStream, ring_max_bytes: usize, spin: Duration) -> Self {
+        Self { socket: Socket::new(stream), stage: Stage::Hello { ring_max_bytes }, spin }
     }
 
     #[inline]
@@ -70,13 +75,14 @@ impl Transport for ShmTransport {
                 ends.take().ok_or(io::ErrorKind::NotConnected)?
             }
         };
-        self.stage = Stage::Open(Open::new(ends));
+        self.stage = Stage::Open(Open::new(ends, self.spin, self.credentials()));
         Poll::Ready(Ok(()))
     }
 
     #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (socket, open) = self.open()?;
+        open.waiters.for_bytes.stay_awake();
         loop {
             match open.ends.reader.look() {
                 Ok(Found::Bytes(_) | Found::End) => return Poll::Ready(Ok(())),
@@ -90,6 +96,7 @@ impl Transport for ShmTransport {
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let (socket, open) = self.open()?;
+        open.waiters.for_bytes.stay_awake();
         loop {
             match open.ends.reader.read(buffer) {
                 Ok(Found::Bytes(read)) => {
@@ -119,6 +126,7 @@ impl Transport for ShmTransport {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let (socket, open) = self.open()?;
+        open.waiters.for_room.stay_awake();
         loop {
             if open.has_ended || socket.is_peer_gone || open.ends.writer.is_reader_gone() {
                 return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -174,13 +182,11 @@ struct Socket {
     stream: UnixStream,
     /// The socket has ended: what is in the rings is all that there will be.
     is_peer_gone: bool,
-    /// At most so many wake-ups have come in that nobody has taken out of the socket yet.
-    wakes_waiting: u32,
 }
 
 impl Socket {
     fn new(stream: UnixStream) -> Self {
-        Self { stream, is_peer_gone: false, wakes_waiting: 0 }
+        Self { stream, is_peer_gone: false }
     }
 
     /// A message of the set-up.
@@ -199,18 +205,18 @@ impl Socket {
     }
 
     /// Registers a reader to be woken. False if something has come meanwhile. Makes no system call.
-    fn is_quiet_for_reader(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn is_quiet_for_reader(&mut self, waiters: &Waiters, cx: &mut Context<'_>) -> io::Result<bool> {
         match self.stream.poll_read_ready(cx) {
             Poll::Pending => Ok(true),
-            Poll::Ready(heard) => heard.and_then(|()| self.hear(Interest::READABLE)).map(|()| false),
+            Poll::Ready(heard) => heard.and_then(|()| self.hear(Interest::READABLE, waiters)).map(|()| false),
         }
     }
 
     /// The same for a writer. A wake-up is reported to both, because the socket has always room.
-    fn is_quiet_for_writer(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn is_quiet_for_writer(&mut self, waiters: &Waiters, cx: &mut Context<'_>) -> io::Result<bool> {
         match self.stream.poll_write_ready(cx) {
             Poll::Pending => Ok(true),
-            Poll::Ready(heard) => heard.and_then(|()| self.hear(Interest::WRITABLE)).map(|()| false),
+            Poll::Ready(heard) => heard.and_then(|()| self.hear(Interest::WRITABLE, waiters)).map(|()| false),
         }
     }
 
@@ -218,7 +224,7 @@ impl Socket {
     ///
     /// A wake-up is left in the socket, because each new one is reported all the same (by edge), so that reading it would be
     /// a system call for nothing. Now and then they are taken out, long before the socket is full.
-    fn hear(&mut self, interest: Interest) -> io::Result<()> {
+    fn hear(&mut self, interest: Interest, waiters: &Waiters) -> io::Result<()> {
         // Ready already, so that the waker is not used.
         let ready = pin!(self.stream.ready(interest)).poll(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(ready) = ready else { return Ok(()) };
@@ -229,8 +235,10 @@ impl Socket {
         }
         // Forgets the report, so that the next poll waits for another one.
         let _ = self.stream.try_io(interest, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
-        if self.wakes_waiting >= WAKES_WAITING_MAX {
-            self.wakes_waiting = 0;
+        // The peer sends one for each announcement at most.
+        let announced = [waiters.for_bytes.announced(), waiters.for_room.announced()];
+        if announced.iter().map(|count| count.get()).sum::<u32>() >= WAKES_WAITING_MAX {
+            announced.iter().for_each(|count| count.set(0));
             // A peer that keeps to the protocol has sent no more than this.
             let mut wakes = [0; 4 * WAKES_WAITING_MAX as usize];
             self.is_peer_gone = matches!(recv(&self.stream, &mut wakes, RecvFlags::DONTWAIT), Ok((0, _)));
@@ -244,46 +252,58 @@ struct Open {
     ends: Ends,
     /// The own direction has ended.
     has_ended: bool,
+    waiters: Waiters,
+    /// Those that wait on this loop; `None` if the connection lives on no loop of ours.
+    waiting: Option<Rc<Waiting>>,
+    spin: Duration,
     counts: Arc<Counts>,
 }
 
+/// The two directions, each of which may wait.
+#[derive(Default)]
+struct Waiters {
+    for_bytes: Rc<Waiter>,
+    for_room: Rc<Waiter>,
+}
+
 impl Open {
-    fn new(ends: Ends) -> Self {
-        Self { ends, has_ended: false, counts: Counts::here() }
+    fn new(ends: Ends, spin: Duration, peer: Option<Credentials>) -> Self {
+        let waiting = Waiting::here();
+        if let Some(waiting) = waiting.as_ref().filter(|_| !spin.is_zero()) {
+            let own = rustix::process::getpid().as_raw_pid();
+            waiting.count_spinner(peer.and_then(|peer| peer.pid) != Some(own));
+        }
+        Self { ends, has_ended: false, waiters: Waiters::default(), waiting, spin, counts: Counts::here() }
     }
 
-    /// Pending once the peer knows that it has to wake this end. Ready if there may be something to read.
+    /// Pending once the task will be woken. Ready if there may be something to read.
     fn poll_sleep_for_bytes(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The waker is registered before the peer is told, so that no wake-up can come too early.
-        while !socket.is_quiet_for_reader(cx)? {
+        // Registered before the peer can be told, so that no wake-up comes too early.
+        while !socket.is_quiet_for_reader(&self.waiters, cx)? {
             if socket.is_peer_gone {
                 return Poll::Ready(Ok(()));
             }
         }
-        match self.ends.reader.sleep() {
-            Ok(true) => self.parked(socket),
-            // The next read says what is wrong.
-            Ok(false) | Err(Broken) => Poll::Ready(Ok(())),
-        }
+        self.wait(&self.waiters.for_bytes, self.ends.reader.watch(), cx)
     }
 
     /// The same for room.
     fn poll_sleep_for_room(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !socket.is_quiet_for_writer(cx)? {
+        while !socket.is_quiet_for_writer(&self.waiters, cx)? {
             if socket.is_peer_gone {
                 return Poll::Ready(Ok(()));
             }
         }
-        match self.ends.writer.sleep() {
-            Ok(true) => self.parked(socket),
-            Ok(false) | Err(Broken) => Poll::Ready(Ok(())),
-        }
+        self.wait(&self.waiters.for_room, self.ends.writer.watch(), cx)
     }
 
-    fn parked(&self, socket: &mut Socket) -> Poll<io::Result<()>> {
-        self.counts.parks.increment();
-        // The peer sends one wake-up for each of these at most.
-        socket.wakes_waiting += 1;
+    fn wait(&self, waiter: &Rc<Waiter>, watch: Watch, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        if !waiter.wait(watch, self.waiting.as_deref(), cx) {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(waiting) = self.waiting.as_deref().filter(|_| !self.spin.is_zero()) {
+            waiting.spin(self.spin);
+        }
         Poll::Pending
     }
 
@@ -314,6 +334,8 @@ impl Open {
 impl Drop for Open {
     /// The socket is closed behind this, which wakes the peer.
     fn drop(&mut self) {
+        self.waiters.for_bytes.forget();
+        self.waiters.for_room.forget();
         self.ends.reader.leave();
         // As on the other wires, unread bytes make the close a reset.
         if matches!(self.ends.reader.look(), Ok(Found::Nothing | Found::End | Found::Reset)) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;
 use std::task::Context;
+use std::time::Duration;
 
 use anywire_sys::shm::RING_MIN_BYTES;
 use tokio::net::UnixStream;
@@ -38,12 +39,16 @@ impl Wire for Shm {
     }
 
     fn options(&self) -> &'static [&'static str] {
-        &["mode", "ring"]
+        &["mode", "ring", "spin"]
     }
 
     fn normalise_option(&self, location: &str, name: &str, value: &str) -> Result<String, String> {
         if name == "mode" {
             return Unix.normalise_option(location, name, value);
+        }
+        if name == "spin" {
+            let spin = spin(value).ok_or_else(|| format!("{value:?} is no time up to 1ms, such as 20us"))?;
+            return Ok(format!("{}us", spin.as_micros()));
         }
         let bytes = ring_bytes(value)
             .ok_or_else(|| format!("{value:?} is no size of a ring: a power of two from 4k to 1m, such as 64k"))?;
@@ -58,8 +63,9 @@ impl Wire for Shm {
     ) -> Result<Bound, ListenError> {
         let Listening { socket, guard } = unix::listen(address, options)?;
         let ring_max_bytes = address.option("ring").and_then(ring_bytes).unwrap_or(RING_MAX_BYTES);
+        let spin = spin_of(address);
         let accept = move |listener: &UnixStream, cx: &mut Context<'_>| {
-            let accepted = |stream| Box::new(Accepted { stream, ring_max_bytes }) as Box<dyn Arrival>;
+            let accepted = |stream| Box::new(Accepted { stream, ring_max_bytes, spin }) as Box<dyn Arrival>;
             unix::poll_accept(listener, cx).map_ok(accepted)
         };
         let acceptor = SocketAcceptor::new(socket, unix::join, accept);
@@ -71,7 +77,7 @@ impl Wire for Shm {
         Box::pin(async move {
             let stream = unix::connect(address, options).await?;
             let ring_bytes = address.option("ring").and_then(ring_bytes).unwrap_or(RING_BYTES);
-            let dialled = ShmTransport::dial(stream, ring_bytes);
+            let dialled = ShmTransport::dial(stream, ring_bytes, spin_of(address));
             Ok(Connection::new(dialled.map_err(|cause| DialError::from_io(address, cause))?))
         })
     }
@@ -85,13 +91,28 @@ impl Wire for Shm {
 struct Accepted {
     stream: StdStream,
     ring_max_bytes: usize,
+    spin: Duration,
 }
 
 impl Arrival for Accepted {
     fn register(self: Box<Self>) -> io::Result<Connection> {
         let stream = UnixStream::from_std(self.stream)?;
-        Ok(Connection::new(ShmTransport::accept(stream, self.ring_max_bytes)))
+        Ok(Connection::new(ShmTransport::accept(stream, self.ring_max_bytes, self.spin)))
     }
+}
+
+fn spin_of(address: &Address) -> Duration {
+    address.option("spin").and_then(spin).unwrap_or_default()
+}
+
+fn spin(value: &str) -> Option<Duration> {
+    let (number, unit) = match value.strip_suffix("us") {
+        Some(number) => (number, 1),
+        None => (value.strip_suffix("ms")?, 1000),
+    };
+    let number: u64 = number.parse().ok().filter(|_| !number.starts_with('+'))?;
+    let spin = Duration::from_micros(number.checked_mul(unit)?);
+    (spin <= SPIN_MAX).then_some(spin)
 }
 
 fn ring_bytes(value: &str) -> Option<usize> {
@@ -110,10 +131,23 @@ fn ring_bytes(value: &str) -> Option<usize> {
 const RING_BYTES: usize = 64 * 1024;
 /// The largest ring that is accepted. The peer's process pays for the pages that it touches, this one for those that it does.
 const RING_MAX_BYTES: usize = 1024 * 1024;
+/// The other tasks of a loop have their turns while it spins, but its core is busy.
+const SPIN_MAX: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_to_spin_have_one_spelling() {
+        let normal = |value| Shm.normalise_option("/run/a", "spin", value);
+        for (value, expected) in [("20us", "20us"), ("1ms", "1000us"), ("0ms", "0us")] {
+            assert_eq!(normal(value).as_deref(), Ok(expected), "{value}");
+        }
+        for value in ["", "us", "20", "20s", "2ms", "1001us", "+1us", "-1us", "1.5us", "99999999999999999999ms"] {
+            assert!(normal(value).is_err_and(|wrong| wrong.contains("20us")), "{value}");
+        }
+    }
 
     #[test]
     fn sizes_of_rings_have_one_spelling() {
