@@ -38,6 +38,7 @@
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
 //! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
+//! | `wire::udp`, `server::udp`, `client::udp` | `udp` | datagrams: sockets, services, calls |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
 //! A feature only adds; `full` enables all of them.
@@ -107,6 +108,8 @@ mod guide {
     mod http2 {}
     #[doc = include_str!("../../../docs/guide/local.md")]
     mod local {}
+    #[doc = include_str!("../../../docs/guide/udp.md")]
+    mod udp {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]
     mod own_protocol {}
     #[doc = include_str!("../../../docs/guide/own-wire.md")]
