@@ -8,6 +8,7 @@ use crate::call::{Get, Post};
 use crate::compare::Compare;
 use crate::completions::Completions;
 use crate::failure::Failure;
+use crate::ipc::Ipc;
 use crate::load::Load;
 use crate::man::Man;
 use crate::serve::Serve;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Load(Load),
     Compare(Compare),
     Swarm(Swarm),
+    Ipc(Ipc),
     Completions(Completions),
     Man(Man),
 }
@@ -49,6 +51,7 @@ impl Command {
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
             Self::Swarm(swarm) => swarm.run(),
+            Self::Ipc(ipc) => ipc.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }

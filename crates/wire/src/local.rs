@@ -122,7 +122,8 @@ impl Channel {
     /// [`Error`] says whose fault it is.
     pub async fn send(&mut self, message: &[u8]) -> Result<(), Error> {
         let (bytes, max) = (message.len(), self.limits.message_bytes);
-        let length = u32::try_from(bytes).ok().filter(|_| bytes <= max).ok_or(Error::TooLong { bytes, max })?;
+        let length =
+            u32::try_from(bytes).ok().filter(|_| bytes <= max).ok_or(Error::TooLong { bytes, max })?;
         let length = length.to_le_bytes();
         let mut sent = 0;
         while sent < HEAD_BYTES + bytes {

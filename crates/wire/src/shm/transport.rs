@@ -34,7 +34,9 @@ pub(super) struct ShmTransport {
 
 enum Stage {
     /// Accepted, and waits for the peer's memory.
-    Hello { ring_max_bytes: usize },
+    Hello {
+        ring_max_bytes: usize,
+    },
     /// Dialled, and waits for the peer to take its memory.
     Answer(Option<Ends>),
     Open(Open),

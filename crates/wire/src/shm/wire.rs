@@ -50,8 +50,9 @@ impl Wire for Shm {
             let spin = spin(value).ok_or_else(|| format!("{value:?} is no time up to 1ms, such as 20us"))?;
             return Ok(format!("{}us", spin.as_micros()));
         }
-        let bytes = ring_bytes(value)
-            .ok_or_else(|| format!("{value:?} is no size of a ring: a power of two from 4k to 1m, such as 64k"))?;
+        let bytes = ring_bytes(value).ok_or_else(|| {
+            format!("{value:?} is no size of a ring: a power of two from 4k to 1m, such as 64k")
+        })?;
         Ok(if bytes >= 1 << 20 { format!("{}m", bytes >> 20) } else { format!("{}k", bytes >> 10) })
     }
 
@@ -144,7 +145,9 @@ mod tests {
         for (value, expected) in [("20us", "20us"), ("1ms", "1000us"), ("0ms", "0us")] {
             assert_eq!(normal(value).as_deref(), Ok(expected), "{value}");
         }
-        for value in ["", "us", "20", "20s", "2ms", "1001us", "+1us", "-1us", "1.5us", "99999999999999999999ms"] {
+        for value in
+            ["", "us", "20", "20s", "2ms", "1001us", "+1us", "-1us", "1.5us", "99999999999999999999ms"]
+        {
             assert!(normal(value).is_err_and(|wrong| wrong.contains("20us")), "{value}");
         }
     }
@@ -152,7 +155,9 @@ mod tests {
     #[test]
     fn sizes_of_rings_have_one_spelling() {
         let normal = |value| Shm.normalise_option("/run/a", "ring", value);
-        for (value, expected) in [("65536", "64k"), ("64k", "64k"), ("1m", "1m"), ("1024k", "1m"), ("4k", "4k")] {
+        for (value, expected) in
+            [("65536", "64k"), ("64k", "64k"), ("1m", "1m"), ("1024k", "1m"), ("4k", "4k")]
+        {
             assert_eq!(normal(value).as_deref(), Ok(expected), "{value}");
         }
         for value in ["", "k", "2k", "65k", "2m", "+64k", "-1", "64kb", "99999999999999999999m", "64\u{e9}"] {

@@ -54,10 +54,10 @@ pub use client::{ClientTls, ClientTlsOptions, Roots, ToClientTls};
 pub use error::{HandshakeError, TlsError};
 pub use identity::Identity;
 pub use server::{ClientCertificates, ServerTls, ServerTlsOptions};
-#[cfg(feature = "stack")]
-pub(crate) use wires::STACK;
 #[cfg(feature = "shm")]
 pub(crate) use wires::SHM;
+#[cfg(feature = "stack")]
+pub(crate) use wires::STACK;
 pub use wires::Tls;
 pub(crate) use wires::{MEMORY, TCP, UNIX};
 

@@ -21,7 +21,8 @@ pub(crate) struct Hello {
 }
 
 /// A good one.
-pub(crate) const HELLO: Hello = Hello { magic: *b"anyw-shm", version: 1, features: 0, ring_bytes: RING_BYTES };
+pub(crate) const HELLO: Hello =
+    Hello { magic: *b"anyw-shm", version: 1, features: 0, ring_bytes: RING_BYTES };
 
 pub(crate) const RING_BYTES: u64 = 4096;
 /// A page and two rings.
@@ -91,7 +92,10 @@ pub(crate) fn set_read(memory: &File, read: u64) {
 pub(crate) fn held() -> (usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("Linux has it").count();
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
-    (descriptors, maps.lines().filter(|line| line.contains("memfd:raw") || line.contains("memfd:anywire-shm")).count())
+    (
+        descriptors,
+        maps.lines().filter(|line| line.contains("memfd:raw") || line.contains("memfd:anywire-shm")).count(),
+    )
 }
 
 /// Sends bytes, unless the peer has closed the socket.
