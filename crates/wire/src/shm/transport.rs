@@ -279,7 +279,7 @@ impl Open {
     }
 
     /// Pending once the task will be woken. Ready if there may be something to read.
-    fn poll_sleep_for_bytes(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_sleep_for_bytes(&self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Registered before the peer can be told, so that no wake-up comes too early.
         while !socket.is_quiet_for_reader(&self.waiters, cx)? {
             if socket.is_peer_gone {
@@ -290,7 +290,7 @@ impl Open {
     }
 
     /// The same for room.
-    fn poll_sleep_for_room(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_sleep_for_room(&self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !socket.is_quiet_for_writer(&self.waiters, cx)? {
             if socket.is_peer_gone {
                 return Poll::Ready(Ok(()));
