@@ -16,6 +16,7 @@ mod failure;
 mod files;
 mod heads;
 mod ipc;
+mod ladder;
 mod load;
 mod man;
 mod output;
