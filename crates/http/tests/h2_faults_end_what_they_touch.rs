@@ -251,12 +251,20 @@ fn a_bad_start_is_no_http2() {
         input.fill_from(start);
         assert_eq!(engine.receive(now, &mut input, &mut out).expect_err("no preface"), Error::Preface);
     }
-    let mut out = Vec::new();
-    let mut engine = anywire_http::h2::Engine::client(Limits::default(), now, &mut out);
-    let mut input = anywire_http::Buffer::new();
-    input.fill_from(&frame(PING, 0, 0, &[0; 8]));
-    let error = engine.receive(now, &mut input, &mut out).expect_err("not SETTINGS");
-    assert_eq!(error.code(), Code::PROTOCOL_ERROR);
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    let no_settings = Error::Frame { code: Code::PROTOCOL_ERROR, reason: "the first frame is not SETTINGS" };
+    for (start, expected) in [
+        (&ping[..], no_settings),
+        (b"HTTP/1", Error::SpeaksHttp1),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Error::SpeaksHttp1),
+        (&[21, 3, 3, 0, 2, 2, 70], Error::SpeaksTls),
+    ] {
+        let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
+        let mut engine = anywire_http::h2::Engine::client(Limits::default(), now, &mut out);
+        input.fill_from(start);
+        let error = engine.receive(now, &mut input, &mut out).expect_err("no SETTINGS");
+        assert_eq!((error, error.code()), (expected, Code::PROTOCOL_ERROR));
+    }
 }
 
 #[test]

@@ -78,11 +78,12 @@ impl Session {
 
     /// Ends all calls, because the peer broke the protocol, or does not answer.
     pub(super) fn break_off(&mut self, source: h2::Error) {
-        self.end_all(|stream| Error::Http2 {
-            origin: stream.job.draft.origin(),
-            phase: phase(stream),
-            source,
-            sent: stream.job.sent,
+        self.end_all(|stream| {
+            let origin = stream.job.draft.origin();
+            if source == h2::Error::SpeaksTls {
+                return Error::SpeaksTls { origin };
+            }
+            Error::Http2 { origin, phase: phase(stream), source, sent: stream.job.sent }
         });
     }
 
@@ -134,6 +135,11 @@ impl Session {
 
 /// The same error once more: each call gets one.
 fn again(error: &io::Error) -> io::Error {
+    // A peer that refuses this end's certificate says so after the handshake (RFC 8446 section 4.4.2.4).
+    #[cfg(feature = "tls")]
+    if let Some(found) = anywire_wire::tls::HandshakeError::of(error) {
+        return found.clone().into();
+    }
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),

@@ -103,6 +103,18 @@ pub enum Error {
     /// The first bytes of a client are not the preface (RFC 9113 section 3.4). The peer is at fault.
     #[error("reading the start of an HTTP/2 connection: found no preface; does the peer speak HTTP/2?")]
     Preface,
+    /// A server answers with HTTP/1 where it has to send SETTINGS (RFC 9113 section 3.4): it speaks no HTTP/2 on this port,
+    /// or only over TLS. The caller is at fault, who asked for HTTP/2.
+    #[error(
+        "reading the start of an HTTP/2 connection: the peer answers with HTTP/1; call it without prior knowledge of \
+         HTTP/2, or check the port"
+    )]
+    SpeaksHttp1,
+    /// The same with an alert of TLS (RFC 8446 section 6). The caller is at fault.
+    #[error(
+        "reading the start of an HTTP/2 connection: the peer speaks TLS on this port; call it over TLS, or check the port"
+    )]
+    SpeaksTls,
     /// A frame, or its place, breaks a rule; the reason names it. The peer is at fault.
     #[error("reading a frame: {reason} ({code})")]
     Frame {
@@ -134,7 +146,7 @@ impl Error {
     /// The code that the `GOAWAY` carries.
     pub fn code(&self) -> Code {
         match self {
-            Self::Preface => Code::PROTOCOL_ERROR,
+            Self::Preface | Self::SpeaksHttp1 | Self::SpeaksTls => Code::PROTOCOL_ERROR,
             Self::Frame { code, .. } => *code,
             Self::Compression(_) => Code::COMPRESSION_ERROR,
             Self::Excess { .. } => Code::ENHANCE_YOUR_CALM,
@@ -145,6 +157,10 @@ impl Error {
 
     /// Who is at fault.
     pub fn fault(&self) -> Fault {
-        if matches!(self, Self::Excess { .. }) { Fault::Limit } else { Fault::Peer }
+        match self {
+            Self::SpeaksHttp1 | Self::SpeaksTls => Fault::Caller,
+            Self::Excess { .. } => Fault::Limit,
+            _ => Fault::Peer,
+        }
     }
 }

@@ -94,6 +94,9 @@ impl Engine {
 
     /// Takes a frame. Of one with data, or without a meaning, only the head.
     fn frame(&mut self, now: Instant, input: &mut Buffer, out: &mut Vec<u8>) -> Result<Step, Error> {
+        if matches!(self.incoming, Incoming::First) && !self.is_server {
+            knows_http2(input.data())?;
+        }
         let Some(head) = FrameHead::parse(input.data()) else { return Ok(Step::Wait) };
         if head.length > FRAME_BYTES_MIN {
             return refuse(Code::FRAME_SIZE_ERROR, "a frame is longer than 16,384 bytes");
@@ -269,6 +272,15 @@ impl Engine {
             return Ok(());
         }
         Err(Error::Excess { what: Abuse::IdleFrames, limit: rate.burst as usize })
+    }
+}
+
+/// Refuses the first bytes of a server that speaks another protocol. No frame begins so: it would be too long.
+fn knows_http2(data: &[u8]) -> Result<(), Error> {
+    match data {
+        [b'H', b'T', b'T', b'P', b'/', b'1', ..] => Err(Error::SpeaksHttp1),
+        [21, 3, ..] => Err(Error::SpeaksTls),
+        _ => Ok(()),
     }
 }
 
