@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
+#[path = "../../../sys/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -70,7 +73,7 @@ fn starts(tool: &str, question: &str) -> bool {
 fn required<T>(found: Option<T>, tool: &str) -> Option<T> {
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "this test needs {tool}; install it");
     if found.is_none() {
-        eprintln!("skipped: {tool} is not installed");
+        skipped::say(format_args!("{tool} is not installed"));
     }
     found
 }

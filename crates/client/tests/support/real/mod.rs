@@ -1,5 +1,8 @@
 //! Servers of other projects that speak HTTP/2 in clear text, as far as they are installed.
 
+#[path = "../../../../sys/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -28,7 +31,7 @@ pub fn real_servers(more: impl Fn(&Path)) -> impl Iterator<Item = Real> {
     let start: [(&str, Start); 4] = [("nghttpd", nghttpd), ("nginx", nginx), ("go", go), ("node", node)];
     start.into_iter().filter_map(move |(name, start)| {
         if program(name).is_none() || (name == "go" && is_old_go()) {
-            println!("skipped: {name} is not installed, or too old");
+            skipped::say(format_args!("{name} is not installed, or too old"));
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
