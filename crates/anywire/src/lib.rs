@@ -37,6 +37,7 @@
 //! | `wire::tls` | `tls` | certificates, keys, whom a client trusts; the wires `tls:`, `tls+unix:` and so on; `https` URLs |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
+//! | `wire::udp`, `server::udp`, `client::udp` | `udp` | datagrams: sockets, services, calls |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
 //! A feature only adds; `full` enables all of them.
@@ -103,6 +104,8 @@ mod guide {
     mod tls {}
     #[doc = include_str!("../../../docs/guide/http2.md")]
     mod http2 {}
+    #[doc = include_str!("../../../docs/guide/udp.md")]
+    mod udp {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]
     mod own_protocol {}
     #[doc = include_str!("../../../docs/guide/own-wire.md")]

@@ -59,6 +59,8 @@ mod queue;
 mod response;
 mod sending;
 mod tunnel;
+#[cfg(feature = "udp")]
+pub mod udp;
 mod watchdog;
 
 pub use anywire_http::Fault;

@@ -53,6 +53,20 @@ fn a_server_takes_what_was_on_its_way() {
 }
 
 #[test]
+fn a_server_that_leaves_says_what_it_took() {
+    let mut server = End::server(Limits::default());
+    server.events(&[request(1, true), request(3, true)].concat()).expect("good");
+    server.engine.leave(&mut server.out);
+    let said = frames(&std::mem::take(&mut server.out));
+    let [(GOAWAY, _, 0, last)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(last, &[3_u32.to_be_bytes(), [0; 4]].concat());
+    // Sent before the client knew, and not taken: it may send that again.
+    assert_eq!(server.events(&request(5, true)), Ok(vec![]));
+    server.engine.leave(&mut server.out);
+    assert_eq!(frames(&server.out), [], "it has said so");
+}
+
+#[test]
 fn a_client_opens_few_streams_before_it_knows_the_limit() {
     for (settings, slots) in [(&[][..], usize::MAX), (&[0, 3, 0, 0, 0, 3], 3), (&[0, 3, 0, 0, 4, 0], 1024)] {
         let (now, mut out) = (clock(), Vec::new());

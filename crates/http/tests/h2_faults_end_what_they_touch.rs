@@ -222,6 +222,39 @@ fn a_stream_that_has_ended_takes_nothing() {
     assert_eq!(error.code(), Code::STREAM_CLOSED);
 }
 
+/// All streams of a connection can be reset in one turn, while data of each is on its way.
+#[test]
+fn what_was_on_its_way_to_many_resets_is_no_fault() {
+    const STREAMS: u32 = 200;
+    let ids = || (0..STREAMS).map(|count| 2 * count + 1);
+    let limits = Limits { connection_window_bytes: 65_535, ..Limits::default() };
+    let mut server = End::server(limits);
+    let mut open = Vec::new();
+    server
+        .take(&ids().flat_map(|id| request(id, false)).collect::<Vec<_>>(), |end, _| open.extend(end.newest))
+        .expect("good");
+    for id in open {
+        server.engine.reset(id, Code::NO_ERROR, &mut server.out);
+    }
+    assert_eq!(server.resets().len(), STREAMS as usize);
+    let late: Vec<_> = ids()
+        .flat_map(|id| {
+            let trailers = frame(HEADERS, END_HEADERS | END_STREAM, id, &literals(&[("x", "1")]));
+            [frame(DATA, 0, id, &[0; 1000]), trailers].concat()
+        })
+        .collect();
+    assert_eq!(server.events(&late), Ok(vec![]));
+    let opened = frames(&std::mem::take(&mut server.out));
+    assert!(opened.iter().all(|frame| (frame.0, frame.2) == (WINDOW_UPDATE, 0)), "{opened:?}");
+    // A newer stream that has ended in order is closed as ever.
+    let next = 2 * STREAMS + 1;
+    server.events(&request(next, true)).expect("good");
+    let headers = Headers::new();
+    let parts = ResponseParts::new(StatusCode::NO_CONTENT, &headers);
+    server.engine.respond(server.newest.expect("just begun"), &parts, true, &mut server.out).expect("open");
+    assert_eq!(server.events(&frame(DATA, 0, next, b"x")).expect_err("closed").code(), Code::STREAM_CLOSED);
+}
+
 #[test]
 fn windows_hold() {
     let limits = Limits { connection_window_bytes: 65_535, stream_window_bytes: 100, ..Limits::default() };

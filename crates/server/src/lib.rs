@@ -43,6 +43,8 @@ mod respond;
 mod router;
 mod server;
 mod service;
+#[cfg(feature = "udp")]
+pub mod udp;
 mod upgrade;
 
 pub use anywire_http::IntoResponse;

@@ -89,6 +89,10 @@ fn frames_that_move_nothing() {
         idle("empty DATA", frame(DATA, 0, 1, &[])),
         idle("padding without data", frame(DATA, 8, 1, &[3, 0, 0, 0])),
         Abuse { first: get("/", 1), ..idle("a stream that is gone", frame(RST_STREAM, 0, 1, &[0; 4])) },
+        Abuse {
+            first: [request(1, false), frame(WINDOW_UPDATE, 0, 1, &[0; 4])].concat(),
+            ..idle("heads for a stream that was reset", frame(HEADERS, END_HEADERS, 1, REQUEST))
+        },
         // CVE-2019-9517, and a variant of CVE-2019-9511.
         Abuse { first: asks, ..idle("a window of one byte", frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])) },
     ]);

@@ -92,6 +92,21 @@ fn streams_on_their_way_are_taken_until_the_peer_has_seen_it() {
     });
 }
 
+/// A request that crosses the end of an idle connection was not processed, and its client has to know that.
+#[test]
+fn an_idle_connection_that_ends_names_its_last_stream() {
+    support::on_each_wire(|scene| {
+        let limits = Limits { idle_timeout: Duration::from_millis(100), ..Limits::default() };
+        let served = scene.serve_on(1, Router::new().get("/", async || "ok"), limits);
+        let mut peer = H2::connect(&served);
+        let asked = peer.get("/");
+        assert_eq!(peer.answer(asked).text(), "ok");
+        let last = peer.next();
+        assert!(matches!(last, Came::GoAway(last, Code::NO_ERROR) if last == asked.get()), "{last:?}");
+        assert!(matches!(peer.next(), Came::End));
+    });
+}
+
 #[test]
 fn a_peer_that_does_not_react_is_cut_at_the_deadline() {
     support::on_each_wire(|scene| {

@@ -14,7 +14,7 @@ use anywire_http::{Body, BodyError};
 use anywire_server::{Router, State};
 use bytes::Bytes;
 use futures_core::Stream;
-use support::h2::{Came, H2, RST_STREAM, frame};
+use support::h2::{Came, DATA, H2, RST_STREAM, frame};
 
 #[test]
 fn a_panic_ends_its_stream_alone() {
@@ -184,5 +184,29 @@ fn a_wake_polls_one_stream() {
             assert_eq!(peer.answer(id).text(), "thrice");
         }
         assert_eq!(polls(), [3; 50]);
+    });
+}
+
+/// A body in the smallest of pieces does not poll its handler once for each of them.
+#[test]
+fn pieces_that_come_together_poll_their_stream_once() {
+    support::on_each_wire(|scene| {
+        let watched: Arc<Watched> = Arc::default();
+        let wait = async |watched: State<Arc<Watched>>, _unread: Body| {
+            std::future::poll_fn(|_| {
+                watched.polls.fetch_add(1, Ordering::SeqCst);
+                Poll::<&'static str>::Pending
+            })
+            .await
+        };
+        let router = Router::new().state(Arc::clone(&watched)).get("/", async || "ok").post("/waits", wait);
+        let served = scene.serve(router);
+        let mut peer = H2::connect(&served);
+        let id = peer.open("POST", "/waits", &[], None, false);
+        peer.raw(&frame(DATA, 0, id.get(), b"x").repeat(1000));
+        assert_eq!(peer.ask("/").text(), "ok");
+        // A wire may bring them in a few parts.
+        let polls = watched.polls.load(Ordering::SeqCst);
+        assert!((1..100).contains(&polls), "{polls} polls");
     });
 }

@@ -19,13 +19,16 @@
 //! | [`waker`] | how a future that keeps its waker is found out |
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
+//! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
 //! | [`epoll_limit`] | how fast this machine can answer at all: an HTTP server that parses nothing |
+//! | [`udp_limit`] | the same for datagrams: an echo server in the style of C |
 //!
 //! Linux only: the answers come from Linux interfaces.
 
 pub mod arena;
 pub mod checksum;
 pub mod cpu;
+pub mod datagrams;
 pub mod descriptors;
 pub mod epoll_limit;
 pub mod lent;
@@ -37,4 +40,5 @@ pub mod slots;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;
+pub mod udp_limit;
 pub mod waker;

@@ -65,6 +65,15 @@ pub enum AddressError {
         /// The part before the colon.
         wire: String,
     },
+    /// Datagrams are received and sent at addresses of their own.
+    #[cfg(feature = "udp")]
+    #[error(
+        "{text:?} is no address for datagrams; write udp:HOST:PORT, such as udp:127.0.0.1:53, or unixgram:PATH"
+    )]
+    NoDatagrams {
+        /// The text that was parsed.
+        text: String,
+    },
     /// An option is unknown to the wire, stands twice, or has a bad value.
     #[error("{text:?} is no address: {wrong} (a literal \"?\" is written %3F)")]
     Option {
@@ -93,6 +102,8 @@ impl AddressError {
             | Self::UnknownWire { text, .. }
             | Self::Option { text, .. }
             | Self::Location { text, .. } => text,
+            #[cfg(feature = "udp")]
+            Self::NoDatagrams { text } => text,
         }
     }
 }

@@ -333,7 +333,7 @@ fn no_such_family(error: &io::Error) -> bool {
 }
 
 /// Whether this process has as many descriptors as it may.
-fn no_descriptor_left(error: &io::Error) -> bool {
+pub(crate) fn no_descriptor_left(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::MFILE)
 }
 

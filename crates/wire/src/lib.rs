@@ -7,6 +7,7 @@
 //! | [`Connection`] | an ordered byte stream on a wire; it lives and dies on one loop |
 //! | [`Listener`] | gives each arriving connection to the loop that will serve it |
 //! | [`Dialer`] | makes connections, with deadlines |
+//! | `udp::Udp` | datagrams, which are no streams and so no wire: `udp:` and `unixgram:` (feature `udp`) |
 //!
 //! No code above this crate knows a wire by name. A program can bring a wire of its own: it implements [`Wire`] and
 //! [`Transport`], and listens and dials at [`Address::on`]. The example `own_wire` of the crate `anywire` shows how.
@@ -31,6 +32,8 @@ mod stack;
 mod tcp;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "udp")]
+pub mod udp;
 mod unix;
 mod upgraded;
 mod wires;

@@ -80,7 +80,10 @@ impl Wire for Unix {
         // Held until the socket listens. Before that, another server would take its file for stale.
         let _claim = path.map(Claim::of_folder).transpose().map_err(failed)?;
         if let Some(path) = path {
-            make_room(path, address)?;
+            make_room(path, Type::STREAM).map_err(|blocked| match blocked {
+                Blocked::NotASocket => ListenError::NotASocket { address: address.clone() },
+                Blocked::System(cause) => failed(cause),
+            })?;
         }
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
@@ -143,26 +146,38 @@ fn system_name(address: &Address) -> PathBuf {
     }
 }
 
+/// Why there is no room for a socket file.
+pub(crate) enum Blocked {
+    NotASocket,
+    /// `AddrInUse` if a server is there, `PermissionDenied` if this user may not ask.
+    System(io::Error),
+}
+
+impl From<io::Error> for Blocked {
+    fn from(cause: io::Error) -> Self {
+        Self::System(cause)
+    }
+}
+
 /// Removes a stale socket file: one where no server answers.
-fn make_room(path: &Path, address: &Address) -> Result<(), ListenError> {
+pub(crate) fn make_room(path: &Path, kind: Type) -> Result<(), Blocked> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
-        return Err(ListenError::NotASocket { address: address.clone() });
+        return Err(Blocked::NotASocket);
     }
-    let failed = |cause| ListenError::from_io(address, cause);
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    let socket = Socket::new(Domain::UNIX, kind, None)?;
     // A server whose backlog is full would block, and counts as present.
-    socket.set_nonblocking(true).map_err(failed)?;
-    let knocked = socket.connect(&SockAddr::unix(path).map_err(failed)?);
+    socket.set_nonblocking(true)?;
+    let knocked = socket.connect(&SockAddr::unix(path)?);
     match knocked.map_err(|error| error.kind()) {
         Err(io::ErrorKind::ConnectionRefused) => match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         },
         Err(io::ErrorKind::NotFound) => Ok(()),
         // It may not be stale: this user is not permitted to ask.
-        Err(io::ErrorKind::PermissionDenied) => Err(ListenError::Permission { address: address.clone() }),
-        _ => Err(ListenError::InUse { address: address.clone() }),
+        Err(denied @ io::ErrorKind::PermissionDenied) => Err(io::Error::from(denied).into()),
+        _ => Err(io::Error::from(io::ErrorKind::AddrInUse).into()),
     }
 }
 
@@ -175,7 +190,7 @@ fn start(socket: &Socket, file: Option<&SocketFile>, mode: Option<u32>, backlog:
 }
 
 /// The file of a socket that listens.
-struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     /// Another server may have replaced the file meanwhile.
     identity: Identity,
@@ -185,7 +200,7 @@ struct SocketFile {
 type Identity = (u64, u64, i64, i64);
 
 impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
 
@@ -204,7 +219,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
 }
 
 /// Takes the file away with its listener.
-struct Guard(SocketFile);
+pub(crate) struct Guard(pub(crate) SocketFile);
 
 impl Drop for Guard {
     fn drop(&mut self) {

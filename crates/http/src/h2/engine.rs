@@ -33,6 +33,9 @@ pub struct Engine {
     pub(super) resets: VecDeque<(StreamId, Code)>,
     /// The streams that we have reset lately: frames that were on their way are no fault.
     pub(super) reset_lately: VecDeque<StreamId>,
+    /// The newest of the streams that we have reset before those. Which older ones we have reset is not known, so that frames
+    /// for any of them are no fault.
+    pub(super) newest_forgotten: Option<StreamId>,
     /// How much the peer may still send on all streams.
     pub(super) in_window: i64,
     /// What readers have taken, and the peer was not told of.
@@ -205,6 +208,7 @@ impl Engine {
             ready: Ready::default(),
             resets: VecDeque::new(),
             reset_lately: VecDeque::new(),
+            newest_forgotten: None,
             in_window: i64::from(connection_window),
             taken: 0,
             out_window: i64::from(DEFAULT_WINDOW_BYTES),
@@ -250,6 +254,15 @@ impl Engine {
             self.going = Going::Soon;
             frame::go_away(out, STREAM_ID_MAX, Code::NO_ERROR);
             frame::ping(out, 0, LAST_CALL);
+        }
+    }
+
+    /// Ends the connection without waiting for streams on their way. The peer is told the last stream that was taken, so
+    /// that it may send later ones again elsewhere (RFC 9113 section 6.8).
+    pub fn leave(&mut self, out: &mut Vec<u8>) {
+        if !matches!(self.going, Going::After(_)) && !self.has_failed() {
+            self.going = Going::After(self.newest_of_peer);
+            frame::go_away(out, self.newest_of_peer, Code::NO_ERROR);
         }
     }
 
@@ -304,10 +317,7 @@ impl Engine {
     pub(super) fn pong(&mut self, opaque: [u8; 8], out: &mut Vec<u8>) {
         match opaque {
             ARE_YOU_THERE => self.ping_sent = None,
-            LAST_CALL if self.going == Going::Soon => {
-                self.going = Going::After(self.newest_of_peer);
-                frame::go_away(out, self.newest_of_peer, Code::NO_ERROR);
-            }
+            LAST_CALL if self.going == Going::Soon => self.leave(out),
             _ => {}
         }
     }
@@ -413,7 +423,7 @@ impl Engine {
         frame::rst_stream(out, id.0, code);
         self.remove(id);
         if self.reset_lately.len() == RESETS_REMEMBERED {
-            self.reset_lately.pop_front();
+            self.newest_forgotten = self.newest_forgotten.max(self.reset_lately.pop_front());
         }
         self.reset_lately.push_back(id);
     }
@@ -438,5 +448,6 @@ const LAST_CALL: [u8; 8] = *b"lastcall";
 /// Streams for which an idle connection keeps memory.
 const STREAMS_KEPT: usize = 8;
 
-/// Resets of ours that are remembered. Frames of an older one end the connection, as those of any closed stream.
+/// Resets of ours that are remembered one by one. A burst of resets may be longer: all streams of a connection can be reset in
+/// one turn, with data of each on its way.
 const RESETS_REMEMBERED: usize = 64;

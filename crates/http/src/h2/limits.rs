@@ -25,9 +25,10 @@ pub struct Limits {
     /// average. Default 200 and 50: a browser cancels what a page needs when the user leaves it (CVE-2023-44487,
     /// CVE-2025-8671).
     pub resets: Rate,
-    /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA` and unknown ones, as above.
-    /// Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, three for each
-    /// piece of it that no window cut short, and four for each stream (CVE-2019-9512, -9514, -9515, -9518).
+    /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, a client's `HEADERS` for a
+    /// stream that is gone, and unknown ones, as above. Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, three for each
+    /// piece of it that no window cut short, and four for each stream, to be used at once or later (CVE-2019-9512, -9514, -9515,
+    /// -9518).
     pub idle_frames: Rate,
     /// How long the peer may take to acknowledge our settings. Default 10 s.
     pub settings_deadline: Duration,
@@ -69,7 +70,9 @@ pub struct Rate {
 /// What is left of a [`Rate`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    spent: u32,
+    /// Below 0 it is what useful work has earned for later.
+    spent: i64,
+    /// Since when something is spent.
     since: Option<Instant>,
 }
 
@@ -79,19 +82,21 @@ impl Budget {
     /// Spends one. `false` if nothing is left.
     #[inline]
     pub(super) fn spend(&mut self, rate: Rate, now: Instant) -> bool {
-        if self.spent >= rate.burst {
+        let burst = i64::from(rate.burst);
+        if self.spent >= burst {
             self.refill(rate, now);
-        } else if self.spent == 0 {
+        } else if self.spent <= 0 {
             self.since = Some(now);
         }
         self.spent += 1;
-        self.spent <= rate.burst
+        self.spent <= burst
     }
 
-    /// Gives back what useful work has earned.
+    /// Gives what useful work has earned, to be spent now or later: a peer may open the windows for many bodies in one go, long
+    /// after they were sent, once they are read.
     #[inline]
     pub(super) fn earn(&mut self, count: u32) {
-        self.spent = self.spent.saturating_sub(count);
+        self.spent = (self.spent - i64::from(count)).max(-EARNED_MAX);
     }
 
     /// Counts the time that has passed. Called only when the burst is used up, so that spending needs no arithmetic.
@@ -99,13 +104,17 @@ impl Budget {
     fn refill(&mut self, rate: Rate, now: Instant) {
         let since = self.since.unwrap_or(now);
         let passed = now.saturating_duration_since(since).as_millis();
-        let earned = u32::try_from(passed * u128::from(rate.per_second) / 1000).unwrap_or(u32::MAX);
+        let earned = i64::try_from(passed * u128::from(rate.per_second) / 1000).unwrap_or(i64::MAX);
         if earned > 0 {
             self.since = Some(now);
-            self.earn(earned);
+            // Time does not earn more than the burst.
+            self.spent = self.spent.saturating_sub(earned).max(0);
         }
     }
 }
+
+/// What may be earned ahead: as much as for 512 MiB of bodies.
+const EARNED_MAX: i64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -124,5 +133,13 @@ mod tests {
         budget.spent = 10;
         budget.earn(4);
         assert_eq!((0..20).take_while(|_| budget.spend(rate, later)).count(), 4);
+        // What is earned ahead lasts. Time alone gives no more than the burst.
+        let mut budget = Budget::FULL;
+        budget.earn(7);
+        assert_eq!((0..40).take_while(|_| budget.spend(rate, later)).count(), 17);
+        let much_later = later + Duration::from_secs(3600);
+        assert_eq!((0..40).take_while(|_| budget.spend(rate, much_later)).count(), 10);
+        budget.earn(u32::MAX);
+        assert_eq!(budget.spent, -EARNED_MAX);
     }
 }

@@ -244,7 +244,7 @@ impl Engine {
     /// A frame for a stream that is gone. It is no fault if we have reset the stream, or told the peer not to open it.
     fn closed(&self, id: StreamId, reason: &'static str) -> Result<(), Error> {
         let was_refused = matches!(self.going, Going::After(last) if id.0 > last);
-        if was_refused || self.reset_lately.contains(&id) {
+        if was_refused || self.newest_forgotten >= Some(id) || self.reset_lately.contains(&id) {
             return Ok(());
         }
         Err(Error::Frame { code: Code::STREAM_CLOSED, reason })

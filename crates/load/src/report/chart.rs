@@ -1,4 +1,6 @@
-//! The charts, as SVG: bars, the spread of rounds, the percentile curve.
+//! The charts, as SVG: bars, the spread of rounds, the percentile curve, lines on scales of powers.
+//!
+//! Each function takes the title that screen readers say. Text is escaped.
 //!
 //! A chart is 480 units wide, so that its text is still legible on a phone, where it is scaled to about 340 pixels. Names
 //! stand above their bars, not beside them: a long name then takes no room from the bars.
@@ -9,22 +11,48 @@ use crate::report::palette::{Colour, FAINT, GRID, INK, PAPER};
 use crate::text::digits;
 
 /// Several bars under one name.
-pub(crate) struct Group {
-    pub(crate) name: String,
-    /// Value, its text, its colour.
-    pub(crate) bars: Vec<(f64, String, Colour)>,
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The name; a long one is cut.
+    pub name: String,
+    /// The bars. Without one, the name says that its figures are unknown.
+    pub bars: Vec<Bar>,
+}
+
+/// One bar.
+#[derive(Debug, Clone)]
+pub struct Bar {
+    /// Its length, from zero up, in the unit of the chart.
+    pub value: f64,
+    /// The text behind it.
+    pub label: String,
+    /// Its colour.
+    pub colour: Colour,
 }
 
 /// Values of the rounds under one name.
-pub(crate) struct Strip {
-    pub(crate) name: String,
-    pub(crate) values: Vec<f64>,
-    pub(crate) median: f64,
+#[derive(Debug, Clone)]
+pub struct Strip {
+    /// The name.
+    pub name: String,
+    /// A dot each.
+    pub values: Vec<f64>,
+    /// Where the stroke is.
+    pub median: f64,
+}
+
+/// A line of a chart.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Its points (x, y), both above zero, by rising x.
+    pub points: Vec<(f64, f64)>,
+    /// Its colour; the legend of the chart names it.
+    pub colour: Colour,
 }
 
 /// Bars of all groups on one scale from zero.
-pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
-    let most = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.0).fold(0.0, f64::max);
+pub fn bars(title: &str, groups: &[Group]) -> String {
+    let most = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(0.0, f64::max);
     let mut svg = Svg::new();
     let mut top = 0.0;
     for group in groups {
@@ -32,7 +60,7 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
         let name = if group.bars.is_empty() { format!("{name}: unknown") } else { name };
         svg.text(&name, (0.0, top + NAME_HEIGHT / 2.0), INK, "start");
         top += NAME_HEIGHT;
-        for (value, label, colour) in &group.bars {
+        for Bar { value, label, colour } in &group.bars {
             let share = if most > 0.0 { value / most } else { 0.0 };
             let length = (share * (WIDTH - VALUE_WIDTH)).max(1.0);
             svg.rectangle((0.0, top), (length, BAR_HEIGHT), *colour);
@@ -45,7 +73,7 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
 }
 
 /// A dot a round, a line from the least to the most, a stroke at the median, on a scale that fits the values.
-pub(crate) fn strips(title: &str, strips: &[Strip], colour: Colour) -> String {
+pub fn strips(title: &str, strips: &[Strip], colour: Colour) -> String {
     let ticks = ticks(strips.iter().flat_map(|strip| strip.values.iter().copied()));
     let (first, last) = (ticks[0], ticks[ticks.len() - 1]);
     let x = |value: f64| MARGIN + (value - first) / (last - first) * (WIDTH - 2.0 * MARGIN);
@@ -74,7 +102,7 @@ pub(crate) fn strips(title: &str, strips: &[Strip], colour: Colour) -> String {
 }
 
 /// Latency over percentile: each step to the right is a tenth of the remaining requests, each step up a tenfold latency.
-pub(crate) fn curve(title: &str, points: &[CurvePoint], count: u64, colour: Colour) -> String {
+pub fn curve(title: &str, points: &[CurvePoint], count: u64, colour: Colour) -> String {
     // As many nines as there are answers to tell them apart, and room for one at least.
     let nines = (count.max(10) as f64).log10().ceil().min(NINES_MAX);
     let least = points.iter().map(|point| point.us).fold(f64::INFINITY, f64::min).max(0.01);
@@ -96,6 +124,66 @@ pub(crate) fn curve(title: &str, points: &[CurvePoint], count: u64, colour: Colo
     }
     let place = |point: &CurvePoint| (x(-(1.0 - point.share).log10()), y(point.us.max(least).log10()));
     svg.line(&points.iter().map(place).collect::<Vec<_>>(), 3, colour);
+    svg.finish(title, CURVE_HEIGHT)
+}
+
+/// Lines over steps of `x`, with both scales in powers: for figures that span several sizes, such as latencies by the
+/// length of a message. `name_x` and `name_y` write the labels; each `x` that a point has gets one, and each power of ten
+/// of `y`.
+///
+/// ```
+/// use anywire_load::report::chart::{Line, lines};
+/// use anywire_load::report::palette::SERIES;
+/// use anywire_load::text::time;
+///
+/// let line = Line { points: vec![(64.0, 2.1), (4096.0, 5.0), (65_536.0, 35.0)], colour: SERIES[0] };
+/// let svg = lines("Latency by size", &[line], |bytes| format!("{bytes}"), time);
+/// assert!(svg.contains(">4096</text>") && svg.contains(">10.0 us</text>"));
+/// ```
+pub fn lines(
+    title: &str,
+    lines: &[Line],
+    name_x: impl Fn(f64) -> String,
+    name_y: impl Fn(f64) -> String,
+) -> String {
+    let points = || lines.iter().flat_map(|line| &line.points).filter(|(x, y)| *x > 0.0 && *y > 0.0);
+    let mut steps: Vec<f64> = points().map(|point| point.0).collect();
+    steps.sort_by(f64::total_cmp);
+    steps.dedup();
+    let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else {
+        let mut svg = Svg::new();
+        svg.text("unknown", (0.0, NAME_HEIGHT / 2.0), INK, "start");
+        return svg.finish(title, NAME_HEIGHT);
+    };
+    let (least, most) =
+        points().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, y)| (least.min(*y), most.max(*y)));
+    let low = least.log10().floor();
+    let high = most.log10().ceil().max(low + 1.0);
+    let [left, right, top, bottom] = [74.0, WIDTH - 34.0, 12.0, CURVE_HEIGHT - AXIS_HEIGHT];
+    let span = (last / first).ln();
+    let x = |value: f64| {
+        left + if span > 0.0 { (value / first).ln() / span * (right - left) } else { (right - left) / 2.0 }
+    };
+    let y = |value: f64| bottom - (value.log10() - low) / (high - low) * (bottom - top);
+    let mut svg = Svg::new();
+    for step in steps {
+        svg.line(&[(x(step), top), (x(step), bottom)], 1, GRID);
+        svg.text(&name_x(step), (x(step), bottom + AXIS_HEIGHT / 2.0), FAINT, "middle");
+    }
+    for exponent in low as i32..=high as i32 {
+        let value = 10_f64.powi(exponent);
+        svg.line(&[(left, y(value)), (right, y(value))], 1, GRID);
+        svg.text(&name_y(value), (left - 8.0, y(value)), FAINT, "end");
+    }
+    for Line { points, colour } in lines {
+        let places: Vec<_> = points
+            .iter()
+            .filter(|(x, y)| *x > 0.0 && *y > 0.0)
+            .map(|point| (x(point.0), y(point.1)))
+            .collect();
+        svg.line(&places, 3, *colour);
+        places.into_iter().for_each(|place| svg.dot(place, *colour));
+    }
     svg.finish(title, CURVE_HEIGHT)
 }
 
@@ -236,6 +324,20 @@ mod tests {
     fn decades_have_a_unit_and_no_decimals() {
         let labels = [-2, 0, 2, 3, 5, 6, 7].map(decade);
         assert_eq!(labels, ["10 ns", "1 us", "100 us", "1 ms", "100 ms", "1 s", "10 s"]);
+    }
+
+    #[test]
+    fn lines_need_a_point_and_one_is_enough() {
+        let of = |points: &[(f64, f64)]| {
+            let line = Line { points: points.to_vec(), colour: INK };
+            lines("t", &[line], |x| format!("x{x}"), |y| format!("y{y}"))
+        };
+        for svg in [of(&[]), of(&[(0.0, 1.0), (1.0, 0.0)])] {
+            assert!(svg.contains("unknown"), "{svg}");
+        }
+        for svg in [of(&[(1.0, 1.0)]), of(&[(1.0, 3.0), (10.0, 300.0)])] {
+            assert!(svg.contains("x1<") && svg.contains("y10<") && !svg.contains("NaN"), "{svg}");
+        }
     }
 
     #[test]

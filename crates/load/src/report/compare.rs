@@ -1,7 +1,7 @@
 //! The page of a comparison.
 
 use crate::compare::{COLUMNS, Column, Comparison, Figures, Row, Spread};
-use crate::report::chart::{self, Group, Strip};
+use crate::report::chart::{self, Bar, Group, Strip};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{CLIENT, Colour, SERVER, TAIL, USUAL};
 use crate::text::{digits, grouped, known, time, whole};
@@ -21,8 +21,8 @@ pub fn comparison(comparison: &Comparison) -> String {
     let rows = &comparison.candidates;
     page.charts(vec![
         Chart {
-            title: "CPU per request, us (less is better)",
-            legend: vec![(SERVER, "server"), (CLIENT, "client")],
+            title: "CPU per request, us (less is better)".to_owned(),
+            legend: vec![(SERVER, "server".to_owned()), (CLIENT, "client".to_owned())],
             svg: chart::bars(
                 "CPU per request",
                 &groups(
@@ -36,24 +36,24 @@ pub fn comparison(comparison: &Comparison) -> String {
             ),
         },
         Chart {
-            title: "Requests per second (more is better)",
-            legend: vec![(SERVER, "answers per second")],
+            title: "Requests per second (more is better)".to_owned(),
+            legend: vec![(SERVER, "answers per second".to_owned())],
             svg: chart::bars(
                 "Requests per second",
                 &groups(rows, whole, &[(|all| all.requests_per_second, SERVER)]),
             ),
         },
         Chart {
-            title: "Latency (less is better)",
-            legend: vec![(USUAL, "p50"), (TAIL, "p99")],
+            title: "Latency (less is better)".to_owned(),
+            legend: vec![(USUAL, "p50".to_owned()), (TAIL, "p99".to_owned())],
             svg: chart::bars(
                 "Latency",
                 &groups(rows, time, &[(|all| all.p50_us, USUAL), (|all| all.p99_us, TAIL)]),
             ),
         },
         Chart {
-            title: "Server CPU per request in each round, us",
-            legend: vec![(SERVER, "a dot a round, a stroke at the median")],
+            title: "Server CPU per request in each round, us".to_owned(),
+            legend: vec![(SERVER, "a dot a round, a stroke at the median".to_owned())],
             svg: chart::strips("Spread over the rounds", &strips(rows), SERVER),
         },
     ]);
@@ -77,7 +77,7 @@ fn groups(rows: &[Row], write: impl Fn(f64) -> String, figures: &[(Figure, Colou
             bars: figures
                 .iter()
                 .filter_map(|(figure, colour)| {
-                    figure(&row.medians).map(|value| (value, write(value), *colour))
+                    figure(&row.medians).map(|value| Bar { value, label: write(value), colour: *colour })
                 })
                 .collect(),
         })

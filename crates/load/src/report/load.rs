@@ -1,7 +1,7 @@
 //! The page of a load run.
 
 use crate::outcome::Outcome;
-use crate::report::chart::{self, Group};
+use crate::report::chart::{self, Bar, Group};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{SERVER, USUAL};
 use crate::text::{counted, digits, grouped, known, time, whole};
@@ -30,8 +30,8 @@ pub fn outcome(outcome: &Outcome) -> String {
     let mut charts = Vec::new();
     if let Some(latency) = &outcome.latency.send {
         charts.push(Chart {
-            title: "Latency by percentile",
-            legend: vec![(USUAL, "from send to the whole answer")],
+            title: "Latency by percentile".to_owned(),
+            legend: vec![(USUAL, "from send to the whole answer".to_owned())],
             svg: chart::curve("Latency by percentile", &latency.curve, latency.count, USUAL),
         });
     }
@@ -43,12 +43,12 @@ pub fn outcome(outcome: &Outcome) -> String {
                 || format!("loop {}", share.id),
                 |core| format!("loop {} on core {core}", share.id),
             ),
-            bars: vec![(share.requests as f64, grouped(share.requests), SERVER)],
+            bars: vec![Bar { value: share.requests as f64, label: grouped(share.requests), colour: SERVER }],
         })
         .collect();
     charts.push(Chart {
-        title: "Answers by loop",
-        legend: vec![(SERVER, "answers")],
+        title: "Answers by loop".to_owned(),
+        legend: vec![(SERVER, "answers".to_owned())],
         svg: chart::bars("Answers by loop", &groups),
     });
     page.charts(charts);

@@ -3,12 +3,16 @@
 //! Charts are inline SVG in the page's own colours, light or dark as the reader's system says; the tables hold the same
 //! figures, and the whole JSON is embedded (`<script type="application/json" id="result">`). A page runs no script
 //! and, by its own content policy, could load nothing. It is laid out for a phone first.
+//!
+//! [`comparison`] and [`outcome`] make the pages of this crate's own results. [`Page`], [`Chart`] and the modules [`chart`]
+//! and [`palette`] make those of any other.
 
-mod chart;
+pub mod chart;
 mod compare;
 mod load;
 mod page;
-mod palette;
+pub mod palette;
 
 pub use compare::comparison;
 pub use load::outcome;
+pub use page::{Chart, Page};

@@ -2,27 +2,57 @@
 
 use crate::report::palette::{self, Colour};
 
-/// A page under construction. Text given to it is escaped; only charts are taken as they are.
-pub(crate) struct Page {
+/// A page under construction: one file of HTML that needs nothing beside itself.
+///
+/// All text given to it is escaped; only the SVG of a [`Chart`] is taken as it is.
+///
+/// ```
+/// use anywire_load::report::chart::{self, Bar, Group};
+/// use anywire_load::report::palette::SERVER;
+/// use anywire_load::report::{Chart, Page};
+///
+/// let bar = Bar { value: 4.9, label: "4.9".to_owned(), colour: SERVER };
+/// let groups = [Group { name: "tcp".to_owned(), bars: vec![bar] }];
+/// let mut page = Page::new("What a request costs");
+/// page.paragraph("64 connections.");
+/// page.charts(vec![Chart {
+///     title: "CPU per request, us".to_owned(),
+///     legend: vec![(SERVER, "server".to_owned())],
+///     svg: chart::bars("CPU per request", &groups),
+/// }]);
+/// page.table("Medians", &["wire", "us"], &[vec!["tcp".to_owned(), "4.9".to_owned()]]);
+/// let html = page.finish("{\"us\": 4.9}");
+/// assert!(html.contains("<svg"));
+/// ```
+#[derive(Debug)]
+pub struct Page {
     title: String,
     body: String,
 }
 
 impl Page {
-    pub(crate) fn new(title: &str) -> Self {
+    /// An empty page with this title.
+    pub fn new(title: &str) -> Self {
         Self { title: escaped(title), body: String::new() }
     }
 
-    pub(crate) fn paragraph(&mut self, text: &str) {
+    /// A heading of a section.
+    pub fn heading(&mut self, text: &str) {
+        self.body.push_str(&format!("<h2>{}</h2>\n", escaped(text)));
+    }
+
+    /// A paragraph.
+    pub fn paragraph(&mut self, text: &str) {
         self.body.push_str(&format!("<p>{}</p>\n", escaped(text)));
     }
 
     /// A paragraph that must not be missed.
-    pub(crate) fn warning(&mut self, text: &str) {
+    pub fn warning(&mut self, text: &str) {
         self.body.push_str(&format!("<p class=\"warning\">{}</p>\n", escaped(text)));
     }
 
-    pub(crate) fn list(&mut self, items: &[String]) {
+    /// A list; nothing if it is empty.
+    pub fn list(&mut self, items: &[String]) {
         if items.is_empty() {
             return;
         }
@@ -30,8 +60,8 @@ impl Page {
         self.body.push_str(&format!("<ul>\n{items}</ul>\n"));
     }
 
-    /// Opens the grid in which charts stand beside each other where there is room.
-    pub(crate) fn charts(&mut self, charts: Vec<Chart>) {
+    /// Charts, beside each other where there is room.
+    pub fn charts(&mut self, charts: Vec<Chart>) {
         self.body.push_str("<div class=\"charts\">\n");
         for chart in charts {
             let legend: String = chart
@@ -44,15 +74,15 @@ impl Page {
                 .collect();
             self.body.push_str(&format!(
                 "<figure><figcaption><h2>{}</h2><p class=\"legend\">{legend}</p></figcaption>\n{}</figure>\n",
-                escaped(chart.title),
+                escaped(&chart.title),
                 chart.svg,
             ));
         }
         self.body.push_str("</div>\n");
     }
 
-    /// A table whose first column names the row.
-    pub(crate) fn table(&mut self, caption: &str, headings: &[&str], rows: &[Vec<String>]) {
+    /// A table whose first column names the row. It scrolls sideways where it is too wide.
+    pub fn table(&mut self, caption: &str, headings: &[&str], rows: &[Vec<String>]) {
         let heads: String =
             headings.iter().map(|heading| format!("<th scope=\"col\">{}</th>", escaped(heading))).collect();
         let mut lines = String::new();
@@ -76,7 +106,7 @@ impl Page {
     }
 
     /// The whole page, with `json` embedded and shown on demand.
-    pub(crate) fn finish(self, json: &str) -> String {
+    pub fn finish(self, json: &str) -> String {
         let Self { title, body } = self;
         let style = format!("{}{STYLE}", palette::css());
         let (data, shown) = (json_in_script(json), escaped(json));
@@ -93,10 +123,14 @@ impl Page {
 }
 
 /// A chart with its heading and legend.
-pub(crate) struct Chart {
-    pub(crate) title: &'static str,
-    pub(crate) legend: Vec<(Colour, &'static str)>,
-    pub(crate) svg: String,
+#[derive(Debug)]
+pub struct Chart {
+    /// Its heading, with the unit of its figures.
+    pub title: String,
+    /// What each colour stands for.
+    pub legend: Vec<(Colour, String)>,
+    /// The drawing, from the functions of [`chart`](super::chart).
+    pub svg: String,
 }
 
 pub(crate) fn escaped(text: &str) -> String {

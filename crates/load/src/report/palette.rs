@@ -5,7 +5,7 @@
 
 /// A role with its two colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Colour {
+pub struct Colour {
     name: &'static str,
     light: &'static str,
     dark: &'static str,
@@ -28,20 +28,28 @@ pub(crate) fn css() -> String {
 }
 
 /// Text.
-pub(crate) const INK: Colour = Colour { name: "ink", light: "#1f2328", dark: "#e6edf3" };
+pub const INK: Colour = Colour { name: "ink", light: "#1f2328", dark: "#e6edf3" };
 /// Lesser text.
-pub(crate) const FAINT: Colour = Colour { name: "faint", light: "#59636e", dark: "#9198a1" };
+pub const FAINT: Colour = Colour { name: "faint", light: "#59636e", dark: "#9198a1" };
 /// Lines of a grid.
-pub(crate) const GRID: Colour = Colour { name: "grid", light: "#d1d9e0", dark: "#3d444d" };
+pub const GRID: Colour = Colour { name: "grid", light: "#d1d9e0", dark: "#3d444d" };
 /// The page.
-pub(crate) const PAPER: Colour = Colour { name: "paper", light: "#ffffff", dark: "#0d1117" };
+pub const PAPER: Colour = Colour { name: "paper", light: "#ffffff", dark: "#0d1117" };
 /// The server's part, and the only part where there is one.
-pub(crate) const SERVER: Colour = Colour { name: "server", light: "#0969da", dark: "#58a6ff" };
+pub const SERVER: Colour = Colour { name: "server", light: "#0969da", dark: "#58a6ff" };
 /// The client's part.
-pub(crate) const CLIENT: Colour = Colour { name: "client", light: "#bf8700", dark: "#d29922" };
+pub const CLIENT: Colour = Colour { name: "client", light: "#bf8700", dark: "#d29922" };
 /// The usual latency.
-pub(crate) const USUAL: Colour = Colour { name: "usual", light: "#1a7f37", dark: "#3fb950" };
+pub const USUAL: Colour = Colour { name: "usual", light: "#1a7f37", dark: "#3fb950" };
 /// The tail of the latencies.
-pub(crate) const TAIL: Colour = Colour { name: "tail", light: "#bc4c00", dark: "#f0883e" };
+pub const TAIL: Colour = Colour { name: "tail", light: "#bc4c00", dark: "#f0883e" };
 
-const ROLES: [Colour; 8] = [INK, FAINT, GRID, PAPER, SERVER, CLIENT, USUAL, TAIL];
+/// Beside [`SERVER`], [`CLIENT`], [`USUAL`] and [`TAIL`]: the fifth of several things of one kind.
+pub const FIFTH: Colour = Colour { name: "fifth", light: "#8250df", dark: "#bc8cff" };
+/// The sixth.
+pub const SIXTH: Colour = Colour { name: "sixth", light: "#bf3989", dark: "#f778ba" };
+
+/// The colours of several things of one kind, such as the lines of a chart. Where there are more, they begin anew.
+pub const SERIES: [Colour; 6] = [SERVER, CLIENT, USUAL, TAIL, FIFTH, SIXTH];
+
+const ROLES: [Colour; 10] = [INK, FAINT, GRID, PAPER, SERVER, CLIENT, USUAL, TAIL, FIFTH, SIXTH];

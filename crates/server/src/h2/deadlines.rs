@@ -96,7 +96,7 @@ impl Session {
 
     /// Tells the peer that the connection ends, and ends it.
     fn leave(&mut self) {
-        self.engine.shut_down(self.output.buffer());
+        self.engine.leave(self.output.buffer());
         self.begin_close();
     }
 

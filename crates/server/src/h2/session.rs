@@ -192,7 +192,10 @@ impl Session {
                     let is_read =
                         stream.is_some_and(|stream| stream.received(data, end, now, &env.service.limits));
                     if is_read {
-                        self.touched.push(id);
+                        // Pieces of a body that come together wake its reader once.
+                        if self.touched.last() != Some(&id) {
+                            self.touched.push(id);
+                        }
                     } else {
                         self.engine.discarded(id, length, self.output.buffer());
                     }

@@ -88,6 +88,10 @@ impl Engine {
             }
             None if self.is_server && id.0 > self.newest_of_peer => self.request(now, id, block, end, out),
             None => {
+                // A server's heads may be on their way to many streams that were cancelled. A client sends few trailers.
+                if self.is_server {
+                    self.spend_idle(now)?;
+                }
                 self.heads.skip(block)?;
                 self.closed(id, "HEADERS comes for a stream that has ended")?;
                 Ok(Step::Again)
@@ -106,6 +110,7 @@ impl Engine {
         self.newest_of_peer = id.0;
         if matches!(self.going, Going::After(last) if id.0 > last) {
             // The peer was told; it sends these again elsewhere.
+            self.spend_idle(now)?;
             self.heads.skip(block)?;
             return Ok(Step::Again);
         }

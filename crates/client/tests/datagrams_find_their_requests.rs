@@ -1,0 +1,138 @@
+//! A response finds its request whatever its order; each call ends by its deadline, with an error that says why.
+#![cfg(feature = "udp")]
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use anywire_client::udp::{Matching, UdpCallError, UdpClient, UdpClientOptions, UdpOptions};
+use anywire_loops::{Loops, spawn};
+
+/// Far beyond what any test needs: only a hang gets there.
+const HANG: Duration = Duration::from_secs(60);
+const ID: Matching = Matching::Field { offset: 0, width: 1 };
+
+/// A peer on a thread, which plays its part with a socket.
+fn peer(play: impl FnOnce(UdpSocket) + Send + 'static) -> std::net::SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.set_read_timeout(Some(HANG)).expect("a socket");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || play(socket));
+    address
+}
+
+fn patient() -> UdpClientOptions {
+    UdpClientOptions { timeout: HANG, ..UdpClientOptions::default() }
+}
+
+/// Runs something on a loop of its own.
+fn on_loop<F>(make: impl FnOnce() -> F + Send + 'static) -> F::Output
+where
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    Loops::start(1).expect("a thread").get(0).spawn(make).wait().expect("no panic")
+}
+
+#[test]
+fn responses_in_any_order() {
+    let address = peer(|socket| {
+        let mut requests = Vec::new();
+        for _ in 0..100 {
+            let mut buffer = [0; 16];
+            let (length, from) = socket.recv_from(&mut buffer).expect("a request");
+            requests.push((buffer[..length].to_vec(), from));
+        }
+        // The last one first, and a stranger's between them.
+        for (request, from) in requests.iter().rev() {
+            socket.send_to(request, from).expect("over loopback");
+            socket.send_to(&[], from).expect("over loopback");
+        }
+    });
+    on_loop(move || async move {
+        let client = UdpClient::connect(address, ID, patient()).await.expect("there is a way");
+        let calls: Vec<_> = (0..100_u8)
+            .map(|id| {
+                let client = client.clone();
+                spawn(async move { client.call(&[id, id ^ 0xff]).await })
+            })
+            .collect();
+        for (id, call) in (0..100_u8).zip(calls) {
+            assert_eq!(call.await.expect("no panic").expect("a response"), [id, id ^ 0xff]);
+        }
+        let counters = client.counters();
+        assert_eq!((counters.sent, counters.matched), (100, 100), "{counters:?}");
+    });
+}
+
+#[test]
+fn no_response_is_said_in_time_and_a_lost_request_is_sent_again() {
+    let address = peer(|socket| {
+        let mut buffer = [0; 16];
+        for attempt in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            // The first two are lost on their way.
+            if attempt >= 2 {
+                socket.send_to(&buffer[..length], from).expect("over loopback");
+            }
+        }
+    });
+    on_loop(move || async move {
+        let timeout = Duration::from_millis(100);
+        let once = UdpClientOptions { timeout, ..UdpClientOptions::default() };
+        let client = UdpClient::connect(address, ID, once.clone()).await.expect("there is a way");
+        let failed = client.call(b"1").await.expect_err("it was lost");
+        assert!(failed.is_timeout() && failed.may_have_been_processed(), "{failed}");
+        let often = UdpClientOptions { attempts: 600, ..once };
+        let client = UdpClient::connect(address, ID, often).await.expect("there is a way");
+        assert_eq!(client.call(b"2").await.expect("it comes through"), b"2");
+        assert!(client.counters().timeouts >= 1);
+    });
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let gone = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+    on_loop(move || async move {
+        let client = UdpClient::connect(gone, ID, patient()).await.expect("nobody is asked");
+        let failed = client.call(b"1").await.expect_err("nobody is there");
+        assert!(matches!(failed, UdpCallError::Refused { .. }), "{failed}");
+        assert!(!failed.may_have_been_processed());
+    });
+}
+
+#[test]
+fn what_cannot_be_called_says_why() {
+    let address = peer(|socket| {
+        let mut buffer = [0; 16];
+        let (_, from) = socket.recv_from(&mut buffer).expect("a request");
+        socket.send_to(&[7; 100], from).expect("over loopback");
+        // Until the test has ended the socket is open.
+        while socket.recv_from(&mut buffer).is_ok() {}
+    });
+    on_loop(move || async move {
+        let socket = UdpOptions { datagram_bytes_max: 99, ..UdpOptions::default() };
+        let options = UdpClientOptions { calls_max: 2, socket, ..patient() };
+        let client = UdpClient::connect(address, ID, options).await.expect("there is a way");
+        assert!(matches!(client.call(&[7]).await, Err(UdpCallError::Cut(_))), "its response is too long");
+        assert!(matches!(client.call(&[]).await, Err(UdpCallError::NoTag { bytes: 0 })));
+        assert!(matches!(client.call(&[1; 65_508]).await, Err(UdpCallError::TooLarge { bytes: 65_508, .. })));
+        let under_way: Vec<_> = [1, 2]
+            .map(|id| {
+                let client = client.clone();
+                spawn(async move { client.call(&[id]).await })
+            })
+            .into();
+        while client.counters().sent < 3 {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(client.call(&[1]).await, Err(UdpCallError::TagInUse { tag: 1 })));
+        assert!(matches!(client.call(&[3]).await, Err(UdpCallError::Full { under_way: 2 })));
+        under_way.iter().for_each(|call| call.abort());
+        while under_way.iter().any(|call| !call.is_finished()) {
+            tokio::task::yield_now().await;
+        }
+        let timeout = Duration::from_millis(1);
+        let outcome = tokio::time::timeout(timeout, client.call(&[1])).await;
+        assert!(outcome.is_err(), "a call that was dropped has given its tag back: {outcome:?}");
+    });
+}

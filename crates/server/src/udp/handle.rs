@@ -1,0 +1,156 @@
+//! A service of datagrams that runs: its counters, and its end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anywire_loops::{self as loops, LoopId, Loops, Task};
+use anywire_wire::udp::{DatagramAddress, DropCounter};
+use tokio::sync::{oneshot, watch};
+
+use super::counters::{Counts, UdpCounters};
+use super::server::UdpServerError;
+
+/// A service of datagrams that runs. Dropping it closes its sockets at once.
+#[must_use = "dropping the handle of a service stops it"]
+pub struct UdpServerHandle {
+    local: Vec<DatagramAddress>,
+    loops: Loops,
+    owns_loops: bool,
+    parts: Vec<Part>,
+    end: watch::Sender<Option<Instant>>,
+    shutdown_deadline: Duration,
+}
+
+/// One socket.
+pub(super) struct Part {
+    pub(super) home: LoopId,
+    pub(super) counts: Arc<Counts>,
+    /// `None` once the socket is closed.
+    pub(super) drops: Option<DropCounter>,
+    /// `None` once it has ended.
+    pub(super) task: Option<Task<()>>,
+}
+
+/// How a service of datagrams ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UdpShutdown {
+    /// What it has counted until the end, summed over all loops.
+    pub counters: UdpCounters,
+    /// The same of each loop.
+    pub by_loop: Vec<UdpCounters>,
+}
+
+impl UdpServerHandle {
+    pub(super) fn new(
+        local: Vec<DatagramAddress>,
+        loops: Loops,
+        owns_loops: bool,
+        parts: Vec<Part>,
+        end: watch::Sender<Option<Instant>>,
+        shutdown_deadline: Duration,
+    ) -> Self {
+        Self { local, loops, owns_loops, parts, end, shutdown_deadline }
+    }
+
+    /// Where it receives, in the order in which the addresses were given, with the ports that the system chose.
+    pub fn addresses(&self) -> &[DatagramAddress] {
+        &self.local
+    }
+
+    /// The loops that it runs on.
+    pub fn loops(&self) -> &Loops {
+        &self.loops
+    }
+
+    /// Its counters, summed over all loops and addresses.
+    pub fn counters(&self) -> UdpCounters {
+        self.sum(|_| true)
+    }
+
+    /// Its counters on each loop: how evenly datagrams are spread.
+    pub fn counters_by_loop(&self) -> Vec<UdpCounters> {
+        self.loops.iter().map(|one| self.sum(|part| part.home == one.id())).collect()
+    }
+
+    /// Ends in order: what arrives from now on is refused, what has arrived is answered, replies that are to come
+    /// [later](super::Later) are waited for, and what is left at the deadline is cut.
+    ///
+    /// Begins at once, on a thread of its own. Await the result on any runtime, or [wait](UdpStopping::wait) for it.
+    pub fn shutdown(mut self, deadline: Duration) -> UdpStopping {
+        let (sender, ended) = oneshot::channel();
+        // Without a thread the handle is dropped here, which ends the service at once. If nobody waits, so be it.
+        let stopping = move || drop(sender.send(self.finish(deadline)));
+        let thread = thread::Builder::new().name("udp-server".to_owned()).spawn(stopping);
+        UdpStopping(thread.is_ok().then_some(ended))
+    }
+
+    /// Serves until SIGTERM or SIGINT, and ends as [`UdpServer::run`](super::UdpServer::run) does: for a program that has
+    /// something to do between start and end. Blocks; not to be called on a loop.
+    ///
+    /// # Errors
+    /// [`UdpServerError::Signals`]; the service has stopped then.
+    pub fn wait_for_signal(mut self) -> Result<UdpShutdown, UdpServerError> {
+        let waiting = self.loops.get(0).spawn(|| async {
+            let mut signals = loops::Signals::register()?;
+            signals.recv().await;
+            Ok::<_, std::io::Error>(())
+        });
+        let gone = |_| UdpServerError::Signals(std::io::Error::other("the service's loops have ended"));
+        waiting.wait().map_err(gone)?.map_err(UdpServerError::Signals)?;
+        Ok(self.finish(self.shutdown_deadline))
+    }
+
+    fn finish(&mut self, deadline: Duration) -> UdpShutdown {
+        let deadline = Instant::now() + deadline.min(DEADLINE_MAX);
+        self.end.send_replace(Some(deadline));
+        for part in &mut self.parts {
+            // A loop that has ended meanwhile has closed the socket itself.
+            let _ = part.task.take().map(Task::wait);
+            // It would keep the socket open.
+            part.drops = None;
+        }
+        let ended = UdpShutdown { counters: self.counters(), by_loop: self.counters_by_loop() };
+        if self.owns_loops {
+            // Nothing of this service is left on them, and this thread is no loop.
+            let _ = self.loops.shutdown(Duration::from_secs(1));
+        }
+        ended
+    }
+
+    fn sum(&self, of: impl Fn(&Part) -> bool) -> UdpCounters {
+        let mut sum = UdpCounters::default();
+        for part in self.parts.iter().filter(|part| of(part)) {
+            sum += part.counts.copy(part.drops.as_ref().and_then(DropCounter::drops));
+        }
+        sum
+    }
+}
+
+/// A service on its way to its end: await it on any runtime, or [wait](Self::wait) for it. Dropped, it goes on alone.
+#[must_use = "the service stops in the background; `.await` or `.wait()` for its end"]
+pub struct UdpStopping(Option<oneshot::Receiver<UdpShutdown>>);
+
+impl UdpStopping {
+    /// Blocks until the service has ended. Not to be called on a loop.
+    pub fn wait(self) -> UdpShutdown {
+        loops::block_on(self)
+    }
+}
+
+impl Future for UdpStopping {
+    type Output = UdpShutdown;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<UdpShutdown> {
+        match &mut self.0 {
+            Some(ended) => Pin::new(ended).poll(cx).map(Result::unwrap_or_default),
+            None => Poll::Ready(UdpShutdown::default()),
+        }
+    }
+}
+
+/// A day: longer deadlines are cut to it, so that adding them to the present time cannot overflow.
+const DEADLINE_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,162 @@
+//! One socket on its loop: from datagrams to replies, until the end.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anywire_loops as loops;
+use anywire_wire::udp::{Outgoing, Received, Udp};
+use tokio::sync::watch;
+
+use super::counters::Counts;
+use super::handler::DatagramHandler;
+use super::rate::Accounts;
+use super::replies::{Desk, Replies, UnderWay};
+use super::server::UdpLimits;
+
+/// When a server is to end; `None` until it is told.
+pub(super) type End = watch::Receiver<Option<Instant>>;
+
+/// A socket with its handler.
+pub(super) struct Service<H> {
+    handler: H,
+    desk: Desk,
+    accounts: Option<Accounts>,
+    received: Received,
+    outgoing: Outgoing,
+}
+
+impl<H: DatagramHandler> Service<H> {
+    pub(super) fn new(socket: Udp, handler: H, limits: &UdpLimits, counts: Arc<Counts>) -> Self {
+        let (received, outgoing) = (Received::new(&socket), Outgoing::new(&socket));
+        let accounts = limits.peer_rate.map(|rate| Accounts::new(rate, Instant::now()));
+        let (socket, under_way) = (Rc::new(socket), Rc::new(UnderWay::default()));
+        let desk = Desk { socket, counts, later_max: limits.later_max, under_way };
+        Self { handler, desk, accounts, received, outgoing }
+    }
+
+    /// Serves until the end, and then answers what has arrived.
+    pub(super) async fn run(mut self, mut end: End) {
+        let deadline = self.serve(&mut end).await;
+        let left = deadline.saturating_duration_since(Instant::now());
+        // What is not done by then is cut.
+        let _ = tokio::time::timeout(left, self.wind_up()).await;
+        self.desk.counts.dropped_in_all.store(self.desk.socket.drops().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Returns the deadline of the end.
+    async fn serve(&mut self, end: &mut End) -> Instant {
+        let watched = end.clone();
+        let mut told = pin!(async {
+            tokio::select! {
+                // A handle that was dropped stops its server at once.
+                told = end.wait_for(Option::is_some) => told.ok().and_then(|told| *told).unwrap_or_else(Instant::now),
+                // Whoever stops the loops waits for their tasks, so this one hurries.
+                () = loops::stopping() => Instant::now() + HURRY,
+            }
+        });
+        let mut batches = 0;
+        loop {
+            let arrived = tokio::select! {
+                biased;
+                arrived = self.desk.socket.receive(&mut self.received) => arrived,
+                deadline = &mut told => return deadline,
+            };
+            if let Err(error) = arrived {
+                self.pause_after(&error).await;
+                continue;
+            }
+            self.batch();
+            if !self.outgoing.is_empty() {
+                let sent = self.desk.socket.flush(&mut self.outgoing).await;
+                self.desk.count(&sent);
+            }
+            batches += 1;
+            if batches >= BATCHES_AT_ONCE {
+                batches = 0;
+                // The select above looks at the end only when nothing has arrived.
+                if watched.has_changed().is_err() {
+                    return Instant::now();
+                }
+                if let Some(deadline) = *watched.borrow() {
+                    return deadline;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Answers what has arrived, and waits for the replies that are to come later.
+    async fn wind_up(&mut self) {
+        if let Err(error) = self.desk.socket.refuse_from_now_on() {
+            tracing::debug!(%error, "what arrives from now on is not refused");
+        }
+        while let Ok(true) = self.desk.socket.try_receive(&mut self.received) {
+            self.batch();
+            let sent = self.desk.socket.flush(&mut self.outgoing).await;
+            self.desk.count(&sent);
+            tokio::task::yield_now().await;
+        }
+        self.desk.under_way.none().await;
+    }
+
+    /// Gives a batch to the handler. A panic costs the rest of the batch.
+    fn batch(&mut self) {
+        let Self { handler, desk, accounts, received, outgoing } = self;
+        let counts = &desk.counts;
+        counts.receive_calls.increment();
+        let now = accounts.is_some().then(Instant::now);
+        let mut replies = Replies { desk, outgoing };
+        let mut cuts = Vec::new();
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let mut datagrams = received.iter().filter(|datagram| {
+                if let (Some(accounts), Some(now)) = (accounts.as_mut(), now)
+                    && !accounts.permit(&datagram.peer, now)
+                {
+                    counts.over_rate.increment();
+                    return false;
+                }
+                match datagram.whole() {
+                    Ok(data) => {
+                        counts.datagrams.increment();
+                        counts.bytes.add(data.len() as u64);
+                        true
+                    }
+                    Err(cut) => {
+                        counts.cut.increment();
+                        cuts.push(cut);
+                        false
+                    }
+                }
+            });
+            handler.batch(&mut datagrams, &mut replies);
+            // A handler may leave some.
+            datagrams.for_each(drop);
+            cuts.into_iter().for_each(|cut| handler.cut(cut));
+        }));
+        if ran.is_err() {
+            counts.panics.increment();
+            tracing::error!(socket = %desk.socket.local(), "the handler of datagrams panicked; a batch was lost");
+        }
+    }
+
+    /// An error of the socket concerns no one datagram; the next call may do.
+    async fn pause_after(&self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            // The one peer of a connected socket is not there yet.
+            return tokio::task::yield_now().await;
+        }
+        tracing::warn!(%error, socket = %self.desk.socket.local(), "receiving failed, and is tried again");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Batches until other tasks of the loop have their turn: about a millisecond.
+const BATCHES_AT_ONCE: usize = 16;
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the end may take if the loops are stopped, and not the server.
+const HURRY: Duration = Duration::from_millis(500);

@@ -1,0 +1,254 @@
+//! A service of datagrams answers each on its loop, over UDP and Unix sockets, within its limits.
+#![cfg(feature = "udp")]
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use anywire_server::udp::{
+    Cut, Datagram, DatagramHandler, Later, PeerRate, Replies, Steering, UdpLimits, UdpOptions, UdpServer,
+    UdpServerError, UdpServerHandle,
+};
+
+/// Far beyond what any test needs: only a hang gets there.
+const HANG: Duration = Duration::from_secs(60);
+
+fn echo(datagram: &Datagram<'_>, replies: &mut Replies<'_>) {
+    replies.send(datagram, datagram.data()).expect("there is room");
+}
+
+fn client(server: &UdpServerHandle) -> UdpSocket {
+    let address = server.addresses()[0].socket_addr().expect("an IP address");
+    let socket =
+        UdpSocket::bind((if address.is_ipv4() { "127.0.0.1" } else { "::1" }, 0)).expect("a free port");
+    socket.connect(address).expect("UDP needs no answer");
+    socket.set_read_timeout(Some(HANG)).expect("a socket");
+    socket
+}
+
+fn send(client: &UdpSocket, data: &[u8], times: usize) {
+    for _ in 0..times {
+        client.send(data).expect("over loopback");
+    }
+}
+
+fn answer(socket: &UdpSocket) -> Vec<u8> {
+    let mut answer = [0; 2048];
+    let length = socket.recv(&mut answer).expect("an answer");
+    answer[..length].to_vec()
+}
+
+#[track_caller]
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let hang = Instant::now() + HANG;
+    while !is_so() {
+        assert!(Instant::now() < hang, "{what}: not so after a minute");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn each_on_the_loop_of_its_flow() {
+    let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").listen("udp:[::1]:0").loops(2);
+    let server = server.start().expect("free ports");
+    let clients: Vec<_> = (0..64).map(|_| client(&server)).collect();
+    for round in 0..3_u8 {
+        clients.iter().for_each(|client| send(client, &[round; 10], 1));
+        clients.iter().for_each(|client| assert_eq!(answer(client), [round; 10]));
+    }
+    let ended = server.shutdown(HANG).wait();
+    let counters = ended.counters;
+    assert_eq!((counters.datagrams, counters.bytes, counters.replies), (192, 1920, 192), "{counters:?}");
+    assert!(ended.by_loop.iter().all(|one| one.datagrams > 0), "{ended:?}");
+}
+
+#[test]
+fn over_a_unix_socket_a_peer_that_reads_nothing_holds_up_nobody() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let server = UdpServer::new(|| echo).listen(&format!("unixgram:{}", at("server").display())).loops(1);
+    let server = server.start().expect("nobody is there");
+    let [silent, busy] = ["silent", "busy"].map(|name| {
+        // Not connected: the system then bounds what waits for each of them.
+        let socket = UnixDatagram::bind(at(name)).expect("it is ours");
+        socket.set_read_timeout(Some(HANG)).expect("a socket");
+        socket
+    });
+    let sent = 1000;
+    for _ in 0..sent {
+        silent.send_to(b"lost", at("server")).expect("it waits for room");
+    }
+    busy.send_to(b"answered", at("server")).expect("it waits for room");
+    let mut buffer = [0; 16];
+    assert_eq!(busy.recv(&mut buffer).expect("an answer"), 8);
+    let counters = server.shutdown(HANG).wait().counters;
+    assert_eq!(counters.datagrams, sent + 1, "{counters:?}");
+    assert_eq!(counters.replies + counters.replies_failed, sent + 1, "{counters:?}");
+    assert!(counters.replies_failed > 0, "its queue is shorter: {counters:?}");
+    assert!(!at("server").exists(), "the file goes with the service");
+}
+
+#[test]
+fn a_connection_id_decides_on_the_loop() {
+    let steering = Steering::Payload { offset: 0, width: 1 };
+    let options = UdpOptions { steering, ..UdpOptions::default() };
+    let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").options(options).loops(2);
+    let server = server.start().expect("a free port");
+    let client = client(&server);
+    for id in 0..64_u8 {
+        client.send(&[id]).expect("over loopback");
+        assert_eq!(answer(&client), [id]);
+    }
+    let by_loop = server.counters_by_loop();
+    assert_eq!(by_loop.iter().map(|one| one.datagrams).collect::<Vec<_>>(), [32, 32]);
+}
+
+#[test]
+fn a_peer_over_its_rate_is_not_handled() {
+    let rate = PeerRate { datagrams_per_second: 1, burst: 5, ..PeerRate::default() };
+    let limits = UdpLimits { peer_rate: Some(rate), ..UdpLimits::default() };
+    let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").limits(limits).loops(1);
+    let server = server.start().expect("a free port");
+    let client = client(&server);
+    send(&client, b"much", 100);
+    eventually("all are counted", || {
+        let counters = server.counters();
+        counters.datagrams + counters.over_rate == 100
+    });
+    let counters = server.counters();
+    // More than the burst only as far as time passes.
+    assert!(counters.datagrams >= 5 && counters.over_rate > 0, "{counters:?}");
+    (0..5).for_each(|_| assert_eq!(answer(&client), b"much"));
+}
+
+/// Tells of cut datagrams and of the size of batches.
+struct Telling(mpsc::Sender<Result<usize, Cut>>);
+
+impl DatagramHandler for Telling {
+    fn datagram(&mut self, _: &Datagram<'_>, _: &mut Replies<'_>) {
+        unreachable!("the batch is handled whole");
+    }
+
+    fn batch(&mut self, datagrams: &mut dyn Iterator<Item = Datagram<'_>>, _: &mut Replies<'_>) {
+        let _ = self.0.send(Ok(datagrams.map(|datagram| datagram.data().len()).sum()));
+    }
+
+    fn cut(&mut self, cut: Cut) {
+        let _ = self.0.send(Err(cut));
+    }
+}
+
+#[test]
+fn a_datagram_over_the_limit_is_told_and_not_handled() {
+    let (sender, told) = mpsc::channel();
+    let options = UdpOptions { datagram_bytes_max: 8, ..UdpOptions::default() };
+    let server = UdpServer::new(move || Telling(sender.clone())).options(options).loops(1);
+    let server = server.listen("udp:127.0.0.1:0").start().expect("a free port");
+    let client = client(&server);
+    client.send(&[0; 9]).expect("over loopback");
+    client.send(&[0; 8]).expect("over loopback");
+    let (mut bytes, mut cuts) = (0, Vec::new());
+    while bytes < 8 || cuts.is_empty() {
+        match told.recv_timeout(HANG).expect("both are told") {
+            Ok(more) => bytes += more,
+            Err(cut) => cuts.push(cut),
+        }
+    }
+    let peer = client.local_addr().expect("bound").into();
+    assert_eq!((bytes, cuts), (8, vec![Cut { peer, limit_bytes: 8 }]));
+    assert_eq!(server.counters().cut, 1);
+}
+
+#[test]
+fn a_panic_costs_one_batch() {
+    let handler = || {
+        |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            assert_ne!(datagram.data(), b"bad", "as the test wishes");
+            echo(datagram, replies);
+        }
+    };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    client.send(b"bad").expect("over loopback");
+    eventually("the panic is counted", || server.counters().panics == 1);
+    client.send(b"good").expect("over loopback");
+    assert_eq!(answer(&client), b"good");
+}
+
+#[test]
+fn what_has_arrived_is_answered_before_the_end() {
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(std::sync::Mutex::new(wait));
+    let started = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&started);
+    let server = UdpServer::new(move || {
+        let (wait, started) = (Arc::clone(&wait), Arc::clone(&of_handler));
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            if started.fetch_add(1, Ordering::SeqCst) == 0 {
+                // The loop stands still meanwhile.
+                let _ = wait.lock().expect("nobody else has it").recv_timeout(HANG);
+            }
+            echo(datagram, replies);
+        }
+    });
+    let server = server.listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    client.send(b"first").expect("over loopback");
+    eventually("the handler has begun", || started.load(Ordering::SeqCst) == 1);
+    send(&client, b"waiting", 200);
+    let ending = server.shutdown(HANG);
+    go_on.send(()).expect("the handler waits");
+    assert_eq!(ending.wait().counters.replies, 201);
+    assert_eq!(answer(&client), b"first");
+    (0..200).for_each(|_| assert_eq!(answer(&client), b"waiting"));
+    let refused = client.send(b"late").and_then(|_| client.recv(&mut [0; 16]));
+    assert_eq!(refused.expect_err("the socket is closed").kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn later_replies_are_bounded_and_waited_for() {
+    let (give, given) = mpsc::channel::<Result<(), String>>();
+    let (release, held) = tokio::sync::watch::channel(false);
+    let handler = move || {
+        let (give, held) = (give.clone(), held.clone());
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            let later: Result<Later, _> = replies.later(datagram);
+            let _ = give.send(later.as_ref().map(drop).map_err(ToString::to_string));
+            let Ok(later) = later else { return };
+            let mut held = held.clone();
+            drop(anywire_loops::spawn(async move {
+                let _ = held.wait_for(|released| *released).await;
+                later.send(b"later").await.expect("there is a way");
+            }));
+        }
+    };
+    let limits = UdpLimits { later_max: 2, ..UdpLimits::default() };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").limits(limits).loops(1);
+    let server = server.start().expect("a free port");
+    let client = client(&server);
+    send(&client, b"ask", 3);
+    let outcomes: Vec<_> = (0..3).map(|_| given.recv_timeout(HANG).expect("it is handled")).collect();
+    assert!(outcomes[0].is_ok() && outcomes[1].is_ok() && outcomes[2].is_err(), "{outcomes:?}");
+    let ending = server.shutdown(HANG);
+    release.send(true).expect("they wait");
+    let counters = ending.wait().counters;
+    assert_eq!((counters.replies, counters.later_refused), (2, 1), "{counters:?}");
+    (0..2).for_each(|_| assert_eq!(answer(&client), b"later"));
+}
+
+#[test]
+fn a_mistake_stops_the_start() {
+    let start = |address: Option<&str>| {
+        let server = UdpServer::new(|| echo).loops(1);
+        let server = address.into_iter().fold(server, UdpServer::listen);
+        server.start().map(drop).expect_err("a mistake")
+    };
+    assert!(matches!(start(None), UdpServerError::NoAddress));
+    assert!(matches!(start(Some("tcp:127.0.0.1:0")), UdpServerError::Address(_)));
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("udp:{}", taken.local_addr().expect("bound"));
+    assert!(matches!(start(Some(&address)), UdpServerError::Bind(_)));
+}

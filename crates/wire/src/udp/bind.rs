@@ -1,0 +1,296 @@
+//! Binding: one socket for each loop, numbered in the order of the loops.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use anywire_sys::datagrams::{self, Steering};
+use quinn_udp::UdpSocketState;
+use rustix::net::{SocketAddrUnix, bind};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::address::{DatagramAddress, Kind, ToDatagramAddress};
+use super::error::UdpError;
+use super::socket::{Link, Udp};
+use crate::claim::Claim;
+use crate::error::not_here;
+use crate::unix::{Blocked, Guard, SocketFile, make_room};
+
+/// How to receive and send.
+#[derive(Debug, Clone)]
+pub struct UdpOptions {
+    /// What the system keeps for a socket until it is received, in bytes (2 MiB). At 200 bytes each this is about 5,000
+    /// datagrams, or 30 ms at 170,000 a second. The system may give less, which is logged with the setting that limits it.
+    pub receive_buffer_bytes: usize,
+    /// The longest datagram that is given whole, in bytes (65,535: every one that UDP carries). The end of a longer one is
+    /// dropped, and said by [`Datagram::whole`](super::Datagram::whole).
+    pub datagram_bytes_max: usize,
+    /// Which loop's socket a datagram arrives at, if there are several ([`Steering::Flow`]).
+    pub steering: Steering,
+    /// Whether the kernel may join datagrams of a flow, received or sent (GRO and GSO; on). It joins only what it would have
+    /// treated alike, so nothing but speed differs.
+    pub offload: bool,
+    /// The one peer that is heard (`None`: everybody). The system drops datagrams of others unseen. Then there is one
+    /// socket, on the first loop.
+    pub only_peer: Option<SocketAddr>,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self {
+            receive_buffer_bytes: 2 << 20,
+            datagram_bytes_max: 65_535,
+            steering: Steering::Flow,
+            offload: true,
+            only_peer: None,
+        }
+    }
+}
+
+/// The receive buffer of a socket, in bytes, as [`UdpOptions::receive_buffer_bytes`] counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveBuffer {
+    /// What was asked for.
+    pub asked_bytes: usize,
+    /// What the system gave.
+    pub given_bytes: usize,
+}
+
+/// A socket that is bound and registered with no loop yet. Datagrams arrive already, and wait in its buffer.
+#[derive(Debug)]
+pub struct Unregistered {
+    pub(super) socket: Socket,
+    pub(super) link: Link,
+    pub(super) local: DatagramAddress,
+    pub(super) buffer: ReceiveBuffer,
+    pub(super) datagram_bytes_max: usize,
+    pub(super) offload: bool,
+}
+
+/// Made by [`Unregistered::drop_counter`].
+#[derive(Debug)]
+pub struct DropCounter {
+    socket: Socket,
+}
+
+impl DropCounter {
+    /// As [`Udp::drops`].
+    pub fn drops(&self) -> Option<u32> {
+        datagrams::drops(&self.socket).ok()
+    }
+}
+
+impl Unregistered {
+    /// Where it receives, with the port that the system chose.
+    pub fn local(&self) -> &DatagramAddress {
+        &self.local
+    }
+
+    /// Tells on any thread how many datagrams the socket has dropped. It keeps the socket open.
+    ///
+    /// # Errors
+    /// What the system said; mostly that no descriptor is left.
+    pub fn drop_counter(&self) -> io::Result<DropCounter> {
+        Ok(DropCounter { socket: self.socket.try_clone()? })
+    }
+
+    /// Registers it with the loop that calls.
+    ///
+    /// # Errors
+    /// What the system said; mostly that no descriptor is left.
+    ///
+    /// # Panics
+    /// If the caller runs neither on a loop nor in a tokio runtime with I/O.
+    pub fn register(self) -> io::Result<Udp> {
+        Udp::new(self)
+    }
+}
+
+impl Udp {
+    /// Sockets at an address, one for each of so many loops, in the order of the loops: over UDP they share the port
+    /// (`SO_REUSEPORT`), and [`UdpOptions::steering`] says which gets a datagram. There is a single one for a Unix address,
+    /// which cannot be shared, and with [`UdpOptions::only_peer`]. Blocks while a name is resolved.
+    ///
+    /// # Errors
+    /// [`UdpError`]; no socket is left then.
+    pub fn bind(
+        address: impl ToDatagramAddress,
+        options: &UdpOptions,
+        loops: usize,
+    ) -> Result<Vec<Unregistered>, UdpError> {
+        let address = address.to_datagram_address()?;
+        match address.kind() {
+            Kind::Ip => {
+                bind_ip(&address, options, if options.only_peer.is_some() { 1 } else { loops.max(1) })
+            }
+            Kind::Unix => bind_unix(&address, options).map(|socket| vec![socket]),
+        }
+    }
+
+    /// A socket that speaks with one peer, registered with the loop that calls. Nothing is sent: nobody need be there.
+    ///
+    /// # Errors
+    /// [`UdpError`]: the name does not resolve, or the system refused.
+    pub async fn connect(address: impl ToDatagramAddress, options: &UdpOptions) -> Result<Self, UdpError> {
+        let address = address.to_datagram_address()?;
+        let failed = |cause| UdpError::connecting(&address, cause);
+        let unregistered = match address.kind() {
+            Kind::Unix => {
+                let socket = socket(Domain::UNIX).map_err(failed)?;
+                // A name of the system's choice, because one without a name cannot be answered.
+                bind(&socket, &SocketAddrUnix::new_unnamed()).map_err(|cause| failed(cause.into()))?;
+                socket.connect(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
+                finish(socket, Link::Unix { _file: None }, &address, options)
+            }
+            Kind::Ip => {
+                let found = match address.socket_addr() {
+                    Some(literal) => vec![literal],
+                    None => match tokio::net::lookup_host(address.location()).await {
+                        Ok(found) => found.collect(),
+                        Err(cause) => return Err(UdpError::Resolve { address: address.clone(), cause }),
+                    },
+                };
+                connect_ip(&found, options)
+            }
+        };
+        unregistered.and_then(Unregistered::register).map_err(failed)
+    }
+}
+
+/// Connects to the first of these addresses that this machine has a way to.
+fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregistered> {
+    let mut failed = io::Error::from(io::ErrorKind::HostUnreachable);
+    for &target in found {
+        let socket = socket(Domain::for_address(target))?;
+        match socket.connect(&target.into()) {
+            Ok(()) => {
+                let local = socket.local_addr()?.as_socket().unwrap_or(target);
+                let link = Link::of_ip(&socket, local, Some(target), options)?;
+                return finish(socket, link, &local.into(), options);
+            }
+            Err(cause) => failed = cause,
+        }
+    }
+    Err(failed)
+}
+
+/// One socket for each loop, all of them on the first of the name's addresses that this machine has.
+///
+/// With SO_REUSEPORT on both sides, two services of one user would share the port in silence. So the first socket is bound
+/// without it. Then no other service can have the port, and the rest of the sockets join with it.
+fn bind_ip(
+    address: &DatagramAddress,
+    options: &UdpOptions,
+    loops: usize,
+) -> Result<Vec<Unregistered>, UdpError> {
+    let resolved = address.location().to_socket_addrs();
+    let found = resolved.map_err(|cause| UdpError::Resolve { address: address.clone(), cause })?;
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for target in found {
+        match bind_group(target, options, loops) {
+            Ok(sockets) => {
+                if let [first, _, ..] = &sockets[..] {
+                    let count = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
+                    let steered = options.steering.attach(&first.socket, count);
+                    steered.map_err(|cause| UdpError::Steering { address: address.clone(), cause })?;
+                }
+                return Ok(sockets);
+            }
+            // `localhost` may have an IPv6 address on a machine that has no IPv6.
+            Err(cause) if not_here(&cause) => failed = cause,
+            Err(cause) => return Err(UdpError::binding(address, cause)),
+        }
+    }
+    Err(UdpError::binding(address, failed))
+}
+
+fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Result<Vec<Unregistered>> {
+    let mut target = target;
+    let mut sockets = Vec::with_capacity(loops);
+    for number in 0..loops {
+        let socket = socket(Domain::for_address(target))?;
+        if target.is_ipv6() {
+            // `[::]` takes IPv4 as well, whatever the system's default is.
+            socket.set_only_v6(false)?;
+        }
+        if number > 0 {
+            socket.set_reuse_port(true)?;
+        }
+        socket.bind(&target.into())?;
+        if number == 0 {
+            target = socket.local_addr()?.as_socket().unwrap_or(target);
+            socket.set_reuse_port(loops > 1)?;
+        }
+        if let Some(peer) = options.only_peer {
+            socket.connect(&peer.into())?;
+        }
+        let link = Link::of_ip(&socket, target, options.only_peer, options)?;
+        sockets.push(finish(socket, link, &target.into(), options)?);
+    }
+    Ok(sockets)
+}
+
+fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregistered, UdpError> {
+    let failed = |cause| UdpError::binding(address, cause);
+    // Held until the socket is bound, so that no other server takes the file for stale.
+    let _claim = address.file().map(Claim::of_folder).transpose().map_err(failed)?;
+    if let Some(path) = address.file() {
+        make_room(path, Type::DGRAM).map_err(|blocked| match blocked {
+            Blocked::NotASocket => UdpError::NotASocket { address: address.clone() },
+            Blocked::System(cause) => failed(cause),
+        })?;
+    }
+    let socket = socket(Domain::UNIX).map_err(failed)?;
+    socket.bind(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
+    let file = address.file().map(SocketFile::of).transpose().map_err(failed)?.map(Guard);
+    finish(socket, Link::Unix { _file: file }, address, options).map_err(failed)
+}
+
+fn socket(domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::DGRAM, None)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+impl Link {
+    fn of_ip(
+        socket: &Socket,
+        local: SocketAddr,
+        peer: Option<SocketAddr>,
+        options: &UdpOptions,
+    ) -> io::Result<Self> {
+        let state = UdpSocketState::new(socket.into())?;
+        datagrams::without_extras(socket);
+        if !options.offload {
+            datagrams::without_coalescing(socket);
+        }
+        Ok(Self::Ip { state, peer, keeps_local_ip: local.ip().is_unspecified() })
+    }
+}
+
+/// Sizes the receive buffer, and says it if the system gave less.
+fn finish(
+    socket: Socket,
+    link: Link,
+    local: &DatagramAddress,
+    options: &UdpOptions,
+) -> io::Result<Unregistered> {
+    let asked_bytes = options.receive_buffer_bytes;
+    socket.set_recv_buffer_size(asked_bytes)?;
+    // The system doubles the number, for what it keeps beside the bytes.
+    let given_bytes = socket.recv_buffer_size()? / 2;
+    if given_bytes < asked_bytes && matches!(link, Link::Ip { .. }) {
+        tracing::warn!(
+            address = %local, asked_bytes, given_bytes,
+            "the receive buffer is smaller than asked for, so bursts may be lost; \
+             raise the limit: sysctl -w net.core.rmem_max={asked_bytes}"
+        );
+    }
+    Ok(Unregistered {
+        socket,
+        link,
+        local: local.clone(),
+        buffer: ReceiveBuffer { asked_bytes, given_bytes },
+        datagram_bytes_max: options.datagram_bytes_max,
+        offload: options.offload,
+    })
+}

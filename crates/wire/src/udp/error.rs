@@ -1,0 +1,132 @@
+//! Why a datagram socket could not be bound or connected, and who can mend it.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use super::address::DatagramAddress;
+use crate::address::AddressError;
+use crate::error::{no_descriptor_left, not_here};
+
+/// Why there is no socket at an address for datagrams.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UdpError {
+    /// The address is malformed; the caller's fault.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// Another service receives there; stop it, or choose another address.
+    #[error(
+        "cannot use {address}: another service receives there (`ss -lunp` shows which); stop that one or choose another \
+         address"
+    )]
+    InUse {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// The system does not permit it: a port below 1024, a folder that this user may not write to.
+    #[error(
+        "cannot use {address}: not permitted to this user; choose a port from 1024 up or a folder of its own"
+    )]
+    Permission {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// The folder of the socket file does not exist.
+    #[error("cannot use {address}: its folder does not exist; make it first")]
+    NoFolder {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// There is a file of that name, and it is no socket; it is left alone.
+    #[error("cannot use {address}: a file of this name is there and is no socket; move it away")]
+    NotASocket {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// No service receives at the Unix name that was to be connected to.
+    #[error("cannot reach {address}: no service receives there; check the path, or start the service")]
+    NobodyThere {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// The name has no address, or no name server answers.
+    #[error(
+        "cannot use {address}: its name does not resolve ({cause}); check its spelling, or use an IP address"
+    )]
+    Resolve {
+        /// The address.
+        address: DatagramAddress,
+        /// The error of the resolver.
+        #[source]
+        cause: io::Error,
+    },
+    /// The host of the address is not one of this machine's, or it is IPv6 and the machine has none.
+    #[error(
+        "cannot use {address}: this machine does not have that address; use 127.0.0.1, 0.0.0.0 or, with IPv6, [::]"
+    )]
+    NotHere {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// This process has no descriptor left.
+    #[error("cannot use {address}: this process is out of file descriptors; raise its limit (`ulimit -n`)")]
+    Descriptors {
+        /// The address.
+        address: DatagramAddress,
+    },
+    /// The kernel refused the program that steers datagrams.
+    #[error("cannot steer the datagrams of {address}: {cause}; leave the steering at its default")]
+    Steering {
+        /// The address.
+        address: DatagramAddress,
+        /// The error of the system.
+        #[source]
+        cause: io::Error,
+    },
+    /// Any other error of the system.
+    #[error("cannot use {address}: {cause}")]
+    System {
+        /// The address.
+        address: DatagramAddress,
+        /// The error of the system.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl UdpError {
+    /// The variant for an error of the system when it binds.
+    pub(super) fn binding(address: &DatagramAddress, cause: io::Error) -> Self {
+        match cause.kind() {
+            io::ErrorKind::NotFound => Self::NoFolder { address: address.clone() },
+            _ => Self::of_system(address, cause),
+        }
+    }
+
+    /// The variant for an error of the system when it connects.
+    pub(super) fn connecting(address: &DatagramAddress, cause: io::Error) -> Self {
+        // A file that is a socket of streams has the wrong type.
+        let is_of_streams = Errno::from_io_error(&cause) == Some(Errno::PROTOTYPE);
+        match cause.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                Self::NobodyThere { address: address.clone() }
+            }
+            _ if is_of_streams => Self::NobodyThere { address: address.clone() },
+            _ => Self::of_system(address, cause),
+        }
+    }
+
+    fn of_system(address: &DatagramAddress, cause: io::Error) -> Self {
+        let address = address.clone();
+        if no_descriptor_left(&cause) {
+            return Self::Descriptors { address };
+        }
+        match cause.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse { address },
+            io::ErrorKind::PermissionDenied => Self::Permission { address },
+            _ if not_here(&cause) => Self::NotHere { address },
+            _ => Self::System { address, cause },
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A batch of datagrams that have arrived, in memory that each batch uses again.
+
+use std::io::IoSliceMut;
+use std::net::IpAddr;
+
+use quinn_udp::{BATCH_SIZE, RecvMeta};
+
+use super::peer::Peer;
+use super::socket::Udp;
+
+/// Room for what one system call receives: up to 32 messages, and in each up to 64 datagrams that the kernel has joined.
+///
+/// It takes 2 MiB of address space, and of memory only the pages that datagrams have reached.
+pub struct Received {
+    memory: Vec<u8>,
+    pub(super) slots: [Slot; BATCH_SIZE],
+    /// How many slots hold a message.
+    pub(super) filled: usize,
+    largest: usize,
+}
+
+/// What one message of the system holds.
+#[derive(Clone)]
+pub(super) struct Slot {
+    pub(super) peer: Peer,
+    pub(super) local_ip: Option<IpAddr>,
+    pub(super) ecn: u8,
+    /// Bytes that were received.
+    pub(super) len: usize,
+    /// Length of each of the joined datagrams but the last.
+    pub(super) stride: usize,
+    /// Whether the system had no room for the rest.
+    pub(super) is_cut: bool,
+}
+
+/// One datagram of a batch.
+#[derive(Clone, Debug)]
+pub struct Datagram<'b> {
+    data: &'b [u8],
+    /// Who sent it.
+    pub peer: Peer,
+    /// The address of this machine that it was sent to, if the socket is bound to all of them: answers shall leave from there.
+    pub local_ip: Option<IpAddr>,
+    /// Its two ECN bits (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion was met.
+    pub ecn: u8,
+    cut: Option<usize>,
+}
+
+/// A datagram was longer than the limit, and its end was dropped. The peer's fault, or that of a limit that is too low.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a datagram of {peer} is longer than the limit of {limit_bytes} bytes, and its end was dropped; raise \
+     UdpOptions::datagram_bytes_max, or have the peer send less at once"
+)]
+pub struct Cut {
+    /// Who sent it.
+    pub peer: Peer,
+    /// The limit.
+    pub limit_bytes: usize,
+}
+
+impl<'b> Datagram<'b> {
+    /// Its bytes; those of a cut one as far as there is room for them.
+    pub fn data(&self) -> &'b [u8] {
+        self.data
+    }
+
+    /// Whether it was longer than [`UdpOptions::datagram_bytes_max`](super::UdpOptions::datagram_bytes_max).
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Its bytes, all of them.
+    ///
+    /// # Errors
+    /// [`Cut`] if the end is missing.
+    pub fn whole(&self) -> Result<&'b [u8], Cut> {
+        match self.cut {
+            Some(limit_bytes) => Err(Cut { peer: self.peer.clone(), limit_bytes }),
+            None => Ok(self.data),
+        }
+    }
+}
+
+impl Received {
+    /// Room for the datagrams of this socket.
+    pub fn new(socket: &Udp) -> Self {
+        let slot = Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len: 0, stride: 0, is_cut: false };
+        Self {
+            memory: vec![0; BATCH_SIZE * STEP],
+            slots: std::array::from_fn(|_| slot.clone()),
+            filled: 0,
+            largest: socket.datagram_bytes_max(),
+        }
+    }
+
+    /// The datagrams in the order in which they arrived.
+    pub fn iter(&self) -> impl Iterator<Item = Datagram<'_>> {
+        let slots = self.slots[..self.filled].iter().zip(self.memory.chunks_exact(STEP));
+        slots.flat_map(move |(slot, memory)| {
+            let stride = slot.stride.max(1);
+            // A datagram without a byte is one, too.
+            (0..slot.len.max(1)).step_by(stride).map(move |start| {
+                let end = slot.len.min(start.saturating_add(stride));
+                let data = &memory[start..end];
+                let shown = &data[..data.len().min(self.largest)];
+                let is_cut = slot.is_cut || shown.len() < data.len();
+                Datagram {
+                    data: shown,
+                    peer: slot.peer.clone(),
+                    local_ip: slot.local_ip,
+                    ecn: slot.ecn,
+                    cut: is_cut.then_some(self.largest),
+                }
+            })
+        })
+    }
+
+    /// How many datagrams there are.
+    pub fn len(&self) -> usize {
+        let of_slot = |slot: &Slot| slot.len.max(1).div_ceil(slot.stride.max(1));
+        self.slots[..self.filled].iter().map(of_slot).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// Whether the batch took as much as it could, so that more may be waiting.
+    pub(super) fn is_full(&self) -> bool {
+        self.filled == BATCH_SIZE
+    }
+
+    /// How many messages it took from the system.
+    pub fn messages(&self) -> usize {
+        self.filled
+    }
+
+    /// One buffer for each message.
+    pub(super) fn buffers(&mut self) -> [IoSliceMut<'_>; BATCH_SIZE] {
+        let mut rest = self.memory.chunks_exact_mut(STEP);
+        std::array::from_fn(|_| {
+            let buffer = rest.next().expect("the memory has a step for each message");
+            IoSliceMut::new(&mut buffer[..MESSAGE_BYTES_MAX])
+        })
+    }
+
+    /// The buffer of one message.
+    pub(super) fn buffer(&mut self, number: usize) -> &mut [u8] {
+        &mut self.memory[number * STEP..][..MESSAGE_BYTES_MAX]
+    }
+
+    /// Keeps what the system says of so many messages.
+    pub(super) fn fill(&mut self, metas: &[RecvMeta], keeps_local_ip: bool) {
+        for (slot, meta) in self.slots.iter_mut().zip(metas) {
+            slot.peer = Peer::Ip(meta.addr);
+            slot.local_ip = if keeps_local_ip { meta.dst_ip } else { None };
+            slot.ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
+            slot.len = meta.len;
+            slot.stride = meta.stride;
+            slot.is_cut = false;
+        }
+        self.filled = metas.len();
+    }
+}
+
+/// The longest payload of UDP, and as much as the kernel joins.
+pub(super) const MESSAGE_BYTES_MAX: usize = 65_535;
+/// From buffer to buffer. Five cache lines more than a power of two: else all buffers would begin in the same set of the
+/// cache and drive each other out.
+const STEP: usize = 65_536 + 5 * 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(len: usize, stride: usize, largest: usize) -> Received {
+        let slot = Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len, stride, is_cut: false };
+        let slots = std::array::from_fn(|_| slot.clone());
+        Received { memory: vec![7; BATCH_SIZE * STEP], slots, filled: 1, largest }
+    }
+
+    fn lengths(received: &Received) -> Vec<usize> {
+        let lengths: Vec<_> = received.iter().map(|datagram| datagram.data().len()).collect();
+        assert_eq!(lengths.len(), received.len());
+        lengths
+    }
+
+    #[test]
+    fn joined_datagrams_are_told_apart() {
+        assert_eq!(lengths(&received(250, 100, 65_535)), [100, 100, 50]);
+        assert_eq!(lengths(&received(200, 100, 65_535)), [100, 100]);
+        assert_eq!(lengths(&received(200, 200, 65_535)), [200]);
+    }
+
+    #[test]
+    fn a_datagram_without_a_byte_is_one() {
+        assert_eq!(lengths(&received(0, 0, 65_535)), [0]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_is_cut_and_said() {
+        let received = received(250, 100, 60);
+        let whole: Vec<_> = received.iter().map(|datagram| datagram.whole().map(<[u8]>::len)).collect();
+        let cut = Cut { peer: Peer::Unnamed, limit_bytes: 60 };
+        assert_eq!(whole, [Err(cut.clone()), Err(cut), Ok(50)]);
+        assert_eq!(lengths(&received), [60, 60, 50]);
+    }
+}

@@ -1,0 +1,382 @@
+//! A datagram socket that is registered with one loop.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use anywire_sys::datagrams;
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
+use socket2::Socket;
+use tokio::io::Interest;
+use tokio::net::{UdpSocket, UnixDatagram};
+
+use super::address::DatagramAddress;
+use super::bind::{ReceiveBuffer, Unregistered};
+use super::outgoing::{Outgoing, Run, Sent};
+use super::peer::Peer;
+use super::received::{Received, Slot};
+use crate::unix::Guard;
+
+/// A datagram socket on one loop. Several tasks of that loop may send through it at once, and one may receive.
+///
+/// [`Udp::bind`] and [`Udp::connect`] make one.
+pub struct Udp {
+    io: Io,
+    link: Link,
+    local: DatagramAddress,
+    buffer: ReceiveBuffer,
+    datagram_bytes_max: usize,
+    segments_max: usize,
+}
+
+/// What differs between UDP and Unix sockets.
+pub(super) enum Link {
+    Ip {
+        state: UdpSocketState,
+        /// The one peer, if the socket is connected.
+        peer: Option<SocketAddr>,
+        /// Whether answers must say which address they leave from, because the socket is bound to all.
+        keeps_local_ip: bool,
+    },
+    Unix {
+        /// Takes the socket's file away with it.
+        _file: Option<Guard>,
+    },
+}
+
+impl Udp {
+    pub(super) fn new(unregistered: Unregistered) -> io::Result<Self> {
+        let Unregistered { socket, link, local, buffer, datagram_bytes_max, offload } = unregistered;
+        let segments_max = match &link {
+            Link::Ip { state, .. } if offload => state.max_gso_segments(),
+            _ => 1,
+        };
+        Ok(Self { io: Io::register(socket, &link)?, link, local, buffer, datagram_bytes_max, segments_max })
+    }
+
+    /// Where it receives.
+    pub fn local(&self) -> &DatagramAddress {
+        &self.local
+    }
+
+    /// How large its receive buffer is.
+    pub fn receive_buffer(&self) -> ReceiveBuffer {
+        self.buffer
+    }
+
+    /// The longest datagram that is given whole.
+    pub fn datagram_bytes_max(&self) -> usize {
+        self.datagram_bytes_max
+    }
+
+    /// How many datagrams one system call may send: 64 with GSO, else 1.
+    pub fn segments_max(&self) -> usize {
+        self.segments_max
+    }
+
+    /// Datagrams that the system has dropped at this socket since it was bound, mostly because its receive buffer was full.
+    /// Wraps around at 2^32. `None` if the system does not tell.
+    pub fn drops(&self) -> Option<u32> {
+        datagrams::drops(&self.io).ok()
+    }
+
+    /// Drops what arrives from now on. What has arrived can still be received: the first half of an end in order.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn refuse_from_now_on(&self) -> io::Result<()> {
+        datagrams::refuse_from_now_on(&self.io)
+    }
+
+    /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe.
+    ///
+    /// # Errors
+    /// What the system said. `ConnectionRefused` on a connected socket means that nobody receives at the peer's port; the
+    /// socket can still be used.
+    pub async fn receive(&self, received: &mut Received) -> io::Result<()> {
+        loop {
+            let arrival = self.io.arrival().await?;
+            let mut taken = None;
+            let looked = self.io.try_io(arrival, || {
+                self.receive_now(received)?;
+                taken = Some(());
+                if received.is_full() {
+                    return Ok(());
+                }
+                // Nothing is left. Saying so spares the system call that would find it out: what arrives meanwhile makes the
+                // socket ready anew, because tokio's epoll is edge-triggered.
+                Err(io::ErrorKind::WouldBlock.into())
+            });
+            match looked {
+                _ if taken.is_some() => return Ok(()),
+                Err(nothing) if nothing.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Takes what is there without waiting; `false` and an empty batch if there is nothing.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn try_receive(&self, received: &mut Received) -> io::Result<bool> {
+        match self.receive_now(received) {
+            Ok(()) => Ok(true),
+            Err(nothing) if nothing.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive_now(&self, received: &mut Received) -> io::Result<()> {
+        received.filled = 0;
+        match &self.link {
+            Link::Ip { state, keeps_local_ip, .. } => {
+                let mut metas = [RecvMeta::default(); BATCH_SIZE];
+                let count = state.recv((&self.io).into(), &mut received.buffers(), &mut metas)?;
+                received.fill(&metas[..count], *keeps_local_ip);
+                Ok(())
+            }
+            Link::Unix { .. } => {
+                for number in 0..BATCH_SIZE {
+                    match self.receive_unix(received, number) {
+                        // What is wrong with the next one, the next call will say.
+                        Err(_) if number > 0 => break,
+                        done => done?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn receive_unix(&self, received: &mut Received, number: usize) -> io::Result<()> {
+        // With this flag the system says how long the datagram was, also where it had no room for all of it.
+        let (taken, sent_bytes, from) = recvfrom(&self.io, received.buffer(number), RecvFlags::TRUNC)?;
+        let peer = from.map_or(Peer::Unnamed, unix_peer);
+        let is_cut = taken < sent_bytes;
+        received.slots[number] = Slot { peer, local_ip: None, ecn: 0, len: taken, stride: taken, is_cut };
+        received.filled = number + 1;
+        Ok(())
+    }
+
+    /// Sends all that waits, in order. A datagram that the system refuses is counted and dropped: it is too large for the way,
+    /// there is no way, or a Unix peer has not read what it was sent before. Waits while the system has no room. If the future is dropped, the rest stays in the queue.
+    pub async fn flush(&self, outgoing: &mut Outgoing) -> Sent {
+        let mut sent = Sent::default();
+        while !self.try_flush(outgoing, &mut sent) {
+            if let Err(error) = self.io.writable_again().await {
+                sent.error.get_or_insert(error);
+                return sent;
+            }
+        }
+        sent
+    }
+
+    /// Sends what the system takes without waiting, and adds it to `sent`; whether all of it left.
+    pub fn try_flush(&self, outgoing: &mut Outgoing, sent: &mut Sent) -> bool {
+        while let Some((run, data)) = outgoing.first() {
+            if !self.send_run(run, data, sent) {
+                return false;
+            }
+            outgoing.pop();
+        }
+        true
+    }
+
+    /// Sends one datagram to the peer that the socket is connected to.
+    ///
+    /// # Errors
+    /// What the system said: the datagram is too large for the way, there is no way, or the socket is not connected.
+    pub async fn send(&self, data: &[u8]) -> io::Result<()> {
+        self.send_alone(None, None, data).await
+    }
+
+    /// Sends one datagram to a peer, from an address of this machine if the socket is bound to all of them.
+    ///
+    /// # Errors
+    /// What the system said: the datagram is too large for the way, or there is no way.
+    pub async fn send_to(&self, to: &Peer, from: Option<IpAddr>, data: &[u8]) -> io::Result<()> {
+        self.send_alone(Some(to), from, data).await
+    }
+
+    async fn send_alone(&self, to: Option<&Peer>, from: Option<IpAddr>, data: &[u8]) -> io::Result<()> {
+        let (segment, end) = (data.len(), data.len());
+        let run = Run { peer: to.cloned(), local_ip: from, ecn: None, segment, start: 0, end };
+        loop {
+            match self.send_now(&run, data, None) {
+                Err(full) if self.has_room_later(&run, &full) => self.io.writable_again().await?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Sends a run, each datagram by itself if the system does not take it whole. `false` if it has no room.
+    fn send_run(&self, run: &Run, data: &[u8], sent: &mut Sent) -> bool {
+        let datagrams = run.datagrams();
+        let joined = datagrams > 1 && self.takes_segments(datagrams);
+        if datagrams == 1 || joined {
+            sent.calls += 1;
+            match self.send_now(run, data, joined.then_some(run.segment)) {
+                Ok(()) => {
+                    sent.datagrams += datagrams as u64;
+                    return true;
+                }
+                Err(full) if self.has_room_later(run, &full) => return false,
+                Err(error) if datagrams == 1 => {
+                    sent.fail(error);
+                    return true;
+                }
+                // Some devices refuse segments that they would take alone.
+                Err(_) => {}
+            }
+        }
+        for datagram in data.chunks(run.segment) {
+            sent.calls += 1;
+            match self.send_now(run, datagram, None) {
+                Ok(()) => sent.datagrams += 1,
+                Err(error) => sent.fail(error),
+            }
+        }
+        true
+    }
+
+    /// Whether to wait. Unless a Unix socket is connected, the system does not tell when one of its peers has room again, and
+    /// one that reads nothing must not hold up the others: it loses the datagram, as over a network.
+    fn has_room_later(&self, run: &Run, error: &io::Error) -> bool {
+        let is_one_of_many = matches!(self.link, Link::Unix { .. }) && run.peer.is_some();
+        error.kind() == io::ErrorKind::WouldBlock && !is_one_of_many
+    }
+
+    /// The system may have refused segments since the queue was made.
+    fn takes_segments(&self, segments: usize) -> bool {
+        matches!(&self.link, Link::Ip { state, .. } if segments <= state.max_gso_segments())
+    }
+
+    fn send_now(&self, run: &Run, data: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        match (&self.link, &run.peer) {
+            (Link::Ip { state, peer, .. }, to) => {
+                let to = match to {
+                    Some(Peer::Ip(to)) => Some(*to),
+                    Some(_) => return Err(other_family()),
+                    None => *peer,
+                };
+                let destination = to.ok_or(io::ErrorKind::NotConnected)?;
+                let src_ip = run.local_ip;
+                let transmit = Transmit { destination, ecn: run.ecn, contents: data, segment_size, src_ip };
+                match state.try_send((&self.io).into(), &transmit) {
+                    // On a connected socket the system says here, once, what it has heard of an earlier datagram, and sends
+                    // nothing.
+                    Err(error) if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => {
+                        state.try_send((&self.io).into(), &transmit)
+                    }
+                    done => done,
+                }
+            }
+            (Link::Unix { .. }, Some(Peer::Unix(name))) => {
+                let name = match name.strip_prefix('@') {
+                    Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+                    None => SocketAddrUnix::new(&**name)?,
+                };
+                sendto(&self.io, data, SendFlags::NOSIGNAL, &name)?;
+                Ok(())
+            }
+            (Link::Unix { .. }, None) => {
+                rustix::net::send(&self.io, data, SendFlags::NOSIGNAL)?;
+                Ok(())
+            }
+            (Link::Unix { .. }, Some(_)) => Err(other_family()),
+        }
+    }
+}
+
+/// The socket as tokio knows it.
+enum Io {
+    Ip(UdpSocket),
+    Unix(UnixDatagram),
+}
+
+impl Io {
+    fn register(socket: Socket, link: &Link) -> io::Result<Self> {
+        Ok(match link {
+            Link::Ip { .. } => Self::Ip(UdpSocket::from_std(socket.into())?),
+            Link::Unix { .. } => Self::Unix(UnixDatagram::from_std(socket.into())?),
+        })
+    }
+
+    /// Waits for a datagram, or for the news that a connected peer is not there: for tokio an error, which makes nothing
+    /// readable.
+    async fn arrival(&self) -> io::Result<Interest> {
+        let either = Interest::READABLE | Interest::ERROR;
+        let ready = match self {
+            Self::Ip(socket) => socket.ready(either).await?,
+            Self::Unix(socket) => socket.ready(either).await?,
+        };
+        // A call is tried with one interest at a time.
+        Ok(if ready.is_readable() { Interest::READABLE } else { Interest::ERROR })
+    }
+
+    /// Waits until a socket is writable that has just refused to be written to.
+    async fn writable_again(&self) -> io::Result<()> {
+        // Forgets that it was writable. If it has become so again meanwhile, the system says it anew.
+        let refused = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = self.try_io(Interest::WRITABLE, refused);
+        match self {
+            Self::Ip(socket) => socket.writable().await,
+            Self::Unix(socket) => socket.writable().await,
+        }
+    }
+
+    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Ip(socket) => socket.try_io(interest, call),
+            Self::Unix(socket) => socket.try_io(interest, call),
+        }
+    }
+}
+
+impl AsFd for Io {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Ip(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Whether a datagram was refused because it is larger than the way to its peer takes.
+pub fn is_too_large(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::MSGSIZE)
+}
+
+fn other_family() -> io::Error {
+    Errno::AFNOSUPPORT.into()
+}
+
+fn unix_peer(from: SocketAddrAny) -> Peer {
+    let Ok(from) = SocketAddrUnix::try_from(from) else { return Peer::Unnamed };
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match (from.abstract_name(), from.path_bytes()) {
+        (Some(abstract_name), _) => Peer::Unix(Arc::from(format!("@{}", name(abstract_name)))),
+        (None, Some(path)) => Peer::Unix(Arc::from(name(path))),
+        (None, None) => Peer::Unnamed,
+    }
+}
+
+impl fmt::Debug for Udp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Udp").field("local", &self.local).field("receive_buffer", &self.buffer).finish()
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ip { .. } => "Ip",
+            Self::Unix { .. } => "Unix",
+        })
+    }
+}

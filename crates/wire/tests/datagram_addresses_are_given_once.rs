@@ -1,0 +1,140 @@
+//! An address for datagrams belongs to one service; answers leave from the address that was asked; a stale file is replaced.
+#![cfg(feature = "udp")]
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+
+use anywire_loops::Loops;
+use anywire_wire::udp::{Outgoing, Received, Udp, UdpError, UdpOptions};
+
+fn bind(address: &str, loops: usize) -> Result<Vec<anywire_wire::udp::Unregistered>, UdpError> {
+    Udp::bind(address, &UdpOptions::default(), loops)
+}
+
+#[test]
+fn a_port_in_use_is_said() {
+    for loops in [1, 2] {
+        let first = bind("udp:127.0.0.1:0", loops).expect("a free port");
+        let taken = first[0].local().to_string();
+        for other_loops in [1, 2] {
+            let refused = bind(&taken, other_loops).expect_err("it is taken");
+            assert!(matches!(refused, UdpError::InUse { .. }), "{refused}");
+        }
+        drop(first);
+        bind(&taken, loops).expect("it is free again");
+    }
+}
+
+#[test]
+fn what_cannot_be_bound_says_why() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| format!("unixgram:{}/{name}", folder.path().display());
+    fs::write(folder.path().join("file"), "").expect("it is ours");
+    assert!(matches!(bind(&at("file"), 1), Err(UdpError::NotASocket { .. })));
+    assert!(matches!(bind(&at("none/socket"), 1), Err(UdpError::NoFolder { .. })));
+    let _streams = UnixListener::bind(folder.path().join("streams")).expect("it is ours");
+    assert!(matches!(bind(&at("streams"), 1), Err(UdpError::InUse { .. })));
+    assert!(matches!(bind("udp:192.0.2.1:0", 1), Err(UdpError::NotHere { .. })));
+    assert!(matches!(bind("udp:127.0.0.1", 1), Err(UdpError::Address(_))));
+    assert!(matches!(bind("udp:does-not-exist.invalid:1", 1), Err(UdpError::Resolve { .. })));
+}
+
+#[test]
+fn a_stale_file_is_replaced_and_removed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("app.sock");
+    drop(UnixDatagram::bind(&file).expect("it is ours"));
+    let address = format!("unixgram:{}", file.display());
+    let bound = bind(&address, 3).expect("nobody is there");
+    assert_eq!(bound.len(), 1, "a Unix address has one socket");
+    assert!(matches!(bind(&address, 1), Err(UdpError::InUse { .. })));
+    drop(bound);
+    assert!(!file.exists());
+    let loops = Loops::start(1).expect("a thread");
+    let refused = loops.get(0).spawn(move || async move {
+        Udp::connect(&address, &UdpOptions::default()).await.err().map(|error| error.to_string())
+    });
+    let refused = refused.wait().expect("no panic").expect("nobody is there");
+    assert!(refused.contains("no service receives there"), "{refused}");
+}
+
+#[test]
+fn answers_leave_from_the_address_that_was_asked() {
+    for (everywhere, here) in [("udp:0.0.0.0:0", "127.0.0.1"), ("udp:[::]:0", "127.0.0.1")] {
+        let server = bind(everywhere, 1).expect("a free port").remove(0);
+        let port = server.local().port().expect("an IP address");
+        let client = UdpSocket::bind((here, 0)).expect("a free port");
+        // The system would choose 127.0.0.1 for the answer, which this socket does not hear.
+        client.connect(("127.7.7.7", port)).expect("UDP needs no answer");
+        client.send(b"ask").expect("over loopback");
+        let loops = Loops::start(1).expect("a thread");
+        let answered = loops.get(0).spawn(move || async move {
+            let server = server.register().expect("it was bound");
+            let (mut received, mut replies) = (Received::new(&server), Outgoing::new(&server));
+            server.receive(&mut received).await.expect("an open socket");
+            for datagram in received.iter() {
+                assert_eq!(
+                    datagram.local_ip.map(|ip| ip.to_canonical().to_string()).as_deref(),
+                    Some("127.7.7.7")
+                );
+                replies.push(&datagram.peer, datagram.local_ip, b"answer").expect("there is room");
+            }
+            server.flush(&mut replies).await
+        });
+        let sent = answered.wait().expect("no panic");
+        assert_eq!((sent.datagrams, sent.failed), (1, 0), "{sent:?}");
+        let mut answer = [0; 16];
+        assert_eq!(client.recv(&mut answer).expect("it comes from where it was asked"), 6);
+    }
+}
+
+#[test]
+fn one_peer_alone_is_heard_if_so_wished() {
+    let (friend, stranger) = (
+        UdpSocket::bind("127.0.0.1:0").expect("a free port"),
+        UdpSocket::bind("127.0.0.1:0").expect("a free port"),
+    );
+    let only_peer = Some(friend.local_addr().expect("bound"));
+    let options = UdpOptions { only_peer, ..UdpOptions::default() };
+    let mut sockets = Udp::bind("udp:127.0.0.1:0", &options, 4).expect("a free port");
+    assert_eq!(sockets.len(), 1);
+    let socket = sockets.remove(0);
+    let target = socket.local().socket_addr().expect("an IP address");
+    for sender in [&stranger, &friend] {
+        // The stranger's system may say at once that nobody receives for it.
+        let _ = sender.send_to(b"hello", target);
+    }
+    let loops = Loops::start(1).expect("a thread");
+    let heard = loops.get(0).spawn(move || async move {
+        let socket = socket.register().expect("it was bound");
+        let mut received = Received::new(&socket);
+        assert!(socket.try_receive(&mut received).expect("an open socket"));
+        received.iter().map(|datagram| datagram.peer).collect::<Vec<_>>()
+    });
+    assert_eq!(heard.wait().expect("no panic"), only_peer.map(Into::into).into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn congestion_marks_are_told() {
+    let loops = Loops::start(1).expect("a thread");
+    let marks = loops.get(0).spawn(|| async {
+        let options = UdpOptions::default();
+        let server = Udp::bind("udp:127.0.0.1:0", &options, 1).expect("a free port").remove(0);
+        let client = Udp::connect(server.local(), &options).await.expect("there is a way");
+        let server = server.register().expect("it was bound");
+        let mut outgoing = Outgoing::new(&client);
+        for bits in 0..4 {
+            outgoing.set_ecn(bits);
+            outgoing.push_to_peer(b"marked").expect("there is room");
+        }
+        client.flush(&mut outgoing).await;
+        let (mut received, mut marks) = (Received::new(&server), Vec::new());
+        while marks.len() < 4 {
+            server.receive(&mut received).await.expect("an open socket");
+            marks.extend(received.iter().map(|datagram| datagram.ecn));
+        }
+        marks
+    });
+    assert_eq!(marks.wait().expect("no panic"), [0, 1, 2, 3]);
+}
