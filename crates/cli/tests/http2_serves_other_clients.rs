@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Served, has, run, text};
+use common::{Served, has, run, skipped, text};
 use rustix::process::{Pid, Signal, kill_process};
 use secured::Secured;
 

@@ -2,12 +2,11 @@
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
-#[path = "../../../sys/tests/skipped/mod.rs"]
-mod skipped;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use super::skipped;
 
 /// A program of the Go module in `http2_peers/go`; `None` if there is no Go.
 pub(crate) fn go_program(package: &str) -> Option<PathBuf> {
