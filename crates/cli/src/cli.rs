@@ -12,6 +12,7 @@ use crate::load::Load;
 use crate::man::Man;
 use crate::serve::Serve;
 use crate::swarm::Swarm;
+use crate::udp::Udp;
 
 /// One service, any wire: serve, call, load and compare
 ///
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Load(Load),
     Compare(Compare),
     Swarm(Swarm),
+    Udp(Udp),
     Completions(Completions),
     Man(Man),
 }
@@ -49,6 +51,7 @@ impl Command {
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
             Self::Swarm(swarm) => swarm.run(),
+            Self::Udp(udp) => udp.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }
@@ -59,6 +62,7 @@ impl Command {
     pub(crate) fn log_level(&self, verbose: u8) -> LevelFilter {
         match (self, verbose) {
             (Self::Serve(_), 0) => LevelFilter::INFO,
+            (Self::Udp(udp), 0) if udp.serves() => LevelFilter::INFO,
             (_, 0) | (Self::Get(_) | Self::Post(_), 1) => LevelFilter::WARN,
             (_, 1) | (Self::Get(_) | Self::Post(_), 2) => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,

@@ -23,6 +23,7 @@ mod serve;
 mod signals;
 mod swarm;
 mod trust;
+mod udp;
 mod values;
 mod versions;
 

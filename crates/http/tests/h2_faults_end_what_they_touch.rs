@@ -290,7 +290,6 @@ fn a_bad_start_is_no_http2() {
         (&ping[..], no_settings),
         (b"HTTP/1", Error::SpeaksHttp1),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", Error::SpeaksHttp1),
-        (&[21, 3, 3, 0, 2, 2, 70], Error::SpeaksTls),
     ] {
         let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
         let mut engine = anywire_http::h2::Engine::client(Limits::default(), now, &mut out);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::hpack::HpackError;
+use super::{frame, settings};
 use crate::Fault;
 
 /// An error code of HTTP/2, as `RST_STREAM` and `GOAWAY` carry it (RFC 9113 section 7).
@@ -54,6 +55,27 @@ codes! {
     INADEQUATE_SECURITY = 0xc,
     /// HTTP/1.1 is wanted for this request.
     HTTP_1_1_REQUIRED = 0xd,
+}
+
+impl Code {
+    /// What a server sends to a client that it refuses before it has an engine for it: empty settings, and a `GOAWAY` with
+    /// this code and a reason that a person can read.
+    ///
+    /// ```
+    /// use anywire_http::h2::Code;
+    ///
+    /// let refusal = Code::INADEQUATE_SECURITY.refusal("this port speaks TLS");
+    /// assert!(refusal.ends_with(b"this port speaks TLS"));
+    /// ```
+    pub fn refusal(self, reason: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        settings::write(&mut out, &[]);
+        let at = out.len();
+        frame::go_away(&mut out, 0, self);
+        out.extend_from_slice(reason.as_bytes());
+        frame::patch_length(&mut out, at);
+        out
+    }
 }
 
 impl fmt::Display for Code {
@@ -110,11 +132,6 @@ pub enum Error {
          HTTP/2, or check the port"
     )]
     SpeaksHttp1,
-    /// The same with an alert of TLS (RFC 8446 section 6). The caller is at fault.
-    #[error(
-        "reading the start of an HTTP/2 connection: the peer speaks TLS on this port; call it over TLS, or check the port"
-    )]
-    SpeaksTls,
     /// A frame, or its place, breaks a rule; the reason names it. The peer is at fault.
     #[error("reading a frame: {reason} ({code})")]
     Frame {
@@ -146,7 +163,7 @@ impl Error {
     /// The code that the `GOAWAY` carries.
     pub fn code(&self) -> Code {
         match self {
-            Self::Preface | Self::SpeaksHttp1 | Self::SpeaksTls => Code::PROTOCOL_ERROR,
+            Self::Preface | Self::SpeaksHttp1 => Code::PROTOCOL_ERROR,
             Self::Frame { code, .. } => *code,
             Self::Compression(_) => Code::COMPRESSION_ERROR,
             Self::Excess { .. } => Code::ENHANCE_YOUR_CALM,
@@ -158,7 +175,7 @@ impl Error {
     /// Who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::SpeaksHttp1 | Self::SpeaksTls => Fault::Caller,
+            Self::SpeaksHttp1 => Fault::Caller,
             Self::Excess { .. } => Fault::Limit,
             _ => Fault::Peer,
         }

@@ -45,7 +45,7 @@ impl Engine {
         }
         loop {
             if let Some((id, code)) = self.resets.pop_front() {
-                return Ok(Some(Event::Reset { id, code }));
+                return Ok(Some(Event::Reset { id, code, by_peer: true }));
             }
             match self.step(now, input, out) {
                 Ok(Step::Again) => {}
@@ -94,8 +94,10 @@ impl Engine {
 
     /// Takes a frame. Of one with data, or without a meaning, only the head.
     fn frame(&mut self, now: Instant, input: &mut Buffer, out: &mut Vec<u8>) -> Result<Step, Error> {
-        if matches!(self.incoming, Incoming::First) && !self.is_server {
-            knows_http2(input.data())?;
+        let is_start = matches!(self.incoming, Incoming::First) && !self.is_server;
+        // A frame that begins so would be too long.
+        if is_start && input.data().starts_with(b"HTTP/1") {
+            return Err(Error::SpeaksHttp1);
         }
         let Some(head) = FrameHead::parse(input.data()) else { return Ok(Step::Wait) };
         if head.length > FRAME_BYTES_MIN {
@@ -255,7 +257,7 @@ impl Engine {
     fn fault(&mut self, now: Instant, id: StreamId, code: Code, out: &mut Vec<u8>) -> Result<Step, Error> {
         self.spend_reset(now)?;
         self.reset_stream(id, code, out);
-        Ok(Step::Event(Event::Reset { id, code }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {
@@ -272,15 +274,6 @@ impl Engine {
             return Ok(());
         }
         Err(Error::Excess { what: Abuse::IdleFrames, limit: rate.burst as usize })
-    }
-}
-
-/// Refuses the first bytes of a server that speaks another protocol. No frame begins so: it would be too long.
-fn knows_http2(data: &[u8]) -> Result<(), Error> {
-    match data {
-        [b'H', b'T', b'T', b'P', b'/', b'1', ..] => Err(Error::SpeaksHttp1),
-        [21, 3, ..] => Err(Error::SpeaksTls),
-        _ => Ok(()),
     }
 }
 
