@@ -8,6 +8,8 @@ use crate::call::{Get, Post};
 use crate::compare::Compare;
 use crate::completions::Completions;
 use crate::failure::Failure;
+use crate::ipc::Ipc;
+use crate::ladder::Ladder;
 use crate::load::Load;
 use crate::man::Man;
 use crate::serve::Serve;
@@ -35,7 +37,9 @@ pub(crate) enum Command {
     Post(Post),
     Load(Load),
     Compare(Compare),
+    Ladder(Ladder),
     Swarm(Swarm),
+    Ipc(Ipc),
     Udp(Udp),
     Completions(Completions),
     Man(Man),
@@ -50,7 +54,9 @@ impl Command {
             Self::Post(post) => post.run(verbose > 0),
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Ladder(ladder) => ladder.run(),
             Self::Swarm(swarm) => swarm.run(),
+            Self::Ipc(ipc) => ipc.run(),
             Self::Udp(udp) => udp.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),

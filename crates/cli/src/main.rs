@@ -15,6 +15,8 @@ mod explain;
 mod failure;
 mod files;
 mod heads;
+mod ipc;
+mod ladder;
 mod load;
 mod man;
 mod output;
