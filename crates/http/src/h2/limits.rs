@@ -34,7 +34,7 @@ pub struct Limits {
     pub settings_deadline: Duration,
     /// After this time without a byte from the peer a `PING` asks whether it is there. Default `None`: never.
     pub ping_interval: Option<Duration>,
-    /// How long the answer to that `PING` may take. Default 10 s.
+    /// How long the peer may be silent after that `PING`. Its answer may take longer, behind other bytes. Default 10 s.
     pub ping_deadline: Duration,
     /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no.
     pub extended_connect: bool,
