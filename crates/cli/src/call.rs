@@ -91,7 +91,7 @@ struct Call {
     /// How long the whole call may take [default: as long as it takes]
     #[arg(short = 'm', long, value_name = "TIME", value_parser = text::positive_duration)]
     timeout: Option<Duration>,
-    /// How long connecting may take
+    /// How long connecting may take, and as long again the handshake of TLS
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     #[command(flatten)]
@@ -307,7 +307,7 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 answered, 1 could not call, 2 bad arguments, 6 host not resolved, 7 not connected,
 22 a status of 400 or more with --fail, 23 answer not written, 26 data not read, 28 too late,
 35 the TLS handshake failed, 58 --cert or --key is no good, 60 the server's certificate is not
-acceptable, 77 --cacert is no good, 56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
+acceptable, 77 --cacert is no good, 90 its key is not pinned, 56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
 heads, or interim answers (1xx) and no final one.";
 
 #[cfg(test)]

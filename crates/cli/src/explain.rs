@@ -37,7 +37,8 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
                 .help("see that what --data names can be read to its end")
         }
         Error::Timeout { phase, limit, .. } => {
-            let option = if *phase == Phase::Connect { "--connect-timeout" } else { "--timeout" };
+            let is_before = matches!(phase, Phase::Connect | Phase::Handshake);
+            let option = if is_before { "--connect-timeout" } else { "--timeout" };
             calling(Code::Timeout, &format!("{phase} lasted over {limit:?}"))
                 .help(format_args!("see what the server does, or raise {option}"))
         }
@@ -95,7 +96,11 @@ fn code(error: &Error) -> Code {
 /// No connection: the wire's words name the address, and what would help.
 fn dial(error: &DialError) -> Failure {
     if let Some(found) = error.handshake() {
-        let code = if found.is_certificate() { Code::Certificate } else { Code::Handshake };
+        let code = match found {
+            _ if found.is_not_pinned() => Code::Pinned,
+            _ if found.is_certificate() => Code::Certificate,
+            _ => Code::Handshake,
+        };
         return Failure::of(code, error).help(trust::help(found));
     }
     let code = match error {
@@ -171,6 +176,7 @@ const OPTION_OF: &[(&str, &str)] = &[
     ("depth", "--depth"),
     ("ms of timeout", "--timeout (in ms)"),
     ("ms of connect timeout", "--connect-timeout (in ms)"),
+    ("ms of handshake timeout", "--connect-timeout (in ms)"),
     ("ms of warm-up", "--warm-up (in ms)"),
     ("ms of duration", "--duration (in ms)"),
     ("bytes of one request", "--data with --header (in bytes)"),
@@ -212,6 +218,7 @@ mod tests {
             (connect(DialError::Timeout { address: address.clone(), after: second }), 28, "firewall"),
             (connect(DialError::Descriptors { address }), 1, "ulimit"),
             (late(Phase::Connect), 28, "raise --connect-timeout"),
+            (late(Phase::Handshake), 28, "raise --connect-timeout"),
             (late(Phase::Read), 28, "raise --timeout"),
             (
                 Error::RequestBody { origin: origin(), source: BodyError::failed(broken()), sent: true },

@@ -48,6 +48,8 @@ pub(crate) enum Code {
     Certificate = 60,
     /// The file of roots cannot be used.
     Roots = 77,
+    /// The server's key is none of those that are pinned.
+    Pinned = 90,
     /// Interrupted (SIGINT). The result so far was printed.
     Interrupted = 130,
     /// Terminated (SIGTERM). The result so far was printed.

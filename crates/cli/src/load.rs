@@ -58,7 +58,7 @@ pub(crate) struct Load {
     /// Longest wait for an answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = text::positive_duration)]
     timeout: Duration,
-    /// How long connecting may take
+    /// How long connecting may take, and as long again the handshake of TLS
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = text::positive_duration)]
     connect_timeout: Duration,
     /// A header field, 'Name: value'; may be repeated
@@ -115,6 +115,7 @@ impl Load {
             body,
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
+            handshake_timeout: self.connect_timeout,
             limits: Limits { head: self.heads.limits(), ..Limits::default() },
             stop: Stop::new(),
             ..Plan::new(values::url(&self.url, self.via.as_ref())?)

@@ -7,6 +7,8 @@ use anywire::wire::Negotiated;
 use anywire::wire::tls::{
     ClientTls, ClientTlsOptions, HandshakeError, Identity, MinVersion, Roots, TlsError,
 };
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use clap::{Args, ValueEnum};
 
 use crate::failure::{Code, Failure};
@@ -24,6 +26,9 @@ pub(crate) struct Trust {
     /// Its private key (PEM) [default: it is in the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    /// Take a server only if its key is one of these, besides all other checks: 'sha256//DIGEST', with ';' between several
+    #[arg(long, value_name = "PINS", value_parser = pins)]
+    pinnedpubkey: Option<Pins>,
     /// Talk to everybody, whatever certificate they show: for trials only
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -36,6 +41,22 @@ pub(crate) struct Trust {
     /// Write the keys of connections to the file that SSLKEYLOGFILE names, with which captures can be read
     #[arg(long)]
     ssl_key_log: bool,
+}
+
+/// SHA-256 digests of public keys.
+#[derive(Debug, Clone)]
+struct Pins(Vec<[u8; 32]>);
+
+/// Reads pins as curl does.
+fn pins(text: &str) -> Result<Pins, String> {
+    let digest = |pin: &str| -> Option<[u8; 32]> {
+        BASE64_STANDARD.decode(pin.strip_prefix(PIN_PREFIX)?).ok()?.try_into().ok()
+    };
+    text.split(';').map(digest).collect::<Option<Vec<_>>>().map(Pins).ok_or_else(|| {
+        "a pin is 'sha256//' and the SHA-256 digest of a public key in base64, 44 characters; 'anywire get -v URL' shows that of \
+         a server"
+            .to_owned()
+    })
 }
 
 /// A version of TLS.
@@ -59,13 +80,14 @@ impl Trust {
             let failure = Failure::new(Code::Usage, "writing keys: no file is named");
             return Err(failure.help("name one: SSLKEYLOGFILE=FILE anywire ..."));
         }
-        let as_ever = self.cacert.is_none() && self.cert.is_none() && self.tls_min == Version::Tls12;
-        if as_ever && !self.insecure && !self.ssl_key_log {
+        let trusts_as_ever = self.cacert.is_none() && self.pinnedpubkey.is_none() && !self.insecure;
+        if trusts_as_ever && self.cert.is_none() && self.tls_min == Version::Tls12 && !self.ssl_key_log {
             return Ok(None);
         }
         let roots = self.cacert.as_ref().map_or_else(|| Ok(Roots::platform()), Roots::only_file);
         let options = ClientTlsOptions {
             roots: roots.map_err(|error| unusable(Code::Roots, &error))?,
+            pins: self.pinnedpubkey.as_ref().map_or_else(Vec::new, |pins| pins.0.clone()),
             identity: self.identity().map_err(|error| unusable(Code::OwnCertificate, &error))?,
             min_version: match self.tls_min {
                 Version::Tls12 => MinVersion::Tls12,
@@ -109,6 +131,9 @@ pub(crate) fn help(error: &HandshakeError) -> &'static str {
         _ if error.is_out_of_date() => {
             "have the server's certificate replaced, or check this machine's clock; --insecure goes on all the same"
         }
+        _ if error.is_not_pinned() => {
+            "if the server's key was changed on purpose, pin the new one with --pinnedpubkey; 'get -v' shows it"
+        }
         _ if error.is_clear_text() => "check the port, or call it without TLS: http://",
         _ if error.is_own_certificate() => "show a certificate that it accepts with --cert and --key",
         _ if error.to_string().contains("misses a certificate") => {
@@ -122,6 +147,10 @@ pub(crate) fn help(error: &HandshakeError) -> &'static str {
 pub(crate) fn help_with(found: &str) -> Option<&'static str> {
     let known = [
         ("nobody who is trusted", UNTRUSTED),
+        (
+            "none of those that are pinned",
+            "pin the key that it has with --pinnedpubkey; 'anywire get -v' shows that",
+        ),
         ("another name", "call it by a name of its certificate, or name that one with --servername"),
         ("speaks no TLS on this port", "check the port, or load it without TLS: http://"),
         ("a certificate of this end", "show one with --cert and --key"),
@@ -140,12 +169,17 @@ pub(crate) fn lines(tls: &Negotiated) -> String {
         Some(protocol) => lines.push_str(&format!("ALPN: {protocol}\n")),
         None => lines.push_str("ALPN: the server chose nothing\n"),
     }
+    if let Some(digest) = tls.peer_key_digest() {
+        lines.push_str(&format!("key: {PIN_PREFIX}{}\n", BASE64_STANDARD.encode(digest)));
+    }
     for (what, who) in [("subject", tls.peer_subject()), ("issuer", tls.peer_issuer())] {
         // Writing to a string does not fail.
         let _ = who.map(|who| writeln!(lines, "{what}: {who}"));
     }
     lines
 }
+
+const PIN_PREFIX: &str = "sha256//";
 
 const UNTRUSTED: &str =
     "if you know it, trust it or its root with --cacert FILE; --insecure believes whoever answers";

@@ -1,7 +1,9 @@
-//! Clients of other projects over HTTP/2, two of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests that
-//! are cancelled in the middle, and a server that goes away in the middle of one.
+//! Clients of other projects over HTTP/2, most of them also over TLS: bodies byte for byte, 100 MB both ways, trailers, requests
+//! that are cancelled in the middle, and a server that goes away in the middle of one.
 
 mod common;
+#[path = "common/pki.rs"]
+mod pki;
 #[path = "common/secured.rs"]
 mod secured;
 #[path = "common/tools.rs"]
@@ -13,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Served, has, run, text};
+use pki::{Authority, Signed};
 use rustix::process::{Pid, Signal, kill_process};
 use secured::Secured;
 
@@ -24,7 +27,7 @@ const MEMORY_BYTES_MAX: u64 = 64 << 20;
 #[test]
 fn go() {
     let Some(client) = tools::go_program("anywire.test/http2/client") else { return };
-    play(Command::new(client));
+    play(Demo::clear(), Command::new(client));
 }
 
 #[test]
@@ -32,32 +35,53 @@ fn node() {
     if !has("node") {
         return;
     }
-    let mut client = Command::new("node");
-    client.arg(tools::source("client.mjs"));
-    play(client);
+    for demo in [Demo::clear(), Demo::secured()] {
+        let mut client = Command::new("node");
+        client.arg(tools::source("client.mjs"));
+        play(demo, client);
+    }
 }
 
 #[test]
 fn python_httpx() {
     let Some(python) = tools::python() else { return };
-    let mut client = Command::new(python);
-    client.arg(tools::source("python/client.py"));
-    play(client);
+    for demo in [Demo::clear(), Demo::secured()] {
+        let mut client = Command::new(&python);
+        client.arg(tools::source("python/client.py"));
+        play(demo, client);
+    }
+}
+
+/// The demo service of the command, in clear text or over TLS.
+struct Demo {
+    served: Served,
+    /// Who has signed its certificate.
+    authority: Option<Authority>,
+}
+
+impl Demo {
+    fn clear() -> Self {
+        Self { served: Served::demo(), authority: None }
+    }
+
+    fn secured() -> Self {
+        let authority = Authority::new("trusted");
+        let Signed { cert, key } = authority.signs("server", &["localhost", "127.0.0.1"]);
+        let served = Served::on(&["tls:127.0.0.1:0"], &["--cert", text(&cert), "--key", text(&key)]);
+        Self { served, authority: Some(authority) }
+    }
 }
 
 /// Runs a client. It says that it is in the middle of a request, or has none, and goes on once the server goes away.
-fn play(mut client: Command) {
-    let mut served = Served::demo();
-    let mut client = client
-        .arg(served.url(""))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the client was found before");
+fn play(mut demo: Demo, mut client: Command) {
+    let served = &mut demo.served;
+    client.arg(served.url("")).args(demo.authority.iter().map(|authority| &authority.root));
+    let mut client =
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the client was found before");
     let mut said = BufReader::new(client.stdout.take().expect("it was asked for"));
     assert_eq!(line(&mut said), "ready");
-    assert_memory(&served);
-    go_away(&served);
+    assert_memory(served);
+    go_away(served);
     // It may have heard of that already, and may not have: both are right.
     client.stdin.take().expect("it was asked for").write_all(b"\n").expect("the client reads");
     assert_eq!(line(&mut said), "done");
@@ -76,7 +100,7 @@ fn curl() {
     if !has("curl") {
         return;
     }
-    let mut served = Served::demo();
+    let served = Served::demo();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [sent, came] = ["sent", "came"].map(|name| folder.path().join(name));
     fs::write(&sent, pattern(TOTAL)).expect("room");
@@ -114,9 +138,13 @@ fn curl() {
     leaves.kill().and_then(|()| leaves.wait()).expect("a child");
     assert_eq!(curl(&[&served.url("/")]), "Hello, World!");
 
-    // A server that leaves in the middle.
     let mut takes = Command::new("curl");
     takes.args(["--silent", "--show-error", "--http2-prior-knowledge", "--limit-rate", "50M", &large]);
+    leaves_in_the_middle(served, takes);
+}
+
+/// A download of all of the pattern goes on to its end, though the server leaves in the middle of it.
+fn leaves_in_the_middle(mut served: Served, mut takes: Command) {
     let mut takes = takes.stdout(Stdio::piped()).spawn().expect("it was found before");
     let mut body = takes.stdout.take().expect("it was asked for");
     let mut read = vec![0; 100_000];
@@ -133,28 +161,42 @@ fn nghttp() {
     if !has("nghttp") {
         return;
     }
-    let served = Served::demo();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent");
+    let [sent, came, small] = ["sent", "came", "small"].map(|name| folder.path().join(name));
     fs::write(&sent, pattern(TOTAL)).expect("room");
-    let came = folder.path().join("came");
-    let mut asks = Command::new("nghttp");
-    asks.args(["--data", text(&sent), "--timeout=60", &served.url("/echo")]);
-    let output = File::create(&came).expect("room");
-    assert!(asks.stdout(output).status().expect("it was found before").success());
-    assert_same(&sent, &came);
-    assert_memory(&served);
-    let small = folder.path().join("small");
     fs::write(&small, "small").expect("room");
-    let args =
-        ["--null-out", "--verbose", "--trailer=x-sum: 7", "--data", text(&small), &served.url("/echo")];
-    let said = run("nghttp", &args);
-    let received = said.split("recv ").skip(1);
-    assert!(received.into_iter().any(|frame| frame.contains("x-sum: 7")), "no trailers come back: {said}");
-    // With its old priorities, several requests at once, and padding.
-    let many = ["--multiply=100", "--padding=100", "--null-out", "--stat", &served.url("/bytes/100000")];
-    let said = run("nghttp", &many);
-    assert_eq!(said.matches(" 200 ").count(), 100, "{said}");
+    for Demo { served, .. } in [Demo::clear(), Demo::secured()] {
+        // It trusts nobody's roots, and only warns.
+        let always = ["--no-verify-peer", "--timeout=60"];
+        let mut asks = Command::new("nghttp");
+        asks.args(always).args(["--data", text(&sent), &served.url("/echo")]);
+        let output = File::create(&came).expect("room");
+        assert!(asks.stdout(output).status().expect("it was found before").success());
+        assert_same(&sent, &came);
+        assert_memory(&served);
+        let run = |args: &[&str]| run("nghttp", &[&always[..], args].concat());
+        let said = run(&[
+            "--null-out",
+            "--verbose",
+            "--trailer=x-sum: 7",
+            "--data",
+            text(&small),
+            &served.url("/echo"),
+        ]);
+        let received = said.split("recv ").skip(1);
+        assert!(
+            received.into_iter().any(|frame| frame.contains("x-sum: 7")),
+            "no trailers come back: {said}"
+        );
+        // With its old priorities, several requests at once, and padding.
+        let many = ["--multiply=100", "--padding=100", "--null-out", "--stat", &served.url("/bytes/100000")];
+        let said = run(&many);
+        assert_eq!(said.matches(" 200 ").count(), 100, "{said}");
+
+        let mut takes = Command::new("nghttp");
+        takes.args(always).arg(served.url(&format!("/bytes/{TOTAL}")));
+        leaves_in_the_middle(served, takes);
+    }
 }
 
 #[test]
@@ -162,22 +204,23 @@ fn h2load() {
     if !has("h2load") {
         return;
     }
-    let served = Served::demo();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let small = folder.path().join("small");
     fs::write(&small, pattern(20_000)).expect("room");
     let post = format!("--data={}", text(&small));
-    for args in [
-        &["--requests=10000", "/"][..],
-        &["--requests=1000", "/bytes/100000"],
-        &["--requests=1000", &post, "/echo"],
-    ] {
-        let (path, args) = args.split_last().expect("a path");
-        let always = ["--clients=8", "--max-concurrent-streams=32"];
-        let said = run("h2load", &[&always[..], args, &[&served.url(path)]].concat());
-        let all = args[0].trim_start_matches("--requests=");
-        let good = format!("{all} done, {all} succeeded, 0 failed, 0 errored, 0 timeout");
-        assert!(said.contains(&good), "{said}");
+    for Demo { served, .. } in [Demo::clear(), Demo::secured()] {
+        for args in [
+            &["--requests=10000", "/"][..],
+            &["--requests=1000", "/bytes/100000"],
+            &["--requests=1000", &post, "/echo"],
+        ] {
+            let (path, args) = args.split_last().expect("a path");
+            let always = ["--clients=8", "--max-concurrent-streams=32"];
+            let said = run("h2load", &[&always[..], args, &[&served.url(path)]].concat());
+            let all = args[0].trim_start_matches("--requests=");
+            let good = format!("{all} done, {all} succeeded, 0 failed, 0 errored, 0 timeout");
+            assert!(said.contains(&good) && said.contains("Application protocol: h2"), "{said}");
+        }
     }
 }
 

@@ -95,6 +95,33 @@ fn certificates_are_checked() {
 }
 
 #[test]
+fn a_key_can_be_pinned() {
+    if !has_all() {
+        return;
+    }
+    let made = Certificates::new();
+    let root = made.text("root.pem");
+    let (good, other) = (Server::openssl(&made, "good", &[]), Server::openssl(&made, "other", &[]));
+    let key_of = |server: &Server| {
+        let said = stderr(&anywire(&["get", "-v", "-k", &server.url("/")]));
+        let line = said.lines().find_map(|line| line.strip_prefix("* key: "));
+        line.unwrap_or_else(|| panic!("no key in: {said}")).to_owned()
+    };
+    let (pin, another) = (key_of(&good), key_of(&other));
+    let both = format!("{another};{pin}");
+    for pins in [&pin, &both] {
+        assert_eq!(as_curl(&["--cacert", &root, "--pinnedpubkey", pins, &good.url("/")]).0, 0);
+    }
+    for trust in [&["--cacert", &root][..], &["-k"]] {
+        let url = good.url("/");
+        let args = [trust, &["--pinnedpubkey", &another, &url]].concat();
+        refused(&args, 90, "none of those that are pinned", "--pinnedpubkey");
+    }
+    let wrong = anywire(&["get", "--pinnedpubkey", "sha256//abc", &good.url("/")]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("44 characters"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn versions_are_agreed_on_or_refused() {
     if !has_all() {
         return;
@@ -249,7 +276,7 @@ fn nginx_and_go_speak_both_versions_of_http() {
     let Some(go) = go() else { return };
     let go = Server::go(&made, &go);
     for (option, version) in [("--http1", "HTTP/1.1"), ("--http2", "HTTP/2.0"), ("-f", "HTTP/2.0")] {
-        let output = anywire(&["get", option, "--cacert", &root, &go.url("/")]);
+        let output = anywire(&["get", option, "--cacert", &root, &go.url("/version")]);
         assert_eq!(stdout(&output), version, "{}", stderr(&output));
     }
 }

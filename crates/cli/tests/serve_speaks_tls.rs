@@ -4,6 +4,7 @@ mod common;
 #[path = "common/pki.rs"]
 mod pki;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -188,6 +189,38 @@ fn sighup_reads_the_files_again_and_drops_no_connection() {
     assert_eq!([&old, &new].map(ask), ["", "Hello, World!"]);
     reloaded.send(()).expect("the connection waits");
     open.wait().expect("it is answered as before");
+}
+
+/// Both ends of a connection write the same keys, by which a capture can be read.
+#[test]
+fn keys_are_written_as_the_client_has_them() {
+    if !has("curl") {
+        return;
+    }
+    let authority = Authority::new("trusted");
+    let signed = authority.signs("server", &["localhost", "127.0.0.1"]);
+    let [ours, theirs] = ["ours", "theirs"].map(|name| authority.file(name));
+    for (version, keys) in [("--tls-max=1.2", 1), ("--tlsv1.3", 5)] {
+        let mut serve = command();
+        serve.args(["serve", "--loops", "1", "--listen", TLS[0], "--ssl-key-log"]).args(files(&signed));
+        serve.env("SSLKEYLOGFILE", &ours).stdout(Stdio::piped());
+        let mut child = Running(serve.spawn().expect("it is built"));
+        let mut printed = BufReader::new(child.0.stdout.take().expect("it was asked for"));
+        let mut line = String::new();
+        printed.read_line(&mut line).expect("text");
+        let url = line.trim_end().trim_end_matches(')').rsplit_once('(').expect("a URL").1;
+        let mut ask = Command::new("curl");
+        ask.args(["-sS", "--cacert", text(&authority.root)]).args(version.split('=')).arg(url);
+        assert_eq!(stdout(&ask.env("SSLKEYLOGFILE", &theirs).output().expect("curl runs")), "Hello, World!");
+        let [ours, theirs] = [&ours, &theirs].map(|file| {
+            let text = std::fs::read_to_string(file).expect("keys");
+            std::fs::remove_file(file).expect("it is there");
+            text.lines().map(str::to_owned).collect::<BTreeSet<_>>()
+        });
+        // There may be a comment, and a key of exports that one of them does not write.
+        let common = ours.intersection(&theirs).count();
+        assert!(common >= keys.min(4), "{version}: ours\n{ours:#?}\ntheirs\n{theirs:#?}");
+    }
 }
 
 #[test]

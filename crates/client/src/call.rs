@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anywire_http::url::UrlError;
+use anywire_http::url::{UrlError, is_bare};
 use anywire_http::{Body, Method, Request, RequestHead, Url};
 use anywire_wire::ToAddress;
 use serde::Serialize;
@@ -36,8 +36,9 @@ pub struct Call {
 impl Call {
     pub(crate) fn new(hold: Hold, method: Method, url: &str) -> Self {
         let timeouts = &hold.inner().config().timeouts;
-        let draft = parse_url(url).map(|url| Box::new(Draft::new(method, url, timeouts)));
-        Self { hold, draft }
+        let of_server = method == Method::OPTIONS && is_bare(url);
+        let draft = parse_url(url).map(|url| Draft::new(method, url, timeouts));
+        Self { draft: draft.map(|draft| Box::new(Draft { of_server, ..draft })), hold }
     }
 
     /// A call with a request that was made elsewhere, to the URL that `url` gives.
@@ -52,6 +53,8 @@ impl Call {
             }
             let url = url(&mut request.head)?;
             let mut draft = Draft::new(request.head.method().clone(), url, &hold.inner().config().timeouts);
+            // Behind the path of an upstream, a path stands in its place.
+            draft.of_server = request.head.path_and_query() == "*" && draft.url.path_and_query() == "/";
             draft.headers = request.head.into_headers();
             draft.check_host()?;
             draft.last_on_connection = draft.headers.contains("connection");
@@ -85,7 +88,9 @@ impl Call {
     /// Adds pairs to the URL's query, encoded once: a struct, a map or a list of pairs.
     pub fn query<T: Serialize + ?Sized>(self, pairs: &T) -> Self {
         self.edit(|draft| {
-            draft.url.push_query(&serde_urlencoded::to_string(pairs).map_err(Error::Query)?);
+            let pairs = serde_urlencoded::to_string(pairs).map_err(Error::Query)?;
+            draft.of_server &= pairs.is_empty();
+            draft.url.push_query(&pairs);
             Ok(())
         })
     }

@@ -57,7 +57,7 @@ impl Client {
         self.request(Method::HEAD, url)
     }
 
-    /// An `OPTIONS` call.
+    /// An `OPTIONS` call. A URL that ends with its host, `http://host`, asks for the server as a whole (`*`, RFC 9110 section 9.3.7).
     pub fn options(&self, url: impl AsRef<str>) -> Call {
         self.request(Method::OPTIONS, url)
     }
@@ -123,7 +123,7 @@ impl Client {
             headers.remove_hop_by_hop();
             headers.remove("host");
             headers.append("via", via)?;
-            // `OPTIONS *` asks about the server itself, for which the upstream has its own path.
+            // `OPTIONS *` asks about the server itself, for which the upstream may have its own path.
             Ok(base.join(head.path_and_query()).unwrap_or(base))
         };
         let call = Call::of(Hold::new(&self.handle), request.try_into().map_err(Into::into), url);

@@ -315,7 +315,7 @@ impl Conn {
                     session.start(job, host, &self.context);
                 }
                 if self.cut.get() {
-                    session.cut();
+                    session.cut(&self.context);
                 }
                 let turn = session.poll(cx, wire, &core.timer, &self.context, core.until);
                 let waiting = inbox.jobs.borrow().len();

@@ -201,7 +201,7 @@ pub enum Error {
         /// The first thing that is wrong with it.
         source: DecodeError,
     },
-    /// The peer answered an `http` request with a record of TLS. Fault of the caller.
+    /// The peer answered an `http` request with a record of TLS, or said over HTTP/2 that it wants TLS. Fault of the caller.
     #[error(
         "cannot read the response of {origin}: the peer speaks TLS on this port; use an https URL, or another port"
     )]

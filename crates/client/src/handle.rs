@@ -39,7 +39,7 @@ impl Handle {
                 None => 0,
             }
         };
-        let tasks: Vec<_> = self.used_loops().map(|one| one.handle.spawn(close)).collect();
+        let tasks: Vec<_> = self.used_loops().map(|one| one.handle.spawn_always(close)).collect();
         let mut shutdown = Shutdown::default();
         for task in tasks {
             // A loop that has stopped has no call left to cut.
@@ -55,7 +55,7 @@ impl Drop for Handle {
         self.set_retired();
         let id = self.id();
         for one in self.used_loops() {
-            drop(one.handle.spawn(move || async move {
+            drop(one.handle.spawn_always(move || async move {
                 if let Some(local) = Local::find(id) {
                     local.retire();
                 }

@@ -31,6 +31,8 @@ pub(crate) struct Draft {
     pub(crate) total_timeout: Duration,
     /// The caller set a `connection` field, so the connection is closed after the response.
     pub(crate) last_on_connection: bool,
+    /// It asks for the server as a whole, as `OPTIONS *`.
+    pub(crate) of_server: bool,
     /// A response 101 is what the caller hopes for.
     pub(crate) upgrade: bool,
 }
@@ -46,8 +48,14 @@ impl Draft {
             read_timeout: timeouts.read,
             total_timeout: timeouts.total,
             last_on_connection: false,
+            of_server: false,
             upgrade: false,
         }
+    }
+
+    /// The target of the request, as the request line or `:path` has it.
+    pub(crate) fn target(&self) -> &str {
+        if self.of_server { "*" } else { self.url.path_and_query() }
     }
 
     /// Whether its `host` field, if it has one, can be sent: a bad one must not cost a connection later.

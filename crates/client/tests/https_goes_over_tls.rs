@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anywire_client::{Client, Error, Fault, Phase};
+use anywire_http::h2::Code;
 use anywire_loops::Loops;
 use anywire_wire::tls::{ClientTlsOptions, HandshakeError, Roots};
 use anywire_wire::{Address, ListenOptions, Listener};
@@ -214,6 +215,30 @@ fn a_port_with_tls_is_known_for_one() {
     // Ours closes, or answers in clear text if it is told to.
     let plain = format!("http://{}/", listener.local().location());
     assert!(block_on(client.get(plain).send()).is_err());
+}
+
+#[test]
+fn a_port_with_tls_is_known_over_http2_too() {
+    let loops = Loops::start(1).expect("loops start");
+    let address: Address = "tls:127.0.0.1:0".parse().expect("an address");
+    let refusal: fn(&[u8]) -> Vec<u8> = |first| {
+        assert!(first.starts_with(b"PRI "), "{first:?}");
+        Code::INADEQUATE_SECURITY.refusal("this port speaks TLS")
+    };
+    let options = ListenOptions { answer_to_clear_text: Some(refusal), ..listening() };
+    let listener = Listener::bind(&address, &options, &loops).expect("a free port").serve(|_| {});
+    let alerting = Peer::start(wire("tcp"), |talk| {
+        talk.read(16 << 10);
+        talk.say([21, 3, 3, 0, 2, 2, 70]);
+        talk.wait_for_end();
+    });
+    for url in [alerting.url("/"), format!("http://{}/", listener.local().location())] {
+        let (_loops, client) = support::client_of_http2(|builder| builder);
+        let error = error(&client, &url);
+        assert!(matches!(error, Error::SpeaksTls { .. }), "{error:?}");
+        assert!(!error.may_have_been_processed());
+        assert_eq!(client.counters().total().dialed, 1, "no other try would end otherwise");
+    }
 }
 
 #[test]

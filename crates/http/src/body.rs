@@ -215,7 +215,13 @@ impl Body {
     ///
     /// [`BodyError`] if the body broke off; the next call gives `None`.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-        poll_fn(|cx| self.poll_chunk(cx)).await
+        let mut asking = Asking { body: self, waits: false };
+        poll_fn(|cx| {
+            let polled = asking.body.poll_chunk(cx);
+            asking.waits = polled.is_pending();
+            polled
+        })
+        .await
     }
 
     /// The polling form of [`Body::chunk`].
@@ -321,6 +327,23 @@ impl Coming {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+/// A call of [`Body::chunk`]. If it is dropped while it waits, as `select!` does, nobody waits any more.
+struct Asking<'b> {
+    body: &'b mut Body,
+    waits: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.waits
+            && let Kind::Coming(coming) = &self.body.kind
+            && let Source::Channel(receiver) = &coming.source
+        {
+            receiver.wait_no_more();
+        }
     }
 }
 

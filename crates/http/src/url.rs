@@ -212,6 +212,18 @@ pub fn redact(url: &str) -> String {
     }
 }
 
+/// Whether the text of a URL ends with its authority: `http://host`. As the target of OPTIONS that is the server as a whole,
+/// and not its path `/` (RFC 9110 section 4.2.3).
+///
+/// ```
+/// use anywire_http::url::is_bare;
+///
+/// assert!(is_bare("http://host:80") && !is_bare("http://host/") && !is_bare("http://host?a"));
+/// ```
+pub fn is_bare(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(_, rest)| !rest.contains(['/', '\\', '?', '#']))
+}
+
 /// What is wrong with a URL (the caller's fault).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

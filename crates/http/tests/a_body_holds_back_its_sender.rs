@@ -120,6 +120,20 @@ fn a_sender_is_awaited_while_its_reader_waits_and_then_alone() {
 }
 
 #[test]
+fn a_reader_that_turns_to_something_else_waits_no_more() {
+    let (mut sender, mut body) = Body::channel(10);
+    let mut cx = Context::from_waker(Waker::noop());
+    {
+        let mut chunk = pin!(body.chunk());
+        assert!(chunk.as_mut().poll(&mut cx).is_pending());
+        assert!(sender.is_awaited());
+    }
+    assert!(!sender.is_awaited(), "it was dropped, as by select!");
+    sender.try_send(Bytes::from_static(b"a")).expect("room");
+    assert!(pin!(body.chunk()).poll(&mut cx).is_ready(), "nothing is lost");
+}
+
+#[test]
 fn each_error_says_who_is_at_fault() {
     let faults = [
         (BodyError::Incomplete, Fault::Wire),

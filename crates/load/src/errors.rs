@@ -97,7 +97,7 @@ pub enum ErrorKind {
     Write,
     /// Receiving failed, or ended inside an answer.
     Read,
-    /// The bytes are no HTTP answer, or one without a request.
+    /// The bytes are no HTTP answer, or one without a request. Over HTTP/2 that may cost the answer's stream alone.
     Parse,
     /// No answer within the plan's timeout; its age stands in the histogram, so that the tail shows it.
     Timeout,
@@ -107,7 +107,7 @@ pub enum ErrorKind {
     Check,
     /// The peer closed between two answers while requests were unanswered.
     Close,
-    /// HTTP/2: the peer reset a stream, or sent an answer for which the stream had to be reset.
+    /// HTTP/2: the peer reset a stream.
     Reset,
     /// HTTP/2: the peer refused a stream before it processed anything of it.
     Refused,

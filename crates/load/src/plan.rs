@@ -66,6 +66,8 @@ pub struct Plan {
     /// Longest wait for a connection, all addresses of a name together (3 s: a lost SYN is sent again after one second,
     /// and again after two more).
     pub connect_timeout: Duration,
+    /// Longest handshake of TLS on a new connection (5 s).
+    pub handshake_timeout: Duration,
     /// How a good answer looks.
     pub expect: Expect,
     /// Limits of the run.
@@ -93,6 +95,7 @@ impl Plan {
             body: Bytes::new(),
             timeout: Duration::from_secs(10),
             connect_timeout: DialOptions::default().connect_timeout,
+            handshake_timeout: DialOptions::default().handshake_timeout,
             expect: Expect::default(),
             limits: Limits::default(),
             stop: Stop::new(),
@@ -107,6 +110,7 @@ impl Plan {
         let (least, longest) = (1, limits.time.as_millis() as u64);
         within("ms of timeout", self.timeout.as_millis() as u64, least, longest)?;
         within("ms of connect timeout", self.connect_timeout.as_millis() as u64, least, longest)?;
+        within("ms of handshake timeout", self.handshake_timeout.as_millis() as u64, least, longest)?;
         within("ms of warm-up", self.warm_up.as_millis() as u64, 0, longest)?;
         match self.amount {
             Amount::Duration(time) => within("ms of duration", time.as_millis() as u64, least, longest)?,
@@ -134,6 +138,7 @@ impl Plan {
     fn dial_options(&self, server_name: String) -> DialOptions {
         DialOptions {
             connect_timeout: self.connect_timeout,
+            handshake_timeout: self.handshake_timeout,
             server_name: Some(server_name),
             protocols: vec![self.protocol.alpn().to_owned()],
             #[cfg(feature = "tls")]

@@ -170,3 +170,19 @@ fn a_full_accept_queue() {
         totals.measured.error_samples.iter().find(|sample| sample.kind == ErrorKind::Connect).unwrap();
     assert!(sample.message.contains("50ms"), "{}", sample.message);
 }
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_handshake_that_is_not_answered() {
+    // The kernel makes the connections, and nobody takes them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plan = Plan {
+        connections: 1,
+        handshake_timeout: Duration::from_millis(50),
+        ..Plan::new(format!("https://{}/", silent.local_addr().unwrap()))
+    };
+    let outcome = load(plan);
+    assert_only(&outcome, ErrorKind::Tls, 3);
+    let message = &outcome.totals.measured.error_samples[0].message;
+    assert!(message.contains("50ms"), "{message}");
+}

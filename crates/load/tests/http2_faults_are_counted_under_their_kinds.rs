@@ -41,6 +41,16 @@ fn a_reset_stream() {
 }
 
 #[test]
+fn an_answer_that_breaks_a_rule() {
+    let server = H2Server::start("memory:h2-breaks", Manner::BreakThird);
+    let outcome = load(Plan { depth: 4, ..server.plan(300) });
+    assert_only(&outcome, ErrorKind::Parse, 100);
+    assert_eq!((outcome.totals.measured.answered, outcome.totals.measured.reset), (200, 100));
+    assert_eq!(outcome.totals.connections.opened, 1);
+    assert!(outcome.totals.measured.error_samples[0].message.contains("breaks the rules"));
+}
+
+#[test]
 fn a_refused_stream() {
     let server = H2Server::start("memory:h2-refused", Manner::ResetThird(Code::REFUSED_STREAM));
     let outcome = load(Plan { depth: 4, ..server.plan(300) });

@@ -61,6 +61,33 @@ impl LoopHandle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
+        let (task, job) = Self::job(make);
+        match self.shared.inbox.push(job) {
+            Ok(()) | Err(Refused::Closed(_)) => task,
+            Err(Refused::Full(_)) => Task::refused(TaskError::Full),
+        }
+    }
+
+    /// As [`spawn`](Self::spawn), past the limit of waiting hand-overs: for what ends or frees something, which a loop with too
+    /// much to do must not miss. Not for what a peer or a request can ask for many times.
+    pub fn spawn_always<M, F>(&self, make: M) -> Task<F::Output>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let (task, job) = Self::job(make);
+        // If the loop has ended, the task says so.
+        let _ = self.shared.inbox.push_always(job);
+        task
+    }
+
+    fn job<M, F>(make: M) -> (Task<F::Output>, Job)
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
         let (task, sender, stage) = Task::new();
         // If the job is dropped before it has run, so are the closure and the sender, which tells the task.
         let mut make = Contained::new(make);
@@ -82,10 +109,7 @@ impl LoopHandle {
                 }
             });
         });
-        match self.shared.inbox.push(Job::HandOver(job)) {
-            Ok(()) | Err(Refused::Closed(_)) => task,
-            Err(Refused::Full(_)) => Task::refused(TaskError::Full),
-        }
+        (task, Job::HandOver(job))
     }
 
     /// Which loop of its [`Loops`](crate::Loops) this is.

@@ -58,6 +58,17 @@ impl<J> Inbox<J> {
         Ok(())
     }
 
+    /// Queues a job past the limit. Returns the job if the inbox is closed.
+    pub(crate) fn push_always(&self, job: J) -> Result<(), J> {
+        let mut queue = self.lock();
+        if queue.closed {
+            return Err(job);
+        }
+        queue.jobs.push_back(job);
+        self.announce(queue);
+        Ok(())
+    }
+
     /// Queues a job before all others and past the limit: for the loop itself, such as the order to stop. Returns the
     /// job if the inbox is closed.
     pub(crate) fn push_first(&self, job: J) -> Result<(), J> {

@@ -60,11 +60,13 @@ fn hand_overs_beyond_the_limit_are_refused() {
     barrier.wait();
     let waiting: Vec<_> = (0..3).map(|number| one.spawn(move || async move { number })).collect();
     assert_eq!(one.spawn(|| async { 3 }).wait(), Err(TaskError::Full));
+    let always = one.spawn_always(|| async { "always" });
     assert_eq!(one.counters().refused, 1);
     barrier.wait();
     for (number, task) in waiting.into_iter().enumerate() {
         assert_eq!(task.wait(), Ok(number));
     }
+    assert_eq!(always.wait(), Ok("always"));
     blocker.wait().expect("the blocker ends");
     assert_eq!(one.spawn(|| async { 4 }).wait(), Ok(4), "there is room again");
 }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use anywire_http::{IntoResponse, Response, StatusCode, Version};
+use anywire_http::{IntoResponse, Method, Response, StatusCode, Version};
 use anywire_wire::Upgraded;
 
 use crate::context::PendingUpgrade;
@@ -13,7 +13,7 @@ use crate::respond::Error;
 /// A request to go on in another protocol on the same connection. A handler takes it as an argument and
 /// [accepts](Self::accept) one of the protocols that the peer offers.
 ///
-/// A request that offers none is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
+/// A request that offers none, or is a HEAD, is answered 400; take an `Option<Upgrade>` to answer such a request yourself. The
 /// continuation runs on the connection's loop. The deadlines of HTTP no longer apply to it, the limit of connections
 /// does, and a shutdown waits for it until its deadline. [`Parts::stopping`] tells it of the shutdown. A continuation that
 /// moves the connection into a task of its own takes it out of the shutdown: that neither waits for it nor cuts it.
@@ -83,8 +83,9 @@ impl FromRequestParts for Upgrade {
 
 impl OptionalFromRequestParts for Upgrade {
     fn is_absent(parts: &Parts) -> bool {
-        // A 1.0 client cannot upgrade (RFC 9110 section 7.8).
+        // A 1.0 client cannot upgrade (RFC 9110 section 7.8). HEAD asks what GET would answer, and is no GET.
         parts.version() != Version::HTTP_11
+            || *parts.method() == Method::HEAD
             || !tokens(parts, "connection").any(|token| token.eq_ignore_ascii_case("upgrade"))
     }
 }

@@ -71,6 +71,10 @@ fn requests_that_do_not_ask_for_it_are_refused() {
     assert_eq!(status("GET /toy HTTP/1.1\r\nhost: x\r\n\r\n"), 400);
     assert_eq!(status("GET /toy HTTP/1.1\r\nhost: x\r\nupgrade: toy\r\n\r\n"), 400);
     assert_eq!(status("GET /toy HTTP/1.0\r\nhost: x\r\nconnection: upgrade\r\nupgrade: toy\r\n\r\n"), 400);
+    // It asks what GET would answer, and a checker that sends it speaks no other protocol.
+    let mut peer = served.connect();
+    peer.send(ASK.replace("GET", "HEAD"));
+    assert_eq!(peer.answer(true).status, 400);
     let other = served.ask("GET /toy HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
     assert_eq!((other.status, other.header("upgrade")), (426, Some("toy")));
     // The sender of an `Upgrade` field names it in `Connection` (RFC 9110 section 7.8).

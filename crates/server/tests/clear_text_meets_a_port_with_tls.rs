@@ -40,6 +40,20 @@ fn it_is_told_to_use_https() {
 }
 
 #[test]
+fn a_client_of_http2_is_told_so_in_frames() {
+    let served = serve(false);
+    let mut peer = served.connect_tcp();
+    peer.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    let (frames, is_in_order) = peer.rest_and_end();
+    // Empty settings, and GOAWAY: stream 0 was the last one, INADEQUATE_SECURITY, and the reason for a person.
+    let head = b"\0\0\0\x04\0\0\0\0\0\0\0\x2a\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0c";
+    assert!(frames.starts_with(head) && is_in_order, "{frames:?}");
+    assert_eq!(&frames[head.len()..], b"this port speaks TLS: use https://");
+    drop(peer);
+    served.await_count("failed handshakes", |counters| counters.failed_handshakes, 1);
+}
+
+#[test]
 fn one_port_serves_both_if_it_is_told_to() {
     let served = serve(true);
     let mut clear: Peer<TcpStream> = served.connect_tcp();

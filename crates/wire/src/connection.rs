@@ -155,6 +155,15 @@ impl Negotiated {
         Some(self.peer()?.issuer.to_string())
     }
 
+    /// The SHA-256 digest of the peer's public key, by which it can be [pinned](crate::tls::ClientTlsOptions::pins). `None`
+    /// without a certificate, or if its encoding is odd.
+    pub fn peer_key_digest(&self) -> Option<[u8; 32]> {
+        use x509_cert::der::Encode;
+
+        let key = self.peer()?.subject_public_key_info.to_der().ok()?;
+        ring::digest::digest(&ring::digest::SHA256, &key).as_ref().try_into().ok()
+    }
+
     fn peer(&self) -> Option<x509_cert::TbsCertificate> {
         use x509_cert::der::Decode;
 

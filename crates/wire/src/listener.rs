@@ -36,9 +36,9 @@ pub struct ListenOptions {
     /// Application protocols to agree on in the handshake (ALPN), the preferred one first; none by default.
     pub protocols: Vec<String>,
     /// Makes what a peer is sent that speaks clear text where TLS is spoken, in its own language, before it is refused
-    /// (`None`: it is sent nothing).
+    /// (`None`: it is sent nothing). It is given the peer's first bytes.
     #[cfg(feature = "tls")]
-    pub answer_to_clear_text: Option<fn() -> Vec<u8>>,
+    pub answer_to_clear_text: Option<crate::tls::AnswerToClearText>,
     /// Certificates and more for wires that speak TLS, which do not listen without.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::ServerTls>,
@@ -360,6 +360,7 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
         match self.others.get(next % self.others.len().max(1)) {
             Some(other) if !other.is_current() => {
                 let (common, serve) = (Arc::clone(&self.common), self.serve.clone());
+                // A loop with so much to do that it takes no hand-over counts that, and the connection is closed.
                 drop(other.spawn(move || async move { common.admit(arrival, permit, &serve) }));
             }
             _ => {

@@ -162,6 +162,55 @@ fn a_listener_hears_where_a_stream_was_cut() {
     assert!(matches!(ends[1], Err(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)), "{ends:?}");
 }
 
+#[test]
+fn a_bad_record_behind_the_end_of_ours_is_an_error_as_any() {
+    /// Carries bytes, and ends the client's, once the server has ended, with a record that nobody sealed.
+    async fn carry(mut client: Connection, server: Address) {
+        let mut server = support::dial(&server).await;
+        let (mut from_client, mut from_server) = ([0; 4096], [0; 4096]);
+        loop {
+            tokio::select! {
+                read = client.read(&mut from_client) => match read {
+                    Ok(read @ 1..) => server.write_all(&from_client[..read]).await.expect("it is open"),
+                    _ => return,
+                },
+                read = server.read(&mut from_server) => match read {
+                    Ok(read @ 1..) => client.write_all(&from_server[..read]).await.expect("it is open"),
+                    _ => break,
+                },
+            }
+        }
+        let bad = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
+        server.write_all(&bad).await.expect("it reads");
+        let _ = support::read_to_end(&mut server).await;
+    }
+
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let loops = support::loops(1);
+    let listening = listen(&loops, "tls:127.0.0.1:0", &support::listening()).serve({
+        let ends = Arc::clone(&ends);
+        move |mut connection| {
+            let ends = Arc::clone(&ends);
+            drop(anywire_loops::spawn(async move {
+                connection.half_close().await.expect("it is open");
+                let end = support::read_to_end(&mut connection).await.map_err(|error| error.kind());
+                ends.lock().expect("no panic").push(end);
+            }));
+        }
+    });
+    let behind = tcp_of(&listening);
+    let between = listen(&loops, "tcp:127.0.0.1:0", &ListenOptions::default())
+        .serve(move |client| drop(anywire_loops::spawn(carry(client, behind.clone()))));
+    let address = format!("tls:127.0.0.1:{}", tcp_of(&between).port().expect("a port"));
+    support::on_a_loop(move || async move {
+        let mut connection = support::dialer().dial(address.as_str()).await.expect("a handshake");
+        // The tickets have to be read, and then there is the end.
+        let _ = support::read_to_end(&mut connection).await;
+    });
+    support::eventually("it has ended", || !ends.lock().expect("no panic").is_empty());
+    assert!(ends.lock().expect("no panic")[0].is_err());
+}
+
 /// Sends bytes that are no TLS, and hears the answer.
 fn say_in_clear_text(listening: &ListenerHandle, bytes: &'static [u8]) -> Result<Vec<u8>, ErrorKind> {
     let address = tcp_of(listening);
@@ -182,13 +231,13 @@ fn shows(change: impl FnOnce(&mut ServerTlsOptions)) -> ListenOptions {
 #[test]
 fn clear_text_is_answered_in_its_own_language_and_refused() {
     let loops = support::loops(1);
-    let options =
-        ListenOptions { answer_to_clear_text: Some(|| b"speak TLS".to_vec()), ..support::listening() };
+    let answer = |first: &[u8]| [&first[..1], b": speak TLS"].concat();
+    let options = ListenOptions { answer_to_clear_text: Some(answer), ..support::listening() };
     let listening = support::serve_echo(&loops, &"tls:127.0.0.1:0".parse().expect("an address"), &options);
     // More than the wire holds: a reset would end its writer before that reads the answer.
     static REQUEST: [u8; 1_000_000] = [b'G'; 1_000_000];
-    assert_eq!(say_in_clear_text(&listening, b"GET / HTTP/1.1\r\n\r\n"), Ok(b"speak TLS".to_vec()));
-    assert_eq!(say_in_clear_text(&listening, &REQUEST), Ok(b"speak TLS".to_vec()));
+    assert_eq!(say_in_clear_text(&listening, b"GET / HTTP/1.1\r\n\r\n"), Ok(b"G: speak TLS".to_vec()));
+    assert_eq!(say_in_clear_text(&listening, &REQUEST), Ok(b"G: speak TLS".to_vec()));
     support::eventually("they are counted", || listening.counters().failed_handshakes == 2);
     support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
 }

@@ -1,12 +1,14 @@
-// A client of HTTP/2 in clear text: bodies both ways, trailers, requests that are cancelled, and a server that goes away
-// in the middle. Its argument is the URL of `anywire serve`.
+// A client of HTTP/2: bodies both ways, trailers, requests that are cancelled, and a server that goes away in the middle. Its
+// arguments are the URL of `anywire serve`, and over TLS the file of the certificate to trust.
 import { once } from "node:events";
+import fs from "node:fs";
 import http2 from "node:http2";
 
 const TOTAL = 100 << 20;
 const BLOCK = Buffer.from(Array.from({ length: 65_537 }, (_, at) => (at * 31) % 251));
 
-const session = http2.connect(process.argv[2]);
+const [url, certificate] = process.argv.slice(2);
+const session = http2.connect(url, certificate ? { ca: fs.readFileSync(certificate) } : {});
 session.on("error", (error) => fail(`the connection failed: ${error}`));
 
 await small();

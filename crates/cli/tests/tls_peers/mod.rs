@@ -154,14 +154,14 @@ impl Server {
         Self::that_says_its_port(command)
     }
 
-    /// Go's own, which answers with the version that it was asked by.
+    /// Go's own, which says under `/version` by which version it was asked.
     pub(crate) fn go(certificates: &Certificates, go: &Path) -> Self {
         let binary = certificates.path("server");
         let mut build = Command::new(go);
-        build.arg("build").arg("-o").arg(&binary).arg(source("server.go"));
+        build.arg("build").arg("-o").arg(&binary).arg(source("../../../client/tests/support/real/server.go"));
         assert!(build.status().expect("it runs").success(), "the Go program does not build");
         let mut command = Command::new(binary);
-        command.args(certificates.pair("good"));
+        command.arg(certificates.dir.path()).args(certificates.pair("good"));
         Self::that_says_its_port(command)
     }
 

@@ -364,7 +364,7 @@ impl Exchange {
 
 /// Whether bytes begin as an alert of TLS does (RFC 8446 sections 5.1 and 6): what a peer that speaks TLS says to a request
 /// that came without.
-fn is_tls_alert(bytes: &[u8]) -> bool {
+pub(crate) fn is_tls_alert(bytes: &[u8]) -> bool {
     bytes.starts_with(&[21, 3])
 }
 

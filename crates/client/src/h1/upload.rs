@@ -33,7 +33,7 @@ impl Upload {
     pub(super) fn start(draft: &mut Draft, host: &str, output: &mut Output) -> Self {
         let body = draft.body.get();
         let framing = Framing::of_request(&draft.method, body);
-        let target = draft.url.path_and_query();
+        let target = draft.target();
         let head =
             encode::request_head(output.buffer(), &draft.method, target, host, &draft.headers, framing);
         if let Err(error) = head {

@@ -9,8 +9,7 @@ use anywire_http::h2::{self, Code};
 use super::session::{Session, Turn};
 use super::stream::Stream;
 use crate::context::LoopContext;
-use crate::download::Download;
-use crate::job::{Delivery, Job};
+use crate::job::Job;
 use crate::{Error, Phase};
 
 impl Session {
@@ -19,7 +18,7 @@ impl Session {
         if self.engine.next_deadline().is_some_and(|at| at <= now)
             && let Err(error) = self.engine.advance(now, self.output.buffer())
         {
-            return self.break_off(error);
+            return self.break_off(error, context);
         }
         if self.streams.is_empty() {
             if self.idle_until.is_some_and(|until| until <= now) {
@@ -49,50 +48,60 @@ impl Session {
                 let is_stuck = *phase == Phase::Write && !self.output.is_empty();
                 self.is_last |= is_silent || is_stuck;
             }
-            self.fail(place, error, Code::CANCEL);
+            self.fail(place, error, context);
         }
     }
 
     /// The stream has ended in the middle.
-    pub(super) fn was_reset(&mut self, place: usize, code: Code) {
+    pub(super) fn was_reset(&mut self, place: usize, code: Code, context: &LoopContext) {
         let stream = self.remove(place, code);
         if code == Code::REFUSED_STREAM && !stream.heard {
-            return self.refuse(stream, code);
+            return self.refuse(stream, code, context);
         }
         let phase = phase(&stream);
         let (origin, sent) = (stream.job.draft.origin(), stream.job.sent);
-        self.end(stream, Error::Stream { origin, code, phase, sent });
+        self.end(stream, Error::Stream { origin, code, phase, sent }, context);
     }
 
     /// The peer has processed nothing of the request, so it may go out once more (RFC 9113 section 8.7).
-    fn refuse(&mut self, mut stream: Stream, code: Code) {
+    fn refuse(&mut self, mut stream: Stream, code: Code, context: &LoopContext) {
         // What was on an earlier connection that died may have been processed there.
         stream.job.sent &= stream.job.resent;
+        if self.wants_tls && stream.job.negotiated.is_none() {
+            let origin = stream.job.draft.origin();
+            return self.end(stream, Error::SpeaksTls { origin }, context);
+        }
         if stream.is_whole() && stream.job.refusals < REFUSALS_MAX {
             stream.job.refusals += 1;
             return self.turns.push_back(Turn::Again(stream.into_job()));
         }
         let (phase, origin, sent) = (phase(&stream), stream.job.draft.origin(), stream.job.sent);
-        self.end(stream, Error::Stream { origin, code, phase, sent });
+        self.end(stream, Error::Stream { origin, code, phase, sent }, context);
     }
 
     /// Ends all calls, because the peer broke the protocol, or does not answer.
-    pub(super) fn break_off(&mut self, source: h2::Error) {
-        self.end_all(|stream| Error::Http2 {
+    pub(super) fn break_off(&mut self, source: h2::Error, context: &LoopContext) {
+        let why = |stream: &Stream| Error::Http2 {
             origin: stream.job.draft.origin(),
             phase: phase(stream),
             source,
             sent: stream.job.sent,
-        });
+        };
+        self.end_all(why, context);
+    }
+
+    /// Ends all calls, because the peer answers in TLS.
+    pub(super) fn meet_tls(&mut self, context: &LoopContext) {
+        self.end_all(|stream| Error::SpeaksTls { origin: stream.job.draft.origin() }, context);
     }
 
     /// Ends all calls, because the client is closed.
-    pub(crate) fn cut(&mut self) {
-        self.end_all(|stream| Error::Shutdown { sent: stream.job.sent });
+    pub(crate) fn cut(&mut self, context: &LoopContext) {
+        self.end_all(|stream| Error::Shutdown { sent: stream.job.sent }, context);
     }
 
     /// The connection is dead.
-    pub(super) fn lose(&mut self, cause: Option<io::Error>) {
+    pub(super) fn lose(&mut self, cause: Option<io::Error>, context: &LoopContext) {
         let cause = self.refused.take().or(cause);
         let places: Vec<_> = self.streams.iter().map(|(place, _)| place).collect();
         for place in places {
@@ -107,27 +116,28 @@ impl Session {
                 Some(source) => Error::Io { origin, phase, source: again(source), sent },
                 None => Error::ClosedByPeer { origin, phase, sent },
             };
-            self.fail(place, error, Code::CANCEL);
+            self.fail(place, error, context);
         }
         self.is_over = true;
     }
 
-    fn end_all(&mut self, why: impl Fn(&Stream) -> Error) {
+    fn end_all(&mut self, why: impl Fn(&Stream) -> Error, context: &LoopContext) {
         let places: Vec<_> = self.streams.iter().map(|(place, _)| place).collect();
         for place in places {
             let error = why(&self.streams[place]);
-            self.fail(place, error, Code::CANCEL);
+            self.fail(place, error, context);
         }
         self.is_over = true;
     }
 
     /// Ends a call that is off the connection. What has come of its response is the caller's, and if that is all of it, it
     /// did not fail: a peer may reset a stream when it has answered, or close the connection (RFC 9113 section 8.1).
-    pub(super) fn end(&mut self, mut stream: Stream, error: Error) {
-        stream.give_all();
-        self.turns.push_back(Turn::Ended(match stream.download {
-            Download::Streams { sender, .. } if stream.ended => Delivery::BodyEnds(sender),
-            mut download => download.fail(&mut stream.job, error),
+    pub(super) fn end(&mut self, mut stream: Stream, error: Error, context: &LoopContext) {
+        let limits = &context.config().limits;
+        self.turns.push_back(Turn::Ended(if stream.give_all(limits) {
+            stream.download.finish(stream.job, limits)
+        } else {
+            stream.download.fail(&mut stream.job, error)
         }));
     }
 }

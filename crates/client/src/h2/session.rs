@@ -20,6 +20,7 @@ use crate::Error;
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
 use crate::download::Download;
+use crate::h1::is_tls_alert;
 use crate::job::{Delivery, Job};
 use crate::watchdog::WaitsFor;
 
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     /// It takes no more calls, and ends when those that it has are over.
     pub(super) is_last: bool,
     pub(super) is_over: bool,
+    /// The peer finds the connection not safe enough: without TLS, it wants that.
+    pub(super) wants_tls: bool,
     /// Why the wire takes nothing more. The peer may still have answered.
     pub(super) refused: Option<io::Error>,
 }
@@ -102,6 +105,7 @@ impl Session {
             used: false,
             is_last: false,
             is_over: false,
+            wants_tls: false,
             refused: None,
         }
     }
@@ -180,7 +184,7 @@ impl Session {
             while let Some(place) = self.touched.pop() {
                 self.poll_stream(place, context);
             }
-            self.transmit();
+            self.transmit(context);
             let was_full = self.output.len() >= OUTPUT_HIGH_WATER_BYTES;
             self.flush(cx, wire);
             // If the wire has taken a full output, nothing would wake the task to fill it again.
@@ -210,9 +214,13 @@ impl Session {
                 Poll::Ready(Ok(count @ 1..)) => {
                     input.filled(count);
                     self.heard = now;
+                    if !self.engine.is_greeted() && is_tls_alert(input.data()) {
+                        self.meet_tls(context);
+                        return true;
+                    }
                 }
                 Poll::Ready(ended) => {
-                    self.lose(ended.err());
+                    self.lose(ended.err(), context);
                     return true;
                 }
             }
@@ -249,7 +257,7 @@ impl Session {
             method: &draft.method,
             scheme: draft.url.origin().split(':').next().unwrap_or_default(),
             authority: draft.headers.get("host").unwrap_or(host),
-            path: draft.url.path_and_query(),
+            path: draft.target(),
             protocol: None,
             headers: &draft.headers,
             length,
@@ -332,13 +340,16 @@ impl Session {
                 }
                 Ok(Some(Event::Reset { id, code, .. })) => {
                     if let Some(&place) = self.places.get(&id) {
-                        self.was_reset(place, code);
+                        self.was_reset(place, code, context);
                     }
                 }
-                Ok(Some(Event::GoAway { .. })) => self.is_last = true,
+                Ok(Some(Event::GoAway { code, .. })) => {
+                    self.is_last = true;
+                    self.wants_tls |= code == Code::INADEQUATE_SECURITY;
+                }
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    self.break_off(error);
+                    self.break_off(error, context);
                     return true;
                 }
             }
@@ -370,7 +381,7 @@ impl Session {
     }
 
     /// Sends what is ready of the requests' bodies, as far as the windows and the output have room.
-    fn transmit(&mut self) {
+    fn transmit(&mut self, context: &LoopContext) {
         while self.output.len() < OUTPUT_HIGH_WATER_BYTES
             && let Some((id, room)) = self.engine.next_to_send()
         {
@@ -395,7 +406,7 @@ impl Session {
                     continue;
                 }
                 Piece::Broken(source) => {
-                    self.caller_fails(place, source);
+                    self.caller_fails(place, source, context);
                     continue;
                 }
             }
@@ -450,23 +461,23 @@ impl Session {
         self.turns.push_back(Turn::Ended(Delivery::Nothing));
     }
 
-    fn caller_fails(&mut self, place: usize, source: BodyError) {
+    fn caller_fails(&mut self, place: usize, source: BodyError, context: &LoopContext) {
         let job = &self.streams[place].job;
         let error = Error::RequestBody { origin: job.draft.origin(), source, sent: job.sent };
-        self.fail(place, error, Code::CANCEL);
+        self.fail(place, error, context);
     }
 
     fn too_many_interim(&mut self, place: usize, context: &LoopContext) {
         context.cells.too_many_interim.add(1);
         let stream = &self.streams[place];
         let error = Error::Interim { origin: stream.job.draft.origin(), count: stream.interim };
-        self.fail(place, error, Code::CANCEL);
+        self.fail(place, error, context);
     }
 
     /// Ends a call by an error of its own.
-    pub(super) fn fail(&mut self, place: usize, error: Error, code: Code) {
-        let stream = self.remove(place, code);
-        self.end(stream, error);
+    pub(super) fn fail(&mut self, place: usize, error: Error, context: &LoopContext) {
+        let stream = self.remove(place, Code::CANCEL);
+        self.end(stream, error, context);
     }
 
     /// Takes a stream out, which ends by `code` if it has not ended.

@@ -126,14 +126,19 @@ impl Stream {
     }
 
     /// Gives the caller all that has come, whether it has asked for it or not: the stream has ended, and with it the window
-    /// that held the peer back.
-    pub(super) fn give_all(&mut self) {
+    /// that held the peer back. Returns whether that is all of the response.
+    pub(super) fn give_all(&mut self, limits: &Limits) -> bool {
+        if !self.ended {
+            // The head may have come in the same read as the end. A caller who has left needs nothing.
+            let _ = self.download.hand_out(&mut self.job, limits);
+        }
         while let Some(chunk) = self.arrived.pop() {
             self.download.pass_anyway(chunk);
         }
         if let Some(trailers) = self.trailers.take() {
             self.download.trailers(trailers);
         }
+        self.ended
     }
 
     /// Whether the request may go out once more: the connection is lost, and the peer cannot have seen the request, or

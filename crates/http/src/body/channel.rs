@@ -230,6 +230,12 @@ impl Receiver {
         }
     }
 
+    /// The reader waits for no chunk any more, without having got one.
+    pub(super) fn wait_no_more(&self) {
+        let waker = self.shared.lock().reader.take();
+        drop(waker);
+    }
+
     pub(super) fn take_trailers(&self) -> Option<Box<Headers>> {
         self.shared.lock().trailers.take()
     }

@@ -151,6 +151,8 @@ pub enum Event<'b> {
         id: StreamId,
         /// Why. [`Code::REFUSED_STREAM`] says that the request was not processed.
         code: Code,
+        /// The peer has said so. Else it has broken a rule, and was told so.
+        by_peer: bool,
     },
     /// The peer takes no streams behind `last`. Those that it had not processed follow as [`Event::Reset`].
     GoAway {
@@ -239,6 +241,11 @@ impl Engine {
     /// Whether the preface is not whole yet, or a header block has begun to come, and goes on in frames that have not come yet.
     pub fn is_within_head(&self) -> bool {
         matches!(self.incoming, Incoming::Block { .. } | Incoming::Preface(1..))
+    }
+
+    /// Whether the peer has begun with its settings, as HTTP/2 does.
+    pub fn is_greeted(&self) -> bool {
+        !matches!(self.incoming, Incoming::Preface(_) | Incoming::First)
     }
 
     /// Whether the connection has ended by an error.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::hpack::HpackError;
+use super::{frame, settings};
 use crate::Fault;
 
 /// An error code of HTTP/2, as `RST_STREAM` and `GOAWAY` carry it (RFC 9113 section 7).
@@ -54,6 +55,27 @@ codes! {
     INADEQUATE_SECURITY = 0xc,
     /// HTTP/1.1 is wanted for this request.
     HTTP_1_1_REQUIRED = 0xd,
+}
+
+impl Code {
+    /// What a server sends to a client that it refuses before it has an engine for it: empty settings, and a `GOAWAY` with
+    /// this code and a reason that a person can read.
+    ///
+    /// ```
+    /// use anywire_http::h2::Code;
+    ///
+    /// let refusal = Code::INADEQUATE_SECURITY.refusal("this port speaks TLS");
+    /// assert!(refusal.ends_with(b"this port speaks TLS"));
+    /// ```
+    pub fn refusal(self, reason: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        settings::write(&mut out, &[]);
+        let at = out.len();
+        frame::go_away(&mut out, 0, self);
+        out.extend_from_slice(reason.as_bytes());
+        frame::patch_length(&mut out, at);
+        out
+    }
 }
 
 impl fmt::Display for Code {

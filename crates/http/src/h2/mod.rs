@@ -61,6 +61,8 @@ pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};
 pub use self::error::{Abuse, Code, Error};
 pub use self::hpack::HpackError;
+#[cfg(fuzzing)]
+pub use self::hpack::{Hpack, Pair};
 pub use self::limits::{Limits, Rate};
 pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
 pub use self::stream::{IdHasher, StreamId, StreamMap};

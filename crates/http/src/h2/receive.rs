@@ -45,7 +45,7 @@ impl Engine {
         }
         loop {
             if let Some((id, code)) = self.resets.pop_front() {
-                return Ok(Some(Event::Reset { id, code }));
+                return Ok(Some(Event::Reset { id, code, by_peer: true }));
             }
             match self.step(now, input, out) {
                 Ok(Step::Again) => {}
@@ -252,7 +252,7 @@ impl Engine {
     fn fault(&mut self, now: Instant, id: StreamId, code: Code, out: &mut Vec<u8>) -> Result<Step, Error> {
         self.spend_reset(now)?;
         self.reset_stream(id, code, out);
-        Ok(Step::Event(Event::Reset { id, code }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {

@@ -153,7 +153,7 @@ fn text(event: &Event<'_>) -> (Option<StreamId>, String) {
             (id, format!("{} {}{}", id.get(), String::from_utf8_lossy(data), ends(end)))
         }
         Event::Trailers { id, fields } => (id, format!("{} trailers {fields:?}", id.get())),
-        Event::Reset { id, code } => (id, format!("{} reset {code}", id.get())),
+        Event::Reset { id, code, .. } => (id, format!("{} reset {code}", id.get())),
         Event::GoAway { last, code } => return (None, format!("goaway {} {code}", last.get())),
         other => return (None, format!("{other:?}")),
     };

@@ -65,7 +65,7 @@ enum Came {
     Data { bytes: usize, end: bool },
     Interim,
     End,
-    Reset(Code),
+    Reset { code: Code, by_peer: bool },
 }
 
 impl Session {
@@ -269,7 +269,7 @@ impl Session {
                 Ok(Some(Event::Data { id, data, end })) => (id, Came::Data { bytes: data.len(), end }),
                 Ok(Some(Event::Trailers { id, .. })) => (id, Came::End),
                 Ok(Some(Event::Informational { id, .. })) => (id, Came::Interim),
-                Ok(Some(Event::Reset { id, code })) => (id, Came::Reset(code)),
+                Ok(Some(Event::Reset { id, code, by_peer })) => (id, Came::Reset { code, by_peer }),
                 Ok(Some(Event::GoAway { code, .. })) => {
                     self.goes_away(code);
                     continue;
@@ -306,7 +306,7 @@ impl Session {
             }
             Came::Interim => false,
             Came::End => true,
-            Came::Reset(code) => return self.was_reset(id, code),
+            Came::Reset { code, by_peer } => return self.was_reset(id, code, by_peer),
         };
         if is_end {
             self.answered(id, now);
@@ -328,11 +328,16 @@ impl Session {
     }
 
     #[cold]
-    fn was_reset(&mut self, id: StreamId, code: Code) {
+    fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool) {
         let Some(call) = self.calls.remove(&id) else { return };
         let mut counts = self.tally.counts();
         let part = counts.part(call.measured);
-        if code == Code::REFUSED_STREAM && self.goes.is_some() {
+        if !by_peer {
+            part.reset += 1;
+            part.error(ErrorKind::Parse, || {
+                format!("an answer breaks the rules of HTTP/2, or a limit of this run ({code})")
+            });
+        } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
             // Behind the last stream that a `GOAWAY` names: it went with the connection.
             part.unanswered_at_close += 1;
         } else if code == Code::REFUSED_STREAM {
@@ -340,9 +345,7 @@ impl Session {
             part.error(ErrorKind::Refused, || "the server refused a stream (REFUSED_STREAM)".to_owned());
         } else {
             part.reset += 1;
-            part.error(ErrorKind::Reset, || {
-                format!("a stream was reset, by the server or because its answer breaks the rules of HTTP/2 ({code})")
-            });
+            part.error(ErrorKind::Reset, || format!("the server reset a stream ({code})"));
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) enum Manner {
     Allow(usize),
     /// Resets each third stream with this code.
     ResetThird(Code),
+    /// Answers each third request with a head alone that states a body.
+    BreakThird,
     /// Never answers the first request of a connection.
     ForgetFirst,
     /// Answers so many requests, then says `GOAWAY` in order, and answers what was on its way.
@@ -179,6 +181,17 @@ impl Served {
                     }
                 }
             }
+            Manner::BreakThird => {
+                for id in std::mem::take(&mut self.waiting) {
+                    self.answered += 1;
+                    if self.answered.is_multiple_of(3) {
+                        // A length is stated, and no body follows.
+                        self.head(id, true);
+                    } else {
+                        self.answer(id);
+                    }
+                }
+            }
             Manner::ForgetFirst => {
                 self.waiting.retain(|id| id.get() != 1);
                 self.answer_all();
@@ -207,11 +220,15 @@ impl Served {
         }
     }
 
-    fn answer(&mut self, id: StreamId) {
+    /// False for a stream that the peer has just reset, which gets no answer.
+    fn head(&mut self, id: StreamId, end: bool) -> bool {
         let fields = Headers::new();
         let parts = ResponseParts { length: Some(13), ..ResponseParts::new(StatusCode::OK, &fields) };
-        // A stream that the peer has just reset gets no answer.
-        if self.engine.respond(id, &parts, false, &mut self.out).is_ok() {
+        self.engine.respond(id, &parts, end, &mut self.out).is_ok()
+    }
+
+    fn answer(&mut self, id: StreamId) {
+        if self.head(id, false) {
             self.engine.data_head(id, 13, true, &mut self.out);
             self.out.extend_from_slice(b"Hello, World!");
         }

@@ -207,7 +207,7 @@ impl Session {
                         self.touched.push(id);
                     }
                 }
-                Ok(Some(Event::Reset { id, code })) => self.lose(id, code, env.service),
+                Ok(Some(Event::Reset { id, code, .. })) => self.lose(id, code, env.service),
                 Ok(Some(_)) => {}
                 Err(error) => {
                     self.fail(error, env.service);

@@ -58,14 +58,14 @@ impl Services {
     /// Ends the server on every loop. Each task says how many connections were cut at the deadline, or before it by a second signal.
     pub(super) fn end(self: &Arc<Self>, loops: &Loops, deadline: Duration) -> Vec<Task<usize>> {
         let end = |services: Arc<Self>| move || async move { services.end_here(deadline).await };
-        loops.iter().map(|handle| handle.spawn(end(Arc::clone(self)))).collect()
+        loops.iter().map(|handle| handle.spawn_always(end(Arc::clone(self)))).collect()
     }
 
     /// Aborts every connection now.
     pub(super) fn cut(self: &Arc<Self>, loops: &Loops) {
         for handle in loops.iter() {
             let services = Arc::clone(self);
-            drop(handle.spawn(move || async move { services.here().end(Ending::Cut) }));
+            drop(handle.spawn_always(move || async move { services.here().end(Ending::Cut) }));
         }
     }
 

@@ -255,7 +255,7 @@ impl H2 {
                 Some(Event::Response { id, head, end, .. }) => Some(Came::Head(id, head, end)),
                 Some(Event::Data { id, data, end }) => Some(Came::Data(id, data.to_vec(), end)),
                 Some(Event::Trailers { id, fields }) => Some(Came::Trailers(id, fields)),
-                Some(Event::Reset { id, code }) => Some(Came::Reset(id, code)),
+                Some(Event::Reset { id, code, .. }) => Some(Came::Reset(id, code)),
                 Some(Event::GoAway { last, code }) => Some(Came::GoAway(last.get(), code)),
                 Some(_) => continue,
                 None => None,

@@ -162,7 +162,7 @@ impl Coat {
                 self.stage = Stage::Clear { read_before: scratch[..read].to_vec(), at: 0 };
             } else {
                 // The peer is told in its own language, if the wire takes it.
-                let answer = clear_text.answer.map(|answer| answer()).unwrap_or_default();
+                let answer = clear_text.answer.map(|answer| answer(&scratch[..read])).unwrap_or_default();
                 let _ = self.inner.poll_write(cx, &answer);
                 self.refuse(HandshakeError::clear_text());
             }

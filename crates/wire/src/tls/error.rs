@@ -93,7 +93,7 @@ impl HandshakeError {
     }
 
     /// Whether the peer's certificate was refused here: [untrusted](Self::is_untrusted), for
-    /// [another name](Self::is_wrong_name), [out of date](Self::is_out_of_date), not pinned, or wrong in itself. Another
+    /// [another name](Self::is_wrong_name), [out of date](Self::is_out_of_date), [not pinned](Self::is_not_pinned), or wrong in itself. Another
     /// try will end alike.
     pub fn is_certificate(&self) -> bool {
         matches!(self.0, Error::InvalidCertificate(_) | Error::NoCertificatesPresented)
@@ -116,6 +116,11 @@ impl HandshakeError {
         use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
         let Error::InvalidCertificate(wrong) = &self.0 else { return false };
         matches!(wrong, Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. })
+    }
+
+    /// Whether the peer's key is none of [`ClientTlsOptions::pins`](super::ClientTlsOptions::pins).
+    pub fn is_not_pinned(&self) -> bool {
+        matches!(self.0, Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
     }
 
     /// Whether the peer has answered with what is no TLS: a plain server listens on that port.
@@ -147,9 +152,7 @@ impl HandshakeError {
             }
             _ if self.is_wrong_name() => "call it by a name of its certificate, or name the one to ask for",
             _ if self.is_out_of_date() => "have it replaced, or check this machine's clock",
-            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
-                "if its key was changed on purpose, pin the new one"
-            }
+            _ if self.is_not_pinned() => "if its key was changed on purpose, pin the new one",
             _ if self.is_clear_text() => "check the port, or do without TLS (http://)",
             _ if self.is_own_certificate() => "give this end a certificate that the peer accepts",
             Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_) => {

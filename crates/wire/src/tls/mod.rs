@@ -53,7 +53,7 @@ use rustls::crypto::CryptoProvider;
 pub use client::{ClientTls, ClientTlsOptions, Roots, ToClientTls};
 pub use error::{HandshakeError, TlsError};
 pub use identity::Identity;
-pub use server::{ClientCertificates, ServerTls, ServerTlsOptions};
+pub use server::{AnswerToClearText, ClientCertificates, ServerTls, ServerTlsOptions};
 #[cfg(feature = "stack")]
 pub(crate) use wires::STACK;
 pub use wires::Tls;

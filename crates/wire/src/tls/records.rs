@@ -3,6 +3,8 @@
 //! It uses rustls' unbuffered interface: records are opened where they were read to, and sealed where they leave from, so
 //! that a connection between two messages holds no buffer.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
@@ -28,6 +30,20 @@ impl Session {
             Self::Server(server) => server,
         }
     }
+
+    /// Takes one step. Returns how much of the input is done with.
+    fn process(
+        &mut self,
+        input: &mut [u8],
+        opened: &mut Opened<'_>,
+        outgoing: &mut Vec<u8>,
+        sealing: &Sealing<'_>,
+    ) -> (usize, Result<Step, Error>) {
+        match self {
+            Self::Client(client) => step(client.process_tls_records(input), opened, outgoing, sealing),
+            Self::Server(server) => step(server.process_tls_records(input), opened, outgoing, sealing),
+        }
+    }
 }
 
 /// One connection's records.
@@ -46,6 +62,8 @@ pub(super) struct Records {
     sent: usize,
     /// The peer has said that it sends no more.
     is_ended: bool,
+    /// This end has.
+    has_ended: bool,
     failed: Option<Error>,
 }
 
@@ -102,6 +120,7 @@ impl Records {
             outgoing: Vec::new(),
             sent: 0,
             is_ended: false,
+            has_ended: false,
             failed: None,
         }
     }
@@ -204,6 +223,7 @@ impl Records {
     pub(super) fn seal_end(&mut self) {
         if self.failed.is_none() {
             self.turn_on_rest(&mut [], Sealing::CloseNotify);
+            self.has_ended = true;
         }
     }
 
@@ -248,15 +268,9 @@ impl Records {
             if self.failed.is_some() {
                 break false;
             }
-            let input = &mut input[consumed..];
-            let (discard, step) = match &mut *self.session {
-                Session::Client(client) => {
-                    step(client.process_tls_records(input), &mut opened, &mut self.outgoing, &sealing)
-                }
-                Session::Server(server) => {
-                    step(server.process_tls_records(input), &mut opened, &mut self.outgoing, &sealing)
-                }
-            };
+            let mut process =
+                || self.session.process(&mut input[consumed..], &mut opened, &mut self.outgoing, &sealing);
+            let (discard, step) = if self.has_ended { contained(process) } else { process() };
             consumed += discard;
             match step {
                 // Bytes behind the handshake are for the first read.
@@ -283,17 +297,19 @@ impl Records {
     fn queue_alert(&mut self, input: &mut [u8]) {
         while self.failed.is_some() && self.state().wants_write() {
             let mut opened = Opened { into: &mut [], filled: 0, beyond: &mut Vec::new() };
-            let outgoing = &mut self.outgoing;
-            let _ = match &mut *self.session {
-                Session::Client(client) => {
-                    step(client.process_tls_records(input), &mut opened, outgoing, &Sealing::Nothing)
-                }
-                Session::Server(server) => {
-                    step(server.process_tls_records(input), &mut opened, outgoing, &Sealing::Nothing)
-                }
-            };
+            let _ = self.session.process(input, &mut opened, &mut self.outgoing, &Sealing::Nothing);
         }
     }
+}
+
+/// A step behind the end of our stream. A record of the peer's that is bad makes rustls send an alert, and a debug build of it
+/// asserts that none follows our `close_notify`: no peer may cause a panic, so that is a failure as any other.
+fn contained(process: impl FnOnce() -> (usize, Result<Step, Error>)) -> (usize, Result<Step, Error>) {
+    let failed = || Error::General("a record behind the end of the stream cannot be opened".to_owned());
+    if !cfg!(debug_assertions) {
+        return process();
+    }
+    catch_unwind(AssertUnwindSafe(process)).unwrap_or_else(|_| (0, Err(failed())))
 }
 
 /// Deals with one state of rustls. Returns how much of the input is done with.

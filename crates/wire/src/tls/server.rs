@@ -184,7 +184,7 @@ impl Current {
 pub(super) struct Accepting {
     tls: ServerTls,
     protocols: Vec<Vec<u8>>,
-    answer_to_clear_text: Option<fn() -> Vec<u8>>,
+    answer_to_clear_text: Option<AnswerToClearText>,
     /// The generation and the configuration for new connections.
     taken: Option<(u64, Accepted)>,
 }
@@ -222,11 +222,15 @@ impl Accepted {
     }
 }
 
+/// Makes what a peer reads that speaks clear text, from its first bytes: the value of
+/// [`ListenOptions::answer_to_clear_text`].
+pub type AnswerToClearText = fn(&[u8]) -> Vec<u8>;
+
 /// How a peer without TLS is treated.
 #[derive(Clone, Copy)]
 pub(super) struct ClearText {
     pub(super) is_taken: bool,
-    pub(super) answer: Option<fn() -> Vec<u8>>,
+    pub(super) answer: Option<AnswerToClearText>,
 }
 
 /// Chooses a certificate by the name that the peer asks for.

@@ -1,17 +1,20 @@
-"""A client of HTTP/2 in clear text: bodies both ways. Its argument is the URL of `anywire serve`.
+"""A client of HTTP/2: bodies both ways. Its arguments are the URL of `anywire serve`, and over TLS the file of the certificate
+to trust.
 
 What it cannot do: It has no trailers, and reads no answer before its request has left. httpcore 1.0 neither resets nor reads
 a stream that its caller has left, which takes all of the connection's window. And for h2 4.2 a connection is closed with the
 first GOAWAY, so that the answers which follow are errors."""
 
+import ssl
 import sys
 
 import httpx
 
 TOTAL = 100 << 20
 
-base = sys.argv[1]
-client = httpx.Client(base_url=base, http1=False, http2=True, timeout=60)
+base, *certificate = sys.argv[1:]
+trust = ssl.create_default_context(cafile=certificate[0]) if certificate else True
+client = httpx.Client(base_url=base, http1=False, http2=True, timeout=60, verify=trust)
 
 
 def small():

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -25,9 +26,11 @@ pub struct Real {
 
 /// The servers that are installed, each with a file `small`, and what `more` puts into its folder.
 pub fn real_servers(more: impl Fn(&Path)) -> impl Iterator<Item = Real> {
-    let start: [(&str, Start); 4] = [("nghttpd", nghttpd), ("nginx", nginx), ("go", go), ("node", node)];
+    let start: [(&str, Start); 5] =
+        [("nghttpd", nghttpd), ("nginx", nginx), ("h2o", h2o), ("go", go), ("node", node)];
     start.into_iter().filter_map(move |(name, start)| {
         if program(name).is_none() || (name == "go" && is_old_go()) {
+            assert!(std::env::var_os("CI").is_none(), "this test needs {name}, or a newer one; install it");
             println!("skipped: {name} is not installed, or too old");
             return None;
         }
@@ -120,6 +123,24 @@ fn nginx(folder: TempDir) -> Real {
         std::fs::write(&config, content).expect("a file");
         let mut command = Command::new("nginx");
         command.arg("-e").arg(folder.join("log")).arg("-p").arg(folder).arg("-c").arg(config);
+        command
+    })
+}
+
+fn h2o(folder: TempDir) -> Real {
+    // As root it becomes another user, who must be able to read the files.
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), everybody).expect("it is ours");
+    Real::on_port("h2o", folder, |port, folder| {
+        let config = folder.join("h2o.conf");
+        let text = folder.display();
+        let content = format!(
+            "num-threads: 1\nlisten:\n  host: 127.0.0.1\n  port: {port}\nhosts:\n  default:\n    paths:\n      /:\n        \
+             file.dir: {text}\n"
+        );
+        std::fs::write(&config, content).expect("a file");
+        let mut command = Command::new("h2o");
+        command.args(["-m", "worker", "-c"]).arg(config);
         command
     })
 }

@@ -1,4 +1,5 @@
-// A server of HTTP/2 in clear text: files of the folder that it is started with, and POST comes back with its trailers.
+// A server of HTTP/2 in clear text: files of the folder that it is started with, and POST comes back with its trailers. With a
+// certificate and a key behind the folder, a server of both versions over TLS. `/version` says by which it was asked.
 package main
 
 import (
@@ -17,6 +18,10 @@ func main() {
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	files := http.FileServer(http.Dir(os.Args[1]))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprint(w, r.Proto)
+			return
+		}
 		if r.Method != "POST" {
 			files.ServeHTTP(w, r)
 			return
@@ -27,6 +32,9 @@ func main() {
 			w.Header()[http.TrailerPrefix+name] = values
 		}
 	})
+	if len(os.Args) > 2 {
+		panic(http.ServeTLS(listener, handler, os.Args[2], os.Args[3]))
+	}
 	server := http.Server{Handler: handler, Protocols: new(http.Protocols)}
 	server.Protocols.SetUnencryptedHTTP2(true)
 	panic(server.Serve(listener))

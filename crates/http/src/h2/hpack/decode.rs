@@ -73,6 +73,12 @@ impl Decoder {
         }
     }
 
+    /// Bytes that the table holds in memory.
+    #[cfg(fuzzing)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.table.held_bytes()
+    }
+
     /// RFC 7541 section 6.1.
     #[inline]
     fn indexed(&self, block: &mut Block<'_>, out: &mut Vec<u8>) -> Result<Line, HpackError> {

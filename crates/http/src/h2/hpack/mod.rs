@@ -3,11 +3,15 @@
 //! The decoder appends each field to a block of lines `name: value\r\n`, as [`Headers`](crate::Headers) keep them, so that
 //! a field is copied once. The encoder reads such lines.
 
+#[cfg(fuzzing)]
+mod alone;
 mod decode;
 mod encode;
 mod huffman;
 mod table;
 
+#[cfg(fuzzing)]
+pub use self::alone::{Hpack, Pair};
 pub(super) use self::decode::{Block, Decoder, Line};
 pub(super) use self::encode::{DEFAULT_TABLE_BYTES, Encoder};
 

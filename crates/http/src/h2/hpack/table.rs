@@ -224,6 +224,12 @@ impl Table {
         self.evict(limit);
     }
 
+    /// Bytes of names and values in memory, evicted ones too.
+    #[cfg(fuzzing)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Drops the oldest entries until the others have at most this size.
     fn evict(&mut self, size: usize) {
         while self.size > size

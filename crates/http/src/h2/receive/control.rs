@@ -29,7 +29,7 @@ impl Engine {
             self.spend_reset(now)?;
         }
         self.remove(id);
-        Ok(Step::Event(Event::Reset { id, code }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: true }))
     }
 
     /// RFC 9113 section 6.5.

@@ -156,7 +156,7 @@ impl Engine {
         // It costs more than it should, so it counts as a fault.
         if end {
             self.spend_reset(now)?;
-            return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR }));
+            return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR, by_peer: false }));
         }
         self.fault(now, id, Code::NO_ERROR, out)
     }
