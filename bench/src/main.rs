@@ -4,6 +4,7 @@
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
 //! ratios to a limit. See `README.md` beside this crate for what each scenario means and how the peers are set.
 
+mod browser;
 mod check;
 mod check_http2;
 mod child;
@@ -13,6 +14,7 @@ mod http_client;
 mod http_server;
 mod idle;
 mod measure;
+mod options;
 mod report;
 mod rounds;
 mod scenario;
