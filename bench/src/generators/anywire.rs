@@ -81,8 +81,8 @@ const EARLY: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
+    use anywire_ladder::{Options, Rung};
     use anywire_load::Protocol;
-    use anywire_sys::epoll_limit::{EpollLimit, Options};
 
     use super::*;
     use crate::servers::BODY;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn load_the_limit(window: &mut Counted) -> Result<Outcome> {
-        let limit = EpollLimit::start(Options { core: None, body_bytes: BODY.len() })?;
+        let limit = Rung::named("epoll").unwrap().start(Options { core: None, body_bytes: BODY.len() })?;
         let load = Load {
             address: limit.address(),
             http: Protocol::Http1,

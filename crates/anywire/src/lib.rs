@@ -36,7 +36,7 @@
 //! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
-//! | `wire::udp`, `server::udp`, `client::udp` | `udp` | datagrams: sockets, services, calls |
+//! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
 //! A feature only adds; `full` enables all of them.

@@ -8,10 +8,12 @@ use crate::call::{Get, Post};
 use crate::compare::Compare;
 use crate::completions::Completions;
 use crate::failure::Failure;
+use crate::ladder::Ladder;
 use crate::load::Load;
 use crate::man::Man;
 use crate::serve::Serve;
 use crate::swarm::Swarm;
+use crate::udp::Udp;
 
 /// One service, any wire: serve, call, load and compare
 ///
@@ -34,7 +36,9 @@ pub(crate) enum Command {
     Post(Post),
     Load(Load),
     Compare(Compare),
+    Ladder(Ladder),
     Swarm(Swarm),
+    Udp(Udp),
     Completions(Completions),
     Man(Man),
 }
@@ -48,7 +52,9 @@ impl Command {
             Self::Post(post) => post.run(verbose > 0),
             Self::Load(load) => load.run(),
             Self::Compare(compare) => compare.run(),
+            Self::Ladder(ladder) => ladder.run(),
             Self::Swarm(swarm) => swarm.run(),
+            Self::Udp(udp) => udp.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }
@@ -59,6 +65,7 @@ impl Command {
     pub(crate) fn log_level(&self, verbose: u8) -> LevelFilter {
         match (self, verbose) {
             (Self::Serve(_), 0) => LevelFilter::INFO,
+            (Self::Udp(udp), 0) if udp.serves() => LevelFilter::INFO,
             (_, 0) | (Self::Get(_) | Self::Post(_), 1) => LevelFilter::WARN,
             (_, 1) | (Self::Get(_) | Self::Post(_), 2) => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,

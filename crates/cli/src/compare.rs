@@ -89,7 +89,8 @@ fn usual() -> Options {
     Options { rounds: 5, duration: Duration::from_millis(1500), ..Options::default() }
 }
 
-fn measure(candidates: &[Candidate], options: &Options) -> Result<Comparison, Failure> {
+/// Measures the candidates, and shows how far it is.
+pub(crate) fn measure(candidates: &[Candidate], options: &Options) -> Result<Comparison, Failure> {
     let steps = (options.rounds * candidates.len()) as u64;
     let progress = Progress::start(steps);
     let seconds = options.time(candidates.len()).as_secs().max(1);

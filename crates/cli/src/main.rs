@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod files;
 mod heads;
+mod ladder;
 mod load;
 mod man;
 mod output;
@@ -23,6 +24,7 @@ mod serve;
 mod signals;
 mod swarm;
 mod trust;
+mod udp;
 mod values;
 mod versions;
 

@@ -27,6 +27,8 @@
 //! [`compare`](compare::compare) runs the same load against several [`Candidate`](compare::Candidate)s in rounds and
 //! says what a request cost each of them. [`report`] makes a page of either.
 //!
+//! The module `udp` (feature `udp`) loads services of datagrams, in an open loop at a rate.
+//!
 //! Closed mode: a connection sends its next request when an answer has come. So a stall of the server also stops the
 //! requests that would have shown it, and the tail looks better than it is for users. Each result says so.
 
@@ -46,6 +48,8 @@ mod stop;
 mod summing;
 mod table;
 pub mod text;
+#[cfg(feature = "udp")]
+pub mod udp;
 
 pub use engine::{Boundary, Monitor, Progress, Run, RunPhase, run, run_observed, start};
 pub use errors::{ErrorCounts, ErrorKind, ErrorSample, LoadError};

@@ -4,7 +4,6 @@ mod support;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use anywire_load::compare::{
     Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Step, compare,
 };
 use anywire_load::{ErrorKind, Protocol, report};
-use anywire_sys::cpu;
 use support::server::{Manner, TestServer};
 
 static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -54,13 +52,12 @@ fn served(server: TestServer) -> RunningServer {
         via: Some(server.address.clone()),
         #[cfg(feature = "tls")]
         tls: None,
-        thread: server.loops.get(0).thread_id(),
-        cpu: Box::new(move || {
+        threads: Box::new(move || {
             // The closure takes all of the server along, not its loops alone.
             let server = &server;
-            let sample = server.loops.get(0).spawn(|| async { cpu::current_thread_cpu() });
-            sample.wait().map_err(io::Error::other)?
+            vec![server.loops.get(0).thread_id()]
         }),
+        remark: Box::new(|| Some("it was loaded".to_owned())),
     }
 }
 
@@ -69,7 +66,7 @@ fn options() -> Options {
         connections: 4,
         depth: 2,
         rounds: 3,
-        duration: Duration::from_millis(30),
+        duration: Duration::from_millis(100),
         warm_up: Duration::from_millis(5),
         syscall_duration: Duration::from_millis(10),
         ..Options::default()
@@ -107,9 +104,14 @@ fn every_candidate_has_its_row() {
                 && row.medians.p99_us.unwrap() <= row.medians.max_us.unwrap()
         );
         assert_eq!(row.notes[0], "in this process");
+        assert!(row.notes.contains(&"it was loaded".to_owned()), "{:?}", row.notes);
+        assert_eq!(row.medians.threads, Some(1.0));
+        assert!(row.medians.voluntary_switches_per_request.is_some());
+        assert_eq!(row.medians.user_bytes_per_connection, None, "it was not asked for");
         // Either the figure is there, or the reason why it is not.
         let unknown = row.notes.iter().any(|note| note.starts_with("syscalls_per_request is unknown"));
         assert_eq!(row.medians.syscalls_per_request.is_none(), unknown);
+        assert_eq!(row.syscalls_by_name.is_none(), unknown);
     }
     assert_eq!(limit.medians.ratio_to_limit, Some(1.0));
     for (own, of_limit) in other.rounds.iter().zip(&limit.rounds) {
@@ -183,6 +185,20 @@ fn what_goes_wrong_in_the_warm_up_stands_in_the_row() {
     assert!(row.errors.of(ErrorKind::Parse) > 0, "{:?}", row.errors);
     let messages = row.error_messages.join("\n");
     assert!(messages.contains("ended before anything was measured"), "{messages}");
+}
+
+#[test]
+fn idle_connections_are_open_and_not_loaded() {
+    let options = Options { connections: 6, active: Some(2), memory_connections: 10, rounds: 1, ..options() };
+    let candidates = [memory("limit", true)];
+    let comparison = compare(&candidates, &options, |_| {}).unwrap();
+    assert_eq!((comparison.plan.connections, comparison.plan.active), (6, 2));
+    let row = &comparison.candidates[0];
+    assert_eq!(row.rounds[0].connections_open, 2, "{:?}", row.error_messages);
+    assert!(row.medians.requests_per_second.unwrap() > 0.0);
+    // Both ends of this wire are in this process.
+    assert_eq!(row.medians.user_bytes_per_connection, None);
+    assert!(row.notes.iter().any(|note| note.starts_with("user_bytes_per_connection is unknown")));
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! The limit on open files and sockets (`RLIMIT_NOFILE`), and raising it as far as the system lets us.
+//! The limit on open files and sockets (`RLIMIT_NOFILE`), raising it as far as the system lets us, and keeping low numbers free.
 //!
 //! Most systems start a process with a soft limit of 1024, far below the hard one, for the sake of programs that
 //! still use `select(2)`. A server that holds many connections raises it once, at start.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -47,3 +48,21 @@ pub fn limit() -> DescriptorLimit {
     let soft = current.unwrap_or(u64::MAX);
     DescriptorLimit { soft_before: soft, soft, hard: maximum.unwrap_or(u64::MAX) }
 }
+
+/// The same file under a number of 1024 or more, so that the low ones stay free for code that calls `select(2)`. Where the
+/// limit allows no such number, the descriptor stays as it is.
+///
+/// ```
+/// use std::os::fd::{AsRawFd, OwnedFd};
+///
+/// anywire_sys::descriptors::raise_limit()?;
+/// let file = anywire_sys::descriptors::move_up(OwnedFd::from(std::fs::File::open("/dev/null")?));
+/// assert!(file.as_raw_fd() >= 1024 || anywire_sys::descriptors::limit().soft <= 1024);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn move_up(descriptor: OwnedFd) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(&descriptor, LOW_NUMBERS).unwrap_or(descriptor)
+}
+
+/// The numbers that `select(2)` can watch: FD_SETSIZE of Linux's C libraries.
+const LOW_NUMBERS: i32 = 1024;

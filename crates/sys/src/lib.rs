@@ -1,4 +1,4 @@
-//! The edge to the system: pinning, counters, limits, memory, and the raw epoll loop that everything is compared with.
+//! The edge to the system: pinning, counters, limits, memory, and system calls that need `unsafe`.
 //!
 //! The one crate of the project that may hold `unsafe`; each block states why it is sound. Everything here asks
 //! the kernel for one thing and gives back a typed answer. There is no protocol logic, no runtime and no policy.
@@ -6,8 +6,10 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`cpu`] | which cores there are, where this thread runs, how much CPU time a thread has used |
-//! | [`syscalls`] | how many system calls a thread has made |
-//! | [`descriptors`] | how many files and sockets this process may have open |
+//! | [`syscalls`] | how many system calls a thread has made, in all and by name |
+//! | [`descriptors`] | how many files and sockets this process may have open, and under which numbers |
+//! | [`select`] | which of many descriptors are ready, as one asked in 1983 |
+//! | [`uring`] | what io_uring has done of what it was asked to do |
 //! | [`memory`] | how much memory this process holds, and may still take |
 //! | [`arena`] | memory for millions of values that never move, in huge pages |
 //! | [`slots`] | places for millions of values that are pinned: the futures of a swarm |
@@ -20,8 +22,7 @@
 //! | [`tcp_info`] | what the kernel knows of one TCP connection |
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
 //! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
-//! | [`epoll_limit`] | how fast this machine can answer at all: an HTTP server that parses nothing |
-//! | [`udp_limit`] | the same for datagrams: an echo server in the style of C |
+//! | [`udp_limit`] | how fast this machine can answer datagrams at all: an echo server in the style of C |
 //!
 //! Linux only: the answers come from Linux interfaces.
 
@@ -30,15 +31,16 @@ pub mod checksum;
 pub mod cpu;
 pub mod datagrams;
 pub mod descriptors;
-pub mod epoll_limit;
 pub mod lent;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;
+pub mod select;
 pub mod send_queue;
 pub mod slots;
 pub mod syscalls;
 pub mod tags;
 pub mod tcp_info;
 pub mod udp_limit;
+pub mod uring;
 pub mod waker;

@@ -1,4 +1,4 @@
-//! How much memory this process holds, as the kernel counts it, and how much it may still take.
+//! How much memory this process holds, as the kernel counts it, what the kernel holds beside, and how much it may still take.
 //!
 //! The memory it holds comes from `/proc/self/smaps_rollup`, which walks the page tables and is exact. `/proc/self/status`
 //! is the fall-back on kernels before 4.14; it lags by up to 64 pages for each thread. Pages from the pool of huge
@@ -29,6 +29,80 @@ pub fn resident_bytes() -> io::Result<u64> {
 /// What reading `/proc` said, or `InvalidData` if neither file holds the figure.
 pub fn anonymous_bytes() -> io::Result<u64> {
     Ok(figure("Anonymous:", "RssAnon:")? + pool_bytes())
+}
+
+/// Bytes that the kernel holds for itself, on behalf of all processes: its slabs (sockets, files, small buffers), the
+/// kernel stacks of threads, and page tables.
+///
+/// The growth of this figure while connections are opened is the kernel's memory for them, as long as nothing else on the
+/// machine opens or closes much.
+///
+/// # Errors
+///
+/// What reading `/proc/meminfo` said, or `InvalidData` if it does not hold these lines.
+pub fn kernel_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    kernel_bytes_in(&text).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "cannot read the memory of the kernel: /proc/meminfo lacks one of the lines Slab:, KernelStack: and \
+             PageTables:; a kernel of 2.6.31 or later is needed",
+        )
+    })
+}
+
+fn kernel_bytes_in(meminfo: &str) -> Option<u64> {
+    ["Slab:", "KernelStack:", "PageTables:"].into_iter().map(|label| kilobyte_line(meminfo, label)).sum()
+}
+
+/// Gives memory that the allocator holds free back to the system, so that [`anonymous_bytes`] counts what is in use. It
+/// walks the whole heap: not for a thread that serves. Nothing happens with an allocator other than glibc's.
+#[cfg_attr(target_env = "gnu", allow(unsafe_code))]
+pub fn release_free() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and locks each arena of the allocator itself.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
+/// Bytes that the allocator has handed out and not got back, in all of its heaps; `None` with an allocator other than glibc's.
+///
+/// Unlike [`anonymous_bytes`] it sees growth within memory that the process has held before. Stacks of threads and other
+/// mappings of a program's own are not in it.
+#[cfg_attr(target_env = "gnu", allow(unsafe_code))]
+pub fn allocated_bytes() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        let (mut text, mut length) = (std::ptr::null_mut(), 0);
+        // SAFETY: the stream writes the address and the length of its text to the two variables, at the latest when it is
+        // closed, and they outlive it. From then on the text is ours, that many bytes long, until it is freed; it is copied
+        // before.
+        let report = unsafe {
+            let stream = libc::open_memstream(&raw mut text, &raw mut length);
+            if stream.is_null() {
+                return None;
+            }
+            let written = libc::malloc_info(0, stream);
+            let closed = libc::fclose(stream);
+            let bytes = (written == 0 && closed == 0 && !text.is_null())
+                .then(|| std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec());
+            libc::free(text.cast());
+            bytes
+        };
+        allocated_in(&String::from_utf8(report?).ok()?)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
+/// From the report of `malloc_info(3)`: its last lines are the sums over all heaps.
+#[cfg(target_env = "gnu")]
+fn allocated_in(report: &str) -> Option<u64> {
+    let size = |element: &str| -> Option<u64> {
+        let line = report.lines().rev().find(|line| line.trim_start().starts_with(element))?;
+        line.split_once("size=\"")?.1.split_once('"')?.0.parse().ok()
+    };
+    let free = size("<total type=\"fast\"")? + size("<total type=\"rest\"")?;
+    Some((size("<system type=\"current\"")? + size("<total type=\"mmap\"")?).saturating_sub(free))
 }
 
 /// Bytes of this process's memory that lie in huge pages, transparent ones and those from the pool.
@@ -180,6 +254,38 @@ mod tests {
     fn memory_is_available_here() {
         let available = available_bytes().expect("/proc is mounted");
         assert!(available > 1 << 20, "{available}");
+    }
+
+    #[test]
+    fn the_kernels_parts_are_summed_or_nothing() {
+        let text = "Slab: 10 kB\nKernelStack: 20 kB\nPageTables: 30 kB\n";
+        assert_eq!(kernel_bytes_in(text), Some(60 * 1024));
+        assert_eq!(kernel_bytes_in("Slab: 10 kB\n"), None);
+        assert!(kernel_bytes().expect("/proc is mounted") > 0);
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn what_is_handed_out_is_counted_wherever_it_lies() {
+        let before = allocated_bytes().expect("glibc reports it");
+        // Other tests allocate and free meanwhile, but no such amounts.
+        let blocks: Vec<Vec<u8>> = (0..5_000).map(|_| vec![1; 8 << 10]).collect();
+        let held = allocated_bytes().expect("as before");
+        assert!(held > before + (20 << 20), "{before} bytes, then {held}");
+        drop(blocks);
+        let left = allocated_bytes().expect("as before");
+        assert!(left + (20 << 20) < held, "{held} bytes, then {left}");
+    }
+
+    #[test]
+    fn memory_that_is_free_goes_back() {
+        // Large enough to lie in the heap's pages, small enough not to be mapped on its own.
+        let blocks: Vec<Vec<u8>> = (0..2_000).map(|_| vec![1; 8 << 10]).collect();
+        let held = anonymous_bytes().expect("/proc is mounted");
+        drop(blocks);
+        release_free();
+        let left = anonymous_bytes().expect("/proc is mounted");
+        assert!(!cfg!(target_env = "gnu") || left + (8 << 20) < held, "{held} bytes, then {left}");
     }
 
     #[test]

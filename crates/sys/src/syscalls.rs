@@ -1,13 +1,19 @@
-//! Counting the system calls of one thread, by the kernel's own tracepoint.
+//! Counting the system calls of a thread, in all or each by its name, by the kernel's own tracepoint.
 //!
 //! `perf_event_open(2)` on `raw_syscalls:sys_enter` counts each entry into the kernel, without stopping the thread
 //! and without a record of any call. Three things must hold: the kernel has the tracepoint, the file system that
 //! names it (tracefs) is mounted, and this process may use it. [`CounterError`] says which does not, and what to do.
 
+mod by_name;
+
+use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+pub use self::by_name::CallsByName;
+use crate::descriptors;
 
 /// Counts the system calls of one thread while enabled.
 ///
@@ -40,11 +46,31 @@ impl SyscallCounter {
     ///
     /// See [`CounterError`]. Counting is an extra that many systems forbid: callers go on without it.
     pub fn for_thread(tid: i32) -> Result<Self, CounterError> {
+        Self::open(tid, FLAG_DISABLED, None)
+    }
+
+    /// The same, which also counts the threads that this thread starts from now on, and theirs. With a `leader` it counts
+    /// while the leader does.
+    fn for_thread_and_its_threads(tid: i32, leader: Option<&Self>) -> Result<Self, CounterError> {
+        let disabled = if leader.is_none() { FLAG_DISABLED } else { 0 };
+        Self::open(tid, disabled | FLAG_INHERIT, leader)
+    }
+
+    fn open(tid: i32, flags: u64, leader: Option<&Self>) -> Result<Self, CounterError> {
         let tracepoint = tracepoint_number(TRACEFS.map(Path::new))?;
-        match open_event(tracepoint, tid) {
-            Ok(event) => Ok(Self { event: event.into() }),
+        match open_event(tracepoint, tid, flags, leader) {
+            // Counters are kept for long, and a server on `select` needs the low numbers.
+            Ok(event) => Ok(Self { event: descriptors::move_up(event).into() }),
             Err(source) => Err(CounterError::from_open(source, tid)),
         }
+    }
+
+    /// Counts only what this filter lets through, in the language of the kernel's event filters.
+    #[allow(unsafe_code)]
+    fn set_filter(&self, filter: &CStr) -> io::Result<()> {
+        // SAFETY: the descriptor is an open perf event, and the request reads a string that lives through the call.
+        let result = unsafe { libc::ioctl(self.event.as_raw_fd(), SET_FILTER as _, filter.as_ptr()) };
+        if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Sets the counter to zero and starts counting.
@@ -54,6 +80,10 @@ impl SyscallCounter {
     /// What `ioctl(2)` said; none is known to occur on an open counter.
     pub fn reset_and_enable(&self) -> io::Result<()> {
         self.control(RESET)?;
+        self.enable()
+    }
+
+    fn enable(&self) -> io::Result<()> {
         self.control(ENABLE)
     }
 
@@ -176,16 +206,16 @@ fn tracepoint_number(places: [&Path; 2]) -> Result<u64, CounterError> {
 }
 
 #[allow(unsafe_code)]
-fn open_event(tracepoint: u64, tid: i32) -> io::Result<OwnedFd> {
+fn open_event(tracepoint: u64, tid: i32, flags: u64, leader: Option<&SyscallCounter>) -> io::Result<OwnedFd> {
     let attributes = PerfEventAttributes {
         kind: TYPE_TRACEPOINT,
         size: size_of::<PerfEventAttributes>() as u32,
         config: tracepoint,
-        flags: FLAG_DISABLED,
+        flags,
         ..PerfEventAttributes::default()
     };
     let any_core: libc::c_int = -1;
-    let no_group: libc::c_int = -1;
+    let group: libc::c_int = leader.map_or(-1, |leader| leader.event.as_raw_fd());
     // SAFETY: `attributes` lives through the call and says its own size, so the kernel reads no further; the other
     // arguments are numbers.
     let result = unsafe {
@@ -194,7 +224,7 @@ fn open_event(tracepoint: u64, tid: i32) -> io::Result<OwnedFd> {
             &raw const attributes,
             tid,
             any_core,
-            no_group,
+            group,
             FLAG_CLOSE_ON_EXEC,
         )
     };
@@ -228,10 +258,12 @@ const _: () = assert!(size_of::<PerfEventAttributes>() == 64);
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const TYPE_TRACEPOINT: u32 = 2;
 const FLAG_DISABLED: u64 = 1;
+const FLAG_INHERIT: u64 = 2;
 const FLAG_CLOSE_ON_EXEC: libc::c_ulong = 8;
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
 const RESET: libc::c_ulong = 0x2403;
+const SET_FILTER: libc::c_ulong = 0x4008_2406;
 
 #[cfg(test)]
 mod tests {

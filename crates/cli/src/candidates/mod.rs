@@ -1,12 +1,14 @@
-//! What `compare` compares. Adding one: a file here with a function that makes a [`Candidate`], and a line in [`all`].
+//! What `compare` compares and `ladder` climbs. Adding one: a file here with a function that makes a [`Candidate`], and a line
+//! in [`all`] or [`ladder`].
 
-mod limit;
+mod rung;
 mod service;
 
 use std::iter;
 
 use anywire::load::Protocol;
 use anywire::load::compare::Candidate;
+use anywire_ladder::Rung;
 
 use crate::failure::{Code, Failure};
 
@@ -14,11 +16,22 @@ use crate::failure::{Code, Failure};
 /// stands beside either.
 fn all(protocols: &[Protocol]) -> Vec<Candidate> {
     let services = protocols.iter().flat_map(|protocol| service::over_each_wire(*protocol));
-    let mut all: Vec<Candidate> = iter::once(limit::limit()).chain(services).collect();
+    let mut all: Vec<Candidate> = iter::once(rung::limit()).chain(services).collect();
     // What differs by its protocol alone stands together.
     let wires: Vec<String> = all.iter().map(|candidate| candidate.wire.clone()).collect();
     all[1..].sort_by_key(|candidate| wires[1..].iter().position(|wire| *wire == candidate.wire));
     all
+}
+
+/// The rungs of the ladder: the I/O models, and the service over each wire that is meant for more than tests.
+pub(crate) fn ladder() -> Vec<Candidate> {
+    let own = service::over_each_wire(Protocol::Http1).filter(|one| service::by_default(&one.wire));
+    rung::all().chain(own).collect()
+}
+
+/// What the kernel does on the rung of this name, in a paragraph.
+pub(crate) fn story(name: &str) -> &'static str {
+    Rung::named(name).map_or_else(|| service::story(name), |rung| rung.story)
 }
 
 /// The candidates of these wires, and the limit by its name; without names, the default ones.

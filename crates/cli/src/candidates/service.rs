@@ -1,6 +1,5 @@
 //! The demo service over a wire: one candidate for each wire that there is, none of them known by name, and each protocol.
 
-use std::io;
 use std::time::Duration;
 
 use anywire::load::Protocol;
@@ -9,7 +8,6 @@ use anywire::loops::{Loops, Pinning};
 use anywire::server::{self, Server};
 use anywire::wire::tls::{ClientTls, ClientTlsOptions, Identity, Roots, ServerTls, ServerTlsOptions};
 use anywire::wire::{self, Wire};
-use anywire_sys::cpu;
 
 use crate::certificates::speaks_tls;
 use crate::demo;
@@ -34,6 +32,25 @@ pub(super) fn by_default(scheme: &str) -> bool {
     scheme != FOR_TESTS && !scheme.starts_with("tls")
 }
 
+/// What happens over this wire, in a paragraph.
+pub(super) fn story(scheme: &str) -> &'static str {
+    match scheme {
+        "tcp" => {
+            "anywire's server on one event loop, which waits by tokio's epoll. It makes the calls of the rung epoll. What it takes \
+             beyond that rung is HTTP itself: parsing, routing, a handler, encoding."
+        }
+        "unix" => {
+            "The same server over a Unix socket. The kernel copies the bytes from one socket's queue to the other's, with no \
+             segments, no acknowledgments, no checksums and no loopback device in between. The calls are the same; each does less."
+        }
+        "stack" => {
+            "The same server over TCP in user space. Segments go through a switch in this process, from core to core in shared \
+             memory, and the kernel sees none of them. A call is left only for waiting, when nothing is there to do."
+        }
+        other => wire::wires().find(|wire| wire.scheme() == other).map_or("", Wire::summary),
+    }
+}
+
 fn start(wire: &'static dyn Wire, settings: &Settings) -> Result<RunningServer, CandidateError> {
     let address = wire.scratch().ok_or("this wire has no address for a trial")?;
     let pinning = settings.core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
@@ -50,11 +67,8 @@ fn start(wire: &'static dyn Wire, settings: &Settings) -> Result<RunningServer, 
         url: URL.to_owned(),
         via: Some(local),
         tls: tls.map(|(_, of_client)| of_client),
-        thread: service.loops.get(0).thread_id(),
-        cpu: Box::new(move || {
-            let sample = service.loops.get(0).spawn(|| async { cpu::current_thread_cpu() });
-            sample.wait().map_err(io::Error::other)?
-        }),
+        threads: Box::new(move || service.loops.iter().map(|one| one.thread_id()).collect()),
+        remark: Box::new(|| None),
     })
 }
 

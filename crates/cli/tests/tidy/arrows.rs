@@ -17,6 +17,8 @@ struct Room {
 const HOUSE: &[Room] = &[
     Room { name: "sys", below: &[], for_tests: &[] },
     Room { name: "loops", below: &["sys"], for_tests: &[] },
+    // The I/O models, one file each: on the system alone, so that nothing of anywire is in their figures.
+    Room { name: "ladder", below: &["sys"], for_tests: &[] },
     // TCP as segments in, segments out, and what makes streams of it; beside the loops, not on them.
     Room { name: "tcp", below: &["sys"], for_tests: &[] },
     Room { name: "stack", below: &["sys", "tcp"], for_tests: &[] },
@@ -34,7 +36,7 @@ const HOUSE: &[Room] = &[
     },
     // What `anywire swarm` measures, with the histograms and tables of `load`.
     Room { name: "swarm-load", below: &["sys", "tcp", "stack", "http", "load"], for_tests: &[] },
-    Room { name: "cli", below: &["sys", "anywire", "swarm-load"], for_tests: &[] },
+    Room { name: "cli", below: &["sys", "ladder", "anywire", "swarm-load"], for_tests: &[] },
 ];
 
 #[test]

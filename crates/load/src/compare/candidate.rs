@@ -1,9 +1,7 @@
-//! A candidate: it starts a server, which names its address and gives the CPU time of its thread.
+//! A candidate: it starts a server, which names its address and its threads.
 
 use std::error::Error;
-use std::io;
 
-use anywire_sys::cpu::CpuTime;
 use anywire_wire::Address;
 #[cfg(feature = "tls")]
 use anywire_wire::tls::ClientTls;
@@ -32,8 +30,8 @@ pub type Start = Box<dyn Fn(&Settings) -> Result<RunningServer, CandidateError>>
 /// Why a candidate did not start, in words for the reader of the row.
 pub type CandidateError = Box<dyn Error + Send + Sync>;
 
-/// A candidate's server under way, with one thread that does all its work. Dropping this value must stop the server, so
-/// one of its fields owns it: `cpu` does, in the usual case.
+/// A candidate's server under way. Dropping this value must stop the server, so its fields own it: `threads` does, in the
+/// usual case.
 pub struct RunningServer {
     /// The URL to load.
     pub url: String,
@@ -42,11 +40,11 @@ pub struct RunningServer {
     /// Whom to trust on a wire with TLS (`None`: whom the platform trusts).
     #[cfg(feature = "tls")]
     pub tls: Option<ClientTls>,
-    /// The thread that serves (`gettid`), of this process: its system calls are counted.
-    pub thread: i32,
-    /// The CPU time that this thread has used so far, sampled by the thread itself (RUSAGE_THREAD). It fails if the thread
-    /// is gone or cannot tell; the figure is `null` then.
-    pub cpu: Box<dyn Fn() -> io::Result<CpuTime>>,
+    /// The threads that serve at this moment (`gettid`), of this process: their CPU time, system calls and context switches
+    /// are counted. The first has started all others, if there are any.
+    pub threads: Box<dyn Fn() -> Vec<i32>>,
+    /// What a reader of its row must know, after it was loaded: for example, that it refused connections.
+    pub remark: Box<dyn Fn() -> Option<String>>,
 }
 
 /// What a candidate needs to know to start.
@@ -54,6 +52,8 @@ pub struct RunningServer {
 pub struct Settings {
     /// The core that the serving thread must be pinned to (`None`: it is not pinned, for want of cores).
     pub core: Option<usize>,
+    /// How many connections will be open at a time. A server that cannot hold so many should say so in place of starting.
+    pub connections: usize,
     /// The length of the body that each `GET` of the URL is answered with, in bytes.
     pub body_bytes: usize,
 }

@@ -34,7 +34,9 @@ pub fn compare(
     let placement = place(&cpu::available_cores());
     let pinning = placement.client_core.map_or(Pinning::None, |core| Pinning::Cores(vec![core]));
     let loops = Loops::builder().count(1).pinning(pinning).name("load").start()?;
-    let settings = Settings { core: placement.server_core, body_bytes: options.body_bytes };
+    // What is opened to see its memory is closed before the load.
+    let connections = options.connections.max(options.memory_connections);
+    let settings = Settings { core: placement.server_core, connections, body_bytes: options.body_bytes };
     let bench = Bench { loops: &loops, options, settings };
 
     let mut rows: Vec<Row> = candidates.iter().map(empty_row).collect();
@@ -70,6 +72,7 @@ pub fn compare(
         plan: ComparePlan {
             mode: "closed".to_owned(),
             connections: options.connections,
+            active: options.loaded(),
             depth: options.depth,
             body_bytes: options.body_bytes,
             rounds: options.rounds,

@@ -1,13 +1,15 @@
 //! The compare harness: the same load against several candidates in alternating rounds, and what each request cost.
 //!
-//! A [`Candidate`] starts a server, and a [`RunningServer`] gives the CPU time of its thread. [`compare`] measures them. The
+//! A [`Candidate`] starts a server, and a [`RunningServer`] names its threads. [`compare`] measures them. The
 //! result is a [`Comparison`]: the JSON `anywire.compare/1`, and a table with bars.
 
 mod candidate;
 mod harness;
+mod idle;
 mod order;
 mod result;
 mod round;
+mod sample;
 mod settings;
 mod table;
 

@@ -1,5 +1,7 @@
 //! The result of a comparison as a typed value, which is also its JSON (`anywire.compare/1`); unknown is `null`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::errors::ErrorCounts;
@@ -35,7 +37,7 @@ impl Comparison {
 
 impl Comparison {
     /// All that is to be said beside the figures, one line each; what holds for several rows is said once.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<String> {
         let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
         for row in &self.candidates {
             for note in row.notes.iter().chain(&row.error_messages) {
@@ -72,6 +74,9 @@ pub struct ComparePlan {
     pub mode: String,
     /// Connections.
     pub connections: usize,
+    /// How many of them were loaded; the others were open and sent nothing.
+    #[serde(default)]
+    pub active: usize,
     /// Requests in flight on each; over HTTP/2 that many streams.
     pub depth: usize,
     /// The length of each answer's body, in bytes.
@@ -99,6 +104,10 @@ pub struct Row {
     /// The medians over the rounds.
     #[serde(flatten)]
     pub medians: Figures<f64>,
+    /// System calls of the server's threads per answer, by name: the mean over the rounds. `null` where
+    /// `syscalls_per_request` is.
+    #[serde(default)]
+    pub syscalls_by_name: Option<BTreeMap<String, f64>>,
     /// The least and the most of each figure over the rounds.
     pub spread: Figures<Spread>,
     /// Each round.
@@ -119,6 +128,9 @@ pub struct RoundResult {
     /// Its figures.
     #[serde(flatten)]
     pub figures: Figures<f64>,
+    /// System calls per answer, by name.
+    #[serde(default)]
+    pub syscalls_by_name: Option<BTreeMap<String, f64>>,
     /// Answers.
     pub answered: u64,
     /// Errors.
@@ -141,11 +153,11 @@ pub struct Spread {
 pub struct Figures<T> {
     /// Answers per second.
     pub requests_per_second: Option<T>,
-    /// CPU time of the server's thread per answer, user and system, in microseconds.
+    /// CPU time of the server's threads per answer, user and system, in microseconds.
     pub server_cpu_us_per_request: Option<T>,
     /// CPU time of the client's thread per answer, user and system, in microseconds.
     pub client_cpu_us_per_request: Option<T>,
-    /// System calls of the server's thread per answer; without them the reason is among the notes of the row.
+    /// System calls of the server's threads per answer; without them the reason is among the notes of the row.
     pub syscalls_per_request: Option<T>,
     /// Half of the latencies stayed at or below this, in microseconds.
     pub p50_us: Option<T>,
@@ -155,6 +167,17 @@ pub struct Figures<T> {
     pub max_us: Option<T>,
     /// `server_cpu_us_per_request` over that of the limit in the same round; `null` without a limit.
     pub ratio_to_limit: Option<T>,
+    /// How often the server's threads left their core per answer because they had to wait.
+    pub voluntary_switches_per_request: Option<T>,
+    /// How often they did because the scheduler gave it to another thread.
+    pub involuntary_switches_per_request: Option<T>,
+    /// The threads that served.
+    pub threads: Option<T>,
+    /// Memory of this process for an idle connection, in bytes; `null` if it was not measured, or where the client's end is in it.
+    pub user_bytes_per_connection: Option<T>,
+    /// Memory of the kernel for an idle connection, in bytes: both ends of it, and the stack of a thread;
+    /// `null` as above.
+    pub kernel_bytes_per_connection: Option<T>,
 }
 
 impl<T> Figures<T> {
@@ -174,6 +197,11 @@ impl<T> Figures<T> {
             p99_us: each(|round| round.p99_us),
             max_us: each(|round| round.max_us),
             ratio_to_limit: each(|round| round.ratio_to_limit),
+            voluntary_switches_per_request: each(|round| round.voluntary_switches_per_request),
+            involuntary_switches_per_request: each(|round| round.involuntary_switches_per_request),
+            threads: each(|round| round.threads),
+            user_bytes_per_connection: each(|round| round.user_bytes_per_connection),
+            kernel_bytes_per_connection: each(|round| round.kernel_bytes_per_connection),
         }
     }
 }
@@ -183,6 +211,7 @@ impl Row {
     pub(crate) fn summarise(&mut self, rounds: Vec<RoundResult>) {
         self.medians = Figures::over(&rounds, median);
         self.spread = Figures::over(&rounds, spread);
+        self.syscalls_by_name = mean_by_name(&rounds);
         self.rounds = rounds;
     }
 
@@ -192,6 +221,16 @@ impl Row {
             self.notes.push(note);
         }
     }
+}
+
+/// A call that was not made in a round counts as none.
+fn mean_by_name(rounds: &[RoundResult]) -> Option<BTreeMap<String, f64>> {
+    let counted: Vec<_> = rounds.iter().filter_map(|round| round.syscalls_by_name.as_ref()).collect();
+    let mut mean = BTreeMap::new();
+    for (name, calls) in counted.iter().flat_map(|of_round| of_round.iter()) {
+        *mean.entry(name.clone()).or_default() += calls / counted.len() as f64;
+    }
+    (!counted.is_empty()).then_some(mean)
 }
 
 fn median(sorted: &[f64]) -> f64 {

@@ -1,12 +1,18 @@
 //! One candidate in one round: its server is started, loaded, sampled, and stopped.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
 use anywire_http::Chain;
 use anywire_loops::Loops;
-use anywire_sys::cpu::CpuTime;
-use anywire_sys::syscalls::SyscallCounter;
+use anywire_sys::memory;
+use anywire_sys::syscalls::CallsByName;
 
 use crate::compare::candidate::{Candidate, RunningServer, Settings};
+use crate::compare::idle::Idle;
 use crate::compare::result::{Figures, RoundResult, Row};
+use crate::compare::sample::{Sample, Used};
 use crate::compare::settings::Options;
 use crate::engine::{self, Boundary};
 use crate::errors::LoadError;
@@ -34,7 +40,16 @@ pub(crate) fn measure(
             return Ok(None);
         }
     };
-    let (outcome, server_cpu) = load(bench, candidate, &running, row)?;
+    let memory = memory_of_connection(bench, candidate, &running, row)?;
+    let idle = bench.options.connections - bench.options.loaded();
+    let _idle = match Idle::open(bench.loops, &plan(bench, candidate, &running), idle)? {
+        Ok(idle) => idle,
+        Err(error) => {
+            message(row, format!("round {round}: opening {idle} idle connections failed: {error}"));
+            return Ok(None);
+        }
+    };
+    let (outcome, used) = load(bench, candidate, &running, row)?;
     let answered = outcome.totals.measured.answered;
     let mut result = RoundResult {
         round,
@@ -46,37 +61,46 @@ pub(crate) fn measure(
     // Without an answer there are no figures; a rate of 0 would stand in the medians as if it had been measured.
     if answered > 0 {
         let latency = outcome.latency.send.as_ref();
+        let per_answer = |figure: fn(&Used) -> f64| used.as_ref().map(|used| figure(used) / answered as f64);
         result.figures = Figures {
             requests_per_second: Some(outcome.rate.achieved),
-            server_cpu_us_per_request: server_cpu
-                .map(|cpu| cpu.total().as_nanos() as f64 / 1000.0 / answered as f64),
+            server_cpu_us_per_request: per_answer(|used| used.cpu.as_nanos() as f64 / 1000.0),
+            voluntary_switches_per_request: per_answer(|used| used.switches.voluntary as f64),
+            involuntary_switches_per_request: per_answer(|used| used.switches.involuntary as f64),
+            threads: used.as_ref().map(|used| used.threads as f64),
             client_cpu_us_per_request: outcome.generator.cpu_us_per_request,
             p50_us: latency.map(|latency| latency.p50),
             p99_us: latency.map(|latency| latency.p99),
             max_us: latency.map(|latency| latency.max),
-            ..Figures::default()
+            ..memory
         };
-        if result.connections_open != bench.options.connections as u64 {
+        let loaded = bench.options.loaded();
+        if result.connections_open != loaded as u64 {
             row.note(format!(
-                "round {round}: only {} of {} connections were open",
-                result.connections_open, bench.options.connections
+                "round {round}: only {} of {loaded} connections were open",
+                result.connections_open
             ));
         }
     }
     add_errors(row, round, &outcome);
     if answered > 0 && !bench.options.syscall_duration.is_zero() && !bench.options.stop.is_stopped() {
-        result.figures.syscalls_per_request = syscalls(bench, candidate, &running, row)?;
+        result.syscalls_by_name = syscalls(bench, candidate, &running, row)?;
+        result.figures.syscalls_per_request =
+            result.syscalls_by_name.as_ref().map(|calls| calls.values().fold(0.0, |sum, count| sum + count));
+    }
+    if let Some(remark) = (running.remark)() {
+        row.note(remark);
     }
     Ok(Some(result))
 }
 
-/// The measured load, and the CPU time of the server's thread in it.
+/// The measured load, and what the server's threads used in it.
 fn load(
     bench: &Bench<'_>,
     candidate: &Candidate,
     running: &RunningServer,
     row: &mut Row,
-) -> Result<(Outcome, Option<CpuTime>), LoadError> {
+) -> Result<(Outcome, Option<Used>), LoadError> {
     let options = bench.options;
     let plan = Plan {
         warm_up: options.warm_up,
@@ -84,33 +108,31 @@ fn load(
         ..plan(bench, candidate, running)
     };
     let mut before = None;
-    let mut after = None;
+    let mut used = None;
     let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
-        Boundary::Measuring => before = Some((running.cpu)()),
-        Boundary::Measured => after = Some((running.cpu)()),
+        Boundary::Measuring => before = Some(Sample::take(running)),
+        Boundary::Measured => used = before.take().map(|before| Sample::take(running)?.since(&before?)),
     })?;
-    let cpu = match (before, after) {
-        (Some(Ok(before)), Some(Ok(after))) => Some(after - before),
-        (Some(Err(error)), _) | (_, Some(Err(error))) => {
-            row.note(format!(
-                "server_cpu_us_per_request is unknown: sampling the server's thread failed: {error}"
-            ));
-            None
-        }
-        _ => None,
-    };
-    Ok((outcome, cpu))
+    let used = used.transpose().unwrap_or_else(|error: io::Error| {
+        row.note(format!(
+            "server_cpu_us_per_request is unknown: sampling the server's threads failed: {error}"
+        ));
+        None
+    });
+    Ok((outcome, used))
 }
 
-/// System calls of the server's thread per answer, from a short load of its own: the tracepoint costs time at each call
+/// System calls of the server's threads per answer, from a short load of its own: the tracepoint costs time at each call
 /// and would stand in the CPU figures.
 fn syscalls(
     bench: &Bench<'_>,
     candidate: &Candidate,
     running: &RunningServer,
     row: &mut Row,
-) -> Result<Option<f64>, LoadError> {
-    let counter = match SyscallCounter::for_thread(running.thread) {
+) -> Result<Option<BTreeMap<String, f64>>, LoadError> {
+    let Some(first) = (running.threads)().first().copied() else { return Ok(None) };
+    // Before its connections are opened, so that threads of connections are counted with the one that starts them.
+    let mut counter = match CallsByName::for_thread(first) {
         Ok(counter) => counter,
         Err(error) => {
             row.note(format!("syscalls_per_request is unknown: {}", Chain(&error)));
@@ -123,9 +145,9 @@ fn syscalls(
         amount: Amount::Duration(options.syscall_duration),
         ..plan(bench, candidate, running)
     };
-    let mut counted = Ok(0);
+    let mut counted = Ok(BTreeMap::new());
     let outcome = engine::run_observed(bench.loops, plan, |boundary| match boundary {
-        Boundary::Measuring => counted = counter.reset_and_enable().map(|()| 0),
+        Boundary::Measuring => counted = counter.enable().map(|()| BTreeMap::new()),
         Boundary::Measured => {
             if counted.is_ok() {
                 counted = counter.disable().and_then(|()| counter.read());
@@ -134,13 +156,67 @@ fn syscalls(
     })?;
     let answered = outcome.totals.measured.answered;
     match counted {
-        Ok(calls) if answered > 0 => Ok(Some(calls as f64 / answered as f64)),
+        Ok(calls) if answered > 0 => {
+            let per_answer = |(name, calls): (&str, u64)| (name.to_owned(), calls as f64 / answered as f64);
+            Ok(Some(calls.into_iter().map(per_answer).collect()))
+        }
         Ok(_) => Ok(None),
         Err(error) => {
             row.note(format!("syscalls_per_request is unknown: reading the counter failed: {error}"));
             Ok(None)
         }
     }
+}
+
+/// How much memory an idle connection takes: the growth of this process and of the kernel while some are open.
+fn memory_of_connection(
+    bench: &Bench<'_>,
+    candidate: &Candidate,
+    running: &RunningServer,
+    row: &mut Row,
+) -> Result<Figures<f64>, LoadError> {
+    let count = bench.options.memory_connections;
+    if count == 0 || bench.options.stop.is_stopped() {
+        return Ok(Figures::default());
+    }
+    let plan = || plan(bench, candidate, running);
+    // Accepting goes in order, so one that is answered shows that those before it have been accepted. The first makes
+    // room for what all share.
+    let answered = || {
+        let one = Plan { connections: 1, warm_up: Duration::ZERO, amount: Amount::Requests(1), ..plan() };
+        engine::run_observed(bench.loops, one, |_| {}).map(drop)
+    };
+    let sizes = || {
+        memory::release_free();
+        [memory::anonymous_bytes().ok(), memory::allocated_bytes(), memory::kernel_bytes().ok()]
+    };
+    answered()?;
+    let before = sizes();
+    let idle = match Idle::open(bench.loops, &plan(), count)? {
+        Ok(idle) => idle,
+        Err(error) => {
+            row.note(format!("memory of a connection is unknown: opening {count} failed: {error}"));
+            return Ok(Figures::default());
+        }
+    };
+    answered()?;
+    let after = sizes();
+    let [resident, allocated, kernel] =
+        [0, 1, 2].map(|index| Some(after[index]?.checked_sub(before[index]?)? as f64 / count as f64));
+    // What lies in memory that was held before, freed by an earlier server, makes nothing grow but the allocator's count.
+    let user = resident.into_iter().chain(allocated).reduce(f64::max);
+    if idle.has_memory_here() {
+        row.note(
+            "user_bytes_per_connection is unknown: the client's end of this wire is in this process too"
+                .to_owned(),
+        );
+    }
+    Ok(Figures {
+        user_bytes_per_connection: user.filter(|_| !idle.has_memory_here()),
+        // Without sockets the kernel has nothing for it; what grew is others'.
+        kernel_bytes_per_connection: kernel.filter(|_| !idle.has_memory_here()),
+        ..Figures::default()
+    })
 }
 
 fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Plan {
@@ -150,7 +226,7 @@ fn plan(bench: &Bench<'_>, candidate: &Candidate, running: &RunningServer) -> Pl
         #[cfg(feature = "tls")]
         tls: running.tls.clone(),
         protocol: candidate.protocol,
-        connections: options.connections,
+        connections: options.loaded(),
         depth: options.depth,
         expect: Expect { status: None, body_bytes: Some(options.body_bytes as u64) },
         stop: options.stop.clone(),

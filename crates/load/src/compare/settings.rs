@@ -9,6 +9,8 @@ use crate::stop::Stop;
 pub struct Options {
     /// Connections (64).
     pub connections: usize,
+    /// How many of these are loaded; the others stay open and send nothing (`None`: all are loaded).
+    pub active: Option<usize>,
     /// Requests in flight on each (1); over HTTP/2 that many streams.
     pub depth: usize,
     /// The length of the body of each answer, in bytes (13: `Hello, World!`).
@@ -21,6 +23,9 @@ pub struct Options {
     pub warm_up: Duration,
     /// The separate part in which system calls are counted, once a round (0.3 s; zero: they are not counted).
     pub syscall_duration: Duration,
+    /// How many connections are opened for a moment, at the start of each round, to see how much memory one takes (0: that is
+    /// not measured).
+    pub memory_connections: usize,
     /// The seed of the order in which the candidates take their turns within a round (`None`: a random one); the result
     /// names it.
     pub seed: Option<u32>,
@@ -40,6 +45,11 @@ impl Options {
         }
     }
 
+    /// How many connections are loaded: at least one, at most all.
+    pub(crate) fn loaded(&self) -> usize {
+        self.active.unwrap_or(self.connections).clamp(1, self.connections.max(1))
+    }
+
     /// About how long it takes with so many candidates.
     pub fn time(&self, candidates: usize) -> Duration {
         let of_one = self.warm_up + self.duration + self.syscall_duration;
@@ -51,12 +61,14 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             connections: 64,
+            active: None,
             depth: 1,
             body_bytes: 13,
             rounds: 7,
             duration: Duration::from_secs(3),
             warm_up: Duration::from_millis(500),
             syscall_duration: Duration::from_millis(300),
+            memory_connections: 0,
             seed: None,
             stop: Stop::new(),
         }

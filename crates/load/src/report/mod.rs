@@ -12,7 +12,11 @@ mod compare;
 mod load;
 mod page;
 pub mod palette;
+#[cfg(feature = "udp")]
+mod udp;
 
 pub use compare::comparison;
 pub use load::outcome;
 pub use page::{Chart, Page};
+#[cfg(feature = "udp")]
+pub use udp::{udp, udp_search};

@@ -38,6 +38,7 @@ pub(crate) fn comparison() -> Comparison {
         plan: ComparePlan {
             mode: "closed".to_owned(),
             connections: 64,
+            active: 64,
             depth: 1,
             body_bytes: 13,
             rounds: 5,
@@ -148,7 +149,9 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
                 p99_us: Some(700.0 * factor),
                 max_us: Some(4_000.0 * factor),
                 ratio_to_limit: Some(ratio),
+                ..Figures::default()
             },
+            syscalls_by_name: None,
             answered: 500_000,
             errors: 0,
             connections_open: 64,
@@ -167,6 +170,7 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
             p99_us: Some(700.0),
             max_us: Some(4_000.0),
             ratio_to_limit: Some(ratio),
+            ..Figures::default()
         },
         spread: Figures {
             requests_per_second: spread(rate),
@@ -177,7 +181,9 @@ fn row(name: &str, wire: &str, cost: f64, ratio: f64, rate: f64) -> Row {
             p99_us: spread(700.0),
             max_us: spread(4_000.0),
             ratio_to_limit: spread(ratio),
+            ..Figures::default()
         },
+        syscalls_by_name: None,
         rounds,
         errors: ErrorCounts::default(),
         error_messages: vec![],

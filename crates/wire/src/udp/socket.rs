@@ -11,7 +11,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
 use socket2::Socket;
-use tokio::io::Interest;
+use tokio::io::{Interest, Ready};
 use tokio::net::{UdpSocket, UnixDatagram};
 
 use super::address::DatagramAddress;
@@ -99,11 +99,32 @@ impl Udp {
     /// socket can still be used.
     pub async fn receive(&self, received: &mut Received) -> io::Result<()> {
         loop {
-            let arrival = self.io.arrival().await?;
-            let mut taken = None;
-            let looked = self.io.try_io(arrival, || {
+            self.arrived().await?;
+            if self.take(received)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until something has arrived, for [`take`](Self::take): so that many sockets can share one batch. Cancel safe.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn arrived(&self) -> io::Result<()> {
+        self.io.arrival().await.map(drop)
+    }
+
+    /// Takes what has [arrived](Self::arrived), up to a batch, in place of the batch before; `false` if it was a false alarm.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn take(&self, received: &mut Received) -> io::Result<bool> {
+        // A call is tried with one interest at a time, and only if the socket is known to be ready for it.
+        for interest in [Interest::READABLE, Interest::ERROR] {
+            let mut taken = false;
+            let looked = self.io.try_io(interest, || {
                 self.receive_now(received)?;
-                taken = Some(());
+                taken = true;
                 if received.is_full() {
                     return Ok(());
                 }
@@ -112,14 +133,15 @@ impl Udp {
                 Err(io::ErrorKind::WouldBlock.into())
             });
             match looked {
-                _ if taken.is_some() => return Ok(()),
+                _ if taken => return Ok(true),
                 Err(nothing) if nothing.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
+                failed => return failed.map(|()| true),
             }
         }
+        Ok(false)
     }
 
-    /// Takes what is there without waiting; `false` and an empty batch if there is nothing.
+    /// Asks the system for what is there without waiting; `false` and an empty batch if there is nothing.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -309,14 +331,12 @@ impl Io {
 
     /// Waits for a datagram, or for the news that a connected peer is not there: for tokio an error, which makes nothing
     /// readable.
-    async fn arrival(&self) -> io::Result<Interest> {
+    async fn arrival(&self) -> io::Result<Ready> {
         let either = Interest::READABLE | Interest::ERROR;
-        let ready = match self {
-            Self::Ip(socket) => socket.ready(either).await?,
-            Self::Unix(socket) => socket.ready(either).await?,
-        };
-        // A call is tried with one interest at a time.
-        Ok(if ready.is_readable() { Interest::READABLE } else { Interest::ERROR })
+        match self {
+            Self::Ip(socket) => socket.ready(either).await,
+            Self::Unix(socket) => socket.ready(either).await,
+        }
     }
 
     /// Waits until a socket is writable that has just refused to be written to.

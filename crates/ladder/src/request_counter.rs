@@ -4,7 +4,7 @@
 ///
 /// Until the first empty line has been seen, bytes are looked at, once each; from then on arithmetic is enough.
 #[derive(Debug, Default)]
-pub(super) struct RequestCounter {
+pub(crate) struct RequestCounter {
     /// Bytes of one request, with its empty line; 0 until the first request has ended.
     length: u32,
     /// Bytes of the request that has begun and not ended.
@@ -18,7 +18,7 @@ impl RequestCounter {
     ///
     /// `None` if the first request exceeds [`REQUEST_BYTES_MAX`].
     #[inline]
-    pub(super) fn count(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn count(&mut self, bytes: &[u8]) -> Option<usize> {
         // A read is never as large as 4 GiB, so the length fits.
         let arrived = bytes.len() as u32;
         if self.length == 0 {
@@ -62,7 +62,7 @@ impl RequestCounter {
 }
 
 /// The largest request: 64 KiB, four times what servers take. It also keeps the sums above far from overflow.
-pub(super) const REQUEST_BYTES_MAX: u32 = 64 << 10;
+pub(crate) const REQUEST_BYTES_MAX: u32 = 64 << 10;
 const END: &[u8; 4] = b"\r\n\r\n";
 
 #[cfg(test)]

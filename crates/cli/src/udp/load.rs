@@ -1,0 +1,151 @@
+//! `anywire udp load`: sends datagrams at a rate, and accounts for each.
+
+use std::time::Duration;
+
+use anywire::load::udp::{Search, Trial, UdpLoadError, UdpOutcome, UdpPlan, run, search};
+use anywire::load::{Stop, report, text};
+use anywire::loops::Loops;
+use anywire::wire::udp::DatagramAddress;
+use clap::Args;
+
+use super::address;
+use crate::failure::{Code, Failure};
+use crate::output::Results;
+use crate::progress::{self, Progress};
+use crate::signals::Signals;
+use crate::values;
+
+/// Send datagrams at a rate to a service that returns them, and account for each
+///
+/// Open mode: a datagram is sent when it is due, whatever has come back. 'anywire udp serve' is such a service. Ctrl-C ends the
+/// run early and prints the result so far.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct UdpLoad {
+    /// The service: udp:HOST:PORT or unixgram:PATH
+    #[arg(value_name = "ADDRESS", value_parser = address)]
+    target: DatagramAddress,
+    /// Datagrams a second; with --search the first rate to try
+    #[arg(short, long, value_name = "N", default_value_t = 10_000.0)]
+    rate: f64,
+    /// How long to send; with --search for each rate
+    #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = text::positive_duration)]
+    duration: Duration,
+    /// Bytes of a datagram
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    bytes: usize,
+    /// Flows, each with numbers of its own
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    flows: usize,
+    /// Sockets, each with a port of its own [default: one for each flow]
+    #[arg(long, value_name = "N")]
+    sockets: Option<usize>,
+    /// How long a datagram may take to come back
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = text::positive_duration)]
+    wait: Duration,
+    /// Search for the highest rate with at most this share lost, such as 0 or 0.001
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    search: Option<f64>,
+    /// How often each rate of a search has to hold
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "search")]
+    repeats: usize,
+    /// Send 64 datagrams of a flow in one system call (GSO), and take joined ones (GRO)
+    #[arg(long)]
+    offload: bool,
+    /// Receive buffer of each socket, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    receive_buffer: usize,
+    /// Event loops that send and receive, each a thread [default: half of the cores]
+    #[arg(long, value_name = "N", value_parser = values::loops())]
+    loops: Option<usize>,
+    #[command(flatten)]
+    results: Results,
+}
+
+impl UdpLoad {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        self.results.check()?;
+        let stop = Stop::new();
+        let plan = UdpPlan {
+            datagrams_per_second: self.rate,
+            duration: self.duration,
+            bytes: self.bytes,
+            flows: self.flows,
+            sockets: self.sockets,
+            wait: self.wait,
+            offload: self.offload,
+            receive_buffer_bytes: self.receive_buffer,
+            stop: stop.clone(),
+            ..UdpPlan::new(&self.target).map_err(|error| Failure::of(Code::Usage, &error))?
+        };
+        let signals = Signals::stop(stop)?;
+        let cores = anywire_sys::cpu::available_cores().len();
+        let loops = Loops::start(self.loops.unwrap_or((cores / 2).max(1)));
+        let loops = loops.map_err(|error| Failure::of(Code::Failed, &error))?;
+        let progress = Progress::start(self.duration.as_millis() as u64);
+        progress.say(&format!("loading {}", self.target));
+        let outcome = match self.search {
+            None => {
+                let begun = std::time::Instant::now();
+                let show = || progress.show(begun.elapsed().as_millis() as u64, || "sending".to_owned());
+                let outcome =
+                    progress::during(show, || run(&loops, plan)).map_err(|error| failure(&error))?;
+                progress.finish();
+                self.results.write(&outcome, report::udp)?;
+                outcome
+            }
+            Some(loss_max) => {
+                let options = Search { loss_max, repeats: self.repeats, ..Search::default() };
+                let told = |trial: &Trial| {
+                    let rate = text::whole(trial.datagrams_per_second);
+                    progress.say(&format!("{rate}/s: {} of {} lost", trial.lost, trial.sent));
+                };
+                let found = search(&loops, &plan, &options, told).map_err(|error| failure(&error))?;
+                progress.finish();
+                self.results.write(&found, report::udp_search)?;
+                found.outcome
+            }
+        };
+        signals.check()?;
+        judge(&outcome)
+    }
+}
+
+/// A run in which nothing came back has measured nothing. The result has been printed, with the same words.
+fn judge(outcome: &UdpOutcome) -> Result<(), Failure> {
+    if outcome.received + outcome.late > 0 {
+        return Ok(());
+    }
+    let loading =
+        |found: String| Failure::new(Code::Failed, format_args!("loading {}: {found}", outcome.target));
+    if outcome.unreachable > 0 {
+        return Err(loading("nobody receives there".to_owned()).help("start the service, or check the port"));
+    }
+    if let Some(because) = &outcome.refused_because {
+        return Err(loading(format!("the system refused to send: {because}"))
+            .help("check the way to it, or send fewer --bytes"));
+    }
+    let found = format!("none of {} datagrams came back", outcome.sent);
+    Err(loading(found).help("the service must return each datagram, as 'anywire udp serve' does"))
+}
+
+fn failure(error: &UdpLoadError) -> Failure {
+    match error {
+        UdpLoadError::Limit { .. } => Failure::of(Code::Usage, error),
+        _ => Failure::of(Code::Failed, error),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "write a share from 0 to below 1, such as 0.001 for one of a thousand".to_owned())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  anywire udp load udp:127.0.0.1:9000 --rate 170000 --duration 10s --flows 4096
+  anywire udp load udp:127.0.0.1:9000 --rate 50000 --json udp.json --html udp.html
+  anywire udp load udp:127.0.0.1:9000 --search 0.001 --duration 2s
+
+Exit codes: 0 measured, 1 nothing came back, or could not run, 2 bad arguments, 23 result not written,
+130 and 143 ended by SIGINT and SIGTERM with the result so far.";

@@ -1,0 +1,317 @@
+//! One loop's part of a load: it sends at its rate, and takes what comes back.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anywire_sys::cpu;
+use anywire_wire::udp::{Outgoing, Received, Sent, Udp, UdpError, UdpOptions};
+use tokio::time::MissedTickBehavior;
+
+use super::flow::{Arrival, Flow};
+use super::header::{Alien, Header};
+use super::plan::UdpPlan;
+use crate::histogram::Latency;
+
+/// What one loop does.
+pub(crate) struct Part {
+    pub(crate) plan: Arc<UdpPlan>,
+    pub(crate) run: u64,
+    /// This one of so many loops.
+    pub(crate) number: usize,
+    pub(crate) loops: usize,
+    /// When all loops begin to send.
+    pub(crate) begin: Instant,
+}
+
+/// What one loop has seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    /// Datagrams that should have been sent by the end of the plan's time.
+    pub(crate) intended: u64,
+    pub(crate) sent: u64,
+    pub(crate) send_calls: u64,
+    /// The system refused them.
+    pub(crate) refused: u64,
+    pub(crate) first_error: Option<String>,
+    pub(crate) lag_max: Duration,
+    pub(crate) received: u64,
+    pub(crate) receive_calls: u64,
+    pub(crate) messages: u64,
+    pub(crate) late: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) extent_max: u64,
+    pub(crate) corrupt: u64,
+    pub(crate) foreign: u64,
+    /// The target's system said that nobody receives there.
+    pub(crate) unreachable: u64,
+    pub(crate) from_intended: Latency,
+    pub(crate) from_sent: Latency,
+    pub(crate) dropped_here: u64,
+    /// How long it was from the begin until the last datagram was sent.
+    pub(crate) sending: Duration,
+    pub(crate) busy: Option<Duration>,
+    pub(crate) receive_buffer_bytes: usize,
+    pub(crate) was_stopped: bool,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            intended: 0,
+            sent: 0,
+            send_calls: 0,
+            refused: 0,
+            first_error: None,
+            lag_max: Duration::ZERO,
+            received: 0,
+            receive_calls: 0,
+            messages: 0,
+            late: 0,
+            duplicated: 0,
+            reordered: 0,
+            extent_max: 0,
+            corrupt: 0,
+            foreign: 0,
+            unreachable: 0,
+            from_intended: Latency::new(),
+            from_sent: Latency::new(),
+            dropped_here: 0,
+            sending: Duration::ZERO,
+            busy: None,
+            receive_buffer_bytes: 0,
+            was_stopped: false,
+        }
+    }
+}
+
+impl Part {
+    /// Makes the sockets, sends, receives, and gives the account.
+    pub(crate) async fn run(self) -> Result<Tally, UdpError> {
+        let options = UdpOptions {
+            receive_buffer_bytes: self.plan.receive_buffer_bytes,
+            offload: self.plan.offload,
+            ..UdpOptions::default()
+        };
+        let mut sockets = Vec::new();
+        for _ in (self.number..self.plan.sockets()).step_by(self.loops) {
+            sockets.push(Rc::new(Udp::connect(&self.plan.target, &options).await?));
+        }
+        let mut tally = Tally::new();
+        tally.receive_buffer_bytes = sockets.first().map_or(0, |socket| socket.receive_buffer().given_bytes);
+        let flows = (0..self.plan.flows).map(|_| Flow::default()).collect();
+        let book = Rc::new(Book {
+            plan: Arc::clone(&self.plan),
+            run: self.run,
+            begin: self.begin,
+            flows: RefCell::new(flows),
+            tally: RefCell::new(tally),
+            received: RefCell::new(sockets.first().map(|socket| Received::new(socket))),
+            to_come: Cell::new(0),
+        });
+        let receiving: Vec<_> = sockets
+            .iter()
+            .map(|socket| anywire_loops::spawn(Rc::clone(&book).receive(Rc::clone(socket))))
+            .collect();
+        tokio::time::sleep_until(self.begin.into()).await;
+        let busy = cpu::current_thread_cpu().ok();
+        self.send(&book, &sockets).await;
+        book.wait_for_the_rest().await;
+        receiving.iter().for_each(|task| task.abort());
+        let mut tally = book.tally.borrow().clone();
+        let used = cpu::current_thread_cpu().ok().zip(busy);
+        tally.busy = used.map(|(now, before)| (now - before).total());
+        tally.dropped_here = sockets.iter().filter_map(|socket| socket.drops()).map(u64::from).sum();
+        Ok(tally)
+    }
+
+    /// Sends each datagram when it is due, or as soon after as can be.
+    async fn send(&self, book: &Book, sockets: &[Rc<Udp>]) {
+        let plan = &*self.plan;
+        let own_flows: Vec<(u32, &Rc<Udp>)> = (0..plan.flows)
+            .filter(|flow| flow % plan.sockets() % self.loops == self.number)
+            .map(|flow| (flow as u32, &sockets[flow % plan.sockets() / self.loops]))
+            .collect();
+        let Some((_, first)) = own_flows.first() else { return };
+        let share = own_flows.len() as f64 / plan.flows as f64;
+        let rate = plan.datagrams_per_second * share;
+        let total = (plan.datagrams() as f64 * share).round() as u64;
+        let at_once = if plan.offload { JOINED } else { 1 };
+        let (mut outgoing, mut datagram) = (Outgoing::new(first), Vec::new());
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut made = 0;
+        book.tally.borrow_mut().intended = total;
+        while made < total {
+            tick.tick().await;
+            if plan.stop.is_stopped() {
+                book.tally.borrow_mut().was_stopped = true;
+                break;
+            }
+            let elapsed = self.begin.elapsed();
+            if elapsed > plan.duration + CATCH_UP {
+                break;
+            }
+            let due = total.min((elapsed.as_secs_f64() * rate) as u64 + 1);
+            let mut since_rest = 0;
+            while made < due {
+                let (flow, socket) = own_flows[(made / at_once) as usize % own_flows.len()];
+                // Those that leave together belong to one flow.
+                let until = due.min((made / at_once + 1) * at_once);
+                let mut sent = Sent::default();
+                for number in made..until {
+                    let intended = Duration::from_secs_f64(number as f64 / rate);
+                    book.write(flow, intended, &mut datagram);
+                    if outgoing.push_to_peer(&datagram).is_err() {
+                        merge(&mut sent, socket.flush(&mut outgoing).await);
+                        // A queue that is empty has room for the longest one.
+                        let _ = outgoing.push_to_peer(&datagram);
+                    }
+                }
+                if !socket.try_flush(&mut outgoing, &mut sent) {
+                    merge(&mut sent, socket.flush(&mut outgoing).await);
+                }
+                book.sent(&sent);
+                since_rest += until - made;
+                made = until;
+                if since_rest >= SENT_AT_ONCE {
+                    since_rest = 0;
+                    tokio::task::yield_now().await;
+                    if self.begin.elapsed() > plan.duration + CATCH_UP {
+                        break;
+                    }
+                }
+            }
+        }
+        book.tally.borrow_mut().sending = self.begin.elapsed();
+    }
+}
+
+/// What the tasks of a loop share.
+struct Book {
+    plan: Arc<UdpPlan>,
+    run: u64,
+    begin: Instant,
+    /// All flows of the plan, of which this loop uses its own.
+    flows: RefCell<Vec<Flow>>,
+    tally: RefCell<Tally>,
+    /// One for all sockets, since its memory is large.
+    received: RefCell<Option<Received>>,
+    /// Datagrams that are on their way.
+    to_come: Cell<u64>,
+}
+
+impl Book {
+    fn write(&self, flow: u32, intended: Duration, datagram: &mut Vec<u8>) {
+        let of_flow = &mut self.flows.borrow_mut()[flow as usize];
+        let sent = self.begin.elapsed();
+        let header = Header { flow, run: self.run, number: of_flow.sent, intended, sent };
+        of_flow.sent += 1;
+        header.write(self.plan.bytes, datagram);
+        let tally = &mut *self.tally.borrow_mut();
+        tally.lag_max = tally.lag_max.max(sent.saturating_sub(intended));
+    }
+
+    fn sent(&self, sent: &Sent) {
+        let tally = &mut *self.tally.borrow_mut();
+        tally.sent += sent.datagrams;
+        tally.send_calls += sent.calls;
+        tally.refused += sent.failed;
+        if let (None, Some(error)) = (&tally.first_error, &sent.error) {
+            tally.first_error = Some(error.to_string());
+        }
+        self.to_come.set(self.to_come.get() + sent.datagrams);
+    }
+
+    async fn receive(self: Rc<Self>, socket: Rc<Udp>) {
+        loop {
+            // It fails only when the loop ends.
+            if socket.arrived().await.is_err() {
+                return;
+            }
+            let now = self.begin.elapsed();
+            let mut received = self.received.borrow_mut();
+            let Some(received) = received.as_mut() else { return };
+            match socket.take(received) {
+                Ok(true) => self.arrive(received, now),
+                Ok(false) => {}
+                Err(gone) if gone.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.tally.borrow_mut().unreachable += 1;
+                }
+                // What the system says of a socket concerns no datagram that can be named; the loss will show.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn arrive(&self, received: &Received, now: Duration) {
+        let (flows, tally) = (&mut *self.flows.borrow_mut(), &mut *self.tally.borrow_mut());
+        tally.receive_calls += 1;
+        tally.messages += received.messages() as u64;
+        let mut settled = 0;
+        for datagram in received.iter() {
+            let header = match Header::read(datagram.data(), self.run, self.plan.bytes) {
+                Ok(header) => header,
+                Err(Alien::Corrupt) => {
+                    tally.corrupt += 1;
+                    settled += 1;
+                    continue;
+                }
+                Err(Alien::Foreign) => {
+                    tally.foreign += 1;
+                    continue;
+                }
+            };
+            let arrival = flows.get_mut(header.flow as usize).map(|flow| flow.arrive(header.number));
+            match arrival {
+                None | Some(Arrival::Unknown) => tally.foreign += 1,
+                Some(Arrival::Duplicate) => tally.duplicated += 1,
+                Some(Arrival::InOrder | Arrival::Reordered { .. }) => {
+                    settled += 1;
+                    let took = now.saturating_sub(header.sent);
+                    if took > self.plan.wait {
+                        tally.late += 1;
+                    } else {
+                        tally.received += 1;
+                    }
+                    tally.from_sent.record(took);
+                    tally.from_intended.record(now.saturating_sub(header.intended));
+                }
+            }
+            if let Some(Arrival::Reordered { extent }) = arrival {
+                tally.reordered += 1;
+                tally.extent_max = tally.extent_max.max(extent);
+            }
+        }
+        self.to_come.set(self.to_come.get().saturating_sub(settled));
+    }
+
+    /// Until all have come, or the time is over in which one still counts as late.
+    async fn wait_for_the_rest(&self) {
+        let until = Instant::now() + self.plan.wait * 2;
+        while self.to_come.get() > 0 && Instant::now() < until && !self.plan.stop.is_stopped() {
+            tokio::time::sleep(TICK).await;
+        }
+        // A second copy of the last ones may follow at once.
+        tokio::time::sleep(TICK * 5).await;
+    }
+}
+
+fn merge(sum: &mut Sent, more: Sent) {
+    sum.datagrams += more.datagrams;
+    sum.calls += more.calls;
+    sum.failed += more.failed;
+    sum.error = sum.error.take().or(more.error);
+}
+
+/// How often datagrams that are due are sent: the finest that tokio's timers do.
+const TICK: Duration = Duration::from_millis(1);
+/// How long a sender that is behind goes on after its time; then it leaves the rest unsent.
+const CATCH_UP: Duration = Duration::from_secs(1);
+/// Datagrams until those that have come back have their turn.
+const SENT_AT_ONCE: u64 = 128;
+/// Datagrams of a flow that leave together, if the system may join them.
+const JOINED: u64 = 64;

@@ -1,0 +1,209 @@
+//! Where datagrams were lost: the counters of this machine, before and after.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use anywire_wire::udp::DatagramAddress;
+use serde::{Deserialize, Serialize};
+
+/// Losses by the layer that counted them. Each is the difference of a counter between the start and the end of the run. A
+/// layer that could not be read is `null`, and named in `unread`; what it lost is then among the unexplained.
+///
+/// The counters of namespace and devices are everybody's: other traffic of the machine counts, too. So the unexplained ones
+/// can be fewer than they were, and never more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossByLayer {
+    /// Dropped at the sockets of both ends, mostly because a receive buffer was full (`drops` of `/proc/net/udp`, SO_MEMINFO).
+    pub socket: Option<u64>,
+    /// Dropped at the sockets of this end alone.
+    pub socket_here: u64,
+    /// Dropped at the sockets of the target; `null` if they are not on this machine and in this namespace.
+    pub socket_there: Option<u64>,
+    /// Errors of the namespace's UDP beyond those of the sockets: checksums, memory (`InErrors` of `/proc/net/snmp`, `snmp6`).
+    pub namespace: Option<u64>,
+    /// Dropped by network devices, and by the queues between them and the protocols (`/proc/net/dev`, `softnet_stat`).
+    pub device: Option<u64>,
+    /// Lost datagrams that none of these counters explains.
+    pub unexplained: u64,
+    /// The layers that could not be read, and why.
+    pub unread: Vec<String>,
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Of each socket at the target's address.
+    there: Option<Vec<u64>>,
+    in_errors: Option<u64>,
+    device: Option<u64>,
+}
+
+impl Counters {
+    /// Reads them for a target.
+    pub(crate) fn read(target: &DatagramAddress) -> Self {
+        let Some(port) = target.port() else {
+            // Unix datagrams pass none of these layers.
+            return Self::default();
+        };
+        let text = |path: &str| fs::read_to_string(path).ok();
+        let tables = [text("/proc/net/udp"), text("/proc/net/udp6")];
+        let rows: Vec<u64> =
+            tables.iter().flatten().flat_map(|table| drops_of(table, target.ip(), port)).collect();
+        let v4 = text("/proc/net/snmp").and_then(|snmp| in_errors_v4(&snmp));
+        // Without IPv6 there is no such file.
+        let v6 = text("/proc/net/snmp6").and_then(|snmp| in_errors_v6(&snmp)).unwrap_or(0);
+        let dropped = text("/proc/net/dev").and_then(|devices| device_drops(&devices));
+        let queued = text("/proc/net/softnet_stat").and_then(|softnet| softnet_drops(&softnet));
+        Self {
+            there: (!rows.is_empty()).then_some(rows),
+            in_errors: v4.map(|v4| v4 + v6),
+            device: dropped.zip(queued).map(|(dropped, queued)| dropped + queued),
+        }
+    }
+
+    /// What was lost since an earlier moment. `here` is what the sockets of this end dropped.
+    pub(crate) fn since(&self, before: &Self, here: u64, lost: u64, target: &DatagramAddress) -> LossByLayer {
+        let difference = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let sum = |rows: &Option<Vec<u64>>| rows.as_ref().map(|rows| rows.iter().sum());
+        let there = difference(sum(&self.there), sum(&before.there));
+        let errors = difference(self.in_errors, before.in_errors);
+        // A socket that drops counts an error of the namespace, too.
+        let namespace = errors.map(|errors| errors.saturating_sub(here + there.unwrap_or(0)));
+        let device = difference(self.device, before.device);
+        let mut unread = Vec::new();
+        if there.is_none() {
+            unread.push(format!("socket: that of {target} is not on this machine, or in another namespace"));
+        }
+        if namespace.is_none() {
+            unread.push("namespace: /proc/net/snmp does not tell".to_owned());
+        }
+        if device.is_none() {
+            unread.push("device: /proc/net/dev or /proc/net/softnet_stat does not tell".to_owned());
+        }
+        let known = here + there.unwrap_or(0) + namespace.unwrap_or(0) + device.unwrap_or(0);
+        LossByLayer {
+            socket: there.map(|there| here + there),
+            socket_here: here,
+            socket_there: there,
+            namespace,
+            device,
+            unexplained: lost.saturating_sub(known),
+            unread,
+        }
+    }
+}
+
+/// The column `drops` of the sockets that receive at this address.
+fn drops_of(table: &str, ip: Option<IpAddr>, port: u16) -> Vec<u64> {
+    let rows = table.lines().skip(1).filter_map(|row| {
+        let mut columns = row.split_ascii_whitespace();
+        let (address, drops) = (columns.nth(1)?, columns.next_back()?);
+        let (host, found_port) = address.split_once(':')?;
+        if u16::from_str_radix(found_port, 16).ok()? != port {
+            return None;
+        }
+        let host = host_of(host)?;
+        let is_there = host.is_unspecified() || ip.is_none_or(|ip| ip.to_canonical() == host.to_canonical());
+        if is_there { drops.parse().ok() } else { None }
+    });
+    rows.collect()
+}
+
+/// Words of 32 bits in the machine's byte order, each as eight hexadecimal digits.
+fn host_of(digits: &str) -> Option<IpAddr> {
+    let word =
+        |at: usize| u32::from_str_radix(digits.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
+    match digits.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?].concat();
+            Some(Ipv6Addr::from(<[u8; 16]>::try_from(words).ok()?).into())
+        }
+        _ => None,
+    }
+}
+
+fn in_errors_v4(snmp: &str) -> Option<u64> {
+    // A line of names, and one of values.
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let at = lines.next()?.split(' ').position(|name| name == "InErrors")?;
+    lines.next()?.split(' ').nth(at)?.parse().ok()
+}
+
+fn in_errors_v6(snmp: &str) -> Option<u64> {
+    snmp.lines().find_map(|line| line.strip_prefix("Udp6InErrors")?.trim().parse().ok())
+}
+
+/// Dropped on reception and on transmission, over all devices.
+fn device_drops(devices: &str) -> Option<u64> {
+    let drops = devices.lines().skip(2).map(|line| {
+        let columns: Vec<u64> = line
+            .split_once(':')?
+            .1
+            .split_ascii_whitespace()
+            .map(|text| text.parse().ok())
+            .collect::<Option<_>>()?;
+        Some(columns.get(3)? + columns.get(11)?)
+    });
+    drops.sum()
+}
+
+/// The second column of each core, in hexadecimal digits.
+fn softnet_drops(softnet: &str) -> Option<u64> {
+    let second = |line: &str| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok();
+    softnet.lines().map(second).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
+        \x20 49: 0100007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 17\n\
+        \x20 50: 00000000:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 3\n\
+        \x20 51: 0200007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 100\n\
+        \x20 52: 0100007F:1F91 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 100\n";
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn the_sockets_of_the_target_are_found() {
+        assert_eq!(drops_of(UDP, Some(Ipv4Addr::LOCALHOST.into()), 8080), [17, 3]);
+        assert_eq!(drops_of(UDP, Some(Ipv4Addr::LOCALHOST.into()), 8082), [0_u64; 0]);
+        assert_eq!(host_of("00000000000000000000000001000000"), Some(Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(
+            host_of("0000000000000000FFFF00000100007F").map(|host| host.to_canonical()),
+            Some(Ipv4Addr::LOCALHOST.into())
+        );
+        assert_eq!(host_of("0100"), None);
+    }
+
+    #[test]
+    fn counters_are_read_by_their_names() {
+        let snmp = "Ip: A\nIp: 1\nUdp: InDatagrams NoPorts InErrors Out\nUdp: 1 2 3 4\nUdpLite: InErrors\nUdpLite: 9\n";
+        assert_eq!(in_errors_v4(snmp), Some(3));
+        assert_eq!(in_errors_v6("Udp6InDatagrams\t7\nUdp6InErrors    \t5\n"), Some(5));
+        let devices = "Inter-|\n face |\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\neth0:1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n";
+        assert_eq!(device_drops(devices), Some(4 + 12 + 2));
+        assert_eq!(softnet_drops("0 a 0\n1 01 2\n"), Some(11));
+        for nonsense in ["", "Udp: InErrors\n", "a\nb\nc: x\n"] {
+            assert_eq!((in_errors_v4(nonsense), in_errors_v6(nonsense)), (None, None));
+        }
+        assert_eq!(device_drops("a\nb\nc: x\n"), None);
+    }
+
+    #[test]
+    fn layers_that_were_not_read_are_named() {
+        let target = "udp:192.0.2.1:9".parse().expect("an address");
+        let loss = Counters::default().since(&Counters::default(), 2, 10, &target);
+        assert_eq!((loss.socket, loss.socket_here, loss.unexplained), (None, 2, 8));
+        assert_eq!(loss.unread.len(), 3, "{loss:?}");
+        let before = Counters { there: Some(vec![1, 1]), in_errors: Some(5), device: Some(1) };
+        let after = Counters { there: Some(vec![4, 2]), in_errors: Some(12), device: Some(2) };
+        let loss = after.since(&before, 2, 10, &target);
+        assert_eq!(
+            (loss.socket, loss.namespace, loss.device, loss.unexplained),
+            (Some(6), Some(1), Some(1), 2)
+        );
+        assert!(loss.unread.is_empty());
+    }
+}

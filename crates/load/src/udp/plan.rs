@@ -1,0 +1,107 @@
+//! What to send, and why that is not possible.
+
+use std::time::Duration;
+
+use anywire_loops::TaskError;
+use anywire_wire::AddressError;
+use anywire_wire::udp::{DatagramAddress, ToDatagramAddress, UdpError};
+
+use super::header::HEADER_BYTES;
+use crate::stop::Stop;
+
+/// A load of datagrams.
+#[derive(Debug, Clone)]
+pub struct UdpPlan {
+    /// A service that returns each datagram as it is.
+    pub target: DatagramAddress,
+    /// Datagrams a second over all loops (10,000): from above 0 to 100 million.
+    pub datagrams_per_second: f64,
+    /// How long to send (5 s).
+    pub duration: Duration,
+    /// Bytes of a datagram (200): 44 to 65,507.
+    pub bytes: usize,
+    /// Flows, each with numbers of its own (64): 1 to 65,536. They take turns.
+    pub flows: usize,
+    /// Sockets, each with a port of its own, over which the flows are spread (`None`: one for each flow).
+    pub sockets: Option<usize>,
+    /// How long a datagram may take to come back (1 s). One that comes within the same time again counts as late, and not as
+    /// lost.
+    pub wait: Duration,
+    /// Whether 64 datagrams of a flow leave in one system call, one behind the other, instead of one each (GSO; off).
+    pub offload: bool,
+    /// What the system keeps for each socket until it is received, in bytes (1 MiB).
+    pub receive_buffer_bytes: usize,
+    /// Ends it early.
+    pub stop: Stop,
+}
+
+/// Why a load of datagrams could not start, or gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UdpLoadError {
+    /// The plan asks for more than is possible, or for nothing; the caller's fault.
+    #[error("the plan asks for {asked} {what}, possible is {least} to {most}; change the plan")]
+    Limit {
+        /// The quantity, in words.
+        what: &'static str,
+        /// How much of it.
+        asked: f64,
+        /// The least that makes sense.
+        least: f64,
+        /// The most that is possible.
+        most: f64,
+    },
+    /// A socket could not be made.
+    #[error(transparent)]
+    Socket(#[from] UdpError),
+    /// A loop ended while the run was on it; the caller shut the loops down.
+    #[error("the run was lost with its loop ({0}); keep the loops until the run has its outcome")]
+    LoopLost(#[from] TaskError),
+}
+
+impl UdpPlan {
+    /// A plan with its defaults.
+    ///
+    /// # Errors
+    /// The address is malformed.
+    pub fn new(target: impl ToDatagramAddress) -> Result<Self, AddressError> {
+        Ok(Self {
+            target: target.to_datagram_address()?,
+            datagrams_per_second: 10_000.0,
+            duration: Duration::from_secs(5),
+            bytes: 200,
+            flows: 64,
+            sockets: None,
+            wait: Duration::from_secs(1),
+            offload: false,
+            receive_buffer_bytes: 1 << 20,
+            stop: Stop::new(),
+        })
+    }
+
+    /// How many sockets there are.
+    pub(crate) fn sockets(&self) -> usize {
+        self.sockets.unwrap_or(self.flows)
+    }
+
+    /// How many datagrams are to be sent.
+    pub(crate) fn datagrams(&self) -> u64 {
+        (self.datagrams_per_second * self.duration.as_secs_f64()).round() as u64
+    }
+
+    pub(crate) fn check(&self) -> Result<(), UdpLoadError> {
+        let within = |what, asked: f64, least: f64, most: f64| {
+            let is_within = (least..=most).contains(&asked);
+            if is_within { Ok(()) } else { Err(UdpLoadError::Limit { what, asked, least, most }) }
+        };
+        within("datagrams a second", self.datagrams_per_second, 0.001, 1e8)?;
+        within("datagrams in all", self.datagrams() as f64, 1.0, DATAGRAMS_MAX)?;
+        within("bytes of a datagram", self.bytes as f64, HEADER_BYTES as f64, 65_507.0)?;
+        within("flows", self.flows as f64, 1.0, 65_536.0)?;
+        within("sockets", self.sockets() as f64, 1.0, self.flows as f64)?;
+        within("seconds of waiting", self.wait.as_secs_f64(), 0.001, 3600.0)
+    }
+}
+
+/// Each takes a bit of memory, to know it when it comes back: 512 MiB.
+const DATAGRAMS_MAX: f64 = (1_u64 << 32) as f64;

@@ -1,0 +1,157 @@
+//! A run: all loops together, and the account of it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anywire_loops::Loops;
+
+use super::engine::{Part, Tally};
+use super::layers::Counters;
+use super::outcome::{
+    SCHEMA, UdpBalance, UdpBuffer, UdpCalls, UdpLatencies, UdpLoopShare, UdpOutcome, UdpPlanFacts, UdpRate,
+};
+use super::plan::{UdpLoadError, UdpPlan};
+use crate::histogram::Latency;
+use crate::host::{Host, Tool};
+
+/// Sends as planned, and accounts for each datagram. Blocks until the end; not to be called on a loop.
+///
+/// # Errors
+/// [`UdpLoadError`]. A service that is not there, and datagrams that the system refuses, are part of the outcome instead.
+pub fn run(loops: &Loops, plan: UdpPlan) -> Result<UdpOutcome, UdpLoadError> {
+    plan.check()?;
+    let plan = Arc::new(plan);
+    // Not secret: it only has to differ from that of an earlier run.
+    let run = RandomState::new().hash_one(std::process::id());
+    let count = loops.len().min(plan.sockets());
+    let begin = Instant::now() + START_AFTER + SOCKET_TAKES * plan.sockets() as u32;
+    let before = Counters::read(&plan.target);
+    let tasks: Vec<_> = loops
+        .iter()
+        .take(count)
+        .enumerate()
+        .map(|(number, home)| {
+            let part = Part { plan: Arc::clone(&plan), run, number, loops: count, begin };
+            home.spawn(move || part.run())
+        })
+        .collect();
+    // All of them have ended before an error is returned.
+    let parts: Vec<_> = tasks.into_iter().map(|task| task.wait()).collect();
+    let mut tallies = Vec::with_capacity(count);
+    for part in parts {
+        tallies.push(part??);
+    }
+    let after = Counters::read(&plan.target);
+    Ok(outcome(loops, &plan, &tallies, &before, &after))
+}
+
+fn outcome(
+    loops: &Loops,
+    plan: &UdpPlan,
+    tallies: &[Tally],
+    before: &Counters,
+    after: &Counters,
+) -> UdpOutcome {
+    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let (sent, received, late, corrupt) =
+        (sum(|one| one.sent), sum(|one| one.received), sum(|one| one.late), sum(|one| one.corrupt));
+    let lost = sent.saturating_sub(received + late + corrupt);
+    let here = sum(|one| one.dropped_here);
+    let intended = sum(|one| one.intended);
+    let seconds = tallies.iter().map(|one| one.sending).max().unwrap_or_default().as_secs_f64();
+    let per_second = |count: u64| ratio(count as f64, seconds);
+    let (receive, messages) = (sum(|one| one.receive_calls), sum(|one| one.messages));
+    let came = (received + late + sum(|one| one.duplicated)) as f64;
+    let latency = |of: fn(&Tally) -> &Latency| {
+        let mut all = Latency::new();
+        tallies.iter().for_each(|one| all.merge(of(one)));
+        all.summary()
+    };
+    let shares: Vec<_> = loops
+        .iter()
+        .zip(tallies)
+        .map(|(one, tally)| UdpLoopShare {
+            id: one.id().index(),
+            core: one.core(),
+            sent: tally.sent,
+            received: tally.received,
+            cpu_seconds: tally.busy.map(|busy| busy.as_secs_f64()),
+        })
+        .collect();
+    let received_of: Vec<_> = shares.iter().map(|one| Some(one.received as f64)).collect();
+    let cpu_of: Vec<_> = shares.iter().map(|one| one.cpu_seconds).collect();
+    UdpOutcome {
+        schema: SCHEMA.to_owned(),
+        tool: Tool::this(),
+        host: Host::of(loops),
+        target: plan.target.to_string(),
+        plan: UdpPlanFacts {
+            datagrams_per_second: plan.datagrams_per_second,
+            duration_seconds: plan.duration.as_secs_f64(),
+            bytes: plan.bytes,
+            flows: plan.flows,
+            sockets: plan.sockets(),
+            wait_seconds: plan.wait.as_secs_f64(),
+            offload: plan.offload,
+        },
+        intended,
+        sent,
+        refused: sum(|one| one.refused),
+        refused_because: tallies.iter().find_map(|one| one.first_error.clone()),
+        received,
+        lost,
+        loss: ratio(lost as f64, sent as f64),
+        loss_by_layer: after.since(before, here, lost, &plan.target),
+        late,
+        duplicated: sum(|one| one.duplicated),
+        reordered: sum(|one| one.reordered),
+        reorder_extent_max: tallies.iter().map(|one| one.extent_max).max().unwrap_or(0),
+        corrupt,
+        foreign: sum(|one| one.foreign),
+        unreachable: sum(|one| one.unreachable),
+        rate: UdpRate {
+            sent: per_second(sent),
+            received: per_second(received),
+            kept: ratio(sent as f64, intended as f64).min(per_second(sent) / plan.datagrams_per_second),
+            lag_us_max: tallies.iter().map(|one| one.lag_max).max().unwrap_or_default().as_secs_f64() * 1e6,
+            seconds,
+            interrupted: tallies.iter().any(|one| one.was_stopped),
+        },
+        latency: UdpLatencies {
+            intended: latency(|one| &one.from_intended),
+            sent: latency(|one| &one.from_sent),
+        },
+        calls: UdpCalls {
+            send: sum(|one| one.send_calls),
+            receive,
+            datagrams_per_send: ratio(sent as f64, sum(|one| one.send_calls) as f64),
+            datagrams_per_receive: ratio(came, receive as f64),
+            datagrams_per_message: ratio(came, messages as f64),
+        },
+        receive_buffer: UdpBuffer {
+            asked_bytes: plan.receive_buffer_bytes,
+            given_bytes: tallies.iter().map(|one| one.receive_buffer_bytes).min().unwrap_or(0),
+        },
+        loops: shares,
+        balance: UdpBalance {
+            received_max_to_mean: max_to_mean(&received_of),
+            cpu_max_to_mean: max_to_mean(&cpu_of),
+        },
+    }
+}
+
+/// Nothing of nothing is 0, since JSON has no other number for it.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn max_to_mean(parts: &[Option<f64>]) -> Option<f64> {
+    let parts: Vec<f64> = parts.iter().copied().collect::<Option<_>>()?;
+    let sum: f64 = parts.iter().sum();
+    (sum > 0.0).then(|| parts.iter().fold(0.0, |most: f64, part| most.max(*part)) * parts.len() as f64 / sum)
+}
+
+/// Until the first datagram is sent: all loops begin together.
+const START_AFTER: Duration = Duration::from_millis(20);
+const SOCKET_TAKES: Duration = Duration::from_micros(50);

@@ -1,0 +1,158 @@
+//! The search for the highest rate with a loss that is still taken (in the manner of RFC 2544, section 26.1).
+
+use anywire_loops::Loops;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::UdpOutcome;
+use super::plan::{UdpLoadError, UdpPlan};
+use super::run::run;
+
+/// What to search for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Search {
+    /// The share of datagrams that may be lost (0).
+    pub loss_max: f64,
+    /// How near the result has to be, as a share of it (0.05).
+    pub precision: f64,
+    /// Runs at a rate, all of which must hold (1).
+    pub repeats: usize,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { loss_max: 0.0, precision: 0.05, repeats: 1 }
+    }
+}
+
+/// What a search has found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchOutcome {
+    /// The share of datagrams that may be lost.
+    pub loss_max: f64,
+    /// The highest rate at which no more was lost, in datagrams a second; `null` if the first one was too high already.
+    pub highest_rate: Option<f64>,
+    /// Whether the search ended because this end could send no faster, so that the service may stand more.
+    pub limited_by_sender: bool,
+    /// All runs, in their order.
+    pub trials: Vec<Trial>,
+    /// The whole account of the best run, or of the last one if none held.
+    pub outcome: UdpOutcome,
+}
+
+/// One run of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Datagrams a second that were asked for.
+    pub datagrams_per_second: f64,
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Datagrams that were lost.
+    pub lost: u64,
+    /// Whether it lost no more than may be.
+    pub held: bool,
+    /// Whether this end kept its rate.
+    pub kept: bool,
+}
+
+/// Doubles the plan's rate until too much is lost or this end cannot send so fast, and then halves the distance until it is
+/// near enough. `told` hears of each run. Blocks until the end; not to be called on a loop.
+///
+/// # Errors
+/// As [`run`].
+pub fn search(
+    loops: &Loops,
+    plan: &UdpPlan,
+    search: &Search,
+    mut told: impl FnMut(&Trial),
+) -> Result<SearchOutcome, UdpLoadError> {
+    let (mut held_at, mut failed_at) = (None::<f64>, None::<f64>);
+    let (mut best, mut trials, mut limited_by_sender) = (None, Vec::new(), false);
+    let mut rate = plan.datagrams_per_second;
+    loop {
+        let mut held = true;
+        let mut last = None;
+        for _ in 0..search.repeats.max(1) {
+            let outcome = run(loops, UdpPlan { datagrams_per_second: rate, ..plan.clone() })?;
+            let kept = outcome.kept_its_rate();
+            let within = outcome.loss <= search.loss_max;
+            let (sent, lost) = (outcome.sent, outcome.lost);
+            let trial = Trial { datagrams_per_second: rate, sent, lost, held: within, kept };
+            told(&trial);
+            trials.push(trial);
+            held &= within && kept;
+            // A rate that this end does not reach says nothing of the service.
+            limited_by_sender = within && !kept;
+            last = Some(outcome);
+            if !held {
+                break;
+            }
+        }
+        if held {
+            (held_at, best) = (Some(rate), last);
+        } else {
+            failed_at = Some(rate);
+            best = best.or(last);
+        }
+        let next = next_rate(held_at, failed_at, search.precision);
+        match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped()) {
+            Some(next) => rate = next,
+            None => break,
+        }
+    }
+    let outcome = best.expect("each rate has at least one run, and the first one is kept");
+    Ok(SearchOutcome { loss_max: search.loss_max, highest_rate: held_at, limited_by_sender, trials, outcome })
+}
+
+/// The rate to try next; `None` if it is near enough.
+fn next_rate(held_at: Option<f64>, failed_at: Option<f64>, precision: f64) -> Option<f64> {
+    match (held_at, failed_at) {
+        (Some(held), None) => Some(held * 2.0).filter(|rate| *rate <= RATE_MAX),
+        (None, Some(failed)) => Some(failed / 2.0).filter(|rate| *rate >= RATE_MIN),
+        (Some(held), Some(failed)) => {
+            (failed - held > precision.max(0.001) * failed).then_some((held + failed) / 2.0)
+        }
+        (None, None) => None,
+    }
+}
+
+const TRIALS_MAX: usize = 100;
+const RATE_MAX: f64 = 5e7;
+const RATE_MIN: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The search against a service that stands this rate.
+    fn found(stands: f64, begin: f64) -> (Option<f64>, usize) {
+        let (mut held, mut failed, mut rate, mut tried) = (None, None, begin, 0);
+        loop {
+            tried += 1;
+            if rate <= stands {
+                held = Some(rate)
+            } else {
+                failed = Some(rate)
+            }
+            match next_rate(held, failed, 0.05) {
+                Some(next) => rate = next,
+                None => return (held, tried),
+            }
+        }
+    }
+
+    #[test]
+    fn the_highest_rate_is_found_from_below_and_from_above() {
+        for begin in [100.0, 1_000_000.0] {
+            let (rate, tried) = found(123_456.0, begin);
+            let rate = rate.expect("it stands some rate");
+            assert!((0.95..=1.0).contains(&(rate / 123_456.0)), "{rate} from {begin}");
+            assert!(tried < 20, "{tried} runs from {begin}");
+        }
+    }
+
+    #[test]
+    fn a_service_that_stands_nothing_ends_the_search() {
+        assert_eq!(found(0.0, 1000.0).0, None);
+        assert!(found(f64::INFINITY, 1000.0).0.is_some());
+    }
+}

@@ -1,0 +1,117 @@
+//! The outcome of a load of datagrams as text for a terminal.
+
+use std::fmt;
+
+use super::outcome::UdpOutcome;
+use super::search::SearchOutcome;
+use crate::text::{Columns, digits, grouped, known, time, whole};
+
+impl fmt::Display for UdpOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = &self.plan;
+        writeln!(
+            f,
+            "{}: {} datagrams/s of {} bytes for {} s, {} flows over {} sockets",
+            self.target,
+            whole(plan.datagrams_per_second),
+            plan.bytes,
+            digits(plan.duration_seconds),
+            plan.flows,
+            plan.sockets
+        )?;
+        for remark in self.remarks() {
+            writeln!(f, "{remark}")?;
+        }
+        writeln!(f)?;
+        let mut columns = Columns::new(1, &["round trip from", "p50", "p90", "p99", "p99.9", "max"]);
+        for (name, latency) in [("intended time", &self.latency.intended), ("send", &self.latency.sent)] {
+            let Some(latency) = latency else { continue };
+            let figures = [latency.p50, latency.p90, latency.p99, latency.p99_9, latency.max];
+            columns.row(std::iter::once(name.to_owned()).chain(figures.map(time)).collect());
+        }
+        f.write_str(&columns.render())?;
+        writeln!(f)?;
+        let mut columns = Columns::new(2, &[]);
+        self.counts().into_iter().for_each(|row| columns.row(row));
+        f.write_str(&columns.render())
+    }
+}
+
+impl UdpOutcome {
+    /// The counts as rows of a name and a text, for the table and for the page.
+    pub(crate) fn counts(&self) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
+        let rate = &self.rate;
+        row("sent", format!("{} of {} ({}/s)", grouped(self.sent), grouped(self.intended), whole(rate.sent)));
+        row("received", format!("{} ({}/s)", grouped(self.received), whole(rate.received)));
+        row("lost", format!("{} ({} %)", grouped(self.lost), digits(self.loss * 100.0)));
+        let layers = &self.loss_by_layer;
+        let count = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
+        let there = count(layers.socket_there);
+        row(
+            "  at sockets",
+            format!("{} (here {}, there {there})", count(layers.socket), grouped(layers.socket_here)),
+        );
+        row("  in the namespace", count(layers.namespace));
+        row("  at devices", count(layers.device));
+        row("  unexplained", grouped(layers.unexplained));
+        layers.unread.iter().for_each(|unread| row("", unread.clone()));
+        row("late", grouped(self.late));
+        row("duplicated", grouped(self.duplicated));
+        row("reordered", format!("{}, by {} at most", grouped(self.reordered), self.reorder_extent_max));
+        row("corrupt", grouped(self.corrupt));
+        row("none of this run", grouped(self.foreign));
+        let calls = &self.calls;
+        row(
+            "system calls",
+            format!(
+                "{} datagrams a send, {} a receive, {} a message",
+                digits(calls.datagrams_per_send),
+                digits(calls.datagrams_per_receive),
+                digits(calls.datagrams_per_message)
+            ),
+        );
+        for share in &self.loops {
+            let cpu = known(share.cpu_seconds, |seconds| format!("{} s", digits(seconds)));
+            let name = share.core.map_or_else(String::new, |core| format!(" on core {core}"));
+            let text =
+                format!("{} sent, {} received, CPU {cpu}", grouped(share.sent), grouped(share.received));
+            row(&format!("loop {}{name}", share.id), text);
+        }
+        let balance = &self.balance;
+        let (received, cpu) = (balance.received_max_to_mean, balance.cpu_max_to_mean);
+        row("largest to mean", format!("received {}, CPU {}", known(received, digits), known(cpu, digits)));
+        rows
+    }
+}
+
+impl fmt::Display for SearchOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut columns = Columns::new(0, &["datagrams/s", "sent", "lost", "held", "rate kept"]);
+        let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
+        for trial in &self.trials {
+            let rate = whole(trial.datagrams_per_second);
+            columns.row(vec![
+                rate,
+                grouped(trial.sent),
+                grouped(trial.lost),
+                yes(trial.held),
+                yes(trial.kept),
+            ]);
+        }
+        f.write_str(&columns.render())?;
+        let loss = digits(self.loss_max * 100.0);
+        match self.highest_rate {
+            Some(rate) => {
+                writeln!(f, "\nhighest rate with at most {loss} % lost: {} datagrams/s", whole(rate))?
+            }
+            None => writeln!(f, "\nno rate was found with at most {loss} % lost")?,
+        }
+        if self.limited_by_sender {
+            writeln!(f, "this end could send no faster, so the service may stand more")?;
+        }
+        writeln!(f)?;
+        self.outcome.fmt(f)
+    }
+}
