@@ -34,15 +34,17 @@
 //! | `client` | `client` (default) | calls, connection pools, deadlines |
 //! | [`http`] | | messages, headers, bodies, and the HTTP/1.1 engine as bytes in, bytes out |
 //! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
+//! | [`local`] | | whole messages over a connection, for programs that want no HTTP |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |
+//! | `wire::shm` | `shm` | errors and counters of shared memory between processes; the wire `shm:` |
 //! | `wire::udp`, `server::udp`, `client::udp`, `load::udp` | `udp` | datagrams: sockets, services, calls, load |
 //! | `load` | `load` | the load generator, the compare harness, reports |
 //!
 //! A feature only adds; `full` enables all of them.
 //!
 //! The [guide](https://github.com/anywire/anywire/blob/main/docs/guide/README.md) has one page a task: errors, state,
-//! tests, embedding, a reverse proxy, upgrades, TLS, HTTP/2, a protocol and a wire of your own. The docs of `server` and `client` list the features
+//! tests, embedding, a reverse proxy, upgrades, TLS, HTTP/2, two processes on one machine, a protocol and a wire of your own. The docs of `server` and `client` list the features
 //! that are missing.
 
 #[cfg(feature = "client")]
@@ -58,6 +60,7 @@ pub use anywire_stack as stack;
 #[cfg(feature = "stack")]
 pub use anywire_tcp as tcp;
 pub use anywire_wire as wire;
+pub use anywire_wire::local;
 
 #[cfg(feature = "client")]
 pub use anywire_client::Client;
@@ -103,6 +106,8 @@ mod guide {
     mod tls {}
     #[doc = include_str!("../../../docs/guide/http2.md")]
     mod http2 {}
+    #[doc = include_str!("../../../docs/guide/local.md")]
+    mod local {}
     #[doc = include_str!("../../../docs/guide/udp.md")]
     mod udp {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]

@@ -8,6 +8,7 @@ use crate::call::{Get, Post};
 use crate::compare::Compare;
 use crate::completions::Completions;
 use crate::failure::Failure;
+use crate::ipc::Ipc;
 use crate::ladder::Ladder;
 use crate::load::Load;
 use crate::man::Man;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Compare(Compare),
     Ladder(Ladder),
     Swarm(Swarm),
+    Ipc(Ipc),
     Udp(Udp),
     Completions(Completions),
     Man(Man),
@@ -54,6 +56,7 @@ impl Command {
             Self::Compare(compare) => compare.run(),
             Self::Ladder(ladder) => ladder.run(),
             Self::Swarm(swarm) => swarm.run(),
+            Self::Ipc(ipc) => ipc.run(),
             Self::Udp(udp) => udp.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),

@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod files;
 mod heads;
+mod ipc;
 mod ladder;
 mod load;
 mod man;

@@ -18,6 +18,7 @@ use crate::guarded::Guarded;
 use crate::handle::{Job, LoopHandle};
 use crate::inbox::BATCH;
 use crate::shared::Shared;
+use crate::sources::Sources;
 use crate::task::LocalTask;
 
 /// The loop that the caller runs on; `None` on any other thread.
@@ -105,6 +106,7 @@ pub async fn stopping() {
 pub(crate) struct Local {
     shared: Arc<Shared>,
     registry: Rc<Registry>,
+    sources: Sources,
     /// A loop keeps few values, so a search from the start beats hashing.
     values: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     /// When tasks that still run are cut; `None` until the loop is told to stop.
@@ -121,6 +123,7 @@ impl Local {
         Self {
             shared,
             registry: Rc::default(),
+            sources: Sources::default(),
             values: RefCell::default(),
             stop_at: Cell::new(None),
             told_to_stop: Notify::new(),
@@ -161,6 +164,10 @@ impl Local {
 
     pub(crate) fn registry(&self) -> &Rc<Registry> {
         &self.registry
+    }
+
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// Called by the main future: runs hand-overs, and returns whether more wait.

@@ -34,6 +34,10 @@ pub struct LoopCounters {
     pub wake_ups: u64,
     /// Hand-overs refused because [`Limits::hand_overs_waiting`](crate::Limits::hand_overs_waiting) waited already.
     pub refused: u64,
+    /// How often the loop looked for work of its [sources](crate::Source) in place of sleeping, in turns of some looks each.
+    pub spins: u64,
+    /// How often it did so for as long as it may and found nothing, so that it slept.
+    pub spins_in_vain: u64,
     /// CPU time that the loop's thread has used, user and system together.
     pub busy: Duration,
     /// Time since the loop started; once it has ended, how long it ran.
@@ -74,6 +78,8 @@ pub(crate) struct Counts {
     pub(crate) tasks_spawned: Counter,
     pub(crate) panics: Counter,
     pub(crate) hand_overs: Counter,
+    pub(crate) spins: Counter,
+    pub(crate) spins_in_vain: Counter,
 }
 
 /// A number with one writer and any number of readers, which need not be on the same thread.

@@ -43,6 +43,7 @@ mod loops;
 mod shared;
 mod shutdown;
 mod signals;
+mod sources;
 mod task;
 mod thread;
 
@@ -61,4 +62,5 @@ pub use limits::Limits;
 pub use loops::{Builder, Loops, Pinning, StartError};
 pub use shutdown::{Shutdown, ShutdownError};
 pub use signals::{Signal, Signals};
+pub use sources::{AddedSource, Source, add_source};
 pub use task::{LocalTask, Task, TaskError};

@@ -64,6 +64,8 @@ impl Shared {
             hand_overs: self.counts.hand_overs.value(),
             wake_ups: self.inbox.wake_ups(),
             refused: self.inbox.refused(),
+            spins: self.counts.spins.value(),
+            spins_in_vain: self.counts.spins_in_vain.value(),
             busy,
             up,
         }

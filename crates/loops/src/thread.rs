@@ -54,7 +54,10 @@ impl LoopConfig {
         let (parking, unparked) = (Arc::clone(&shared), Arc::clone(&shared));
         let runtime = Builder::new_current_thread()
             .enable_all()
-            .on_thread_park(move || parking.inbox.parking())
+            .on_thread_park(move || {
+                Local::try_with(|local| local.sources().prepare_to_sleep());
+                parking.inbox.parking();
+            })
             .on_thread_unpark(move || unparked.inbox.unparked())
             .build_local(LocalOptions::default())
             .map_err(StartError::Runtime)?;

@@ -16,6 +16,7 @@
 //! | [`lent`] | how the tasks of a thread reach what they share |
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
+//! | [`shm`] | how bytes go from one process to another through memory, without trust |
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
@@ -37,6 +38,7 @@ pub mod prefetch;
 pub mod ring;
 pub mod select;
 pub mod send_queue;
+pub mod shm;
 pub mod slots;
 pub mod syscalls;
 pub mod tags;
@@ -44,3 +46,8 @@ pub mod tcp_info;
 pub mod udp_limit;
 pub mod uring;
 pub mod waker;
+
+/// The atomics of the shared rings' positions. Their model test replaces them by loom's.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}

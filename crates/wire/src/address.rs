@@ -27,9 +27,11 @@ use crate::wires::{DEFAULT, Wire, wires};
 ///
 /// | wire | option | means |
 /// | --- | --- | --- |
-/// | `unix` | `mode=660` | mode of the socket file, in octal; set before anybody can connect (without it: by the umask) |
+/// | `unix`, `shm` | `mode=660` | mode of the socket file, in octal; set before anybody can connect (without it: by the umask) |
+/// | `shm` | `ring=64k` | dialling: the size of each ring (64k); listening: the largest that is accepted (1m) |
+/// | `shm` | `spin=20us` | how long a loop looks at its rings before it sleeps, up to 1ms (not at all) |
 ///
-/// Options concern listening; dialling ignores them, so that both ends can be configured with the same text. A literal `?`
+/// Options that concern one end are ignored by the other one, so that both can be configured with the same text. A literal `?`
 /// of a location is written `%3F`, and a `%` in front of `3F` or `25` is written `%25`.
 ///
 /// ```

@@ -2,7 +2,7 @@
 //!
 //! | word | means |
 //! | --- | --- |
-//! | wire | a way for bytes to travel: `tcp`, `unix`, `memory`, `stack` ([`wires`] lists what this build has) |
+//! | wire | a way for bytes to travel: `tcp`, `unix`, `memory`, `stack`, `shm` ([`wires`] lists what this build has) |
 //! | [`Address`] | `WIRE:WHERE`, such as `tcp:0.0.0.0:8080`, `unix:/run/app.sock`, `unix:@name` |
 //! | [`Connection`] | an ordered byte stream on a wire; it lives and dies on one loop |
 //! | [`Listener`] | gives each arriving connection to the loop that will serve it |
@@ -24,8 +24,11 @@ mod error;
 mod handshakes;
 mod limit;
 mod listener;
+pub mod local;
 mod memory;
 mod output;
+#[cfg(feature = "shm")]
+pub mod shm;
 mod socket;
 #[cfg(feature = "stack")]
 mod stack;

@@ -6,15 +6,13 @@ use std::task::{Context, Poll};
 use crate::wires::{Acceptor, Arrival};
 
 /// Accepts from a listening socket, which joins the loop at the first poll: `S` is the socket before, `L` after.
-pub(crate) struct SocketAcceptor<S, L> {
+pub(crate) struct SocketAcceptor<S, L, A> {
     state: State<S, L>,
     /// Takes a copy of the descriptor, so that a loop that has no room for it now can be asked again.
     join: fn(&S) -> io::Result<L>,
-    accept: AcceptFrom<L>,
+    /// One accept from a socket that has joined a loop.
+    accept: A,
 }
-
-/// One accept from a socket that has joined a loop.
-pub(crate) type AcceptFrom<L> = fn(&L, &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>;
 
 enum State<S, L> {
     /// Bound, and not yet on a loop.
@@ -22,13 +20,19 @@ enum State<S, L> {
     Live(L),
 }
 
-impl<S, L> SocketAcceptor<S, L> {
-    pub(crate) fn new(socket: S, join: fn(&S) -> io::Result<L>, accept: AcceptFrom<L>) -> Self {
+impl<S, L, A> SocketAcceptor<S, L, A>
+where
+    A: Fn(&L, &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>,
+{
+    pub(crate) fn new(socket: S, join: fn(&S) -> io::Result<L>, accept: A) -> Self {
         Self { state: State::Waiting(socket), join, accept }
     }
 }
 
-impl<S: Send, L: Send> Acceptor for SocketAcceptor<S, L> {
+impl<S: Send, L: Send, A> Acceptor for SocketAcceptor<S, L, A>
+where
+    A: Fn(&L, &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> + Send,
+{
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
         loop {
             match &mut self.state {

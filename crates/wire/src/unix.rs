@@ -75,56 +75,78 @@ impl Wire for Unix {
         options: &ListenOptions,
         _: usize,
     ) -> Result<Bound, ListenError> {
-        let failed = |cause| ListenError::from_io(address, cause);
-        let path = file(address);
-        // Held until the socket listens. Before that, another server would take its file for stale.
-        let _claim = path.map(Claim::of_folder).transpose().map_err(failed)?;
-        if let Some(path) = path {
-            make_room(path, Type::STREAM).map_err(|blocked| match blocked {
-                Blocked::NotASocket => ListenError::NotASocket { address: address.clone() },
-                Blocked::System(cause) => failed(cause),
-            })?;
-        }
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
-        let file = path.map(SocketFile::of).transpose().map_err(failed)?;
-        if let Err(cause) =
-            start(&socket, file.as_ref(), address.option("mode").and_then(mode), options.backlog)
-        {
-            file.iter().for_each(SocketFile::remove);
-            return Err(failed(cause));
-        }
-        let guard = file.map(|file| Box::new(Guard(file)) as Box<dyn Send + Sync>);
-        let acceptor = SocketAcceptor::new(OwnedFd::from(socket), join, accept);
+        let Listening { socket, guard } = listen(address, options)?;
+        let acceptor = SocketAcceptor::new(socket, join, accept);
         let local = Address::from_wire(self, address.location());
         Ok(Bound { local, acceptors: vec![Box::new(acceptor)], guard })
     }
 
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
-            let connecting = async {
-                loop {
-                    match UnixStream::connect(system_name(address)).await {
-                        // A full backlog: unlike TCP the system neither queues nor tells when there is room.
-                        Err(full) if full.kind() == io::ErrorKind::WouldBlock => {
-                            tokio::time::sleep(Duration::from_millis(2)).await;
-                        }
-                        done => return done.map_err(|cause| DialError::from_io(address, cause)),
-                    }
-                }
-            };
-            let stream = options.connect_in_time(address, connecting).await?;
+            let stream = connect(address, options).await?;
             Ok(Connection::new(UnixTransport::new(stream)))
         })
     }
 
     fn scratch(&'static self) -> Option<Address> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("anywire-{}-{number}.sock", std::process::id()));
-        Some(Address::from_wire(self, self.normalise(path.to_str()?).ok()?))
+        Some(Address::from_wire(self, self.normalise(&scratch_path("sock")?).ok()?))
     }
+}
+
+/// A socket that listens.
+pub(crate) struct Listening {
+    pub(crate) socket: OwnedFd,
+    /// Removes its file when it is dropped.
+    pub(crate) guard: Option<Box<dyn Send + Sync>>,
+}
+
+/// Listens at the location of an address, which is a path or an abstract name.
+pub(crate) fn listen(address: &Address, options: &ListenOptions) -> Result<Listening, ListenError> {
+    let failed = |cause| ListenError::from_io(address, cause);
+    let path = file(address);
+    // Held until the socket listens. Before that, another server would take its file for stale.
+    let _claim = path.map(Claim::of_folder).transpose().map_err(failed)?;
+    if let Some(path) = path {
+        make_room(path, Type::STREAM).map_err(|blocked| match blocked {
+            Blocked::NotASocket => ListenError::NotASocket { address: address.clone() },
+            Blocked::System(cause) => failed(cause),
+        })?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
+    let file = path.map(SocketFile::of).transpose().map_err(failed)?;
+    if let Err(cause) = start(&socket, file.as_ref(), address.option("mode").and_then(mode), options.backlog)
+    {
+        file.iter().for_each(SocketFile::remove);
+        return Err(failed(cause));
+    }
+    let guard = file.map(|file| Box::new(Guard(file)) as Box<dyn Send + Sync>);
+    Ok(Listening { socket: socket.into(), guard })
+}
+
+/// Connects to the location of an address, within the deadline.
+pub(crate) async fn connect(address: &Address, options: &DialOptions) -> Result<UnixStream, DialError> {
+    let connecting = async {
+        loop {
+            match UnixStream::connect(system_name(address)).await {
+                // A full backlog: unlike TCP the system neither queues nor tells when there is room.
+                Err(full) if full.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                done => return done.map_err(|cause| DialError::from_io(address, cause)),
+            }
+        }
+    };
+    options.connect_in_time(address, connecting).await
+}
+
+/// A path for a socket file that no other listener uses.
+pub(crate) fn scratch_path(extension: &str) -> Option<String> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("anywire-{}-{number}.{extension}", std::process::id()));
+    path.to_str().map(str::to_owned)
 }
 
 fn mode(octal: &str) -> Option<u32> {
@@ -232,17 +254,22 @@ impl Drop for Guard {
 
 /// Registers the listening socket as a stream, because only its readiness is used. Tokio's own listener would register each
 /// accepted socket with this loop, and most of them go to another one.
-fn join(socket: &OwnedFd) -> io::Result<UnixStream> {
+pub(crate) fn join(socket: &OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(StdStream::from(socket.try_clone()?))
 }
 
 fn accept(listener: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
+    poll_accept(listener, cx).map_ok(|stream| Box::new(Accepted(stream)) as Box<dyn Arrival>)
+}
+
+/// The next connection, registered with no loop yet.
+pub(crate) fn poll_accept(listener: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<StdStream>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     loop {
         ready!(listener.poll_read_ready(cx))?;
         match listener.try_io(Interest::READABLE, || Ok(accept_with(listener, flags)?)) {
             Err(empty) if empty.kind() == io::ErrorKind::WouldBlock => {}
-            accepted => return Poll::Ready(Ok(Box::new(Accepted(accepted?.into())))),
+            accepted => return Poll::Ready(Ok(accepted?.into())),
         }
     }
 }
@@ -276,22 +303,27 @@ impl Transport for UnixTransport {
     }
 
     fn local(&self) -> Address {
-        named(SockRef::from(&self.stream).local_addr())
+        named(&Unix, SockRef::from(&self.stream).local_addr())
     }
 
     fn peer(&self) -> Address {
-        named(SockRef::from(&self.stream).peer_addr())
+        named(&Unix, SockRef::from(&self.stream).peer_addr())
     }
 
     fn credentials(&self) -> Option<Credentials> {
-        let peer = self.stream.peer_cred().ok()?;
-        // Process 0 is one that the namespace of this one does not show.
-        Some(Credentials { pid: peer.pid().filter(|&pid| pid != 0), uid: peer.uid(), gid: peer.gid() })
+        credentials(&self.stream)
     }
 }
 
+/// The process at the other end.
+pub(crate) fn credentials(stream: &UnixStream) -> Option<Credentials> {
+    let peer = stream.peer_cred().ok()?;
+    // Process 0 is one that the namespace of this one does not show.
+    Some(Credentials { pid: peer.pid().filter(|&pid| pid != 0), uid: peer.uid(), gid: peer.gid() })
+}
+
 /// The name of one end; the dialling end mostly has none.
-fn named(address: io::Result<SockAddr>) -> Address {
+pub(crate) fn named(wire: &'static dyn Wire, address: io::Result<SockAddr>) -> Address {
     let address = address.ok();
     let location = address.as_ref().and_then(|address| {
         let path = address.as_pathname().map(|path| path.to_string_lossy().into_owned());
@@ -299,7 +331,7 @@ fn named(address: io::Result<SockAddr>) -> Address {
             || address.as_abstract_namespace().map(|name| format!("@{}", String::from_utf8_lossy(name)));
         path.or_else(name)
     });
-    Address::from_wire(&Unix, location.unwrap_or_default())
+    Address::from_wire(wire, location.unwrap_or_default())
 }
 
 const MODE_MAX: u32 = 0o777;

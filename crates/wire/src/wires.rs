@@ -108,8 +108,8 @@ pub trait Arrival: Send {
     fn register(self: Box<Self>) -> io::Result<Connection>;
 }
 
-/// All wires of this build, in this order: `tcp` (the wire of plain URLs), `unix`, `memory`, `stack` if that feature is on, and
-/// with the feature `tls` the same again with TLS around them.
+/// All wires of this build, in this order: `tcp` (the wire of plain URLs), `unix`, `memory`, `stack` and `shm` if those features are
+/// on, and with the feature `tls` the same again with TLS around them.
 pub fn wires() -> impl Iterator<Item = &'static dyn Wire> {
     WIRES.iter().copied()
 }
@@ -123,6 +123,8 @@ static WIRES: &[&dyn Wire] = &[
     &crate::memory::Memory,
     #[cfg(feature = "stack")]
     &crate::stack::Stack,
+    #[cfg(feature = "shm")]
+    &crate::shm::Shm,
     #[cfg(feature = "tls")]
     &crate::tls::TCP,
     #[cfg(feature = "tls")]
@@ -131,4 +133,6 @@ static WIRES: &[&dyn Wire] = &[
     &crate::tls::MEMORY,
     #[cfg(all(feature = "tls", feature = "stack"))]
     &crate::tls::STACK,
+    #[cfg(all(feature = "tls", feature = "shm"))]
+    &crate::tls::SHM,
 ];

@@ -36,7 +36,9 @@ const HOUSE: &[Room] = &[
     },
     // What `anywire swarm` measures, with the histograms and tables of `load`.
     Room { name: "swarm-load", below: &["sys", "tcp", "stack", "http", "load"], for_tests: &[] },
-    Room { name: "cli", below: &["sys", "ladder", "anywire", "swarm-load"], for_tests: &[] },
+    // What `anywire ipc` measures, with the histograms and pages of `load`.
+    Room { name: "ipc", below: &["sys", "loops", "wire", "load"], for_tests: &[] },
+    Room { name: "cli", below: &["sys", "ladder", "anywire", "ipc", "swarm-load"], for_tests: &[] },
 ];
 
 #[test]

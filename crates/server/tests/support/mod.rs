@@ -76,7 +76,7 @@ impl Scene {
 
     /// Whether a dial ends only after the server has taken the connection.
     pub(crate) fn has_handshake(&self) -> bool {
-        self.is("coat") || self.address.scheme().starts_with("tls")
+        self.is("coat") || self.is("shm") || self.address.scheme().starts_with("tls")
     }
 
     pub(crate) fn serve(&self, router: Router) -> Served {

@@ -54,6 +54,8 @@ pub use client::{ClientTls, ClientTlsOptions, Roots, ToClientTls};
 pub use error::{HandshakeError, TlsError};
 pub use identity::Identity;
 pub use server::{AnswerToClearText, ClientCertificates, ServerTls, ServerTlsOptions};
+#[cfg(feature = "shm")]
+pub(crate) use wires::SHM;
 #[cfg(feature = "stack")]
 pub(crate) use wires::STACK;
 pub use wires::Tls;

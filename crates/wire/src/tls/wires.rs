@@ -49,6 +49,9 @@ pub(crate) static MEMORY: Tls = Tls::around(&crate::memory::Memory, "tls+memory"
 pub(crate) static STACK: Tls =
     Tls::around(&crate::stack::Stack, "tls+stack", "TLS over TCP in user space, within this process");
 
+#[cfg(feature = "shm")]
+pub(crate) static SHM: Tls = Tls::around(&crate::shm::Shm, "tls+shm", "TLS over shared memory");
+
 impl Tls {
     /// TLS around this wire. Locations and options are those of the wire.
     pub const fn around(inner: &'static dyn Wire, scheme: &'static str, summary: &'static str) -> Self {

@@ -40,7 +40,7 @@ pub(crate) fn addresses() -> impl Iterator<Item = Address> {
 
 /// Those on which a dial is done before anybody accepts.
 pub(crate) fn addresses_without_handshake() -> impl Iterator<Item = Address> {
-    addresses().filter(|address| !has_tls(address))
+    addresses().filter(|address| !has_tls(address) && address.scheme() != "shm")
 }
 
 /// Whether the wire speaks TLS.

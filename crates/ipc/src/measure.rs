@@ -1,0 +1,195 @@
+//! A run from its plan to its outcome.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anywire_load::{Host, Latency, Stop};
+use anywire_loops::{Loops, Pinning};
+use anywire_sys::cpu;
+use rustix::io::Errno;
+
+use crate::blocking::{self, End};
+use crate::error::Error;
+use crate::outcome::{Found, Outcome, Row, SCHEMA};
+use crate::over_loops;
+use crate::plan::{Pattern, Plan, Way};
+use crate::spinning;
+
+/// Measures row by row and calls `told` with each. `stop` ends it early: the outcome then has the rows until then.
+///
+/// # Errors
+/// [`Error`]: the system gave no threads or sockets, a message was changed, or a way that spins was named on one core.
+pub fn run(plan: &Plan, stop: &Stop, mut told: impl FnMut(&Row)) -> Result<Outcome, Error> {
+    let all = cpu::available_cores();
+    let cores = match (plan.no_pin, &*all) {
+        (false, [one, other, ..]) => Some([*one, *other]),
+        _ => None,
+    };
+    if let Some(way) = plan.chosen().into_iter().find(|way| way.spins() && all.len() < 2) {
+        return Err(Error::OneCore { way: way.name() });
+    }
+    let start = |end: usize| {
+        let pinning = cores.map_or(Pinning::None, |cores| Pinning::Cores(vec![cores[end]]));
+        let started = Loops::builder().count(1).name("ipc").pinning(pinning).start();
+        started.map_err(|error| Error::System { way: "a loop", cause: io::Error::other(error) })
+    };
+    let loops = [start(0)?, start(1)?];
+    let mut rows = Vec::new();
+    for (pattern, way, size_bytes) in plan.rows() {
+        if stop.is_stopped() {
+            break;
+        }
+        let job = Job { pattern, way, size_bytes, duration: plan.duration, cores };
+        let row = job.run(&loops)?;
+        told(&row);
+        rows.push(row);
+    }
+    let host = Host::of(&loops[0]);
+    Ok(Outcome { schema: SCHEMA, host, cores, seconds_per_row: plan.duration.as_secs_f64(), rows })
+}
+
+/// One row to be measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) pattern: Pattern,
+    pub(crate) way: Way,
+    pub(crate) size_bytes: usize,
+    pub(crate) duration: Duration,
+    pub(crate) cores: Option<[usize; 2]>,
+}
+
+impl Job {
+    fn run(self, loops: &[Loops; 2]) -> Result<Row, Error> {
+        let way = self.way.name();
+        let counted = match self.way {
+            Way::TcpLoop | Way::UnixLoop | Way::ShmLoop | Way::ShmSpinLoop => over_loops::run(self, loops),
+            Way::ShmSpin => spinning::rings().and_then(|ends| self.by_threads(ends)),
+            Way::Line => self.by_threads(spinning::line()),
+            _ => blocking::pair(self.way).and_then(|ends| self.by_threads(ends)),
+        };
+        let (found, why_not) = match counted {
+            Ok(counted) if !counted.is_unchanged => {
+                return Err(Error::Changed { way, size: self.size_bytes });
+            }
+            Ok(counted) => (Some(counted.found(self.size_bytes)), None),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
+                (None, Some("longer than a packet may be".to_owned()))
+            }
+            Err(cause) => return Err(Error::System { way, cause }),
+        };
+        let (pattern, way, size_bytes) = (self.pattern, self.way, self.size_bytes);
+        Ok(Row { pattern, way, waits: way.waits(), size_bytes, found, why_not })
+    }
+
+    /// With two threads, each at an end.
+    fn by_threads(self, [here, there]: [Box<dyn End>; 2]) -> io::Result<Counted> {
+        thread::scope(|scope| {
+            let other = scope.spawn(move || self.answer(there));
+            let one = scope.spawn(move || self.ask(here));
+            let (asked, answered) = (one.join().expect("no panic"), other.join().expect("no panic"));
+            let (mut counted, answered) = (asked?, answered?);
+            counted.there_cpu = answered.cpu;
+            if self.pattern == Pattern::Stream {
+                (counted.messages, counted.elapsed) = (answered.messages, answered.elapsed);
+            }
+            Ok(counted)
+        })
+    }
+
+    fn ask(self, mut end: Box<dyn End>) -> io::Result<Counted> {
+        self.pin(0)?;
+        let message = message(self.size_bytes);
+        let mut back = vec![0; self.size_bytes];
+        let mut counted = Counted::default();
+        let warm = Instant::now() + self.duration / WARM_UP_SHARE;
+        while self.pattern == Pattern::PingPong && Instant::now() < warm {
+            end.send(&message)?;
+            end.receive(&mut back)?;
+        }
+        let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+        let over = start + self.duration;
+        let mut now = start;
+        while now < over {
+            if self.pattern == Pattern::PingPong {
+                end.send(&message)?;
+                end.receive(&mut back)?;
+                let then = std::mem::replace(&mut now, Instant::now());
+                counted.latency.record(now - then);
+                counted.messages += 2;
+            } else {
+                for _ in 0..SENDS_PER_LOOK {
+                    end.send(&message)?;
+                }
+                now = Instant::now();
+            }
+        }
+        counted.elapsed = now - start;
+        counted.here_cpu = cpu::current_thread_cpu()?.total() - before;
+        counted.is_unchanged = self.pattern == Pattern::Stream || self.way == Way::Line || back == message;
+        Ok(counted)
+    }
+
+    fn answer(self, mut end: Box<dyn End>) -> io::Result<Answered> {
+        self.pin(1)?;
+        let mut message = vec![0; self.size_bytes];
+        let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+        let mut messages = 0;
+        while end.receive(&mut message)? {
+            messages += 1;
+            if self.pattern == Pattern::PingPong {
+                end.send(&message)?;
+            }
+        }
+        let cpu = cpu::current_thread_cpu()?.total() - before;
+        Ok(Answered { messages, elapsed: start.elapsed(), cpu })
+    }
+
+    fn pin(self, end: usize) -> io::Result<()> {
+        self.cores.map_or(Ok(()), |cores| cpu::pin_current_thread(cores[end]))
+    }
+}
+
+/// What the end that answers has counted.
+struct Answered {
+    messages: u64,
+    elapsed: Duration,
+    cpu: Duration,
+}
+
+/// What both ends have counted.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub(crate) messages: u64,
+    pub(crate) elapsed: Duration,
+    /// Of round trips; empty for a stream.
+    pub(crate) latency: Latency,
+    pub(crate) here_cpu: Duration,
+    pub(crate) there_cpu: Duration,
+    pub(crate) is_unchanged: bool,
+}
+
+impl Counted {
+    fn found(&self, size_bytes: usize) -> Found {
+        let per_second = self.messages as f64 / self.elapsed.as_secs_f64();
+        let us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / self.messages.max(1) as f64;
+        Found {
+            messages: self.messages,
+            messages_per_second: per_second,
+            bytes_per_second: per_second * size_bytes as f64,
+            round_trip_us: self.latency.summary(),
+            here_cpu_us: us(self.here_cpu),
+            there_cpu_us: us(self.there_cpu),
+        }
+    }
+}
+
+/// What is sent.
+pub(crate) fn message(size_bytes: usize) -> Vec<u8> {
+    (0..size_bytes).map(|at| (at * 31) as u8).collect()
+}
+
+/// The first part of a row, which is not recorded.
+pub(crate) const WARM_UP_SHARE: u32 = 10;
+/// The clock costs as much as a short message in shared memory.
+pub(crate) const SENDS_PER_LOOK: usize = 16;

@@ -1,0 +1,98 @@
+//! The ways that spin without a loop: the rings of shared memory, and a line of the cache.
+
+use std::hint::spin_loop;
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anywire_sys::shm::{self, Ends, Found};
+
+use crate::blocking::End;
+
+/// Two ends of rings in shared memory.
+pub(crate) fn rings() -> io::Result<[Box<dyn End>; 2]> {
+    let (here, memory) = shm::create(RING_BYTES)?;
+    let there = shm::open(memory.as_fd(), RING_BYTES).map_err(io::Error::other)?;
+    Ok([Box::new(Ring(here)), Box::new(Ring(there))])
+}
+
+struct Ring(Ends);
+
+impl End for Ring {
+    fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
+        while !message.is_empty() {
+            if self.0.writer.is_reader_gone() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            match self.0.writer.write(&[IoSlice::new(message)]).map_err(io::Error::other)? {
+                0 => spin_loop(),
+                written => message = &message[written..],
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, message: &mut [u8]) -> io::Result<bool> {
+        let mut read = 0;
+        while read < message.len() {
+            match self.0.reader.read(&mut message[read..]).map_err(io::Error::other)? {
+                Found::Bytes(more) => read += more,
+                Found::Nothing => spin_loop(),
+                Found::End | Found::Reset => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.0.writer.end();
+        self.0.reader.leave();
+    }
+}
+
+/// Two ends that pass a number to and fro in one line of the cache.
+pub(crate) fn line() -> [Box<dyn End>; 2] {
+    let line = Arc::new(Line(AtomicU64::new(0)));
+    [Box::new(LineEnd { line: Arc::clone(&line), next: 0 }), Box::new(LineEnd { line, next: 1 })]
+}
+
+/// Two lines for itself: the processor fetches them in pairs.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+struct LineEnd {
+    line: Arc<Line>,
+    /// The number that makes it this end's turn: even at the end that begins.
+    next: u64,
+}
+
+impl End for LineEnd {
+    fn send(&mut self, _: &[u8]) -> io::Result<()> {
+        self.line.0.store(self.next + 1, Ordering::Release);
+        self.next += 2;
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<bool> {
+        loop {
+            match self.line.0.load(Ordering::Acquire) {
+                OVER => return Ok(false),
+                now if now == self.next => return Ok(true),
+                _ => spin_loop(),
+            }
+        }
+    }
+}
+
+impl Drop for LineEnd {
+    fn drop(&mut self) {
+        self.line.0.store(OVER, Ordering::Release);
+    }
+}
+
+const OVER: u64 = u64::MAX;
+/// As a connection has them.
+const RING_BYTES: usize = 64 * 1024;

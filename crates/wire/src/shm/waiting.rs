@@ -1,0 +1,203 @@
+//! The ends on one loop that wait for their peers.
+//!
+//! An end that waits is only listed here. While the loop is awake its peer need not wake it. Before the loop sleeps, all that
+//! are listed announce it to their peers, each of which then sends a wake-up. If an address asks for that, the loop looks at
+//! the rings for a while before it sleeps.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use anywire_loops::{AddedSource, Source, add_source};
+use anywire_sys::shm::Watch;
+
+use super::counters::Counts;
+
+/// Those of one loop.
+pub(super) struct Waiting {
+    list: RefCell<Vec<Rc<Waiter>>>,
+    counts: Arc<Counts>,
+    source: OnceCell<AddedSource>,
+    /// Whether the loop counts among those that spin.
+    spins: Cell<bool>,
+}
+
+impl Waiting {
+    /// Those of the present loop; `None` on a thread that is none.
+    pub(super) fn here() -> Option<Rc<Self>> {
+        anywire_loops::current()?;
+        let here = anywire_loops::local(|| Self {
+            list: RefCell::default(),
+            counts: Counts::here(),
+            source: OnceCell::new(),
+            spins: Cell::new(false),
+        });
+        here.source.get_or_init(|| add_source(Rc::clone(&here) as Rc<dyn Source>));
+        Some(here)
+    }
+
+    /// An end on this loop wants to spin; its peer is another process, or is not.
+    pub(super) fn count_spinner(&self, is_peer_elsewhere: bool) {
+        if is_peer_elsewhere {
+            SPINS_ELSEWHERE.store(true, Ordering::Relaxed);
+        }
+        if !self.spins.replace(true) {
+            SPINNING_LOOPS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the loop look for work for so long before it sleeps.
+    pub(super) fn spin(&self, longest: Duration) {
+        if let Some(source) = self.source.get()
+            && may_spin()
+        {
+            source.spin(longest);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.spins.get() {
+            SPINNING_LOOPS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Source for Waiting {
+    fn look(&self) -> bool {
+        let (mut at, mut has_found) = (0, false);
+        loop {
+            let mut list = self.list.borrow_mut();
+            let Some(waiter) = list.get(at) else { return has_found };
+            if waiter.state.get() == State::Waits && !waiter.has_come() {
+                at += 1;
+                continue;
+            }
+            let waiter = list.swap_remove(at);
+            // Waking may run code of users, which may come back here.
+            drop(list);
+            waiter.is_listed.set(false);
+            if waiter.state.get() == State::Waits {
+                has_found = true;
+                self.counts.spins.increment();
+                waiter.wake();
+            }
+        }
+    }
+
+    fn prepare_to_sleep(&self) {
+        loop {
+            let Some(waiter) = self.list.borrow_mut().pop() else { return };
+            waiter.is_listed.set(false);
+            if waiter.state.get() == State::Waits {
+                waiter.sleep(&self.counts);
+            }
+        }
+    }
+}
+
+/// One direction of one end.
+#[derive(Default)]
+pub(super) struct Waiter {
+    state: Cell<State>,
+    /// Whether it is in the list. It may be there although it does not wait any more.
+    is_listed: Cell<bool>,
+    /// What it waits for, and who is to be told.
+    awaited: RefCell<Option<(Watch, Waker)>>,
+    /// How often it has announced its sleep since that was last asked.
+    announced: Cell<u32>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Awake,
+    /// The peer does not know, because the loop is awake.
+    Waits,
+    /// The peer sends a wake-up.
+    Asleep,
+}
+
+impl Waiter {
+    /// Waits from now on. The task has to be registered with the socket, which brings the wake-up. False if what it waits for has
+    /// come already.
+    pub(super) fn wait(self: &Rc<Self>, watch: Watch, waiting: Option<&Waiting>, cx: &Context<'_>) -> bool {
+        let replaced = self.awaited.replace(Some((watch, cx.waker().clone())));
+        drop(replaced);
+        self.state.set(State::Waits);
+        let Some(waiting) = waiting else { return self.sleep(&Counts::here()) };
+        if !self.is_listed.replace(true) {
+            waiting.list.borrow_mut().push(Rc::clone(self));
+        }
+        true
+    }
+
+    /// The end is awake, so that its peer need not wake it.
+    #[inline]
+    pub(super) fn stay_awake(&self) {
+        if self.state.replace(State::Awake) == State::Asleep
+            && let Some((watch, _)) = &*self.awaited.borrow()
+        {
+            watch.wake_up();
+        }
+    }
+
+    /// How often it has announced its sleep, which is how many wake-ups may have come.
+    pub(super) fn announced(&self) -> &Cell<u32> {
+        &self.announced
+    }
+
+    /// Gives back all that it holds.
+    pub(super) fn forget(&self) {
+        self.state.set(State::Awake);
+        drop(self.awaited.take());
+    }
+
+    fn has_come(&self) -> bool {
+        self.awaited.borrow().as_ref().is_some_and(|(watch, _)| watch.has_come())
+    }
+
+    /// Tells the peer. If something has come before that, the task is told in its place, and this is false.
+    fn sleep(&self, counts: &Counts) -> bool {
+        let sleeps = self.awaited.borrow().as_ref().is_some_and(|(watch, _)| watch.sleep());
+        if sleeps {
+            self.state.set(State::Asleep);
+            self.announced.set(self.announced.get() + 1);
+            counts.parks.increment();
+        } else {
+            self.wake();
+        }
+        sleeps
+    }
+
+    fn wake(&self) {
+        self.state.set(State::Awake);
+        let awaited = self.awaited.take();
+        if let Some((_, waker)) = awaited {
+            waker.wake();
+        }
+    }
+}
+
+/// Whether there are cores for all that spin: the loops of this process that do, and one of another process if a peer is there.
+/// With fewer cores a spinning end keeps the one from running that it waits for.
+fn may_spin() -> bool {
+    let elsewhere = usize::from(SPINS_ELSEWHERE.load(Ordering::Relaxed));
+    SPINNING_LOOPS.load(Ordering::Relaxed) + elsewhere <= cores()
+}
+
+/// Cores that the process may use. A loop may be pinned to one of them, so the main thread is asked.
+fn cores() -> usize {
+    static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CORES.get_or_init(|| {
+        let of_process = rustix::thread::sched_getaffinity(Some(rustix::process::getpid()));
+        of_process.map_or(1, |cores| cores.count() as usize)
+    })
+}
+
+static SPINNING_LOOPS: AtomicUsize = AtomicUsize::new(0);
+static SPINS_ELSEWHERE: AtomicBool = AtomicBool::new(false);

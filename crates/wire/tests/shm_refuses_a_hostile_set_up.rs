@@ -1,0 +1,111 @@
+//! A set-up over shared memory that is malformed or unsafe is refused with a reason, and costs nobody else
+//! anything.
+#![cfg(feature = "shm")]
+
+#[path = "support/raw_shm.rs"]
+#[allow(dead_code, reason = "a part of it is used here")]
+mod raw;
+mod support;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::thread;
+
+use anywire_wire::shm::ShmError;
+use anywire_wire::{Address, DialError, ListenOptions, ListenerHandle};
+use raw::{HELLO, Hello, MEMORY_BYTES, RING_BYTES};
+
+fn scratch() -> Address {
+    support::wires().find(|wire| wire.scheme() == "shm").and_then(|wire| wire.scratch()).expect("a path")
+}
+
+/// Whether an honest peer is served.
+fn serves(listening: &ListenerHandle) {
+    support::play_on(listening, async |mut connection| support::ask_echo(&mut connection).await);
+}
+
+/// The code with which a hello is refused.
+fn refused(listening: &ListenerHandle, hello: &[u8], descriptors: &[&File]) -> Option<u32> {
+    let before = listening.counters().failed_handshakes;
+    let socket = raw::connect(listening.local());
+    raw::send(&socket, hello, descriptors);
+    let code = raw::answer(&socket);
+    assert_eq!((&socket).read(&mut [0]).unwrap_or(0), 0, "the socket is closed");
+    support::eventually("it is counted", || listening.counters().failed_handshakes == before + 1);
+    serves(listening);
+    code
+}
+
+#[test]
+fn each_part_of_it_is_checked() {
+    let loops = support::loops(1);
+    let listening = support::serve_echo(&loops, &scratch(), &ListenOptions::default());
+    let good = raw::memory(MEMORY_BYTES, true);
+    let refused = |hello: Hello, memory: &[&File]| refused(&listening, &hello.bytes(), memory);
+    assert_eq!(refused(Hello { magic: *b"GET / HT", ..HELLO }, &[&good]), Some(1));
+    assert_eq!(refused(Hello { version: 2, ..HELLO }, &[&good]), Some(2));
+    assert_eq!(refused(Hello { features: 1, ..HELLO }, &[&good]), Some(2));
+    for ring_bytes in [0, 1, 4095, 4097, 2048, 6000, 2 << 20, 1 << 63, u64::MAX] {
+        assert_eq!(refused(Hello { ring_bytes, ..HELLO }, &[&good]), Some(3), "{ring_bytes}");
+    }
+    assert_eq!(refused(HELLO, &[]), Some(4));
+    assert_eq!(refused(HELLO, &[&good, &good]), Some(4));
+    assert_eq!(refused(HELLO, &[&good; 8]), Some(4));
+    for bytes in [0, 1, MEMORY_BYTES - 1, MEMORY_BYTES + 1, MEMORY_BYTES + RING_BYTES] {
+        assert_eq!(refused(HELLO, &[&raw::memory(bytes, true)]), Some(5), "{bytes}");
+    }
+    assert_eq!(refused(HELLO, &[&raw::memory(MEMORY_BYTES, false)]), Some(5), "it could shrink");
+    assert_eq!(refused(HELLO, &[&File::open("/dev/null").expect("it is everywhere")]), Some(5));
+}
+
+#[test]
+fn a_torn_message_is_none() {
+    let loops = support::loops(1);
+    let listening = support::serve_echo(&loops, &scratch(), &ListenOptions::default());
+    for bytes in 1..24 {
+        assert_eq!(refused(&listening, &HELLO.bytes()[..bytes], &[]), Some(1), "{bytes}");
+    }
+}
+
+#[test]
+fn a_listener_may_accept_small_rings_alone() {
+    let loops = support::loops(1);
+    let address: Address = format!("{}?ring=8k", scratch()).parse().expect("an address");
+    let listening = support::serve_echo(&loops, &address, &ListenOptions::default());
+    let dial = |ring: &str| {
+        let address: Address = format!("{}?ring={ring}", listening.local()).parse().expect("an address");
+        support::try_dial(&address)
+    };
+    dial("8k").expect("it is small enough");
+    let error = dial("16k").expect_err("it is too large");
+    let DialError::Handshake { cause, .. } = &error else { panic!("{error}") };
+    assert!(matches!(ShmError::of(cause), Some(ShmError::Refused { code: 3 })), "{error}");
+}
+
+/// Dials a server that answers with these bytes and closes, and gives the reason for which that fails.
+fn dialled_to_one_that_says(answer: &'static [u8]) -> ShmError {
+    let address = scratch();
+    let listener = UnixListener::bind(address.location()).expect("a free path");
+    let serving = thread::spawn(move || {
+        let mut socket = listener.accept().expect("somebody dials").0;
+        socket.read_exact(&mut [0; 24]).expect("a hello");
+        socket.write_all(answer).expect("it is read");
+    });
+    let error = support::try_dial(&address).expect_err("no such server");
+    serving.join().expect("no panic");
+    std::fs::remove_file(address.location()).expect("it is ours");
+    let DialError::Handshake { cause, .. } = error else { panic!("{error}") };
+    *cause.into_inner().expect("a reason").downcast().expect("one of this wire")
+}
+
+#[test]
+fn the_dialling_end_says_what_is_wrong_with_the_server() {
+    assert!(matches!(dialled_to_one_that_says(b""), ShmError::Left));
+    assert!(matches!(dialled_to_one_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), ShmError::NotShm));
+    assert!(matches!(dialled_to_one_that_says(b"anyw-shm"), ShmError::NotShm));
+    let version = dialled_to_one_that_says(b"anyw-shm\x07\0\0\0\x02\0\0\0");
+    assert!(matches!(version, ShmError::Version { theirs: 7, ours: 1 }), "{version}");
+    let refused = dialled_to_one_that_says(b"anyw-shm\x01\0\0\0\x05\0\0\0");
+    assert!(matches!(refused, ShmError::Refused { code: 5 }), "{refused}");
+}
