@@ -129,7 +129,7 @@ fn complete_answer(bytes: &[u8]) -> Result<Option<usize>> {
 
 const PIPELINED: usize = 16;
 /// How long an answer may take before the server counts as broken.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How often, and how long apart, a server's sockets are counted until they stay: 1 s in all.
 const REST_TRIES: u32 = 20;
 const REST_PAUSE: Duration = Duration::from_millis(50);

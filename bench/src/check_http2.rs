@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use anywire_http::h2::{Engine, Event, Limits, StreamId};
 use anywire_http::{Buffer, Method, RequestHead, ResponseHead};
 
+use crate::check::PATIENCE;
 use crate::servers::{BODY, LARGE_BYTES};
 
 /// Asks for the small answer, for 16 of them at once, and for a large one, and checks each. Returns the bytes of an answer
@@ -119,5 +120,3 @@ impl Answer {
 }
 
 const AT_ONCE: usize = 16;
-/// How long an answer may take before the server counts as broken.
-const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! `bench http-client`: what a request costs each client.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -12,20 +12,17 @@ use serde::Serialize;
 use crate::check::start_checked;
 use crate::child;
 use crate::clients::{self, CLIENTS, Client, Tally};
+use crate::options::Common;
 use crate::report::{self, Bar, Bound, Candidate, Machine};
-use crate::rounds::{Rounds, Seed, Spread, interleaved};
+use crate::rounds::{Rounds, Spread, interleaved};
 use crate::servers;
 use crate::table::{self, Table};
 
 /// Options of `bench http-client`.
 #[derive(Args)]
 pub struct Options {
-    /// Rounds; in each every client is measured once.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Seconds a measurement.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
+    #[command(flatten)]
+    common: Common,
     /// Measure these clients alone, separated by commas (all: see `bench list`).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
@@ -35,17 +32,6 @@ pub struct Options {
     /// The server that is called, by its name in `http-server` [default: limit; with --http2 anywire].
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// The core of the server.
-    #[arg(long, default_value_t = 0)]
-    server_core: usize,
-    /// The core of the clients.
-    #[arg(long, default_value_t = 1)]
-    client_core: usize,
-    #[command(flatten)]
-    seed: Seed,
-    /// The result's file [default: bench/results/http-client.json, or http-client-h2.json].
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 }
 
 impl Options {
@@ -54,8 +40,7 @@ impl Options {
     }
 
     fn file(&self) -> PathBuf {
-        let name = if self.http2 { "http-client-h2.json" } else { "http-client.json" };
-        self.json.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name))
+        self.common.file(if self.http2 { "http-client-h2.json" } else { "http-client.json" })
     }
 }
 
@@ -106,13 +91,7 @@ pub fn run(options: &Options) -> Result<()> {
         CLIENTS.iter().filter(|client| client.protocols.contains(&options.http())).filter(wanted).collect();
     let default = if options.http2 { "anywire" } else { "limit" };
     let target = servers::named(options.target.as_deref().unwrap_or(default))?;
-    // Before this thread is pinned and sees one core.
-    let machine = Machine::here();
-    anywire_sys::cpu::pin_current_thread(options.client_core)
-        .with_context(|| format!("pinning to core {} failed", options.client_core))?;
-
-    println!("{}", machine.line());
-    let seed = options.seed.chosen();
+    let (machine, seed) = options.common.begin()?;
     println!("server: {} {}\n", target.name, (target.version)());
     let candidates: Vec<_> = chosen.iter().map(|client| Candidate::of_client(client)).collect();
     for candidate in &candidates {
@@ -123,12 +102,12 @@ pub fn run(options: &Options) -> Result<()> {
     let mut bars = Vec::new();
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.http == options.http()) {
         let name = scenario.name;
-        let rounds = interleaved(&chosen, options.rounds as usize, seed, |client, round| {
+        let rounds = interleaved(&chosen, options.common.rounds as usize, seed, |client, round| {
             let sample = measure(scenario, client, target, options)?;
             eprintln!(
                 "{name} round {}/{} {:<13} {:.3} us/request, {:.0} requests/s",
                 round + 1,
-                options.rounds,
+                options.common.rounds,
                 client.name,
                 sample.cpu_us_per_request,
                 sample.requests_per_second
@@ -151,13 +130,13 @@ pub fn run(options: &Options) -> Result<()> {
         bench: "http-client",
         machine,
         plan: Plan {
-            rounds: options.rounds,
-            seconds: options.seconds,
+            rounds: options.common.rounds,
+            seconds: options.common.seconds,
             warm_up_seconds: WARM_UP.as_secs_f64(),
             target: target.name,
             target_version: (target.version)(),
-            server_core: options.server_core,
-            client_core: options.client_core,
+            server_core: options.common.server_core,
+            client_core: options.common.client_core,
             seed,
         },
         candidates,
@@ -195,14 +174,14 @@ fn measure(
     target: &servers::Server,
     options: &Options,
 ) -> Result<Sample> {
-    let (server, _) = start_checked(target, scenario.http, options.server_core)?;
+    let (server, _) = start_checked(target, scenario.http, options.common.server_core)?;
     let plan = clients::Plan {
         address: server.address(),
         http2: options.http2,
         connections: scenario.connections,
         in_flight: scenario.in_flight,
         warm_up: WARM_UP,
-        duration: Duration::from_secs(options.seconds),
+        duration: Duration::from_secs(options.common.seconds),
     };
     let family = server.family();
     let before = family.sockets()?;
@@ -212,7 +191,7 @@ fn measure(
             thread::sleep(WARM_UP.mul_f64(0.75));
             family.sockets()
         });
-        let tally = child::call(client.name, options.client_core, &plan)?;
+        let tally = child::call(client.name, options.common.client_core, &plan)?;
         let sockets = counting.join().ok().context("counting the connections panicked")??;
         anyhow::Ok((tally, sockets.saturating_sub(before)))
     })?;

@@ -1,52 +1,36 @@
 //! `bench http-server`: what a request costs each server, and what an idle connection does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use anywire_load::Protocol;
 use clap::Args;
 use serde::Serialize;
 
+use crate::browser;
 use crate::generators::Generator;
 use crate::idle::{self, IdleResult};
+use crate::options::{Common, Scenarios};
 use crate::report::{self, Bar, Bound, Candidate, Machine};
-use crate::rounds::Seed;
 use crate::scenario::{BASELINE, OURS, Scenario, ScenarioResult, Settings, WARM_UP};
 use crate::servers::{self, BODY, LARGE_BYTES, SERVERS, Server};
 
 /// Options of `bench http-server`.
 #[derive(Args)]
 pub struct Options {
-    /// Rounds; in each every server is measured once.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Seconds of load a measurement.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    wanted: Scenarios,
     /// Measure these servers alone, separated by commas (all: see `bench list`).
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// The scenarios of HTTP/2, among servers that speak it, instead of those of HTTP/1.
     #[arg(long)]
     http2: bool,
-    /// Run these scenarios alone, separated by commas: depth-1, depth-16, connections-10000, idle; or with --http2:
-    /// h2-64x16, h2-1x100, h2-64x1, h2-large.
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    scenarios: Vec<String>,
     /// What makes the requests [default: anywire; with --http2 h2load].
     #[arg(long, value_enum)]
     generator: Option<Generator>,
-    /// The core of the servers.
-    #[arg(long, default_value_t = 0)]
-    server_core: usize,
-    /// The core of the load.
-    #[arg(long, default_value_t = 1)]
-    client_core: usize,
-    #[command(flatten)]
-    seed: Seed,
-    /// The result's file [default: bench/results/http-server.json, or http-server-h2.json].
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 }
 
 impl Options {
@@ -59,8 +43,7 @@ impl Options {
     }
 
     fn file(&self) -> PathBuf {
-        let name = if self.http2 { "http-server-h2.json" } else { "http-server.json" };
-        self.json.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name))
+        self.common.file(if self.http2 { "http-server-h2.json" } else { "http-server.json" })
     }
 }
 
@@ -70,20 +53,11 @@ impl Options {
 /// A wrong option, or the result cannot be written. A server that fails is part of the result instead.
 pub fn run(options: &Options) -> Result<()> {
     let chosen = choose(&options.only, options.http())?;
-    let known: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).chain([idle::NAME]).collect();
+    let (common, http) = (&options.common, options.http());
+    let known = SCENARIOS.iter().map(|scenario| scenario.name);
+    options.wanted.check(known.chain([Protocol::Http1, Protocol::Http2].map(idle::name)))?;
     let generator = options.generator();
-    if let Some(unknown) = options.scenarios.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!("no scenario is named `{unknown}`; there are: {}", known.join(", "));
-    }
-    let wanted =
-        |name: &str| options.scenarios.is_empty() || options.scenarios.iter().any(|wanted| wanted == name);
-    // Before this thread is pinned and sees one core.
-    let machine = Machine::here();
-    anywire_sys::cpu::pin_current_thread(options.client_core)
-        .with_context(|| format!("pinning the load to core {} failed", options.client_core))?;
-
-    println!("{}", machine.line());
-    let seed = options.seed.chosen();
+    let (machine, seed) = common.begin()?;
     println!("load: {generator:?} {}\n", generator.version());
     let candidates: Vec<_> = chosen.iter().map(|server| Candidate::of_server(server)).collect();
     for candidate in &candidates {
@@ -91,20 +65,20 @@ pub fn run(options: &Options) -> Result<()> {
     }
 
     let settings = Settings {
-        rounds: options.rounds,
-        seconds: options.seconds,
+        rounds: common.rounds,
+        seconds: common.seconds,
         generator,
-        server_core: options.server_core,
+        server_core: common.server_core,
         seed,
     };
     let mut scenarios = Vec::new();
-    for scenario in of_version(options).filter(|scenario| wanted(scenario.name)) {
+    for scenario in of_version(options).filter(|scenario| options.wanted.has(scenario.name)) {
         let result = scenario.measure(&chosen, &settings);
         println!("\n{}\n\n{}", scenario.what, result.table().text());
         scenarios.push(result);
     }
-    let idle = (wanted(idle::NAME) && !options.http2)
-        .then(|| idle::measure_all(&chosen, options.rounds, options.server_core, seed));
+    let idle = (options.wanted.has(idle::name(http)))
+        .then(|| idle::measure_all(&chosen, http, common.rounds, common.server_core, seed));
     if let Some(idle) = &idle {
         println!("\n{}\n\n{}", idle.what, idle.table().text());
     }
@@ -115,13 +89,13 @@ pub fn run(options: &Options) -> Result<()> {
         bench: "http-server",
         machine,
         plan: Plan {
-            rounds: options.rounds,
-            seconds: options.seconds,
+            rounds: common.rounds,
+            seconds: common.seconds,
             warm_up_seconds: WARM_UP.as_secs_f64(),
             generator,
             generator_version: generator.version(),
-            server_core: options.server_core,
-            client_core: options.client_core,
+            server_core: common.server_core,
+            client_core: common.client_core,
             seed,
         },
         candidates,
@@ -252,7 +226,16 @@ fn bars(options: &Options, scenarios: &[ScenarioResult], idle: Option<&IdleResul
             Bar::judge_ratio(format!("{name}: CPU per request, anywire / {peer}"), bound, ratio)
         })
         .collect();
+    let bytes = |name: &str| idle.and_then(|idle| idle.resident_bytes_per_connection(name));
     if options.http2 {
+        let table = browser::table_bytes() as f64;
+        bars.push(Bar::judge(
+            format!("h2-idle: bytes of user memory a connection, {table} of them for the table's entries"),
+            Bound::AtMost(2048.0 + table),
+            bytes(OURS),
+        ));
+        let ratio = bytes(OURS).zip(bytes("hyper")).map(|(ours, theirs)| ours / theirs);
+        bars.push(Bar::judge("h2-idle: memory, anywire / hyper".to_owned(), Bound::AtMost(1.0), ratio));
         return bars;
     }
     let ours = scenario("depth-1").and_then(|scenario| scenario.row(OURS));
@@ -264,7 +247,7 @@ fn bars(options: &Options, scenarios: &[ScenarioResult], idle: Option<&IdleResul
     bars.push(Bar::judge(
         "idle: bytes of user memory a connection".to_owned(),
         Bound::AtMost(1024.0),
-        idle.and_then(|idle| idle.resident_bytes_per_connection(OURS)),
+        bytes(OURS),
     ));
     bars
 }

@@ -1,9 +1,10 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `swarm`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `tls`, `swarm`, `udp`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
 //! ratios to a limit. See `README.md` beside this crate for what each scenario means and how the peers are set.
 
+mod browser;
 mod check;
 mod check_http2;
 mod child;
@@ -13,6 +14,7 @@ mod http_client;
 mod http_server;
 mod idle;
 mod measure;
+mod options;
 mod report;
 mod rounds;
 mod scenario;
@@ -20,6 +22,7 @@ mod servers;
 mod swarm;
 mod table;
 mod tls;
+mod udp;
 mod versions;
 
 use std::process::ExitCode;
@@ -47,6 +50,8 @@ enum Command {
     HttpClient(http_client::Options),
     /// Echoes over millions of connections in one process, and what limits them.
     Swarm(swarm::Options),
+    /// Datagrams: CPU per echo, a rate that is stood without a loss, and what joining saves.
+    Udp(udp::Options),
     /// The candidates, their versions and settings.
     List,
     /// Serve as this candidate until standard input closes (how the program starts itself).
@@ -103,6 +108,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Tls(options) => tls::run(options),
         Command::HttpClient(options) => http_client::run(options),
         Command::Swarm(options) => swarm::run(options),
+        Command::Udp(options) => udp::run(options),
         Command::List => {
             list();
             Ok(())

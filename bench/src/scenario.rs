@@ -8,8 +8,8 @@ use anywire_load::Protocol;
 use serde::Serialize;
 
 use crate::check::start_checked;
-use crate::generators::{Generator, Load, Outcome, Window};
-use crate::measure::{Cpu, CpuUsed, Family, SystemCalls};
+use crate::generators::{CpuWindow, Generator, Load, Outcome, Window};
+use crate::measure::{Family, SystemCalls};
 use crate::rounds::{Rounds, Spread, interleaved};
 use crate::servers::Server;
 use crate::table::{self, Table};
@@ -73,11 +73,11 @@ impl Scenario {
 
     fn sample(&self, server: &Server, settings: &Settings) -> Result<Sample> {
         let (child, answer_bytes) = start_checked(server, self.http, settings.server_core)?;
-        let mut window = CpuWindow { server: child.family(), before: None, used: None };
+        let mut window = CpuWindow::on(child.family());
         let load = self.load(child.address(), settings.seconds);
         let outcome = settings.generator.run(&load, child.family(), &mut window)?;
         self.accept(&outcome)?;
-        let used = window.used.context("the generator never closed the window")?;
+        let used = window.used()?;
         let requests = outcome.requests_in_window;
         Ok(Sample {
             cpu_us_per_request: used.total_us() / requests,
@@ -128,25 +128,6 @@ struct Sample {
     requests_per_second: f64,
     answer_bytes: usize,
     outcome: Outcome,
-}
-
-struct CpuWindow {
-    server: Family,
-    before: Option<Cpu>,
-    used: Option<CpuUsed>,
-}
-
-impl Window for CpuWindow {
-    fn open(&mut self) -> Result<()> {
-        self.before = Some(self.server.cpu()?);
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<()> {
-        let now = self.server.cpu()?;
-        self.used = self.before.map(|before| now.since(&before));
-        Ok(())
-    }
 }
 
 struct SystemCallWindow {

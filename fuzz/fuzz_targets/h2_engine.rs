@@ -38,7 +38,7 @@ struct End {
     engine: Engine,
     is_server: bool,
     limits: Limits,
-    /// It answers, and sends bodies. What comes then depends on how fast it is.
+    /// It answers, and sends bodies. The events then depend on its speed.
     sends: bool,
     now: Instant,
     out: Vec<u8>,
@@ -74,7 +74,7 @@ impl End {
         end
     }
 
-    /// What comes of these pieces as text, neighbouring data joined.
+    /// The events of these pieces as text. Neighbouring data is joined.
     fn events<'b>(&mut self, pieces: impl Iterator<Item = &'b [u8]>) -> Vec<String> {
         let mut input = Buffer::new();
         let mut events: Vec<String> = Vec::new();

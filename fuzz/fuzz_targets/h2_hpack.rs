@@ -1,5 +1,5 @@
-//! HPACK without frames. No bytes make the decoder panic or hold more than its table; a block that is cut gives the fields of
-//! the whole one up to the cut; and fields that were decoded are the same when they were encoded and decoded once more.
+//! HPACK without frames. No bytes make the decoder panic, or hold more than its table. A part of a block gives the first fields of
+//! the block. Decoded fields stay the same if they are encoded and decoded again.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         let (block, rest) = choices.0.split_at(length.min(choices.0.len()));
         choices.0 = rest;
         let (pairs, outcome) = end.decode(block);
-        // A quarter of the usual table of evicted bytes is kept beside its limit.
+        // The table keeps some evicted bytes beside its entries.
         assert!(end.held_bytes() <= limit + 2048, "{} bytes", end.held_bytes());
         if outcome.is_ok() && cut >= block.len() {
             assert_eq!(cut_end.decode(block), (pairs.clone(), Ok(())));

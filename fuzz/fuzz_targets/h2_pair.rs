@@ -1,4 +1,4 @@
-//! Two of our HTTP/2 engines: what is heard is what was said, however the bytes are cut on their way.
+//! Two of our HTTP/2 engines: each hears exactly what the other said, however the bytes are cut on their way.
 
 #![no_main]
 

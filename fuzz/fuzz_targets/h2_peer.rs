@@ -1,4 +1,4 @@
-//! Our HTTP/2 engine and the `h2` crate, each as client and as server: what is heard is what was said.
+//! Our HTTP/2 engine and the `h2` crate, each as client and as server: each hears exactly what the other said.
 
 #![no_main]
 

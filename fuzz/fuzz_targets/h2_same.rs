@@ -1,5 +1,5 @@
-//! The same frames for our HTTP/2 engine and for the `h2` crate, in either role: both take the same messages from them, and
-//! both find the first fault in the same frame, or a reason for the difference is stated here.
+//! The same frames for our HTTP/2 engine and for the `h2` crate, in either role. Both take the same messages from them, and find
+//! the first fault in the same frame. If they differ, this file states the reason.
 
 #![no_main]
 
@@ -37,8 +37,8 @@ fuzz_target!(|bytes: &[u8]| {
         let (our_fault, their_fault) = (ours.give(&sent), theirs.give(&sent));
         match (our_fault, their_fault) {
             (None, None) => {}
-            // A fault of a stream may end the connection (RFC 9113 section 5.4.1), and often several codes fit. What is
-            // behind a fault depends on that.
+            // A fault of a stream may end the connection (RFC 9113 section 5.4.1), and often several codes fit. The
+            // frames behind a fault then mean different things.
             (Some(_), Some(_)) => return,
             _ if may_differ(&sent, as_server, our_fault, their_fault) => return,
             faults => panic!("{faults:?} (ours, theirs) at {sent:02x?}"),
@@ -50,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A fault that one of us found in a frame: of which stream, or of the connection.
+/// A fault that an engine found in a frame: its stream, or 0 for the connection, and its code.
 type Fault = Option<(u32, u32)>;
 
 /// The differences that are meant, by the frame in which one of us found a fault and the other none.
@@ -87,7 +87,7 @@ fn may_differ(sent: &[u8], as_server: bool, ours: Fault, theirs: Fault) -> bool 
     }
 }
 
-/// What was heard on each stream.
+/// The message that was received on each stream.
 type Heard = BTreeMap<u32, Message>;
 
 struct Ours {

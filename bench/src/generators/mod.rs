@@ -13,7 +13,7 @@ use anywire_load::Protocol;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::measure::Family;
+use crate::measure::{Cpu, CpuUsed, Family};
 
 /// Which generator to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -76,6 +76,41 @@ pub trait Window {
     fn open(&mut self) -> Result<()>;
     /// The second.
     fn close(&mut self) -> Result<()>;
+}
+
+/// What a server's CPU does between the two.
+pub struct CpuWindow {
+    server: Family,
+    before: Option<Cpu>,
+    used: Option<CpuUsed>,
+}
+
+impl CpuWindow {
+    /// On this server.
+    pub fn on(server: Family) -> Self {
+        Self { server, before: None, used: None }
+    }
+
+    /// The time that was used.
+    ///
+    /// # Errors
+    /// The generator never closed the window.
+    pub fn used(self) -> Result<CpuUsed> {
+        self.used.context("the generator never closed the window")
+    }
+}
+
+impl Window for CpuWindow {
+    fn open(&mut self) -> Result<()> {
+        self.before = Some(self.server.cpu()?);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let now = self.server.cpu()?;
+        self.used = self.before.map(|before| now.since(&before));
+        Ok(())
+    }
 }
 
 /// What the generator saw in the counted interval.

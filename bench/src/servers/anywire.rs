@@ -17,14 +17,18 @@ pub(super) const SERVER: Server = Server {
 };
 
 fn serve(announce: &Announce, _: Http) -> Result<()> {
+    run(announce, |server| server.listen("tcp:127.0.0.1:0"))
+}
+
+/// Runs it on the address that it is given, and perhaps with TLS.
+pub(crate) fn run(announce: &Announce, given: impl FnOnce(AnywireServer) -> AnywireServer) -> Result<()> {
     // It tells the versions apart by the first bytes of a connection.
     let large = Bytes::from(vec![b'x'; LARGE_BYTES]);
     let router = Router::new().get("/", async || BODY).get("/large", move || {
         let large = large.clone();
         async move { large }
     });
-    let running = AnywireServer::new(router)
-        .listen("tcp:127.0.0.1:0")
+    let running = given(AnywireServer::new(router))
         .listen_options(ListenOptions { backlog: BACKLOG as u32, ..ListenOptions::default() })
         .loops(1)
         .start()?;

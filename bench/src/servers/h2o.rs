@@ -20,6 +20,11 @@ pub(super) const SERVER: Server = Server {
 };
 
 fn serve(announce: &Announce, _: Http) -> Result<()> {
+    run(announce, "")
+}
+
+/// Runs it, with these lines of its address: those of TLS.
+pub(crate) fn run(announce: &Announce, lines: &str) -> Result<()> {
     let folder = tempfile::tempdir().context("no temporary folder for h2o")?;
     // As root it becomes another user, who must be able to read them.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
@@ -28,13 +33,14 @@ fn serve(announce: &Announce, _: Http) -> Result<()> {
     tool::write_files(&files, "index.txt")?;
     let address = super::free_port()?;
     let file = folder.path().join("h2o.conf");
-    fs::write(&file, configuration(folder.path(), address)).context("writing h2o's configuration failed")?;
+    fs::write(&file, configuration(folder.path(), address, lines))
+        .context("writing h2o's configuration failed")?;
     let mut command = Command::new("h2o");
     command.arg("-c").arg(&file).arg("-m").arg("worker");
     tool::run(&mut command, "h2o", address, &folder.path().join("error.log"), announce)
 }
 
-fn configuration(folder: &Path, address: SocketAddr) -> String {
+fn configuration(folder: &Path, address: SocketAddr, lines: &str) -> String {
     let folder = folder.display();
     let (host, port) = (address.ip(), address.port());
     format!(
@@ -48,6 +54,7 @@ num-name-resolution-threads: 1
 listen:
   host: {host}
   port: {port}
+{lines}
 hosts:
   default:
     paths:

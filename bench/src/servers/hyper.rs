@@ -11,6 +11,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use super::{Announce, BODY, Http, LARGE_BYTES, Server};
@@ -30,33 +31,48 @@ fn serve(announce: &Announce, version: Http) -> Result<()> {
     runtime.block_on(async move {
         let listener = TcpListener::from_std(listener)?;
         announce.listening(listener.local_addr()?);
-        // `pipeline_flush` gathers the answers of pipelined requests into one write and turns off vectored writes, which
-        // is what hyper's own entries in public comparisons use. Without a timer, none is armed for each request.
-        let mut http = http1::Builder::new();
-        http.pipeline_flush(true);
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
-        http2.max_concurrent_streams(256).max_send_buf_size(LARGE_BYTES);
-        let large = Bytes::from(vec![b'x'; LARGE_BYTES]);
+        let serving = Serving::new(version);
         loop {
             let (stream, _) = listener.accept().await.context("accepting a connection failed")?;
             stream.set_nodelay(true)?;
-            if version == Http::Http2 {
-                let large = large.clone();
-                let answer = move |request| answer(request, large.clone());
-                let connection = http2.serve_connection(TokioIo::new(stream), service_fn(answer));
-                tokio::spawn(async move {
-                    // As below.
-                    let _ = connection.await;
-                });
-                continue;
-            }
-            let connection = http.serve_connection(TokioIo::new(stream), service_fn(hello));
-            tokio::spawn(async move {
-                // A peer that goes away is the end of that connection and nothing else.
-                let _ = connection.await;
-            });
+            tokio::spawn(serving.clone().serve(stream));
         }
     })
+}
+
+/// How connections are served.
+#[derive(Clone)]
+pub(crate) struct Serving {
+    version: Http,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    large: Bytes,
+}
+
+impl Serving {
+    pub(crate) fn new(version: Http) -> Self {
+        // `pipeline_flush` gathers the answers of pipelined requests into one write and turns off vectored writes, which
+        // is what hyper's own entries in public comparisons use. Without a timer, none is armed for each request.
+        let mut http1 = http1::Builder::new();
+        http1.pipeline_flush(true);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2.max_concurrent_streams(256).max_send_buf_size(LARGE_BYTES);
+        Self { version, http1, http2, large: Bytes::from(vec![b'x'; LARGE_BYTES]) }
+    }
+
+    /// Serves a connection to its end. A peer that goes away is that and nothing else.
+    pub(crate) async fn serve<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = TokioIo::new(stream);
+        if self.version == Http::Http2 {
+            let answer = move |request| answer(request, self.large.clone());
+            let _ = self.http2.serve_connection(stream, service_fn(answer)).await;
+        } else {
+            let _ = self.http1.serve_connection(stream, service_fn(hello)).await;
+        }
+    }
 }
 
 async fn answer(request: Request<Incoming>, large: Bytes) -> Result<Response<Full<Bytes>>, Infallible> {

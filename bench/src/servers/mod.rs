@@ -5,14 +5,14 @@
 //! out (nginx and may_minihttp name themselves) stays. The size of each answer is in the result.
 
 mod actix;
-mod anywire;
+pub(crate) mod anywire;
 mod axum;
-mod h2o;
-mod hyper;
+pub(crate) mod h2o;
+pub(crate) mod hyper;
 mod limit;
 mod may_minihttp;
 mod nghttpd;
-mod nginx;
+pub(crate) mod nginx;
 pub(crate) mod tool;
 
 use std::net::{SocketAddr, TcpListener};

@@ -18,12 +18,17 @@ pub(super) const SERVER: Server = Server {
     serve,
 };
 
-fn serve(announce: &Announce, version: Http) -> Result<()> {
+fn serve(announce: &Announce, http: Http) -> Result<()> {
+    run(announce, http, "", "")
+}
+
+/// Runs it, with these options of its address and these lines of its server: those of TLS.
+pub(crate) fn run(announce: &Announce, http: Http, options: &str, lines: &str) -> Result<()> {
     let folder = tempfile::tempdir().context("no temporary folder for nginx")?;
     tool::write_files(folder.path(), "index")?;
     let (reservation, address) = super::reserved_port()?;
     let (file, log) = (folder.path().join("nginx.conf"), folder.path().join("error.log"));
-    fs::write(&file, configuration(folder.path(), address, version))
+    fs::write(&file, configuration(folder.path(), address, http, options, lines))
         .context("writing nginx's configuration failed")?;
     let mut command = Command::new("nginx");
     command.arg("-c").arg(&file).arg("-p").arg(folder.path()).arg("-e").arg(&log);
@@ -32,8 +37,8 @@ fn serve(announce: &Announce, version: Http) -> Result<()> {
     run
 }
 
-fn configuration(folder: &Path, address: SocketAddr, version: Http) -> String {
-    let http2 = if version == Http::Http2 { " http2" } else { "" };
+fn configuration(folder: &Path, address: SocketAddr, http: Http, options: &str, lines: &str) -> String {
+    let http2 = if http == Http::Http2 { " http2" } else { "" };
     let folder = folder.display();
     format!(
         r#"worker_processes 1;
@@ -58,7 +63,8 @@ http {{
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
     server {{
-        listen {address} reuseport backlog={BACKLOG}{http2};
+        listen {address} reuseport backlog={BACKLOG}{http2}{options};
+        {lines}
         http2_max_concurrent_streams 256;
         http2_chunk_size 16k;
         location / {{ return 200 "{BODY}"; }}

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use anywire_load::Protocol;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -14,6 +14,8 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, SignatureScheme, StreamOwned,
 };
 
+use super::servers::alpn;
+use crate::check::PATIENCE;
 use crate::servers::BODY;
 
 /// Makes connections with TLS 1.3.
@@ -23,13 +25,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(resumes: bool) -> Result<Self> {
+    pub(super) fn new(http: Protocol, resumes: bool) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
             .with_no_client_auth();
+        config.alpn_protocols = vec![alpn(http)];
         if !resumes {
             config.resumption = Resumption::disabled();
         }
@@ -40,21 +43,29 @@ impl Client {
         self.resumes
     }
 
-    /// Connects; the handshake is made with the first request.
+    /// Connects, to ask by HTTP/1.
     pub(super) fn connect(&self, address: SocketAddr) -> Result<Connection> {
+        Ok(Connection { stream: self.stream(address)? })
+    }
+
+    /// Connects; the handshake is made with the first bytes.
+    pub(super) fn stream(&self, address: SocketAddr) -> Result<Stream> {
         let stream =
             TcpStream::connect(address).with_context(|| format!("connecting to {address} failed"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let name = ServerName::try_from("localhost")?;
         let session = ClientConnection::new(Arc::clone(&self.config), name)?;
-        Ok(Connection { stream: StreamOwned::new(session, stream) })
+        Ok(StreamOwned::new(session, stream))
     }
 }
 
+/// The bytes within TLS.
+pub(super) type Stream = StreamOwned<ClientConnection, TcpStream>;
+
 /// A connection that asks and checks.
 pub(super) struct Connection {
-    stream: StreamOwned<ClientConnection, TcpStream>,
+    stream: Stream,
 }
 
 impl Connection {

@@ -5,8 +5,6 @@ mod client;
 mod servers;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -17,10 +15,11 @@ use serde::Serialize;
 use self::client::Client;
 pub use self::servers::SERVERS;
 use crate::child::ServerChild;
-use crate::generators::{Window, h2load};
-use crate::measure::{Cpu, CpuUsed, Family};
+use crate::generators::{CpuWindow, h2load};
+use crate::idle::{BROWSERS, browse, growth};
+use crate::options::{Common, Scenarios};
 use crate::report::{self, Bar, Bound, Candidate, Machine};
-use crate::rounds::{Rounds, Seed, Spread, interleaved};
+use crate::rounds::{Rounds, Spread, interleaved};
 use crate::scenario::WARM_UP;
 use crate::servers::Server;
 use crate::table::{self, Table};
@@ -28,26 +27,10 @@ use crate::table::{self, Table};
 /// Options of `bench tls`.
 #[derive(Args)]
 pub struct Options {
-    /// Rounds; in each every server is measured once.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Seconds of load a measurement.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
-    /// Run these scenarios alone, separated by commas: keep-alive, full, resumed, idle.
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    scenarios: Vec<String>,
-    /// The core of the servers.
-    #[arg(long, default_value_t = 0)]
-    server_core: usize,
-    /// The core of the load.
-    #[arg(long, default_value_t = 1)]
-    client_core: usize,
     #[command(flatten)]
-    seed: Seed,
-    /// The result's file [default: bench/results/tls.json].
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    common: Common,
+    #[command(flatten)]
+    wanted: Scenarios,
 }
 
 /// Runs the comparison, prints its tables, writes its file.
@@ -55,29 +38,16 @@ pub struct Options {
 /// # Errors
 /// A wrong option, or the result cannot be written. A server that fails is part of the result instead.
 pub fn run(options: &Options) -> Result<()> {
-    let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-    for wanted in &options.scenarios {
-        ensure!(
-            names.contains(&wanted.as_str()),
-            "no scenario is named `{wanted}`; there are: {}",
-            names.join(", ")
-        );
-    }
-    // Before this thread is pinned and sees one core.
-    let machine = Machine::here();
-    anywire_sys::cpu::pin_current_thread(options.client_core)
-        .with_context(|| format!("pinning the load to core {} failed", options.client_core))?;
-    println!("{}", machine.line());
-    let seed = options.seed.chosen();
+    let common = &options.common;
+    options.wanted.check(SCENARIOS.iter().map(|scenario| scenario.name))?;
+    let (machine, seed) = common.begin()?;
     let candidates: Vec<_> = SERVERS.iter().map(Candidate::of_server).collect();
     for candidate in &candidates {
         println!("{}", candidate.line());
     }
-    let wanted =
-        |name: &str| options.scenarios.is_empty() || options.scenarios.iter().any(|wanted| wanted == name);
     let mut scenarios = Vec::new();
-    for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario.name)) {
-        let result = scenario.run(options, seed)?;
+    for scenario in SCENARIOS.iter().filter(|scenario| options.wanted.has(scenario.name)) {
+        let result = scenario.run(common, seed)?;
         println!("\n{}\n\n{}", scenario.what, result.table().text());
         scenarios.push(result);
     }
@@ -91,20 +61,19 @@ pub fn run(options: &Options) -> Result<()> {
         })
         .collect();
     println!("\n{}", report::bars_table(&bars).text());
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join("tls.json");
     let result = Results {
         schema: report::SCHEMA,
         bench: "tls",
         machine,
-        rounds: options.rounds,
-        seconds: options.seconds,
+        rounds: common.rounds,
+        seconds: common.seconds,
         seed,
         generator_version: crate::versions::h2load(),
         candidates,
         scenarios,
         bars,
     };
-    report::write(&options.json.clone().unwrap_or_else(default), &result)
+    report::write(&common.file("tls.json"), &result)
 }
 
 /// One figure of all servers.
@@ -112,9 +81,11 @@ struct Scenario {
     name: &'static str,
     what: &'static str,
     unit: &'static str,
-    /// Servers that have nothing to do with it are left out.
-    without: &'static [&'static str],
-    measure: fn(&ServerChild, &Options) -> Result<f64>,
+    /// The version of HTTP. Servers that do not speak it are left out.
+    http: Protocol,
+    /// Whether the bare loop over rustls, which is no server of HTTP, is left out, too.
+    of_servers: bool,
+    measure: fn(&ServerChild, &Common) -> Result<f64>,
 }
 
 static SCENARIOS: &[Scenario] = &[
@@ -122,29 +93,51 @@ static SCENARIOS: &[Scenario] = &[
         name: "keep-alive",
         what: "64 connections that stay, one request of HTTP/1 at a time on each (h2load)",
         unit: "CPU us/request",
-        without: &["rustls"],
+        http: Protocol::Http1,
+        of_servers: true,
         measure: keep_alive,
     },
     Scenario {
         name: "full",
         what: "connections one after the other, each with a full handshake of TLS 1.3, a request and its end",
         unit: "CPU us/connection",
-        without: &[],
-        measure: |server, _| handshakes(server, &Client::new(false)?),
+        http: Protocol::Http1,
+        of_servers: false,
+        measure: |server, _| handshakes(server, &Client::new(Protocol::Http1, false)?),
     },
     Scenario {
         name: "resumed",
         what: "the same, each resumes the session of the one before",
         unit: "CPU us/connection",
-        without: &[],
-        measure: |server, _| handshakes(server, &Client::new(true)?),
+        http: Protocol::Http1,
+        of_servers: false,
+        measure: |server, _| handshakes(server, &Client::new(Protocol::Http1, true)?),
     },
     Scenario {
         name: "idle",
         what: "3,000 idle connections, each after one request: user memory a connection",
         unit: "resident bytes",
-        without: &["rustls"],
-        measure: idle,
+        http: Protocol::Http1,
+        of_servers: true,
+        measure: |server, _| {
+            let client = Client::new(Protocol::Http1, false)?;
+            idle(server, || {
+                let mut connection = client.connect(server.address())?;
+                connection.ask()?;
+                Ok(connection)
+            })
+        },
+    },
+    Scenario {
+        name: "h2-idle",
+        what: "3,000 idle connections of HTTP/2, each after 100 requests of a browser: user memory a connection",
+        unit: "resident bytes",
+        http: Protocol::Http2,
+        of_servers: true,
+        measure: |server, _| {
+            let client = Client::new(Protocol::Http2, false)?;
+            idle(server, || browse(client.stream(server.address())?))
+        },
     },
 ];
 
@@ -156,16 +149,19 @@ static BARS: &[(&str, &str, Bound)] = &[
     ("full", "rustls", Bound::AtMost(1.0 / 0.95)),
     ("resumed", "rustls", Bound::AtMost(1.0 / 0.95)),
     ("idle", "hyper", Bound::AtMost(1.0)),
+    ("h2-idle", "hyper", Bound::AtMost(1.0)),
 ];
 
 impl Scenario {
-    fn run(&self, options: &Options, seed: u32) -> Result<ScenarioResult> {
-        let chosen: Vec<&Server> =
-            SERVERS.iter().filter(|server| !self.without.contains(&name_of(server))).collect();
-        let all = interleaved(&chosen, options.rounds as usize, seed, |server, round| {
-            let child = ServerChild::start(server.name, Protocol::Http1, options.server_core)?;
-            check(child.address()).context("it answers wrongly")?;
-            let figure = (self.measure)(&child, options)?;
+    fn run(&self, common: &Common, seed: u32) -> Result<ScenarioResult> {
+        let takes_part = |server: &&Server| {
+            server.protocols.contains(&self.http) && !(self.of_servers && name_of(server) == "rustls")
+        };
+        let chosen: Vec<&Server> = SERVERS.iter().filter(takes_part).collect();
+        let all = interleaved(&chosen, common.rounds as usize, seed, |server, round| {
+            let child = ServerChild::start(server.name, self.http, common.server_core)?;
+            check(child.address(), self.http).context("it answers wrongly")?;
+            let figure = (self.measure)(&child, common)?;
             eprintln!("{} round {} {:<13} {figure:.2} {}", self.name, round + 1, name_of(server), self.unit);
             Ok(figure)
         });
@@ -187,42 +183,25 @@ fn name_of(server: &Server) -> &'static str {
     server.name.strip_suffix("-tls").unwrap_or(server.name)
 }
 
-/// Two requests on one connection are answered.
-fn check(address: SocketAddr) -> Result<()> {
-    let client = Client::new(false)?;
+/// Two requests on one connection are answered, and over HTTP/2 those of a browser.
+fn check(address: SocketAddr, http: Protocol) -> Result<()> {
+    let client = Client::new(http, false)?;
+    if http == Protocol::Http2 {
+        return browse(client.stream(address)?).map(drop);
+    }
     let mut connection = client.connect(address)?;
     (0..2).try_for_each(|_| connection.ask())
 }
 
-fn keep_alive(server: &ServerChild, options: &Options) -> Result<f64> {
-    struct Both {
-        server: Family,
-        before: Option<Cpu>,
-        used: Option<CpuUsed>,
-    }
-
-    impl Window for Both {
-        fn open(&mut self) -> Result<()> {
-            self.before = Some(self.server.cpu()?);
-            Ok(())
-        }
-
-        fn close(&mut self) -> Result<()> {
-            let now = self.server.cpu()?;
-            self.used = self.before.map(|before| now.since(&before));
-            Ok(())
-        }
-    }
-
+fn keep_alive(server: &ServerChild, common: &Common) -> Result<f64> {
     let url = format!("https://{}/", server.address());
-    let mut command = h2load::command(64, 1, WARM_UP, Duration::from_secs(options.seconds), &url);
+    let mut command = h2load::command(64, 1, WARM_UP, Duration::from_secs(common.seconds), &url);
     command.arg("--h1");
-    let mut window = Both { server: server.family(), before: None, used: None };
+    let mut window = CpuWindow::on(server.family());
     let report = h2load::run_to_end(&mut command, &mut window)?;
     ensure!(report.errors == 0, "{} of {} requests failed", report.errors, report.requests);
     ensure!(report.requests > 0, "no request was answered");
-    let used = window.used.context("the generator never closed the window")?;
-    Ok(used.total_us() / report.requests as f64)
+    Ok(window.used()?.total_us() / report.requests as f64)
 }
 
 fn handshakes(server: &ServerChild, client: &Client) -> Result<f64> {
@@ -245,24 +224,12 @@ fn handshakes(server: &ServerChild, client: &Client) -> Result<f64> {
     Ok(used.total_us() / HANDSHAKES as f64)
 }
 
-fn idle(server: &ServerChild, _: &Options) -> Result<f64> {
-    let client = Client::new(false)?;
-    let memory = server.family().memory()?;
-    let mut connections = Vec::with_capacity(IDLE);
-    for number in 1..=IDLE {
-        let mut connection = client.connect(server.address())?;
-        connection.ask().with_context(|| format!("on connection {number}"))?;
-        connections.push(connection);
-    }
-    // What a server frees after an answer, or after a while of rest, shall count in its favour.
-    thread::sleep(Duration::from_secs(1));
-    let now = server.family().memory()?;
-    Ok(now.resident_bytes.saturating_sub(memory.resident_bytes) as f64 / IDLE as f64)
+fn idle<C>(server: &ServerChild, connect: impl FnMut() -> Result<C>) -> Result<f64> {
+    Ok(growth(server.family(), BROWSERS, connect)?.resident_bytes)
 }
 
 const HANDSHAKES_BEFORE: usize = 100;
 const HANDSHAKES: usize = 2000;
-const IDLE: usize = 3000;
 
 #[derive(Serialize)]
 struct ScenarioResult {

@@ -32,8 +32,9 @@
 //! | --- | --- | --- |
 //! | `server` | `server` (default) | router, handlers, extractors, limits, shutdown |
 //! | `client` | `client` (default) | calls, connection pools, deadlines |
-//! | [`http`] | | messages, headers, bodies, and the HTTP/1.1 engine as bytes in, bytes out |
+//! | [`http`] | | messages, headers, bodies, and the engines for HTTP/1.1 and HTTP/2 as bytes in, bytes out |
 //! | [`wire`] | | addresses, listeners, dialers, connections: how bytes travel |
+//! | `wire::tls` | `tls` | certificates, keys, whom a client trusts; the wires `tls:`, `tls+unix:` and so on; `https` URLs |
 //! | [`local`] | | whole messages over a connection, for programs that want no HTTP |
 //! | [`loops`] | | event loops, one a core: placement, loop-local storage, deadlines |
 //! | `stack`, `tcp` | `stack` | TCP in user space: devices, streams, swarms of connections; the engine as segments in, segments out; the wire `stack:` |

@@ -1,6 +1,8 @@
 //! gRPC needs HTTP/2, streams both ways side by side, and trailers: Python's grpcio calls a server of ours, and a client of
 //! ours calls grpcio's. The framing of messages, five bytes before each, is here.
 
+#[path = "../../sys/tests/skipped/mod.rs"]
+mod skipped;
 mod support;
 #[path = "../../cli/tests/common/tools.rs"]
 mod tools;

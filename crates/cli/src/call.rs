@@ -306,9 +306,10 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes: 0 answered, 1 could not call, 2 bad arguments, 6 host not resolved, 7 not connected,
 22 a status of 400 or more with --fail, 23 answer not written, 26 data not read, 28 too late,
-35 the TLS handshake failed, 58 --cert or --key is no good, 60 the server's certificate is not
-acceptable, 77 --cacert is no good, 90 its key is not pinned, 56 the connection broke, or the answer is no good: not HTTP/1.1, cut short, over a limit on
-heads, or interim answers (1xx) and no final one.";
+35 the TLS handshake failed, 56 the connection broke, or the answer is no good: not HTTP, cut
+short, over a limit on heads, or interim answers (1xx) and no final one, 58 --cert or --key is no
+good, 60 the server's certificate is not acceptable, 77 --cacert is no good, 90 its key is not
+pinned.";
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 use anywire::client::{Error, Fault, Phase, UrlError};
 use anywire::http::Chain;
 use anywire::http::h1::DecodeError;
+use anywire::http::h2;
 use anywire::load::LoadError;
 use anywire::wire::DialError;
 
@@ -60,6 +61,14 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
                 .help(format_args!("see the server's log and the network; {}", repeat(error)))
         }
         Error::Response { source, .. } => answer(url, source),
+        Error::Http2 { source: h2::Error::SpeaksHttp1, .. } => {
+            calling(Code::Answer, "the server answers with HTTP/1 where HTTP/2 was asked for")
+                .help("leave out --http2; or write https:// if it speaks HTTP/2 over TLS alone")
+        }
+        Error::Http2 { source, .. } => {
+            calling(Code::Answer, &format!("the connection broke: {}", before_advice(&source.to_string())))
+                .help(format_args!("{}; {}", at_fault(source.fault()), repeat(error)))
+        }
         Error::Interim { count, .. } => {
             calling(Code::Answer, &format!("{count} interim answers (1xx) came, and no final one"))
                 .help("the server is at fault: it must end them with a final answer")
@@ -68,10 +77,17 @@ pub(crate) fn call(url: &str, error: &Error) -> Failure {
             .help("see the server's log and the network"),
         other => calling(code(other), before_advice(&other.to_string())).help(match other.fault() {
             Fault::Caller => "'anywire get --help' shows how a call is written",
-            Fault::Peer => "the server is at fault, and its log may say why",
-            Fault::Limit => "call less at a time",
-            _ => "see the system's limits ('ulimit -a') and the network",
+            other => at_fault(other),
         }),
+    }
+}
+
+/// Where to look for the reason.
+fn at_fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Peer => "the server is at fault, and its log may say why",
+        Fault::Limit => "call less at a time",
+        _ => "see the system's limits ('ulimit -a') and the network",
     }
 }
 
@@ -111,7 +127,11 @@ fn dial(error: &DialError) -> Failure {
         DialError::Descriptors { .. } => Code::Failed,
         _ => Code::Connect,
     };
-    Failure::of(code, error)
+    let failure = Failure::of(code, error);
+    match trust::help_with(&Chain(error).to_string()) {
+        Some(help) if code == Code::Handshake => failure.help(help),
+        _ => failure,
+    }
 }
 
 /// An answer that is no answer, or one over a limit of this command.

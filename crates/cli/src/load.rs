@@ -23,6 +23,8 @@ use crate::versions::Versions;
 ///
 /// Closed mode: each connection sends its next request when an answer has come, so a stall of the server also stops
 /// the requests that would have shown it. Ctrl-C ends the run early and prints the result so far.
+///
+/// HTTP/1.1 is spoken, over TLS too, unless --http2 asks for the other version.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
@@ -133,7 +135,8 @@ impl Load {
         let what =
             self.via.as_ref().map_or_else(|| self.url.clone(), |via| format!("{} over {via}", self.url));
         let (depth, count) = (self.versions.protocol().depth_name(), self.depth());
-        progress.say(&format!("loading {what} with {} connections, {depth} {count}", self.connections));
+        let connections = text::counted(self.connections as u64, "connection");
+        progress.say(&format!("loading {what} with {connections}, {depth} {count}"));
         let monitor = run.monitor();
         let by_requests = self.requests.is_some();
         let begun = Instant::now();

@@ -139,6 +139,7 @@ pub(crate) fn help(error: &HandshakeError) -> &'static str {
         _ if error.to_string().contains("misses a certificate") => {
             "if it wants a certificate, show one with --cert and --key; else see the server's log"
         }
+        _ if error.to_string().contains(NO_PROTOCOL) => "leave out --http1 or --http2",
         _ => error.remedy(),
     }
 }
@@ -156,6 +157,10 @@ pub(crate) fn help_with(found: &str) -> Option<&'static str> {
         ("a certificate of this end", "show one with --cert and --key"),
         ("misses a certificate", "if it wants a certificate, show one with --cert and --key"),
         ("does not agree to HTTP/2", "leave out --http2, or let the server offer h2"),
+        (
+            NO_PROTOCOL,
+            "let the server offer the version, or ask for the other one: load speaks HTTP/1.1 without --http2",
+        ),
     ];
     known.into_iter().find(|(part, _)| found.contains(part)).map(|(_, help)| help)
 }
@@ -180,6 +185,9 @@ pub(crate) fn lines(tls: &Negotiated) -> String {
 }
 
 const PIN_PREFIX: &str = "sha256//";
+
+/// What an alert says to a call that offers another version of HTTP than the server speaks.
+const NO_PROTOCOL: &str = "none of the application protocols that were offered";
 
 const UNTRUSTED: &str =
     "if you know it, trust it or its root with --cacert FILE; --insecure believes whoever answers";

@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use common::{Served, anywire, assert_refused, has, stderr, text};
 
@@ -116,6 +119,22 @@ fn help_is_for_the_person_at_the_terminal() {
 }
 
 #[test]
+fn a_server_that_does_not_speak_http2() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").expect("a reader");
+        // Until it has left: a close with bytes that nobody has read would be a reset.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let output = anywire(&["get", "--http2", &url]);
+    assert_refused(&output, 56, "answers with HTTP/1 where HTTP/2 was asked for");
+    assert!(stderr(&output).contains("leave out --http2"), "{}", stderr(&output));
+    serving.join().expect("no panic");
+}
+
+#[test]
 fn what_help_tells_to_write_can_be_written() {
     let served = Served::demo();
     let address = format!("{}/json", served.address(0));
@@ -177,7 +196,7 @@ fn no_permission_on_the_socket_path() {
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let can = Command::new("setpriv").args(nobody).arg("true").stderr(Stdio::null()).status();
     if !can.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this user cannot become another one");
+        common::skipped::say("this user cannot become another one");
         return;
     }
     let dir = tempfile::tempdir().expect("a directory for the socket");

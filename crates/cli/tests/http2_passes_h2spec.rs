@@ -8,7 +8,7 @@ mod tools;
 
 use std::process::Command;
 
-use common::{Served, stdout};
+use common::{Served, skipped, stdout};
 use secured::Secured;
 
 /// What h2spec fails with the clause that withdrew it: RFC 9113 section 5.3.2. A frame with dependencies is only to have the

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Served, has, run, text};
+use common::{Served, has, run, skipped, text};
 use pki::{Authority, Signed};
 use rustix::process::{Pid, Signal, kill_process};
 use secured::Secured;

@@ -149,6 +149,20 @@ fn versions_are_agreed_on_or_refused() {
     let server = Server::openssl(&made, "good", &old);
     let only_new = anywire(&["get", "--tls-min", "1.3", "--cacert", &root, &server.url("/")]);
     assert_refused(&only_new, 35, "no version of TLS");
+    // A server that offers nothing, and one that offers the other version alone.
+    for (options, found) in [
+        (&[][..], "does not agree to HTTP/2"),
+        (&["-alpn", "http/1.1"], "none of the application protocols that were offered"),
+    ] {
+        let server = Server::openssl(&made, "good", options);
+        let url = server.url("/");
+        for command in [&["get"][..], &["load", "-c", "1", "-n", "5", "--warm-up", "0"]] {
+            let args = [command, &["--http2", "--cacert", &root, &url]].concat();
+            let output = anywire(&args);
+            assert_refused(&output, if command.len() == 1 { 35 } else { 1 }, found);
+            assert!(stderr(&output).contains("--http2"), "{}", stderr(&output));
+        }
+    }
     for option in ["-tls1", "-tls1_1"] {
         let server = Server::openssl(&made, "good", &[option, "-cipher", "DEFAULT@SECLEVEL=0"]);
         refused(

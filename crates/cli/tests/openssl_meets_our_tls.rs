@@ -1,5 +1,5 @@
-//! openssl and curl against `anywire serve` with TLS: what is offered and what is refused, sessions across loops, new
-//! certificates under load, and 100 MB both ways.
+//! openssl and curl call `anywire serve` with TLS. It offers only what is safe, resumes sessions on any loop, renews its
+//! certificates under load, and carries 100 MB both ways.
 
 mod common;
 #[path = "common/pki.rs"]

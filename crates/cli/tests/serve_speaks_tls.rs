@@ -118,6 +118,11 @@ fn clients_prove_themselves() {
         assert_eq!(ask(&files(&alice)), "Hello, World!");
         assert_eq!(ask(&files(&mallory)), "");
         assert_eq!(ask(&[]), without);
+        let url = served.url("/");
+        let get = [&["get", "--cacert", text(&authority.root)], &files(&mallory)[..], &[&url]].concat();
+        let refused = anywire(&get);
+        assert_refused(&refused, 56, "it does not trust who signed this end's certificate");
+        assert!(stderr(&refused).contains("with --cert and --key"), "{}", stderr(&refused));
     }
 }
 
@@ -239,7 +244,7 @@ fn mistakes_say_what_to_do() {
         (&["--cert", "/nowhere.pem", "--key", key], 1, "cannot read /nowhere.pem"),
         (&["--cert", key, "--key", key], 1, "there is no certificate in"),
         (&["--cert", cert, "--key", cert], 1, "there is no private key in"),
-        (&["--cert", cert, "--key", text(&other.key)], 1, "the key does not fit"),
+        (&["--cert", cert, "--key", text(&other.key)], 1, format!("other.key does not fit {cert}").as_str()),
         (&["--cert", cert, "--key", key, "--ssl-key-log"], 2, "SSLKEYLOGFILE names no file"),
     ] {
         let mut serve = command();

@@ -154,8 +154,8 @@ impl Call {
         })
     }
 
-    /// The call's future. Nothing happens before it is polled; dropping it cancels the call and closes the
-    /// connection that carried it.
+    /// The call's future. Nothing happens before it is polled. Dropping it cancels the call: over HTTP/1 the connection that
+    /// carried it is closed, over HTTP/2 its stream is reset and the other calls go on.
     pub fn send(self) -> Sending {
         let draft = self.draft.and_then(|draft| match draft.method {
             Method::CONNECT => Err(Error::Tunnel),

@@ -17,7 +17,7 @@ use crate::{Error, Phase};
 
 /// A response whose head is here. A small body is here too; a larger one is read from the wire as it is asked for.
 ///
-/// Dropping it before the body's end closes the connection that carries it.
+/// Dropping it before the body's end closes the connection that carries it; over HTTP/2 it resets its stream alone.
 ///
 /// ```no_run
 /// # async fn example(client: anywire_client::Client) -> Result<(), anywire_client::Error> {
@@ -192,7 +192,7 @@ impl Response {
     }
 
     /// Head and body apart, for example to pass the body on. Its errors are [`BodyError`]s then. Dropping it before
-    /// its end closes the connection, too.
+    /// its end closes the connection or resets the stream, as dropping the response does.
     ///
     /// The body of a response to HEAD, and of a 304, is [withheld](Body::withheld): a server that sends it to a client
     /// states the length that this response stated, or none.

@@ -1,5 +1,5 @@
-//! What has come of a response over HTTP/2 is its caller's, however the stream or the connection ends behind it: all of it if
-//! it is whole, else what there is before the error.
+//! The caller of an HTTP/2 response gets all bytes that arrived before the stream or the connection ended. A whole response is
+//! no error then; of any other the error comes behind the bytes.
 
 mod support;
 

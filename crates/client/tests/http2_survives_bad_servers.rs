@@ -53,10 +53,18 @@ fn code(wire: AnyWire, bytes: Vec<u8>) -> Code {
 #[test]
 fn a_peer_that_does_not_speak_http2() {
     on_each_wire(|wire| {
-        for answer in [
-            "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n",
-            "SSH-2.0-OpenSSH_9.6\r\n",
-            "\x16\x03\x01",
+        for (answer, is_known) in [
+            (
+                "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n",
+                (|error| matches!(error, Error::Http2 { source: h2::Error::SpeaksHttp1, .. }))
+                    as fn(&Error) -> bool,
+            ),
+            ("\x15\x03\x01\x00\x02\x02\x46", |error| matches!(error, Error::SpeaksTls { .. })),
+            ("SSH-2.0-OpenSSH_9.6\r\n", |error| {
+                matches!(error, Error::Http2 { source: h2::Error::Frame { .. }, .. })
+            }),
+            // Too few bytes for a frame are an end.
+            ("\x16\x03\x01", |error| matches!(error, Error::ClosedByPeer { .. } | Error::Io { .. })),
         ] {
             let peer = Peer::asked_for_http2(wire, move |talk| {
                 talk.read(1);
@@ -66,14 +74,7 @@ fn a_peer_that_does_not_speak_http2() {
             });
             let (_loops, client) = client_of_http2(|builder| builder);
             let error = block_on(collect(&client, &peer, "/")).expect_err("not HTTP/2");
-            // Too few bytes for a frame are an end.
-            let known = matches!(
-                error,
-                Error::Http2 { source: h2::Error::Frame { .. }, .. }
-                    | Error::ClosedByPeer { .. }
-                    | Error::Io { .. }
-            );
-            assert!(known, "{error:?}");
+            assert!(is_known(&error), "{answer:?}: {error:?}");
         }
     });
 }

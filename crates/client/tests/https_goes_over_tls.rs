@@ -309,7 +309,7 @@ fn the_answer_of_the_peer_decides_on_the_version() {
     }
     assert_eq!(http2.accepted(), 1, "calls share it");
 
-    // What was asked for is kept to.
+    // A client that speaks one version only accepts no other.
     let builder = builder().http1_only().build();
     let error = error(&builder, &http2.url("/"));
     assert!(error.is_handshake() && !error.may_have_been_processed(), "{error:?}");

@@ -142,6 +142,27 @@ fn a_silent_peer_is_found_out() {
     assert_eq!(server.engine.advance(at(99), &mut server.out), Ok(()));
 }
 
+/// The answer to a ping stands behind all that a slow line has yet to carry.
+#[test]
+fn a_peer_that_is_heard_is_not_silent() {
+    let limits = Limits { ping_interval: Some(Duration::from_secs(30)), ..Limits::default() };
+    let mut client = End::client(limits);
+    let begin = client.now;
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    open(&mut client).expect("a slot");
+    client.events(&frame(HEADERS, END_HEADERS, 1, &literals(&[(":status", "200")]))).expect("good");
+    client.engine.advance(at(30), &mut client.out).expect("good");
+    for seconds in [35, 44, 53] {
+        client.now = at(seconds);
+        client.events(&frame(DATA, 0, 1, b"x")).expect("good");
+        assert_eq!(client.engine.next_deadline(), Some(at(seconds + 10)));
+        assert_eq!(client.engine.advance(at(seconds + 9), &mut client.out), Ok(()));
+    }
+    let pings = frames(&client.out).iter().filter(|frame| frame.0 == PING).count();
+    assert_eq!(pings, 1, "one waits for its answer");
+    assert_eq!(client.engine.advance(at(63), &mut client.out), Err(Error::Silent { what: "ping" }));
+}
+
 #[test]
 fn settings_are_acknowledged_in_time() {
     let (now, mut out) = (clock(), Vec::new());

@@ -276,6 +276,22 @@ fn windows_hold() {
 }
 
 #[test]
+fn the_window_of_the_connection_holds() {
+    let limits = Limits { connection_window_bytes: 65_535, ..Limits::default() };
+    let plain = |stream| frame(DATA, 0, stream, &[0; 16_384]);
+    // Padding counts, and its length.
+    let padded = |stream| frame(DATA, PADDED, stream, &[&[255], &[0; 16_383][..]].concat());
+    for data in [plain, padded] {
+        let mut server = End::server(limits);
+        server.events(&[request(1, false), request(3, false)].concat()).expect("good");
+        // Each stream has a window of as much.
+        server.events(&[data(1), data(3), data(1)].concat()).expect("there is room");
+        let error = server.events(&data(3)).expect_err("a byte more than the window");
+        assert_eq!(error.code(), Code::FLOW_CONTROL_ERROR);
+    }
+}
+
+#[test]
 fn a_bad_start_is_no_http2() {
     let now = clock();
     for start in [&b"GET / HTTP/1.1\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX"] {
@@ -284,12 +300,19 @@ fn a_bad_start_is_no_http2() {
         input.fill_from(start);
         assert_eq!(engine.receive(now, &mut input, &mut out).expect_err("no preface"), Error::Preface);
     }
-    let mut out = Vec::new();
-    let mut engine = anywire_http::h2::Engine::client(Limits::default(), now, &mut out);
-    let mut input = anywire_http::Buffer::new();
-    input.fill_from(&frame(PING, 0, 0, &[0; 8]));
-    let error = engine.receive(now, &mut input, &mut out).expect_err("not SETTINGS");
-    assert_eq!(error.code(), Code::PROTOCOL_ERROR);
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    let no_settings = Error::Frame { code: Code::PROTOCOL_ERROR, reason: "the first frame is not SETTINGS" };
+    for (start, expected) in [
+        (&ping[..], no_settings),
+        (b"HTTP/1", Error::SpeaksHttp1),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Error::SpeaksHttp1),
+    ] {
+        let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
+        let mut engine = anywire_http::h2::Engine::client(Limits::default(), now, &mut out);
+        input.fill_from(start);
+        let error = engine.receive(now, &mut input, &mut out).expect_err("no SETTINGS");
+        assert_eq!((error, error.code()), (expected, Code::PROTOCOL_ERROR));
+    }
 }
 
 #[test]

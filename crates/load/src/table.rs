@@ -5,7 +5,7 @@ use std::fmt;
 use crate::histogram::LatencySummary;
 use crate::outcome::{Connections, Outcome, Requests, TargetFacts, Totals};
 use crate::protocol::Protocol;
-use crate::text::{Columns, digits, grouped, known, time, whole};
+use crate::text::{Columns, counted, digits, grouped, known, time, whole};
 
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,10 +27,9 @@ impl fmt::Display for Outcome {
         };
         writeln!(
             formatter,
-            "closed: stalls hide requests; {} connections on {} {}, {amount} after {} s of warm-up ({} answers)",
-            plan.connections,
-            self.loops.len(),
-            if self.loops.len() == 1 { "loop" } else { "loops" },
+            "closed: stalls hide requests; {} on {}, {amount} after {} s of warm-up ({} answers)",
+            counted(plan.connections as u64, "connection"),
+            counted(self.loops.len() as u64, "loop"),
             plan.warm_up_seconds,
             grouped(totals.warm_up.answered),
         )?;
@@ -79,9 +78,9 @@ impl Outcome {
             row(
                 &format!("loop {}", share.id),
                 format!(
-                    "{} answers, {} connections, {} of a core{}",
+                    "{} answers, {}, {} of a core{}",
                     grouped(share.requests),
-                    share.connections,
+                    counted(share.connections, "connection"),
                     known(share.busy, |busy| format!("{:.0} %", busy * 100.0)),
                     share.core.map_or_else(String::new, |core| format!(", on core {core}")),
                 ),

@@ -78,6 +78,11 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// So many of what `noun` names: `1 connection`, `64 connections`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// A figure rounded to a whole number with commas.
 pub fn whole(value: f64) -> String {
     grouped(value.round() as u64)
@@ -166,6 +171,7 @@ mod tests {
         assert_eq!(time(123_400.0), "123 ms");
         assert_eq!(time(60_000_000.0), "60.0 s");
         assert_eq!(known(None, digits), "-");
+        assert_eq!([counted(1, "loop"), counted(64, "loop")], ["1 loop", "64 loops"]);
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //!
 //! | not here | until then |
 //! | --- | --- |
-//! //! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
+//! | layers (middleware) | an extractor for what several handlers need; a nested [`Router`] for a group of routes |
 //! | WebSocket | a crate for it over an upgraded connection; events as a streaming [`Body::channel`](anywire_http::Body::channel) |
 //! | forms, multipart bodies, cookies | the body as `String`, `Bytes` or [`Body`](anywire_http::Body), and a crate for the format |
 //! | static files, ranges, compression | the command `anywire serve --dir` serves files, with dates and conditions |

@@ -1,5 +1,5 @@
-//! What a peer of HTTP/2 can make a server hold without breaking a rule: bodies that nobody reads in the smallest of
-//! pieces, streams whose handlers wait, answers whose windows stay closed, or that are not read at all.
+//! A peer of HTTP/2 that breaks no rule makes a server hold bounded memory. It sends unread bodies in the smallest pieces, opens
+//! streams whose handlers wait, keeps its windows closed, or reads no answer.
 
 mod support;
 

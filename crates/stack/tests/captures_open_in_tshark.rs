@@ -1,5 +1,7 @@
 //! A capture holds each frame and its time, keeps its limits, and never stands in the way of the traffic.
 
+#[path = "../../sys/tests/skipped/mod.rs"]
+mod skipped;
 mod support;
 
 use std::io::{self, Write};
@@ -91,7 +93,7 @@ fn tshark_sees_nothing_malformed() {
             std::env::var_os("CI").is_none(),
             "no tshark is installed, and CI is set: install the package `tshark`"
         );
-        eprintln!("skipped: no tshark is installed");
+        skipped::say("no tshark is installed");
         return;
     };
     running.stdin.take().unwrap().write_all(&sample()).unwrap();

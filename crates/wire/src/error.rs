@@ -63,7 +63,10 @@ pub enum ListenError {
         address: Address,
     },
     /// The wire speaks TLS, and the options have no [`ListenOptions::tls`](crate::ListenOptions::tls).
-    #[error("cannot listen on {address}: TLS needs a certificate and its key, and none was given")]
+    #[error(
+        "cannot listen on {address}: TLS needs a certificate and its key, and none was given; give them to `Server::tls`, \
+         or as `ListenOptions::tls`"
+    )]
     NoCertificate {
         /// The address.
         address: Address,

@@ -1,5 +1,7 @@
 //! Over TCP each loop listens with a socket of its own, all of them on one port.
 
+#[path = "../../sys/tests/skipped/mod.rs"]
+mod skipped;
 mod support;
 
 use std::net::SocketAddr;
@@ -36,7 +38,7 @@ fn port_zero_gives_one_port_for_all_loops() {
 #[test]
 fn the_unspecified_ipv6_address_takes_ipv4_peers_and_names_them_as_such() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        println!("skipped: this machine has no IPv6");
+        skipped::say("this machine has no IPv6");
         return;
     }
     let address = "tcp:[::]:0".parse().expect("an address");

@@ -1,6 +1,8 @@
 //! A missing permission is reported as such. The tests give up the privilege of their thread, so that they mean the
 //! same for root.
 
+#[path = "../../sys/tests/skipped/mod.rs"]
+mod skipped;
 mod support;
 
 use std::fs;
@@ -31,7 +33,7 @@ fn a_folder_that_may_not_be_written_to() {
 fn a_port_of_the_system() {
     let first_free = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     if first_free.is_ok_and(|text| text.trim().parse::<u16>().is_ok_and(|first| first <= 1)) {
-        println!("skipped: this machine gives every port to everybody");
+        skipped::say("this machine gives every port to everybody");
         return;
     }
     give_up_privilege();

@@ -279,9 +279,12 @@ fn what_is_no_certificate_or_key_is_said() {
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     assert!(said(chain, encrypted).contains("has a password"), "{}", said(chain, encrypted));
     let cut = chain.replace("-----END", "");
-    assert!(said(&cut, key).contains("malformed"), "{}", said(&cut, key));
+    assert_eq!(said(&cut, key), "the chain is malformed: the line `-----END CERTIFICATE-----` is missing");
+    let no_base64 = "-----BEGIN CERTIFICATE-----\nthe certificate!\n-----END CERTIFICATE-----\n";
+    assert!(said(no_base64, key).contains("is not base64"), "{}", said(no_base64, key));
     let another = KeyPair::generate().expect("a key").serialize_pem();
-    assert!(said(chain, &another).contains("does not fit"), "{}", said(chain, &another));
+    assert!(said(chain, &another).starts_with("the key does not fit the chain"), "{}", said(chain, &another));
+    assert!(said(chain, &another).contains("of another certificate"), "{}", said(chain, &another));
     let none = ServerTls::new(ServerTlsOptions::default()).expect_err("there is none");
     assert!(matches!(none, TlsError::NoIdentity), "{none}");
     let missing = Identity::from_files("/nowhere/chain.pem", "/nowhere/key.pem").expect_err("no such file");

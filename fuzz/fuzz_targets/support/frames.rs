@@ -105,7 +105,7 @@ fn fields(which: usize, of_request: bool) -> Vec<u8> {
     let start: &[u8] = match (of_request, which) {
         (true, 0 | 1) => b"\x82\x86\x84\x41\x01a",
         (true, 2) => b"\x83\x86\x04\x04/x?y\x41\x01a",
-        // Trailers, or a head without what it needs.
+        // Trailers, or a head that lacks a field.
         (true, _) => b"",
         (false, 0 | 1) => b"\x88",
         (false, 2) => b"\x8d",

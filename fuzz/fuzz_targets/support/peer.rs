@@ -69,7 +69,7 @@ pub(crate) fn poll_all(tasks: &Tasks) {
     for _ in 0..8 {
         let mut running = std::mem::take(&mut *tasks.borrow_mut());
         running.retain_mut(|task| task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        // Those that were started meanwhile stand behind.
+        // Tasks that were started meanwhile go behind the others.
         let started = std::mem::replace(&mut *tasks.borrow_mut(), running);
         tasks.borrow_mut().extend(started);
     }

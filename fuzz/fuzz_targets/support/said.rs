@@ -23,7 +23,7 @@ pub(crate) struct Message {
     pub(crate) is_whole: bool,
 }
 
-/// What is said on one stream.
+/// The message of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) request: Message,
@@ -80,9 +80,9 @@ fn fields(choices: &mut Choices<'_>) -> Fields {
 
 /// An end of a connection.
 pub(crate) trait End {
-    /// Takes these bytes, does what it can, and gives what it says.
+    /// Takes these bytes, acts on them, and returns the bytes to send.
     fn turn(&mut self, bytes: &[u8]) -> Vec<u8>;
-    /// What it has heard on each stream.
+    /// The message that it has received on each stream.
     fn heard(&self) -> Vec<Message>;
 }
 

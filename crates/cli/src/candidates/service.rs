@@ -47,6 +47,10 @@ pub(super) fn story(scheme: &str) -> &'static str {
             "The same server over TCP in user space. Segments go through a switch in this process, from core to core in shared \
              memory, and the kernel sees none of them. A call is left only for waiting, when nothing is there to do."
         }
+        "shm" => {
+            "The same server over two rings of bytes in memory that both processes share. A request and its answer are copied \
+             in and out, with no socket and no protocol in between. A call is left only to wake a side that sleeps, and to sleep."
+        }
         other => wire::wires().find(|wire| wire.scheme() == other).map_or("", Wire::summary),
     }
 }

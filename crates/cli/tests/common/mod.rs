@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
+#[path = "../../../sys/tests/skipped/mod.rs"]
+pub(crate) mod skipped;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -103,7 +106,7 @@ pub(crate) fn has(tool: &str) -> bool {
         Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     assert!(found || std::env::var_os("CI").is_none(), "this test needs {tool}; install it");
     if !found {
-        eprintln!("skipped: {tool} is not installed");
+        skipped::say(format_args!("{tool} is not installed"));
     }
     found
 }

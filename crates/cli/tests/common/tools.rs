@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use super::skipped;
+
 /// A program of the Go module in `http2_peers/go`; `None` if there is no Go.
 pub(crate) fn go_program(package: &str) -> Option<PathBuf> {
     // Where Go's own archive puts it, which is in nobody's PATH.
@@ -70,7 +72,7 @@ fn starts(tool: &str, question: &str) -> bool {
 fn required<T>(found: Option<T>, tool: &str) -> Option<T> {
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "this test needs {tool}; install it");
     if found.is_none() {
-        eprintln!("skipped: {tool} is not installed");
+        skipped::say(format_args!("{tool} is not installed"));
     }
     found
 }

@@ -144,6 +144,11 @@ impl Session {
 
 /// The same error once more: each call gets one.
 fn again(error: &io::Error) -> io::Error {
+    // A peer that refuses this end's certificate says so after the handshake (RFC 8446 section 4.4.2.4).
+    #[cfg(feature = "tls")]
+    if let Some(found) = anywire_wire::tls::HandshakeError::of(error) {
+        return found.clone().into();
+    }
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),

@@ -228,7 +228,7 @@ impl Session {
         false
     }
 
-    /// Whether an idle connection can be given a call: looks at what has come since its last turn.
+    /// Whether an idle connection can take a call. Reads what the peer has sent meanwhile, such as a `GOAWAY`.
     pub(crate) fn is_alive(
         &mut self,
         cx: &mut Context<'_>,

@@ -287,7 +287,7 @@ impl Engine {
         }
         let settings = self.settings_sent.map(|sent| sent + self.limits.settings_deadline);
         let ping = match self.ping_sent {
-            Some(sent) => Some(sent + self.limits.ping_deadline),
+            Some(sent) => Some(sent.max(self.heard) + self.limits.ping_deadline),
             None => self.limits.ping_interval.map(|interval| self.heard + interval),
         };
         [settings, ping].into_iter().flatten().min()
@@ -307,7 +307,8 @@ impl Engine {
         if passed(self.settings_sent, self.limits.settings_deadline) {
             return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
         }
-        if passed(self.ping_sent, self.limits.ping_deadline) {
+        // The answer may stand behind much else. Whoever sends that is there.
+        if passed(self.ping_sent.map(|sent| sent.max(self.heard)), self.limits.ping_deadline) {
             return Err(self.fail(Error::Silent { what: "ping" }, out));
         }
         if let Some(interval) = self.limits.ping_interval

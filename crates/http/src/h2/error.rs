@@ -125,6 +125,13 @@ pub enum Error {
     /// The first bytes of a client are not the preface (RFC 9113 section 3.4). The peer is at fault.
     #[error("reading the start of an HTTP/2 connection: found no preface; does the peer speak HTTP/2?")]
     Preface,
+    /// A server answers with HTTP/1 where it has to send SETTINGS (RFC 9113 section 3.4): it speaks no HTTP/2 on this port,
+    /// or only over TLS. The caller is at fault, who asked for HTTP/2.
+    #[error(
+        "reading the start of an HTTP/2 connection: the peer answers with HTTP/1; call it without prior knowledge of \
+         HTTP/2, or check the port"
+    )]
+    SpeaksHttp1,
     /// A frame, or its place, breaks a rule; the reason names it. The peer is at fault.
     #[error("reading a frame: {reason} ({code})")]
     Frame {
@@ -156,7 +163,7 @@ impl Error {
     /// The code that the `GOAWAY` carries.
     pub fn code(&self) -> Code {
         match self {
-            Self::Preface => Code::PROTOCOL_ERROR,
+            Self::Preface | Self::SpeaksHttp1 => Code::PROTOCOL_ERROR,
             Self::Frame { code, .. } => *code,
             Self::Compression(_) => Code::COMPRESSION_ERROR,
             Self::Excess { .. } => Code::ENHANCE_YOUR_CALM,
@@ -167,6 +174,10 @@ impl Error {
 
     /// Who is at fault.
     pub fn fault(&self) -> Fault {
-        if matches!(self, Self::Excess { .. }) { Fault::Limit } else { Fault::Peer }
+        match self {
+            Self::SpeaksHttp1 => Fault::Caller,
+            Self::Excess { .. } => Fault::Limit,
+            _ => Fault::Peer,
+        }
     }
 }

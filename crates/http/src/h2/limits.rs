@@ -21,20 +21,19 @@ pub struct Limits {
     pub connection_window_bytes: u32,
     /// `CONTINUATION` frames of one header block. Default 8: a head of the limit's size fits one frame (CVE-2024-27316).
     pub continuations: usize,
-    /// Streams that end too early, by the peer's reset or by a fault of the peer: so many at once, and so many a second on
-    /// average. Default 200 and 50: a browser cancels what a page needs when the user leaves it (CVE-2023-44487,
-    /// CVE-2025-8671).
+    /// Streams that end too early, so many at once and so many a second: the peer resets them, or breaks a rule on them. Default
+    /// 200 and 50, because a browser cancels all requests of a page when its user leaves (CVE-2023-44487, CVE-2025-8671).
     pub resets: Rate,
-    /// Frames that move nothing: `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, a client's `HEADERS` for a
-    /// stream that is gone, and unknown ones, as above. Default 1,000 and 100. What is sent to the peer earns more: one frame for each 512 bytes of a body, three for each
-    /// piece of it that no window cut short, and four for each stream, to be used at once or later (CVE-2019-9512, -9514, -9515,
-    /// -9518).
+    /// Frames that move nothing, so many at once and so many a second. Default 1,000 and 100 (CVE-2019-9512, -9514, -9515,
+    /// -9518). These are `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, unknown frames, and a client's `HEADERS`
+    /// for a stream that is gone. Bodies that we send allow the peer more: one frame for each 512 bytes, and three for each
+    /// piece that no window cut short. Each stream allows four more. The peer may use them at once or later.
     pub idle_frames: Rate,
     /// How long the peer may take to acknowledge our settings. Default 10 s.
     pub settings_deadline: Duration,
     /// After this time without a byte from the peer a `PING` asks whether it is there. Default `None`: never.
     pub ping_interval: Option<Duration>,
-    /// How long the answer to that `PING` may take. Default 10 s.
+    /// How long the peer may be silent after that `PING`. Its answer may take longer, behind other bytes. Default 10 s.
     pub ping_deadline: Duration,
     /// Whether requests may be extended CONNECTs, as WebSocket needs (RFC 8441). Default no.
     pub extended_connect: bool,

@@ -94,6 +94,11 @@ impl Engine {
 
     /// Takes a frame. Of one with data, or without a meaning, only the head.
     fn frame(&mut self, now: Instant, input: &mut Buffer, out: &mut Vec<u8>) -> Result<Step, Error> {
+        let is_start = matches!(self.incoming, Incoming::First) && !self.is_server;
+        // A frame that begins so would be too long.
+        if is_start && input.data().starts_with(b"HTTP/1") {
+            return Err(Error::SpeaksHttp1);
+        }
         let Some(head) = FrameHead::parse(input.data()) else { return Ok(Step::Wait) };
         if head.length > FRAME_BYTES_MIN {
             return refuse(Code::FRAME_SIZE_ERROR, "a frame is longer than 16,384 bytes");

@@ -156,7 +156,8 @@ fn notes(placement: &Placement, candidates: &[Candidate]) -> Vec<String> {
         );
     }
     if !candidates.iter().any(|candidate| candidate.is_limit) {
-        notes.push("no limit among the candidates: ratio_to_limit is unknown".to_owned());
+        notes
+            .push("no limit among the candidates, so x limit (ratio_to_limit in JSON) is unknown".to_owned());
     }
     notes
 }

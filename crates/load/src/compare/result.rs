@@ -101,7 +101,7 @@ pub struct Row {
     /// The protocol: `http/1.1` or `http/2`.
     #[serde(default)]
     pub protocol: String,
-    /// The medians over the rounds.
+    /// The medians over the rounds (of `user_bytes_per_connection` the most).
     #[serde(flatten)]
     pub medians: Figures<f64>,
     /// System calls of the server's threads per answer, by name: the mean over the rounds. `null` where
@@ -173,7 +173,7 @@ pub struct Figures<T> {
     pub involuntary_switches_per_request: Option<T>,
     /// The threads that served.
     pub threads: Option<T>,
-    /// Memory of this process for an idle connection, in bytes; `null` if it was not measured, or where the client's end is in it.
+    /// Memory of this process for an idle connection, in bytes: the most over the rounds, not the median. `null` if it was not measured, or where the client's end is in it.
     pub user_bytes_per_connection: Option<T>,
     /// Memory of the kernel for an idle connection, in bytes: both ends of it, and the stack of a thread;
     /// `null` as above.
@@ -211,6 +211,9 @@ impl Row {
     pub(crate) fn summarise(&mut self, rounds: Vec<RoundResult>) {
         self.medians = Figures::over(&rounds, median);
         self.spread = Figures::over(&rounds, spread);
+        // Stacks and heaps of an earlier round that are used again make nothing grow: the round that found none tells.
+        self.medians.user_bytes_per_connection =
+            self.spread.user_bytes_per_connection.map(|spread| spread.max);
         self.syscalls_by_name = mean_by_name(&rounds);
         self.rounds = rounds;
     }

@@ -279,7 +279,7 @@ impl Session {
                     self.uncounted += (before - input.len()) as u64;
                     return Ok(());
                 }
-                Err(error) => return Err(self.broken(error, input)),
+                Err(error) => return Err(self.broken(error)),
             };
             let bytes = std::mem::take(&mut self.uncounted) + (before - input.len()) as u64;
             self.came(id, came, bytes, now);
@@ -388,8 +388,8 @@ impl Session {
 
     /// The peer breaks the rules of the protocol, or a limit.
     #[cold]
-    fn broken(&mut self, error: Error, input: &Buffer) -> Ending {
-        let message = if input.data().starts_with(b"HTTP/1.") {
+    fn broken(&mut self, error: Error) -> Ending {
+        let message = if error == Error::SpeaksHttp1 {
             "the server answered in HTTP/1: does it take HTTP/2 without TLS, by prior knowledge?".to_owned()
         } else if error.fault() == Fault::Limit {
             format!("an answer is over a limit of this run: {error}")
@@ -405,7 +405,7 @@ impl Session {
         while self.deadline.poll_expired(context).is_ready() {
             let (now, timeout) = (Instant::now(), self.tally.plan.timeout);
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
-                return Poll::Ready(self.broken(error, &Buffer::new()));
+                return Poll::Ready(self.broken(error));
             }
             if self.held_up.is_some_and(|since| now >= since + timeout) {
                 let message = format!("the server allowed no stream within {} ms", timeout.as_millis());

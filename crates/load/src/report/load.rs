@@ -4,7 +4,7 @@ use crate::outcome::Outcome;
 use crate::report::chart::{self, Bar, Group};
 use crate::report::page::{Chart, Page};
 use crate::report::palette::{SERVER, USUAL};
-use crate::text::{digits, grouped, known, time, whole};
+use crate::text::{counted, digits, grouped, known, time, whole};
 
 /// A page with the percentile curve and the share of each loop.
 pub fn outcome(outcome: &Outcome) -> String {
@@ -17,8 +17,8 @@ pub fn outcome(outcome: &Outcome) -> String {
         page.warning("The generator was busy all the time: the server can perhaps do more.");
     }
     page.paragraph(&format!(
-        "Closed: stalls hide requests. {} connections, {} {}, over {} ({}); {} s measured after {} s of warm-up.",
-        plan.connections,
+        "Closed: stalls hide requests. {}, {} {}, over {} ({}); {} s measured after {} s of warm-up.",
+        counted(plan.connections as u64, "connection"),
         outcome.depth_name(),
         plan.depth,
         outcome.target.address,

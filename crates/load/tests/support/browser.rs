@@ -1,5 +1,8 @@
 //! Chromium without a window: the page as it is after loading, and what went to its console.
 
+#[path = "../../../sys/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -15,7 +18,7 @@ pub(crate) fn installed() -> Option<PathBuf> {
         "no chromium is installed, and CI is set: install the package `chromium`"
     );
     if found.is_none() {
-        eprintln!("skipped: no chromium is installed");
+        skipped::say("no chromium is installed");
     }
     found
 }

@@ -22,7 +22,8 @@ pub struct ClientTlsOptions {
     /// Who is trusted to sign certificates (whom the platform trusts).
     pub roots: Roots,
     /// SHA-256 digests of public keys (of the `SubjectPublicKeyInfo`, RFC 7469 section 2.4), one of which the peer's own
-    /// certificate must have, besides all other checks. Empty by default: every key may be.
+    /// certificate must have, besides all other checks. Empty by default: every key may be. The guide has the command that
+    /// makes a pin of a certificate.
     pub pins: Vec<[u8; 32]>,
     /// What this end proves itself with if the peer asks (nothing).
     pub identity: Option<Identity>,
@@ -182,8 +183,8 @@ impl ClientTls {
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match options.identity {
             None => builder.with_no_client_auth(),
-            Some(Identity { chain, key }) => {
-                builder.with_client_auth_cert(chain, key).map_err(|cause| TlsError::Mismatch { cause })?
+            Some(Identity { chain, key, places }) => {
+                builder.with_client_auth_cert(chain, key).map_err(|cause| places.mismatch(cause))?
             }
         };
         if !options.resumption {

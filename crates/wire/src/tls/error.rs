@@ -46,16 +46,18 @@ pub enum TlsError {
         wrong: String,
     },
     /// Key and certificate do not belong together, or the key is of a kind that is not supported.
-    #[error(
-        "the key does not fit the certificate ({cause}); the certificate of the key has to be the first of its file"
-    )]
+    #[error("{key} does not fit {chain}: {}", misfit(cause))]
     Mismatch {
+        /// The file or the argument of the certificates.
+        chain: String,
+        /// The file or the argument of the key.
+        key: String,
         /// What rustls said.
         #[source]
         cause: Error,
     },
     /// A server has no certificate to show.
-    #[error("a server needs a certificate and its key")]
+    #[error("a server needs a certificate and its key, and none was given; put them into `identities`")]
     NoIdentity,
     /// There are no roots, so that no server would be trusted.
     #[error("there are no roots to trust: none were given, and the platform has none")]
@@ -75,10 +77,21 @@ pub enum TlsError {
     },
 }
 
+fn misfit(cause: &Error) -> String {
+    match cause {
+        Error::InconsistentKeys(_) => {
+            "it is the key of another certificate than the first one there; the certificate \
+                                       of the key has to be the first of its file"
+                .to_owned()
+        }
+        other => format!("{other}; RSA from 2048 bits, ECDSA P-256 and P-384, and Ed25519 are supported"),
+    }
+}
+
 /// Why a handshake failed, or a record was wrong: the source of the [`io::Error`] that reads and dials give.
 ///
 /// Its message is what was found; [`remedy`](Self::remedy) is what would help.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HandshakeError(pub(super) Error);
 
 impl HandshakeError {
@@ -159,6 +172,9 @@ impl HandshakeError {
                 "see what versions and suites each end allows"
             }
             Error::AlertReceived(AlertDescription::UnrecognisedName) => "check the name",
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) | Error::NoApplicationProtocol => {
+                "see which versions of HTTP, or other protocols, each end allows"
+            }
             _ => "see the peer's log",
         }
     }
@@ -228,12 +244,12 @@ fn certificate(wrong: &CertificateError, f: &mut fmt::Formatter<'_>) -> fmt::Res
         CertificateError::Expired => f.write_str("its certificate has expired"),
         CertificateError::ExpiredContext { time, not_after } => {
             let ago = Days(time.as_secs().saturating_sub(not_after.as_secs()));
-            write!(f, "its certificate has expired {ago} ago")
+            write!(f, "its certificate has expired ({ago} ago)")
         }
         CertificateError::NotValidYet => f.write_str("its certificate is not valid yet"),
         CertificateError::NotValidYetContext { time, not_before } => {
             let wait = Days(not_before.as_secs().saturating_sub(time.as_secs()));
-            write!(f, "its certificate is not valid yet, but in {wait}")
+            write!(f, "its certificate is not valid yet (for another {wait})")
         }
         CertificateError::NotValidForName => f.write_str("its certificate is for another name"),
         CertificateError::NotValidForNameContext { expected, presented } => {

@@ -32,6 +32,21 @@ use super::error::TlsError;
 pub struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
+    pub(super) places: Places,
+}
+
+/// Where chain and key come from, for errors that are found once they are used: a server has several.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    chain: Box<str>,
+    key: Box<str>,
+}
+
+impl Places {
+    /// What is wrong if rustls refuses the key for the chain.
+    pub(super) fn mismatch(&self, cause: rustls::Error) -> TlsError {
+        TlsError::Mismatch { chain: self.chain.to_string(), key: self.key.to_string(), cause }
+    }
 }
 
 impl Identity {
@@ -72,13 +87,17 @@ impl Identity {
     }
 
     fn from(chain_place: &str, chain: &[u8], key_place: &str, key: &[u8]) -> Result<Self, TlsError> {
-        Ok(Self { chain: certificates(chain_place, chain)?, key: private_key(key_place, key)? })
+        Ok(Self {
+            chain: certificates(chain_place, chain)?,
+            key: private_key(key_place, key)?,
+            places: Places { chain: chain_place.into(), key: key_place.into() },
+        })
     }
 }
 
 impl Clone for Identity {
     fn clone(&self) -> Self {
-        Self { chain: self.chain.clone(), key: self.key.clone_key() }
+        Self { chain: self.chain.clone(), key: self.key.clone_key(), places: self.places.clone() }
     }
 }
 
@@ -125,7 +144,17 @@ fn has(text: &[u8], part: &str) -> bool {
 }
 
 fn malformed(place: &str, error: &pem::Error) -> TlsError {
-    TlsError::Malformed { place: place.to_owned(), wrong: error.to_string() }
+    let wrong = match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("the line `-----END {}-----` is missing", String::from_utf8_lossy(end_marker))
+        }
+        pem::Error::IllegalSectionStart { line } => {
+            format!("no block begins as the line `{}` does", String::from_utf8_lossy(line).trim_end())
+        }
+        pem::Error::Base64Decode(_) => "what stands between BEGIN and END is not base64".to_owned(),
+        other => other.to_string(),
+    };
+    TlsError::Malformed { place: place.to_owned(), wrong }
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

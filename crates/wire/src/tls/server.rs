@@ -248,9 +248,9 @@ impl ByName {
         let mut first = None;
         for identity in identities {
             let names = identity.names();
-            let Identity { chain, key } = identity;
-            let key = CertifiedKey::from_der(chain, key, &provider())
-                .map_err(|cause| TlsError::Mismatch { cause })?;
+            let Identity { chain, key, places } = identity;
+            let key =
+                CertifiedKey::from_der(chain, key, &provider()).map_err(|cause| places.mismatch(cause))?;
             let key = Arc::new(key);
             for name in names {
                 by_name.entry(name).or_default().push(Arc::clone(&key));

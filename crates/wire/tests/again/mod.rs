@@ -1,5 +1,8 @@
 //! Running a test once more in namespaces of its own, where the system is as a test needs it.
 
+#[path = "../../../sys/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::process::Command;
 
 /// This test once more, in these namespaces (options of `unshare`); the environment tells it that it is the inner one.
@@ -11,7 +14,7 @@ pub(crate) fn within(namespaces: &[&str], test: &str) -> Option<Command> {
     let possible = Command::new("unshare").args(options()).arg("true").output();
     if !possible.as_ref().is_ok_and(|tried| tried.status.success()) {
         assert!(std::env::var_os("CI").is_none(), "namespaces are needed: {possible:?}");
-        println!("skipped: the system gives no namespaces");
+        skipped::say("the system gives no namespaces");
         return None;
     }
     let this = std::env::current_exe().expect("the test has a file");

@@ -1,5 +1,8 @@
 //! Servers of other projects that speak HTTP/2 in clear text, as far as they are installed.
 
+#[path = "../../../../sys/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -31,7 +34,7 @@ pub fn real_servers(more: impl Fn(&Path)) -> impl Iterator<Item = Real> {
     start.into_iter().filter_map(move |(name, start)| {
         if program(name).is_none() || (name == "go" && is_old_go()) {
             assert!(std::env::var_os("CI").is_none(), "this test needs {name}, or a newer one; install it");
-            println!("skipped: {name} is not installed, or too old");
+            skipped::say(format_args!("{name} is not installed, or too old"));
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");

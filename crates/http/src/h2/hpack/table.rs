@@ -211,6 +211,10 @@ impl Table {
         }
         self.size += record.size();
         self.entries.push_back(Record { start: self.bytes.len() as u32, ..record });
+        if self.bytes.capacity() - self.bytes.len() < record.len() {
+            // Not twice as much: idle connections keep it.
+            self.bytes.reserve_exact(record.len().next_multiple_of(BYTES_MORE));
+        }
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
     }
@@ -256,6 +260,9 @@ impl Table {
 /// Counted for each entry beside its bytes (RFC 7541 section 4.1).
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 32;
 
+/// The memory for names and values grows in such steps.
+const BYTES_MORE: usize = 128;
+
 /// Evicted bytes that are kept before the others are moved to the front: a quarter of the usual table.
 const GONE_BYTES_MAX: usize = 1024;
 
@@ -293,5 +300,14 @@ mod tests {
         assert_eq!((table.entries.len(), table.size), (0, 0));
         assert_eq!(table.get(STATIC_LEN + 1), None);
         assert_eq!(table.get(0), None);
+    }
+
+    #[test]
+    fn a_table_takes_little_more_memory_than_its_entries() {
+        let mut table = Table::new(4096);
+        for n in 0..60_u32 {
+            table.insert(b"name", n.to_string().as_bytes(), Kind::Other);
+            assert!(table.bytes.capacity() <= table.bytes.len() + BYTES_MORE, "{}", table.bytes.capacity());
+        }
     }
 }

@@ -136,7 +136,7 @@ impl Engine {
         Ok(Step::Event(Event::Request { id, head, length, end }))
     }
 
-    /// Answers a request whose head is too large, of which nobody else gets to know.
+    /// Answers a request whose head is too large. The driver gets no event of the request.
     #[cold]
     fn refuse_large(
         &mut self,
