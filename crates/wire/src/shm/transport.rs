@@ -352,5 +352,5 @@ fn reset() -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }
 
-/// Far below what the smallest buffer of a socket holds.
-const WAKES_WAITING_MAX: u32 = 64;
+/// About 70 of them make the kernel say that the socket has no room, and then no wake-up is reported to a writer.
+const WAKES_WAITING_MAX: u32 = 32;
