@@ -142,7 +142,6 @@ impl Ours {
         self.input.fill_from(bytes);
         let mut reset = None;
         loop {
-            let before = self.out.len();
             let Self { engine, input, out, heard, .. } = self;
             let event = match engine.receive(Instant::now(), input, out) {
                 Err(error) => return Some((0, error.code().0)),
@@ -171,9 +170,8 @@ impl Ours {
                     (message.trailers, message.is_whole) = (fields(&trailers), true);
                     None
                 }
-                Event::Reset { id, code } => {
-                    let by_us = heads(&out[before..]).iter().any(|(kind, ..)| *kind == 3);
-                    if by_us {
+                Event::Reset { id, code, by_peer } => {
+                    if !by_peer {
                         reset = Some((id.get(), code.0));
                     } else if heard.get(&id.get()).is_some_and(|message| !message.is_whole) {
                         heard.remove(&id.get());
