@@ -16,7 +16,7 @@ use crate::{candidates, explain, values, versions};
 ///
 /// Each round loads all candidates in a random order. Server and client have a core each. 'limit' is a raw epoll loop in
 /// C style that parses nothing: it shows the cost of the kernel alone. The table has medians: requests per second, CPU time
-/// of a request on either side, system calls of a request, latencies. It takes about 45 seconds; --quick under 15.
+/// of a request on either side, system calls of a request, latencies. It takes about a minute; --quick under 15 seconds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Compare {

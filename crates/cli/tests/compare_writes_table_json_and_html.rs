@@ -18,11 +18,11 @@ fn compare_writes_table_json_and_html() {
     // What it plans to take; a busy machine adds to it, and no test should depend on that.
     let plan = &comparison["plan"];
     let number = |key: &str| plan[key].as_f64().expect("a number");
-    let seconds = 4.0 * number("rounds") * (number("duration_seconds") + number("warm_up_seconds"));
+    let seconds = 5.0 * number("rounds") * (number("duration_seconds") + number("warm_up_seconds"));
     assert!(seconds < 12.0, "{plan}");
     let rows = comparison["candidates"].as_array().expect("a list of candidates");
     let wires: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
-    assert_eq!(wires, ["limit", "tcp", "unix", "stack"]);
+    assert_eq!(wires, ["limit", "tcp", "unix", "stack", "shm"]);
     for row in rows {
         for key in [
             "requests_per_second",
@@ -42,7 +42,7 @@ fn compare_writes_table_json_and_html() {
         assert_eq!(row["errors"]["connect"], 0, "{row}");
     }
     assert!(!stdout(&output).contains("protocol"), "{}", stdout(&output));
-    for name in ["limit", "tcp", "unix", "stack"] {
+    for name in ["limit", "tcp", "unix", "stack", "shm"] {
         assert!(
             stdout(&output).lines().any(|line| line.trim_start().starts_with(name)),
             "{}",

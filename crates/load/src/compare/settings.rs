@@ -38,7 +38,7 @@ impl Options {
     pub fn quick() -> Self {
         Self {
             rounds: 3,
-            duration: Duration::from_millis(600),
+            duration: Duration::from_millis(500),
             warm_up: Duration::from_millis(200),
             syscall_duration: Duration::from_millis(150),
             ..Self::default()
@@ -47,7 +47,7 @@ impl Options {
 
     /// How many connections are loaded: at least one, at most all.
     pub(crate) fn loaded(&self) -> usize {
-        self.active.unwrap_or(self.connections).clamp(1, self.connections.max(1))
+        self.active.unwrap_or(self.connections).max(1).min(self.connections)
     }
 
     /// About how long it takes with so many candidates.
