@@ -244,6 +244,9 @@ impl Socket {
             // A peer that keeps to the protocol has sent no more than this.
             let mut wakes = [0; 4 * WAKES_WAITING_MAX as usize];
             self.is_peer_gone = matches!(recv(&self.stream, &mut wakes, RecvFlags::DONTWAIT), Ok((0, _)));
+            // One of them may have been for the other direction, and not reported yet: then nothing is left to report.
+            waiters.for_bytes.rouse();
+            waiters.for_room.rouse();
         }
         Ok(())
     }

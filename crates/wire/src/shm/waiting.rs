@@ -146,6 +146,13 @@ impl Waiter {
         }
     }
 
+    /// Has its task look again if it sleeps.
+    pub(super) fn rouse(&self) {
+        if self.state.get() == State::Asleep {
+            self.wake();
+        }
+    }
+
     /// How often it has announced its sleep, which is how many wake-ups may have come.
     pub(super) fn announced(&self) -> &Cell<u32> {
         &self.announced
