@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anywire_client::{Error, Fault, Limits, Phase};
 use anywire_http::h1::DecodeError;
-use support::{AnyWire, OK, Peer, Talk, block_on, client, on_all_wires, on_each_wire};
+use support::{AnyWire, OK, Peer, Talk, block_on, client, on_each_wire, on_four_wires_at_a_time};
 
 /// The error of a call to a peer that follows `script` on its first connection, while another call, made before, waits
 /// for its answer on the second. That one and a third are answered.
@@ -43,7 +43,7 @@ fn decode_error(wire: AnyWire, answer: impl AsRef<[u8]> + Send + Sync + 'static)
 
 #[test]
 fn garbage_and_bad_framing() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         assert_eq!(decode_error(wire, "SSH-2.0-OpenSSH_9.6\r\n"), DecodeError::StartLine);
         assert_eq!(decode_error(wire, "\x16\x03\x01\x02\x00"), DecodeError::StartLine);
         let both = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\nok";
@@ -55,7 +55,7 @@ fn garbage_and_bad_framing() {
 
 #[test]
 fn what_came_before_a_fault_is_handed_out() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let bad = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n";
         let peer = Peer::answering(wire, bad);
         let (_loops, client) = client(1, |builder| builder);
@@ -70,7 +70,7 @@ fn what_came_before_a_fault_is_handed_out() {
 
 #[test]
 fn a_head_without_end() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let bomb = format!("HTTP/1.1 200 OK\r\n{}", "x-bomb: boom\r\n".repeat(100_000));
         assert!(matches!(
             decode_error(wire, bomb),
@@ -81,7 +81,7 @@ fn a_head_without_end() {
 
 #[test]
 fn a_head_or_a_body_cut_short() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         assert_eq!(decode_error(wire, "HTTP/1.1 200 OK\r\ncontent-"), DecodeError::HeadCutShort);
         assert_eq!(
             decode_error(wire, "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),
@@ -94,7 +94,7 @@ fn a_head_or_a_body_cut_short() {
 
 #[test]
 fn a_body_declared_larger_than_what_is_collected() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let error = error_beside_good_calls(wire, |talk| {
             talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n1");
             talk.wait_for_end();
@@ -106,7 +106,7 @@ fn a_body_declared_larger_than_what_is_collected() {
 
 #[test]
 fn another_protocol_that_nobody_asked_for() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let error = error_beside_good_calls(wire, |talk| {
             talk.say("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n");
         });
@@ -118,7 +118,7 @@ fn another_protocol_that_nobody_asked_for() {
 
 #[test]
 fn interim_answers_without_end() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let error =
             error_beside_good_calls(wire, |talk| talk.say("HTTP/1.1 102 Processing\r\n\r\n".repeat(1000)));
         assert!(matches!(error, Error::Interim { count: 17, .. }), "{error:?}");
@@ -150,7 +150,7 @@ fn as_many_interim_answers_as_the_limit_allows() {
 
 #[test]
 fn silence_before_and_within_the_answer() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let error = error_beside_good_calls(wire, |talk| talk.wait_for_end());
         assert!(matches!(error, Error::Timeout { phase: Phase::Read, sent: true, .. }), "{error:?}");
         assert!(error.is_timeout() && error.may_have_been_processed());
@@ -164,7 +164,7 @@ fn silence_before_and_within_the_answer() {
 
 #[test]
 fn a_reset_before_the_answer() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::start(wire, |mut talk| {
             // Shutdown with unread bytes resets (RFC 2525 section 2.17): the body is left unread.
             talk.request_head();

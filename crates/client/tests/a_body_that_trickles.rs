@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anywire_client::{Error, Phase};
 use anywire_http::Body;
-use support::{AnyWire, Peer, block_on, client, on_all_wires};
+use support::{AnyWire, Peer, block_on, client, on_four_wires_at_a_time};
 
 /// A body of ten bytes, one each 150 ms: 1.5 s in all.
 fn trickling(wire: AnyWire) -> Peer {
@@ -24,7 +24,7 @@ fn trickling(wire: AnyWire) -> Peer {
 
 #[test]
 fn a_stream_may_last_longer_than_both_deadlines() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = trickling(wire);
         let (_loops, client) = client(1, |builder| {
             builder.read_timeout(Duration::from_millis(1000)).total_timeout(Duration::from_millis(500))
@@ -40,7 +40,7 @@ fn a_stream_may_last_longer_than_both_deadlines() {
 
 #[test]
 fn a_collected_body_ends_by_the_total_deadline() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = trickling(wire);
         let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(1000)));
         let call = client.get(peer.url("/")).via(peer.via()).total_timeout(Duration::from_millis(500));
@@ -52,7 +52,7 @@ fn a_collected_body_ends_by_the_total_deadline() {
 
 #[test]
 fn a_collected_body_may_last_longer_than_the_read_timeout() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = trickling(wire);
         let (_loops, client) = client(1, |builder| builder.read_timeout(Duration::from_millis(1000)));
         let answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
@@ -62,7 +62,7 @@ fn a_collected_body_may_last_longer_than_the_read_timeout() {
 
 #[test]
 fn a_head_that_never_comes_ends_by_the_total_deadline() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::start(wire, |mut talk| {
             talk.request();
             talk.wait_for_end();
@@ -76,7 +76,7 @@ fn a_head_that_never_comes_ends_by_the_total_deadline() {
 
 #[test]
 fn silence_ends_a_stream_whose_upload_rests() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::start(wire, |mut talk| {
             talk.request_head();
             talk.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf");

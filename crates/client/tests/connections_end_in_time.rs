@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anywire_client::{Error, Limits, Timeouts};
-use support::{AnyWire, Gate, HANG, OK, Peer, block_on, client, eventually, on_all_wires, poll_once};
+use support::{
+    AnyWire, Gate, HANG, OK, Peer, block_on, client, eventually, on_four_wires_at_a_time, poll_once,
+};
 
 /// A peer that reports when a connection of its ends; requests to `/never` are never answered.
 fn reporting(wire: AnyWire, answer: &'static str) -> (Peer, mpsc::Receiver<usize>) {
@@ -25,7 +27,7 @@ fn reporting(wire: AnyWire, answer: &'static str) -> (Peer, mpsc::Receiver<usize
 
 #[test]
 fn an_idle_connection_is_closed_after_its_timeout() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(1, |builder| builder.idle_timeout(Duration::from_millis(100)));
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
@@ -38,7 +40,7 @@ fn an_idle_connection_is_closed_after_its_timeout() {
 
 #[test]
 fn the_peers_keep_alive_timeout_is_kept() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) =
             reporting(wire, "HTTP/1.1 200 OK\r\nkeep-alive: timeout=2\r\ncontent-length: 2\r\n\r\nok");
         let (_loops, client) = client(1, |builder| builder);
@@ -50,7 +52,7 @@ fn the_peers_keep_alive_timeout_is_kept() {
 
 #[test]
 fn a_peer_that_closes_within_a_second_gets_no_second_request() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) =
             reporting(wire, "HTTP/1.1 200 OK\r\nkeep-alive: timeout=1\r\ncontent-length: 2\r\n\r\nok");
         let (_loops, client) = client(1, |builder| builder);
@@ -66,7 +68,7 @@ fn a_peer_that_closes_within_a_second_gets_no_second_request() {
 
 #[test]
 fn a_connection_past_its_lifetime_is_not_used_again() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(1, |builder| {
             builder.timeouts(Timeouts { lifetime: Duration::ZERO, ..Timeouts::default() })
@@ -83,7 +85,7 @@ fn a_connection_past_its_lifetime_is_not_used_again() {
 
 #[test]
 fn a_connection_past_its_lifetime_takes_no_waiting_call() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, _ends) = reporting(wire, OK);
         let (_loops, client) = client(1, |builder| {
             let timeouts = Timeouts { lifetime: Duration::ZERO, acquire: HANG, ..Timeouts::default() };
@@ -107,7 +109,7 @@ fn a_connection_past_its_lifetime_takes_no_waiting_call() {
 
 #[test]
 fn an_idle_connection_is_closed_at_the_end_of_its_lifetime() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(1, |builder| {
             let lifetime = Duration::from_secs(1);
@@ -123,7 +125,7 @@ fn an_idle_connection_is_closed_at_the_end_of_its_lifetime() {
 
 #[test]
 fn a_pool_that_is_not_used_is_forgotten() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(1, |builder| {
             builder.timeouts(Timeouts { pool_unused: Duration::from_millis(100), ..Timeouts::default() })
@@ -137,7 +139,7 @@ fn a_pool_that_is_not_used_is_forgotten() {
 
 #[test]
 fn dropping_the_client_closes_what_is_idle() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(2, |builder| builder);
         for _ in 0..2 {
@@ -156,7 +158,7 @@ fn dropping_the_client_closes_what_is_idle() {
 
 #[test]
 fn closing_lets_calls_finish_and_cuts_those_that_do_not() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(1, |builder| builder);
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
@@ -175,7 +177,7 @@ fn closing_lets_calls_finish_and_cuts_those_that_do_not() {
 
 #[test]
 fn closing_an_idle_client_waits_for_nothing() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (peer, ends) = reporting(wire, OK);
         let (_loops, client) = client(2, |builder| builder);
         block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");

@@ -12,7 +12,8 @@ use anywire_http::Body;
 use anywire_loops::Loops;
 use bytes::Bytes;
 use support::{
-    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, eventually, on_all_wires, poll_once, wire,
+    AnyWire, Gate, HANG, Peer, Talk, block_on, builder, client, eventually, on_four_wires_at_a_time,
+    poll_once, wire,
 };
 
 /// A call that some deadline has to end.
@@ -140,7 +141,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn each_case_ends_by_its_deadline_on_each_wire() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         // Few loops, so that a slow machine is busy with deadlines and not with threads.
         let (there, here) = (Loops::start(1).expect("loops start"), Loops::start(1).expect("loops start"));
         let silent = Peer::start_on(&there, wire, |talk| talk.wait_for_end());
@@ -190,7 +191,7 @@ impl Case {
 
 #[test]
 fn a_call_that_gets_no_connection_ends_by_the_acquire_deadline() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::start(wire, |talk| talk.wait_for_end());
         let (_loops, client) = client(1, |builder| defaults(builder).limits(narrow()));
         let mut busy = client.get(peer.url("/")).via(peer.via()).send();
@@ -235,7 +236,7 @@ fn a_call_that_waits_behind_a_dial_that_hangs_ends_by_the_acquire_deadline() {
 
 #[test]
 fn only_the_write_deadline_ends_a_request_that_is_not_taken() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::start(wire, |mut talk| reads_nothing(&mut talk));
         let timeouts =
             Timeouts { read: HANG * 60, total: HANG * 60, write: Duration::from_millis(100), ..scaled() };
@@ -282,7 +283,7 @@ fn the_wake_of_one_deadline_renews_no_other() {
 
 #[test]
 fn no_deadline_ends_an_answer_whose_caller_takes_its_time() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         const LENGTH: usize = 4 << 20;
         let peer = Peer::start(wire, |mut talk| {
             if talk.request_head().path() == "/never" {

@@ -10,7 +10,9 @@ use anywire_client::{Call, Error, Limits, Phase, Timeouts};
 use anywire_http::{Body, h2};
 use anywire_loops::Loops;
 use support::bytes_of_http2::*;
-use support::{AnyWire, Frames, Peer, all, block_on, builder, client_of_http2, on_all_wires, on_each_wire};
+use support::{
+    AnyWire, Frames, Peer, all, block_on, builder, client_of_http2, on_each_wire, on_four_wires_at_a_time,
+};
 
 /// A call that some deadline has to end.
 struct Case {
@@ -124,7 +126,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn each_case_ends_by_its_deadline_on_each_wire() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (there, here) = (Loops::start(1).expect("loops start"), Loops::start(1).expect("loops start"));
         thread::scope(|scope| {
             for case in CASES {
@@ -166,7 +168,7 @@ impl Case {
 
 #[test]
 fn one_call_over_time_does_not_end_another() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::of_http2(wire, |mut frames, _| {
             let (Some(first), Some(second)) = (frames.request(), frames.request()) else { return };
             frames.until(RST_STREAM);
@@ -189,7 +191,7 @@ fn one_call_over_time_does_not_end_another() {
 
 #[test]
 fn a_connection_that_has_fallen_silent_gets_no_more_calls() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::of_http2(wire, |mut frames, number| {
             let mut calls = 0;
             while let Some(stream) = frames.request() {
@@ -216,7 +218,7 @@ fn a_connection_that_has_fallen_silent_gets_no_more_calls() {
 
 #[test]
 fn a_peer_that_answers_no_ping_loses_its_calls() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::of_http2(wire, |frames, _| frames.talk.wait_for_end());
         let limits = Limits {
             http2: h2::Limits { ping_deadline: Duration::from_millis(200), ..Limits::default().http2 },
@@ -262,7 +264,7 @@ fn a_peer_that_answers_pings_is_there() {
 
 #[test]
 fn a_peer_that_acknowledges_no_settings_loses_its_calls() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let peer = Peer::asked_for_http2(wire, |talk| {
             talk.say(frame(SETTINGS, 0, 0, &[]));
             talk.wait_for_end();
@@ -281,7 +283,7 @@ fn a_peer_that_acknowledges_no_settings_loses_its_calls() {
 
 #[test]
 fn an_idle_connection_is_closed_in_time() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (report, ended) = std::sync::mpsc::channel();
         let peer = Peer::of_http2(wire, move |mut frames, _| {
             while let Some(stream) = frames.request() {

@@ -6,11 +6,11 @@ mod support;
 use std::time::Duration;
 
 use anywire_http::{Request, Version};
-use support::{OK, Peer, block_on, client, on_all_wires};
+use support::{OK, Peer, block_on, client, on_four_wires_at_a_time};
 
 #[test]
 fn what_is_forwarded_says_by_what_version() {
-    on_all_wires(|wire| {
+    on_four_wires_at_a_time(|wire| {
         let (report, heard) = std::sync::mpsc::channel();
         let peer = Peer::start(wire, move |mut talk| {
             while let Some(request) = talk.request() {

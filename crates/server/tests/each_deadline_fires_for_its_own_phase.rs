@@ -85,7 +85,7 @@ fn a_reader_that_takes_single_bytes_is_too_slow() {
 
 #[test]
 fn each_deadline_fires_for_its_own_phase() {
-    support::on_each_wire(|scene| {
+    support::on_few_wires_at_a_time(4, |scene| {
         std::thread::scope(|threads| {
             for phase in PHASES {
                 let named = std::thread::Builder::new().name(format!("{scene:?}: {}", phase.name));

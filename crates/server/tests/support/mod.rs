@@ -41,16 +41,25 @@ fn wires() -> impl Iterator<Item = &'static dyn Wire> {
 
 /// Plays a scene on each wire, all at once: most of them wait.
 pub(crate) fn on_each_wire(scene: impl Fn(&Scene) + Sync) {
-    std::thread::scope(|threads| {
-        for wire in wires() {
-            let address = wire.scratch().expect("every wire so far can make an address up");
-            let scene = &scene;
-            std::thread::Builder::new()
-                .name(wire.scheme().to_owned())
-                .spawn_scoped(threads, move || scene(&Scene { address }))
-                .expect("the system has threads left");
-        }
-    });
+    on_few_wires_at_a_time(usize::MAX, scene);
+}
+
+/// Plays a scene on each wire, on so many at once: for one of many parts, which would otherwise wait for their turns on the
+/// processor for longer than their deadlines allow.
+pub(crate) fn on_few_wires_at_a_time(count: usize, scene: impl Fn(&Scene) + Sync) {
+    let all: Vec<_> = wires().collect();
+    for some in all.chunks(count.min(all.len())) {
+        std::thread::scope(|threads| {
+            for wire in some {
+                let address = wire.scratch().expect("every wire so far can make an address up");
+                let scene = &scene;
+                std::thread::Builder::new()
+                    .name(wire.scheme().to_owned())
+                    .spawn_scoped(threads, move || scene(&Scene { address }))
+                    .expect("the system has threads left");
+            }
+        });
+    }
 }
 
 impl Scene {
