@@ -10,6 +10,7 @@
 use std::mem::offset_of;
 
 use crate::congestion::{Algorithm, Window};
+use crate::peer_acks::PeerAcks;
 use crate::pool::Cell;
 use crate::rtt::Rtt;
 use crate::seq::Seq;
@@ -49,8 +50,8 @@ pub(crate) struct Block {
     pub(crate) state: State,
     /// The shift of the peer's window in the low four bits, of ours in the high four (RFC 7323, section 2).
     pub(crate) scales: u8,
-    /// Duplicate ACKs in a row; only without SACK.
-    pub(crate) duplicate_acks: u8,
+    /// Duplicate ACKs in a row, and how long the peer delays others. In SYN-SENT the count is the class.
+    pub(crate) peer_acks: PeerAcks,
     /// How often the retransmission timer has fired in a row.
     pub(crate) backoff: u8,
     /// The most payload that a segment to the peer carries, options already taken off.
@@ -96,6 +97,16 @@ impl Block {
     /// Bytes that were sent and not acknowledged.
     pub(crate) fn flight(&self) -> u32 {
         self.snd_nxt - self.snd_una
+    }
+
+    /// The round trip of a segment that was in flight alone, whose ACK the peer may have delayed. The first one of all is the
+    /// round trip, whatever it holds.
+    #[inline(always)]
+    pub(crate) fn measure_lone(&mut self, micros: u32) {
+        if self.rtt.is_measured() {
+            self.peer_acks.measure_delay(micros.saturating_sub(self.rtt.srtt_micros()));
+        }
+        self.rtt.sample(micros);
     }
 
     /// Whether an ACK may wait no longer: every second full segment has one (RFC 9293 3.8.6.3, SHLD-19).
@@ -147,7 +158,7 @@ impl Block {
             && self.send_next.is_none()
             && self.receive_tail.is_none()
             && (self.unread, self.queued, self.max_snd_wnd) == (0, 0, 0)
-            && (self.backoff, self.duplicate_acks) == (0, 0)
+            && (self.backoff, self.peer_acks) == (0, PeerAcks::NEW)
     }
 
     /// Whether anything waits to be sent that never was.
@@ -176,7 +187,7 @@ impl Linked for Block {
         flags: Flags::NONE,
         state: State::Closed,
         scales: 0,
-        duplicate_acks: 0,
+        peer_acks: PeerAcks::NEW,
         backoff: 0,
         eff_mss: 0,
         ts_recent_age: 0,

@@ -53,6 +53,7 @@ mod frames;
 mod half_open;
 mod hash;
 mod packet;
+mod peer_acks;
 mod pool;
 mod recovery;
 mod rtt;

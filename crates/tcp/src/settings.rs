@@ -17,7 +17,7 @@ pub struct Settings {
     /// which its data arrived. Default: 40 ms.
     pub delayed_ack: Duration,
     /// How long the retransmission timeout is at least, beyond the round trip and the time for which the peer delays its ACKs:
-    /// that is 200 ms until a segment that was alone has shown it, and at most 510 ms. RFC 6298 says one second in all; with
+    /// that is 200 ms until a segment that was alone has shown it, and at most 504 ms. RFC 6298 says one second in all; with
     /// room for the delay a spurious timeout is rare. Default: 70 ms.
     pub rto_min: Duration,
     /// The longest one; RFC 6298 asks for at least 60 s. Default: 60 s.

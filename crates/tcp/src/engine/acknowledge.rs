@@ -155,11 +155,11 @@ impl Engine {
         // A peer acknowledges every second segment at once.
         let is_lone = segments == 1 && block.snd_nxt == segment.ack;
         match rtt.filter(|_| !any_resent) {
-            Some(rtt) if is_lone => block.rtt.sample_lone(rtt),
+            Some(rtt) if is_lone => block.measure_lone(rtt),
             Some(rtt) => block.rtt.sample(rtt),
             // Nothing tells whether the timeout was spurious.
             None if is_lone && any_resent && !block.has(Flags::TIMESTAMPS.with(Flags::SACK)) => {
-                block.rtt.assume_longer_delay();
+                block.peer_acks.assume_longer_delay();
             }
             None => {}
         }
@@ -191,7 +191,7 @@ impl Engine {
     #[inline]
     pub(super) fn after_progress(&mut self, index: u32, segment: &Parsed) -> bool {
         let block = &mut self.blocks[index];
-        block.duplicate_acks = 0;
+        block.peer_acks.set_duplicates(0);
         let all = block.snd_una == block.snd_nxt;
         if all {
             block.flags.clear(Flags::TIMES_A_FLIGHT);

@@ -7,6 +7,7 @@ use crate::block::{Block, DSCP, Flags, State};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::HalfOpen;
 use crate::packet::{Addresses, Flags as Control, Offer};
+use crate::peer_acks::PeerAcks;
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
 use crate::settings::Ecn;
@@ -228,7 +229,8 @@ impl Engine {
         block.backoff = 0;
         block.flags.clear(Flags::RETRANSMIT);
         // Until now it was among those that open, and the count of duplicates held its own class.
-        let class = std::mem::take(&mut block.duplicate_acks);
+        let class = block.peer_acks.duplicates();
+        block.peer_acks = PeerAcks::NEW;
         block.set_turn(class);
         if block.has(Flags::FIN_QUEUED) {
             // The user has ended its direction before there was one.
@@ -263,7 +265,7 @@ impl Engine {
         block.snd_nxt = iss;
         block.write_end = iss + 1;
         // See `opened`.
-        block.duplicate_acks = block.class & !DSCP;
+        block.peer_acks.set_duplicates(block.class & !DSCP);
         block.set_turn(turns::NEW);
         // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
         block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);

@@ -59,7 +59,7 @@ impl Engine {
                 return false;
             }
             // The one segment that was out.
-            block.rtt.sample_lone(self.now.short().wrapping_sub(kept.sent_at));
+            block.measure_lone(self.now.short().wrapping_sub(kept.sent_at));
             found.free();
             block.all_is_acknowledged(ack);
             flags.clear(Flags::TIMES_A_FLIGHT);
@@ -98,7 +98,7 @@ impl Block {
         self.snd_una = ack;
         self.window.keep_recover_near(ack);
         self.backoff = 0;
-        self.duplicate_acks = 0;
+        self.peer_acks.set_duplicates(0);
     }
 
     /// The peer's window and timestamp, of a segment that starts at RCV.NXT.

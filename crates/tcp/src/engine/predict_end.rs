@@ -75,7 +75,7 @@ impl Engine {
                 }
             }
             _ => {
-                block.rtt.sample_lone(self.now.short().wrapping_sub(sent_at));
+                block.measure_lone(self.now.short().wrapping_sub(sent_at));
                 self.on_fin(index);
             }
         }

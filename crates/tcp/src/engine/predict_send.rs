@@ -55,7 +55,11 @@ impl Engine {
                 if block.retransmit_at.is_due(self.tick) {
                     block.window.after_idle(block.eff_mss);
                 }
-                block.retransmit_at = self.tick.after(block.rtt.rto_millis(&self.timings.rto, 0));
+                block.retransmit_at = self.tick.after(block.rtt.rto_millis(
+                    &self.timings.rto,
+                    block.peer_acks.delay_millis(),
+                    0,
+                ));
                 flags.set(Flags::RETRANSMIT);
                 if !flags.has(Flags::FRESH)
                     && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))

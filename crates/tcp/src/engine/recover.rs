@@ -182,7 +182,7 @@ impl Engine {
     /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
     fn count_duplicate(&mut self, index: u32, place: u32) -> u32 {
         let block = &mut self.blocks[index];
-        block.duplicate_acks = block.duplicate_acks.saturating_add(1);
+        block.peer_acks.set_duplicates(block.peer_acks.duplicates() + 1);
         let mss = u32::from(block.eff_mss).min(block.flight());
         let extension = &mut self.extensions[place];
         extension.sacked_bytes = (extension.sacked_bytes + mss).min(block.snd_nxt - block.snd_una);
@@ -261,7 +261,7 @@ impl Engine {
             block.window.on_recovered();
         }
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        block.duplicate_acks = 0;
+        block.peer_acks.set_duplicates(0);
         let extension = &mut self.extensions[place];
         extension.prior = None;
         extension.resent_at = None;
@@ -312,7 +312,7 @@ impl Engine {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
         // Step 1: not for what was sent again before the last recovery ended.
-        let is_third = block.duplicate_acks >= 3
+        let is_third = block.peer_acks.duplicates() == 3
             && block.snd_una.gt(block.window.recover)
             && !block.has(Flags::RECOVERING);
         let first = self.pool.front(block.send_tail);
@@ -417,7 +417,7 @@ impl Engine {
     fn undo(&mut self, index: u32, place: u32, was_lone: bool) {
         let block = &mut self.blocks[index];
         if was_lone && block.has(Flags::TIMED_OUT) {
-            block.rtt.assume_longer_delay();
+            block.peer_acks.assume_longer_delay();
         }
         if let Some(prior) = self.extensions[place].prior.take() {
             block.window.undo(prior);
@@ -464,7 +464,7 @@ impl Engine {
         block.window.recover = block.snd_nxt;
         block.flags.clear(Flags::RECOVERING);
         block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
-        block.duplicate_acks = 0;
+        block.peer_acks.set_duplicates(0);
         let mut next = first;
         while !next.is_none() && next != unsent {
             let kept = self.pool.segment_mut(next);

@@ -266,7 +266,7 @@ impl Engine {
             return (super::listen::INITIAL_RTO_MILLIS << block.backoff.min(6))
                 .min(self.timings.rto.ceiling());
         }
-        block.rtt.rto_millis(&self.timings.rto, u32::from(block.backoff))
+        block.rtt.rto_millis(&self.timings.rto, block.peer_acks.delay_millis(), u32::from(block.backoff))
     }
 
     /// One of a connection's timers has expired.

@@ -1,0 +1,102 @@
+//! How the peer acknowledges, in a byte: duplicate ACKs in a row, and for how long it delays.
+
+/// Duplicate ACKs in a row, up to three, in the low two bits; only without SACK. In the others for how long the peer has delayed an
+/// ACK at most: 0 if nobody knows yet, else one more than the number of [`DELAY_STEP_MILLIS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PeerAcks(u8);
+
+impl PeerAcks {
+    /// No duplicate, and an unknown delay.
+    pub(crate) const NEW: Self = Self(0);
+
+    pub(crate) const fn duplicates(self) -> u8 {
+        self.0 & DUPLICATES
+    }
+
+    /// Counts so many, of which no more than three are told apart.
+    pub(crate) const fn set_duplicates(&mut self, count: u8) {
+        let count = if count > DUPLICATES { DUPLICATES } else { count };
+        self.0 = self.0 & !DUPLICATES | count;
+    }
+
+    /// Takes note of a segment that was in flight alone, whose ACK came so much later than the smoothed round trip says
+    /// (RFC 9293 3.8.6.3).
+    #[inline(always)]
+    pub(crate) fn measure_delay(&mut self, excess_micros: u32) {
+        if self.code() == 0 || excess_micros > self.delay_millis() * 1000 {
+            self.note_delay(excess_micros.div_ceil(1000));
+        }
+    }
+
+    #[inline(never)]
+    fn note_delay(&mut self, millis: u32) {
+        let steps = millis.min(DELAY_MAX_MILLIS).div_ceil(DELAY_STEP_MILLIS) as u8;
+        self.0 = self.duplicates() | (steps + 1).max(self.code()) << DELAY_SHIFT;
+    }
+
+    /// A timeout was spurious, and for how long the peer has delayed the ACK is not known: as long as most that do, and after
+    /// that as long as it may (RFC 9293 MUST-40).
+    pub(crate) fn assume_longer_delay(&mut self) {
+        let is_within = self.delay_millis() < ASSUMED_DELAY_MILLIS;
+        self.note_delay(if is_within { ASSUMED_DELAY_MILLIS } else { DELAY_MAX_MILLIS });
+    }
+
+    /// For how long the peer delays an ACK, as far as is known.
+    #[inline(always)]
+    pub(crate) const fn delay_millis(self) -> u32 {
+        match self.code() {
+            0 => ASSUMED_DELAY_MILLIS,
+            code => (code as u32 - 1) * DELAY_STEP_MILLIS,
+        }
+    }
+
+    const fn code(self) -> u8 {
+        self.0 >> DELAY_SHIFT
+    }
+}
+
+/// The bits of the count.
+const DUPLICATES: u8 = 3;
+const DELAY_SHIFT: u32 = 2;
+
+/// The unit in which a delay is kept, and the most of it: an ACK waits for less than half a second (RFC 9293 MUST-40).
+const DELAY_STEP_MILLIS: u32 = 9;
+const DELAY_MAX_MILLIS: u32 = 56 * DELAY_STEP_MILLIS;
+
+/// What a peer is thought to do of which nothing is known: the most that common systems do.
+const ASSUMED_DELAY_MILLIS: u32 = 200;
+
+const _: () = assert!(DELAY_MAX_MILLIS / DELAY_STEP_MILLIS < 63);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_kept_to_a_step_and_the_count_beside_it() {
+        for delay in 0..=500 {
+            let mut acks = PeerAcks::NEW;
+            acks.set_duplicates(2);
+            acks.measure_delay(delay * 1000);
+            assert!((0..DELAY_STEP_MILLIS).contains(&(acks.delay_millis() - delay)), "{delay}: {acks:?}");
+            let known = acks;
+            acks.measure_delay(0);
+            assert_eq!(acks, known, "the longest counts");
+            assert_eq!(acks.duplicates(), 2);
+            acks.set_duplicates(200);
+            assert_eq!((acks.duplicates(), acks.delay_millis()), (3, known.delay_millis()));
+        }
+    }
+
+    #[test]
+    fn a_spurious_timeout_raises_it_to_what_most_do_and_then_to_the_most() {
+        let mut acks = PeerAcks::NEW;
+        assert_eq!(acks.delay_millis(), 200, "until it is known");
+        acks.measure_delay(0);
+        assert_eq!(acks.delay_millis(), 0);
+        acks.assume_longer_delay();
+        assert_eq!(acks.delay_millis(), 207);
+        acks.assume_longer_delay();
+        assert_eq!(acks.delay_millis(), 504);
+    }
+}
