@@ -1,9 +1,10 @@
 //! Memory that brings nobody anything is taken back, so that a few peers cannot starve all others.
 //!
-//! A peer may leave a gap for ever, behind which its data is held, or keep its window closed for ever, before which ours is.
-//! Three things stand against that: what arrives out of order has a share of the memory, and a time; a connection that already
-//! has something to send leaves a part of the memory to those that have nothing; and where that is not enough, those that made
-//! no progress for long lose what they hold.
+//! A peer may never fill a gap, and its data behind the gap is held. Or it keeps its window closed, and our data waits.
+//!
+//! - Data out of order has a share of the memory, and a time limit.
+//! - A connection with something queued leaves the last part of the memory to connections that have nothing queued.
+//! - If that is not enough, connections without progress lose what they hold.
 
 use super::{End, Engine};
 use crate::block::{Block, Flags};
@@ -51,8 +52,8 @@ impl Engine {
         self.drop_extension_if_calm(index);
     }
 
-    /// Frees something for those who find no memory: first what is held out of order without progress, then the queue of a
-    /// connection whose peer has kept its window closed for long. False if there is nothing, or it was looked for just now.
+    /// Frees memory for a connection that finds none. Data out of order without progress goes first. Then a connection ends whose
+    /// peer has kept its window closed for long. False if there is nothing to free, or the last search in this tick found nothing.
     #[cold]
     pub(super) fn reclaim(&mut self) -> bool {
         if self.reclaim.at == Some(self.tick) {
