@@ -47,7 +47,7 @@ impl Default for Limits {
 /// });
 ///
 /// let mut frames = Frames::new();
-/// frames.push(&[0; 60]);
+/// assert!(frames.push(&[0; 60]));
 /// assert_eq!(near.transmit(Instant::default(), &mut frames), 1);
 /// assert_eq!(other_core.join().unwrap(), 60);
 /// ```

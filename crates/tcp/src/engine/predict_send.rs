@@ -16,8 +16,7 @@ use crate::pool::{Cell, Marks};
 
 impl Engine {
     /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, be
-    /// it payload or the FIN, or an ACK alone. False if it is something else, and then nothing was changed. `out` has room
-    /// for a frame.
+    /// it payload or the FIN, or an ACK alone. False if it is something else or finds no room, and then nothing was changed.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         let checks = self.checks();
@@ -37,6 +36,9 @@ impl Engine {
                 block.flags.clear(Flags::IN_TURN);
                 return true;
             }
+            if !out.has_room_for(PLAIN) {
+                return false;
+            }
             (Control::ACK, &[][..])
         } else {
             let (kept, payload) = self.pool.segment_and_bytes(cell);
@@ -46,7 +48,8 @@ impl Engine {
             let is_predicted = cell == block.send_tail
                 && (kept.marks == Marks::NONE || is_fin)
                 && length <= u32::from(block.eff_mss)
-                && (kept.seq + length).le(block.snd_right);
+                && (kept.seq + length).le(block.snd_right)
+                && out.has_room_for(PLAIN + payload.len());
             if !is_predicted {
                 return false;
             }
@@ -87,7 +90,7 @@ impl Engine {
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
-        out.push_with(PLAIN + payload.len(), |room| {
+        let is_written = out.push_with(PLAIN + payload.len(), |room| {
             let Some((head, room)) = room.split_first_chunk_mut() else { return 0 };
             // Before the headers are put together: what they take would not outlive the sum in registers.
             let summed = Payload::put(room, payload, checks);
@@ -108,6 +111,7 @@ impl Engine {
             plain(head, link, addresses, &segment, (value, block.ts_recent), summed, checks);
             PLAIN + payload.len()
         });
+        debug_assert!(is_written, "there was room for it");
         true
     }
 }
