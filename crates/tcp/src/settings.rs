@@ -51,6 +51,10 @@ pub struct Settings {
     /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
     /// Default: on.
     pub checksums: bool,
+    /// Whether segments without anything special take a shorter way through the engine. Off only in tests, which compare both
+    /// ways.
+    #[doc(hidden)]
+    pub predicts: bool,
 }
 
 impl Settings {
@@ -75,6 +79,7 @@ impl Settings {
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,
+            predicts: true,
         }
     }
 }

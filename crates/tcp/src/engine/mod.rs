@@ -18,10 +18,12 @@
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers` | deadlines |
+//! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
 mod acknowledge;
 mod answered;
+mod check;
 mod deliver;
 mod ending;
 mod listen;

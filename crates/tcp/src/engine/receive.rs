@@ -70,8 +70,12 @@ impl Engine {
             // A block, most of the time, and a segment that nearly every one is.
             let arrived = &mut segments[place];
             let index = arrived.candidate;
-            if !(arrived.is_plain && index <= PLACE && self.predict(index, arrived.frame)) {
+            let may_predict = arrived.is_plain && self.settings.predicts;
+            if !(may_predict && index <= PLACE && self.predict(index, arrived.frame)) {
                 self.dispatch(arrived);
+            }
+            if index <= PLACE {
+                self.check(index);
             }
         }
         self.batch = batch;
@@ -125,6 +129,7 @@ impl Engine {
     /// A segment that was not as predicted.
     fn dispatch(&mut self, arrived: &mut Arrived) {
         if arrived.is_plain
+            && self.settings.predicts
             && arrived.candidate <= PLACE
             && self.predict_end(arrived.candidate, arrived.frame)
         {

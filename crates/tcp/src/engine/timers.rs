@@ -63,6 +63,7 @@ impl Engine {
                 if block.has(Flags::ACK_OWED) {
                     self.acknowledge_now(*index);
                 }
+                self.check(*index);
             }
         }
         // What comes back, since the wheel is full, waits for another call: however many they are, this one ends.
@@ -158,6 +159,7 @@ impl Engine {
             Some(deadline) => self.set_deadline(index, deadline),
             None => {}
         }
+        self.check(index);
     }
 
     /// The earliest of a connection's timers.

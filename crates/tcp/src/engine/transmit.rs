@@ -37,7 +37,8 @@ impl Engine {
             if let Some(coming) = coming {
                 self.blocks.prefetch(coming);
             }
-            if self.send_predicted(index, out) {
+            if self.settings.predicts && self.send_predicted(index, out) {
+                self.check(index);
                 continue;
             }
             let block = &mut self.blocks[index];
@@ -46,6 +47,7 @@ impl Engine {
                 if !self.serve(index, out) {
                     break;
                 }
+                self.check(index);
             }
         }
         self.transmit_replies(out, out.room());

@@ -329,6 +329,7 @@ impl Engine {
             }
         }
         self.take_turn(index);
+        self.check(index);
     }
 
     /// Lets go of a connection: it ends by FINs once everything was sent. What has arrived and was not read is lost, and
