@@ -24,7 +24,7 @@ fn core(end: Link, own: Mac, peer: Mac, uplink: Mac) -> u32 {
     let mut frames = Frames::new();
     while sent < COUNT || seen < COUNT {
         while sent < COUNT && frames.room() > 0 && frames.len() < port.room() {
-            frames.push(&frame(own, peer, sent));
+            assert!(frames.push(&frame(own, peer, sent)), "room");
             sent += 1;
         }
         port.transmit(NOW, &mut frames);

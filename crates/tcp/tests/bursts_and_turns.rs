@@ -109,7 +109,7 @@ fn data_written_before_a_tiny_mss_was_known_is_cut() {
             heard.extend(&segment.payload);
             peer.heard(segment);
         }
-        if sent.last().is_some_and(|segment| segment.is(common::wire::FIN)) {
+        if sent.last().is_some_and(|segment| segment.is(FIN)) {
             break;
         }
         sent = host.answers(&peer.acks());

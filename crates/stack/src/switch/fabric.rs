@@ -312,7 +312,7 @@ impl Fabric {
             let longest = frames.iter().map(<[u8]>::len).max().unwrap_or(0);
             let mut copy = Frames::with_room(frames.len(), longest);
             for frame in frames.iter() {
-                copy.push(frame);
+                assert!(copy.push(frame), "room for one");
             }
             *frames = copy;
         }
