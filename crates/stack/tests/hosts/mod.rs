@@ -1,13 +1,17 @@
 //! Hosts on one switch, for tests of streams: on a clock that moves only while everybody waits.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+mod bells;
+
 use std::net::SocketAddr;
 
 use anywire_stack::impair::{Impair, Impairment};
-use anywire_stack::stream::{Bells, Net, Stream};
+use anywire_stack::stream::{Net, Stream};
 use anywire_stack::switch::{Settings, Switch};
 use anywire_tcp::{Engine, Limits, Mac, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use bells::Bells;
 
 pub(crate) const SERVER: u8 = 2;
 pub(crate) const CLIENT: u8 = 1;
