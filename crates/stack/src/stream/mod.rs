@@ -1,7 +1,7 @@
 //! TCP streams for any code that is written for tokio: an engine and a device, driven by one task of an event
 //! loop.
 //!
-//! [`Net`] opens and accepts connections, [`Stream`] is `AsyncRead` and `AsyncWrite`, [`Driver`] is the task
+//! [`Interface`] opens and accepts connections, [`Stream`] is `AsyncRead` and `AsyncWrite`, [`Driver`] is the task
 //! that moves frames between the engine and its device. All of them belong to one thread. The driver sleeps
 //! while nothing happens: a stream that has something to send wakes it, and so do its [`LiveDevice`] and the
 //! engine's next deadline.
@@ -9,7 +9,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `live` | devices that wake their driver |
-//! | `net` | opening and listening; what a net, its driver and its streams share |
+//! | `interface` | opening and listening; what an interface, its driver and its streams share |
 //! | `core` | the engine, who waits for which of its connections, and the queues of listeners; no runtime |
 //! | `driver` | when frames move, and when the driver sleeps |
 //! | `duplex`, `listener` | a stream; a port that is listened on |
@@ -24,18 +24,17 @@
 //!     let mesh = Mesh::new(Limits::default());
 //!     let (host, driver) = Host::join(&mesh, [1, 2, 3, 4])?;
 //!     tokio::task::spawn_local(driver);
-//!     let net = host.net();
 //!
 //!     let here = "10.0.0.2:80".parse()?;
-//!     let (_service, entrances) = mesh.listen(here, 1, 16)?;
-//!     let mut listener = host.attend(here, &entrances[0])?;
+//!     let (_service, queues) = mesh.listen(here, 1, 16)?;
+//!     let mut listener = host.attend(here, &queues[0])?;
 //!     let (mut calling, _lead) = host.dial(here).await?;
 //!     let mut called = listener.accept().await?;
 //!     calling.write_all(b"hello").await?;
 //!     calling.shutdown().await?;
 //!     let mut heard = String::new();
 //!     called.read_to_string(&mut heard).await?;
-//!     assert_eq!((heard.as_str(), net.counters().departed), ("hello", 0));
+//!     assert_eq!((heard.as_str(), host.interface().counters().departed), ("hello", 0));
 //!     Ok(())
 //! })
 //! # }
@@ -44,13 +43,13 @@
 mod core;
 mod driver;
 mod duplex;
+mod interface;
 mod listener;
 mod live;
-mod net;
 
-pub use self::core::NetCounters;
+pub use self::core::InterfaceCounters;
 pub use self::driver::Driver;
 pub use self::duplex::Stream;
+pub use self::interface::Interface;
 pub use self::listener::{ListenOptions, Listener};
 pub use self::live::LiveDevice;
-pub use self::net::Net;
