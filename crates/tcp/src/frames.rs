@@ -262,7 +262,7 @@ mod tests {
         for byte in 0..4 {
             assert!(frames.push(&[byte; 70]));
         }
-        let mut part = frames.select([3, 1, 9]);
+        let part = frames.select([3, 1, 9]);
         assert_eq!(part.len(), 2);
         assert_eq!(part[0].as_ptr(), frames[3].as_ptr());
         assert!(!frames.push(&[0; 1]));
