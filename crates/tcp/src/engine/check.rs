@@ -18,12 +18,15 @@ impl Engine {
         let block = &self.blocks[index];
         if block.state == State::Closed {
             assert!(block.send_tail.is_none() && block.send_next.is_none() && block.queued == 0);
-            assert!(!block.has(Flags::RETRANSMIT) && block.extension == Block::NO_EXTENSION);
+            assert!(
+                !block.has(Flags::RETRANSMIT.with(Flags::WATCHED)) && block.extension == Block::NO_EXTENSION
+            );
         } else {
             self.check_numbers(block);
             self.check_send_queue(block);
             self.check_flags(block);
             self.check_extension(index, block);
+            self.check_timers(index, block);
         }
         // While it opens, the time of the SYN stands there.
         if block.state != State::SynSent {
@@ -116,6 +119,16 @@ impl Engine {
             (count, end) = (count + 1, held.end());
         }
         assert_eq!(count, extension.out_of_order_count);
+    }
+
+    /// Somebody looks at it in time.
+    fn check_timers(&self, index: u32, block: &Block) {
+        if let Some(at) = self.deadline_of(index) {
+            let is_in_time = block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at);
+            // What is due and could not be done yet was put off.
+            let is_late = at.is_due(self.tick) && block.has(Flags::IN_WHEEL);
+            assert!(block.has(Flags::FRESH) || is_in_time || is_late, "nobody looks at it at {at:?}");
+        }
     }
 
     fn bytes_unread(&self, index: u32) -> usize {

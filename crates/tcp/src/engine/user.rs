@@ -49,7 +49,8 @@ pub struct ListenerId(pub(super) u16);
 pub struct ConnectOptions {
     /// Nagle's algorithm is off: small segments leave at once (RFC 9293 3.7.4).
     pub no_nagle: bool,
-    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4).
+    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4), as the [`Settings`](crate::Settings) say.
+    /// [`Engine::set_keep_alive`] gives a connection times of its own.
     pub keep_alive: bool,
     /// Its class among those that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
     pub class: u8,
@@ -228,7 +229,7 @@ impl Engine {
             block.flags.set(Flags::NO_NAGLE);
         }
         if options.keep_alive {
-            block.flags.set(Flags::KEEP_ALIVE);
+            self.keep_alive_by_settings(index);
         }
         self.fill_for_syn(index, iss, &addresses);
         self.take_turn(index);
@@ -347,6 +348,7 @@ impl Engine {
             _ => {}
         }
         self.shutdown(id);
+        self.set_idle_deadline(id, None);
         let block = &mut self.blocks[index];
         block.flags.set(Flags::DETACHED);
         block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
