@@ -301,6 +301,33 @@ impl Engine {
         taken
     }
 
+    /// Copies the next bytes that have arrived behind `out`, up to `length`, without taking them, in one piece however many
+    /// segments brought them; gives how many.
+    pub fn peek(&self, id: ConnId, length: usize, out: &mut Vec<u8>) -> usize {
+        if !self.is_held(id) {
+            return 0;
+        }
+        let before = out.len();
+        match Unread::of(&self.blocks[id.0]) {
+            Unread::Nothing => {}
+            Unread::InFrame(number) => {
+                let bytes = self.in_frames[number].bytes(&self.held, number);
+                out.extend_from_slice(&bytes[..bytes.len().min(length)]);
+            }
+            Unread::Kept(tail) => {
+                for cell in self.pool.queue(tail) {
+                    let bytes = self.pool.bytes_of(cell);
+                    let left = length - (out.len() - before);
+                    out.extend_from_slice(&bytes[..bytes.len().min(left)]);
+                    if left <= bytes.len() {
+                        break;
+                    }
+                }
+            }
+        }
+        out.len() - before
+    }
+
     /// Whether a send has found no room, and [`Events::WRITABLE`](super::Events::WRITABLE) will tell of some.
     pub fn wants_room(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];

@@ -296,6 +296,14 @@ impl Engine {
         (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
     }
 
+    /// The listener that brought a connection, if it came in and the port is still listened on.
+    pub fn listener_of(&self, id: ConnId) -> Option<ListenerId> {
+        let block = self.is_held(id).then(|| &self.blocks[id.0])?;
+        let number =
+            block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?;
+        number.map(ListenerId)
+    }
+
     /// Whether an ACK of this connection waits for its turn to leave, alone: what is sent now leaves with it.
     #[inline]
     pub fn sends_bare(&self, id: ConnId) -> bool {
