@@ -120,13 +120,13 @@ fn a_task_waits_for_the_first_of_two_connections() {
         async move {
             let mut other = connect(address(1, 8), QUICK).await.expect("it listens");
             for _ in 0..2 {
-                let mut see = |bytes: &[u8]| {
+                let see = |bytes: &[u8]| {
                     order.borrow_mut().extend(bytes);
                     bytes.len()
                 };
                 match select(incoming.conn.readable(), other.readable()).await {
-                    Either::First(true) => incoming.conn.read(&mut see),
-                    Either::Second(true) => other.read(&mut see),
+                    Either::First(true) => incoming.conn.read(see),
+                    Either::Second(true) => other.read(see),
                     _ => panic!("both stay"),
                 };
             }
