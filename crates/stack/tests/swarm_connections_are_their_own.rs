@@ -140,10 +140,13 @@ fn a_connection_can_be_handed_to_another_task() {
     assert!(answers.get() >= 5, "{}", answers.get());
 }
 
+/// The peer's port, our own, and the listener.
+type Told = (u16, u16, Option<ListenerId>);
+
 #[test]
 fn a_task_is_told_who_called_and_where() {
     let mut net = Net::new();
-    let told: Rc<RefCell<Vec<(u16, u16, Option<ListenerId>)>>> = Rc::default();
+    let told: RefCell<Vec<Told>> = RefCell::default();
     let mut server = net.host(1, 10, |incoming: Incoming| {
         told.borrow_mut().push((incoming.peer.port(), incoming.local.port(), incoming.listener));
         let mut conn = incoming.conn;
