@@ -127,7 +127,7 @@ impl Core {
     /// Ends the connections whose other end has gone for good.
     pub(super) fn end_unreachable(&mut self, device: &dyn LiveDevice) {
         for index in 0..self.slots.len() {
-            let id = ConnId::from_index(index as u32);
+            let Some(id) = self.engine.at(index as u32) else { continue };
             if !self.slots[index].is_held || self.fault(id).is_some() {
                 continue;
             }
