@@ -36,36 +36,61 @@ impl Engine {
     /// ```
     #[inline]
     pub fn set_idle_deadline(&mut self, id: ConnId, at: Option<Instant>) {
-        let index = id.0;
-        let block = &mut self.blocks[index];
-        if block.state == State::Closed || at.is_none() && !block.has(Flags::WATCHED) {
+        if !self.is_held(id) {
             return;
         }
-        let tick = at.map(|at| first_tick(at, self.now));
+        match at {
+            Some(at) => self.move_deadline(id.0, first_tick(at, self.now)),
+            None => self.take_deadline_away(id.0),
+        }
+    }
+
+    #[inline]
+    fn move_deadline(&mut self, index: u32, at: Tick) {
+        let block = &mut self.blocks[index];
+        if block.state == State::Closed {
+            return;
+        }
+        block.flags.set(Flags::WATCHED);
         let watch = self.watches.get_mut(index);
-        watch.set_deadline(tick);
+        watch.set_deadline(Some(at));
         if watch.has_expired {
             watch.has_expired = false;
             self.expired -= 1;
         }
-        match tick {
-            Some(tick) => {
-                block.flags.set(Flags::WATCHED);
-                self.set_deadline(index, tick);
-            }
-            None if watch.is_none() => block.flags.clear(Flags::WATCHED),
-            None => {}
+        self.set_deadline(index, at);
+    }
+
+    pub(super) fn take_deadline_away(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::WATCHED) {
+            return;
+        }
+        let watch = self.watches.get_mut(index);
+        watch.set_deadline(None);
+        if watch.has_expired {
+            watch.has_expired = false;
+            self.expired -= 1;
+        }
+        self.forget_if_unwatched(index);
+    }
+
+    fn forget_if_unwatched(&mut self, index: u32) {
+        if self.watches.get(index).is_none() {
+            self.blocks[index].flags.clear(Flags::WATCHED);
         }
     }
 
     /// Gives a connection keep-alive with times of its own from now on, or takes it away (RFC 9293 MUST-24, MUST-27).
     pub fn set_keep_alive(&mut self, id: ConnId, keep_alive: Option<KeepAlive>) {
         let index = id.0;
-        if self.blocks[index].state == State::Closed {
+        if !self.is_held(id) || self.blocks[index].state == State::Closed {
             return;
         }
         self.watches.get_mut(index).set_keep_alive(keep_alive);
         self.blocks[index].flags.set(Flags::WATCHED);
+        // Nothing may be left to watch.
+        self.forget_if_unwatched(index);
         if self.blocks[index].state.is_synchronized() {
             self.watch_idle(index);
         }
