@@ -230,7 +230,8 @@ impl Watch {
     }
 
     /// Announces that this end will sleep, so that the peer has to wake it. False if the peer has changed something
-    /// already: then the announcement is withdrawn, and this end must not sleep.
+    /// already: then the announcement is withdrawn, and this end must not sleep. The peer may have seen it all the same, and
+    /// wakes this end.
     #[must_use = "an end that sleeps although something has come is not woken"]
     pub fn sleep(&self) -> bool {
         self.awaited.sleep(self.region.direction(self.ring))
@@ -308,6 +309,10 @@ mod tests {
         assert_eq!(here.reader.look(), Ok(Found::Reset));
         here.reader.leave();
         assert!(there.writer.is_reader_gone() && !here.writer.is_reader_gone());
+        let watch = here.reader.watch();
+        assert!(watch.sleep(), "nothing has come since");
+        watch.wake_up();
+        assert!(there.writer.is_reader_gone(), "who has left does not come back by sleeping");
     }
 
     #[test]

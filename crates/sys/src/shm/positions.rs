@@ -231,7 +231,8 @@ impl Awaited {
 
     /// Announces that this end sleeps from now on. False if what it waits for has come: then it must not.
     pub(crate) fn sleep(self, ring: &Direction) -> bool {
-        self.end(ring).0.store(SLEEPS, Relaxed);
+        // Not a store: a reader that has left stays so.
+        self.end(ring).0.fetch_or(SLEEPS, Relaxed);
         // Whatever the peer did before it could see that is seen by the look behind this.
         fence(SeqCst);
         let sleeps = !self.has_come(ring);
@@ -243,7 +244,7 @@ impl Awaited {
 
     /// Withdraws the announcement.
     pub(crate) fn wake_up(self, ring: &Direction) {
-        self.end(ring).0.store(0, Relaxed);
+        self.end(ring).0.fetch_and(!SLEEPS, Relaxed);
     }
 
     const fn end(self, ring: &Direction) -> &Line<AtomicU32> {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -77,6 +78,7 @@ impl Transport for ShmTransport {
                 ends.take().ok_or(io::ErrorKind::NotConnected)?
             }
         };
+        make_room_for_wakes(&self.socket.stream)?;
         self.stage = Stage::Open(Open::new(ends, self.spin, self.credentials()));
         Poll::Ready(Ok(()))
     }
@@ -214,7 +216,7 @@ impl Socket {
         }
     }
 
-    /// The same for a writer. A wake-up is reported to both, because the socket has always room.
+    /// The same for a writer. A wake-up is reported to both, because the socket has [always room](make_room_for_wakes).
     fn is_quiet_for_writer(&mut self, waiters: &Waiters, cx: &mut Context<'_>) -> io::Result<bool> {
         match self.stream.poll_write_ready(cx) {
             Poll::Pending => Ok(true),
@@ -355,5 +357,49 @@ fn reset() -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }
 
-/// About 70 of them make the kernel say that the socket has no room, and then no wake-up is reported to a writer.
+/// Gives the socket room for all wake-ups that the peer may leave in it, whatever the system's default
+/// (`net.core.wmem_default`) is.
+///
+/// Without it an end could sleep for ever: the kernel reports a wake-up to a writer only while the socket has room.
+fn make_room_for_wakes(socket: &impl AsFd) -> io::Result<()> {
+    SockRef::from(socket).set_send_buffer_size(SEND_BUFFER_BYTES)
+}
+
+/// Each end takes the wake-ups out of its socket when there may be so many.
 const WAKES_WAITING_MAX: u32 = 32;
+/// The kernel takes about 1 KiB for a wake-up, calls a socket full from a quarter of its buffer on, and doubles what is asked for.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+/// With room for as many again: a wake-up may be under way while its announcement is no longer counted.
+const _: () = assert!(2 * WAKES_WAITING_MAX as usize * 1024 * 4 <= 2 * SEND_BUFFER_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    /// Whether the kernel calls the socket writable.
+    fn has_room(socket: &UnixStream) -> bool {
+        let mut fds = [PollFd::new(socket, PollFlags::OUT)];
+        poll(&mut fds, Some(&Timespec::default())).expect("one descriptor");
+        fds[0].revents().contains(PollFlags::OUT)
+    }
+
+    #[test]
+    fn wake_ups_that_nobody_has_taken_out_yet_fill_no_socket() {
+        let (socket, _peer) = UnixStream::pair().expect("two sockets");
+        // As on a system with small buffers.
+        SockRef::from(&socket).set_send_buffer_size(8192).expect("it is open");
+        let wake = || send(&socket, b"!", SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        while has_room(&socket) {
+            wake().expect("it has room");
+        }
+        make_room_for_wakes(&socket).expect("it is open");
+        for _ in 0..2 * WAKES_WAITING_MAX - 8 {
+            wake().expect("it has room");
+        }
+        assert!(has_room(&socket), "a writer would not be told of a wake-up");
+    }
+}

@@ -170,11 +170,12 @@ impl Waiter {
 
     /// Tells the peer. If something has come before that, the task is told in its place, and this is false.
     fn sleep(&self, counts: &Counts) -> bool {
+        // Also if it does not sleep then: the peer may have seen the announcement before it was withdrawn, and sends a wake-up.
+        self.announced.set(self.announced.get() + 1);
+        counts.parks.increment();
         let sleeps = self.awaited.borrow().as_ref().is_some_and(|(watch, _)| watch.sleep());
         if sleeps {
             self.state.set(State::Asleep);
-            self.announced.set(self.announced.get() + 1);
-            counts.parks.increment();
         } else {
             self.wake();
         }

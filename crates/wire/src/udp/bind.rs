@@ -279,7 +279,8 @@ fn finish(
     options: &UdpOptions,
 ) -> io::Result<Unregistered> {
     let asked_bytes = options.receive_buffer_bytes;
-    socket.set_recv_buffer_size(asked_bytes)?;
+    // The system takes an int. A larger number would wrap around, and give the smallest buffer.
+    socket.set_recv_buffer_size(asked_bytes.min(i32::MAX as usize))?;
     // The system doubles the number, for what it keeps beside the bytes.
     let given_bytes = socket.recv_buffer_size()? / 2;
     if given_bytes < asked_bytes && matches!(link, Link::Ip { .. }) {

@@ -187,7 +187,7 @@ impl Udp {
     pub async fn flush(&self, outgoing: &mut Outgoing) -> Sent {
         let mut sent = Sent::default();
         while !self.try_flush(outgoing, &mut sent) {
-            if let Err(error) = self.io.writable_again().await {
+            if let Err(error) = self.room().await {
                 sent.error.get_or_insert(error);
                 return sent;
             }
@@ -204,6 +204,14 @@ impl Udp {
             outgoing.pop();
         }
         true
+    }
+
+    /// Waits for room after [`try_flush`](Self::try_flush) has found none. Cancel safe.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn room(&self) -> io::Result<()> {
+        self.io.writable_again().await
     }
 
     /// Sends one datagram to the peer that the socket is connected to.
