@@ -2,7 +2,7 @@
 //!
 //! A [`Device`] is polled by the one loop that owns it: it blocks never, reads no clock, and says how many
 //! frames it takes, so that what has no room waits where it is and not in a queue. A port of the
-//! [switch](crate::switch), the [link](crate::link) between two cores and the wrappers
+//! [switch](crate::switch) or of a [mesh](crate::mesh) and the wrappers
 //! [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture) are devices. Frames are
 //! Ethernet II without the check sequence.
 

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use anywire_tcp::{ConnectOptions, Engine, Mac, Route, Settings};
 
 use super::directory::Mesh;
-use super::entrance::{Entrance, Place};
+use super::listen_queue::{ListenQueue, Queued};
 use super::port::Switchboard;
 use crate::device::Device;
-use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
+use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 
 /// A host on a [`Mesh`], for one thread. Clones are the same host.
 ///
@@ -22,16 +22,16 @@ use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mesh = Mesh::new(Limits::default());
-/// let (service, mut entrances) = mesh.listen("10.0.0.2:80".parse()?, 1, 1024)?;
+/// let (service, mut queues) = mesh.listen("10.0.0.2:80".parse()?, 1, 1024)?;
 /// let run = || tokio::runtime::Builder::new_current_thread().enable_time().build_local(Default::default());
 ///
-/// let (there, entrance) = (mesh.clone(), entrances.remove(0));
+/// let (there, queue) = (mesh.clone(), queues.remove(0));
 /// let server = std::thread::spawn(move || run()?.block_on(async {
 ///     let (host, driver) = Host::join(&there, [1; 4])?;
 ///     tokio::task::spawn_local(driver);
-///     let mut listener = host.attend(service.address(), &entrance)?;
+///     let mut listener = host.attend(service.address(), &queue)?;
 ///     let mut stream = listener.accept().await?;
-///     entrance.note_accepted(stream.peer_addr());
+///     queue.note_accepted(stream.peer_addr());
 ///     stream.write_all(b"hello").await?;
 ///     stream.shutdown().await?;
 ///     stream.read_u8().await.expect_err("the other end closes, too");
@@ -41,12 +41,12 @@ use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
 /// run()?.block_on(async {
 ///     let (host, driver) = Host::join(&mesh, [2; 4])?;
 ///     tokio::task::spawn_local(driver);
-///     let (mut stream, lead) = host.dial("10.0.0.2:80".parse()?).await?;
+///     let (mut stream, reservation) = host.dial("10.0.0.2:80".parse()?).await?;
 ///     let mut heard = String::new();
 ///     stream.read_to_string(&mut heard).await?;
 ///     assert_eq!(heard, "hello");
-///     drop((stream, lead));
-///     host.net().finish(std::time::Duration::from_millis(100));
+///     drop((stream, reservation));
+///     host.interface().finish(std::time::Duration::from_millis(100));
 ///     Ok::<_, Box<dyn std::error::Error>>(())
 /// })?;
 /// server.join().unwrap()?;
@@ -54,7 +54,7 @@ use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Host {
-    net: Net,
+    interface: Interface,
     mesh: Mesh,
     board: Switchboard,
     ports: Rc<RefCell<LocalPorts>>,
@@ -85,31 +85,31 @@ impl Host {
             let route = Route { network, prefix: 0, source: port.mac(), next_hop: MESH_MAC, mtu };
             engine.add_route(route).map_err(io::Error::other)?;
         }
-        let (net, driver) = Net::new(engine, port);
-        let host = Self { net, mesh: mesh.clone(), board, ports: Rc::default() };
+        let (interface, driver) = Interface::new(engine, port);
+        let host = Self { interface, mesh: mesh.clone(), board, ports: Rc::default() };
         Ok((host, driver))
     }
 
-    /// Its streams' net.
-    pub const fn net(&self) -> &Net {
-        &self.net
+    /// Its network interface: the engine and the port, with their counters.
+    pub const fn interface(&self) -> &Interface {
+        &self.interface
     }
 
     /// Connects to a service: takes a place in its backlog, waits for one if need be, and then for the
-    /// handshake, unless no host attends the service yet. The lead is to be dropped together with the stream.
+    /// handshake, unless no host attends the service yet. The reservation is to be dropped together with the stream.
     ///
     /// # Errors
     /// `ConnectionRefused` if nobody listens there; `AddrNotAvailable` if all local ports are in use; and those of
-    /// [`Net::connect`].
-    pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Lead)> {
+    /// [`Interface::connect`].
+    pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Reservation)> {
         let mut tries = 0;
         loop {
             let from = self.take_port(service)?;
-            let place = poll_fn(|cx| self.mesh.poll_place(service, from.address, cx)).await;
+            let place = poll_fn(|cx| self.mesh.poll_enqueue(service, from.address, cx)).await;
             let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
             let place = place.map_err(refused)?;
-            self.board.lead(from.address.port(), &place).map_err(refused)?;
-            let mut stream = match self.net.start(Some(from.address), service, NO_NAGLE) {
+            self.board.steer(from.address.port(), &place).map_err(refused)?;
+            let mut stream = match self.interface.start(Some(from.address), service, NO_NAGLE) {
                 // An earlier connection from there has not quite ended; the next port is as good.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < PORT_TRIES => {
                     tries += 1;
@@ -122,22 +122,22 @@ impl Host {
             } else {
                 stream.take_for_open();
             }
-            return Ok((stream, Lead { place, _from: from }));
+            return Ok((stream, Reservation { place, _from: from }));
         }
     }
 
-    /// Serves an entrance of the service at this address: connections come here from now on, and those that
+    /// Serves a queue of the service at this address: connections come here from now on, and those that
     /// have waited.
     ///
     /// # Errors
-    /// `AddrInUse` if this host listens there already, for an entrance that was not dropped yet.
-    pub fn attend(&self, service: SocketAddr, entrance: &Entrance) -> io::Result<Listener> {
-        self.net.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
+    /// `AddrInUse` if this host listens there already, for a queue that was not dropped yet.
+    pub fn attend(&self, service: SocketAddr, queue: &ListenQueue) -> io::Result<Listener> {
+        self.interface.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
         // The backlog is kept by those who come; here it only bounds those who left their place again.
-        let backlog = entrance.backlog().saturating_mul(2).saturating_add(16);
+        let backlog = queue.backlog().saturating_mul(2).saturating_add(16);
         let options = ListenOptions { backlog, connections: NO_NAGLE };
-        let listener = self.net.listen(service, options)?;
-        self.board.attend(entrance);
+        let listener = self.interface.listen(service, options)?;
+        self.board.attend(queue);
         Ok(listener)
     }
 
@@ -151,12 +151,12 @@ impl Host {
 
 /// What keeps a dialled connection's place in the backlog until it is accepted, and its local port.
 #[derive(Debug)]
-pub struct Lead {
-    place: Place,
+pub struct Reservation {
+    place: Queued,
     _from: FromPort,
 }
 
-impl Lead {
+impl Reservation {
     /// Whether a host attends the service, so that the handshake is done.
     pub fn is_attended(&self) -> bool {
         self.place.is_attended()

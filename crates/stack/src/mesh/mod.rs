@@ -8,29 +8,28 @@
 //!
 //! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others
 //! are services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it.
-//! Whoever connects takes a [`Place`] first, in the backlog of the host whose turn it is, and
-//! [leads](Switchboard::lead) what it sends from a local port of its own there: a connection stays with its
-//! host, whoever listens there later.
+//! Whoever connects takes a place first, in the [`ListenQueue`] of the host whose turn it is, and what it sends from a local
+//! port of its own goes there: a connection stays with its host, whoever listens there later.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `directory` | who is there: ports by number, services by address |
-//! | `entrance` | one host's part of a service: its backlog, and where frames for it wait until the host is there |
+//! | `listen_queue` | one host's part of a service: its backlog, and where frames for it wait until the host is there |
 //! | `cable` | two rings between two ports, and what wakes their owners |
 //! | `port` | the device |
 //! | `host` | an engine on a port, and what it takes to dial and to serve |
 
 mod cable;
 mod directory;
-mod entrance;
 mod host;
+mod listen_queue;
 mod port;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use self::directory::{Mesh, MeshError, Service};
-pub use self::entrance::{Entrance, Place, Refused};
-pub use self::host::{Host, Lead};
+pub use self::host::{Host, Reservation};
+pub use self::listen_queue::{ListenQueue, Refused};
 pub use self::port::{Port, Switchboard};
 
 /// How long packets may be, and how much is under way.

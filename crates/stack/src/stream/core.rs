@@ -1,4 +1,4 @@
-//! What a net is apart from its runtime: the engine, who waits for which of its connections, and what
+//! What an interface is apart from its runtime: the engine, who waits for which of its connections, and what
 //! listeners hold.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,10 +12,10 @@ use super::listener::ListenOptions;
 use super::live::LiveDevice;
 use crate::device::ETHERNET_BYTES;
 
-/// What a net has counted; the engine and the device count for themselves.
+/// What an interface has counted; the engine and the device count for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct NetCounters {
+pub struct InterfaceCounters {
     /// Connections reset at once, since as many waited to be accepted as [`ListenOptions::backlog`] allows.
     pub backlog_overflows: u64,
     /// Connections that ended because their other end is known to have gone for good.
@@ -27,7 +27,7 @@ pub struct NetCounters {
 /// The engine, and for each of its connections that has a stream, who waits for it.
 pub(super) struct Core {
     pub(super) engine: Engine,
-    pub(super) counters: NetCounters,
+    pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
     slots: Vec<Slot>,
     /// By the address that is listened on; any address of the engine is 0.0.0.0.
@@ -75,7 +75,7 @@ impl Core {
         let batch = || Frames::with_room(Frames::BATCH, frame_bytes);
         Self {
             engine,
-            counters: NetCounters::default(),
+            counters: InterfaceCounters::default(),
             slots: Vec::new(),
             queues: HashMap::new(),
             ready: ReadyBatch::new(),

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use anywire_tcp::ConnId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::net::Shared;
+use super::interface::Shared;
 
 /// A TCP connection. Dropping it closes it: what was written still leaves. If something that the peer sent was
 /// not read, the peer sees a reset (RFC 2525 2.17) behind as much of it as the windows allow at once.

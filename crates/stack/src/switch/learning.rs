@@ -20,12 +20,6 @@ pub(super) const fn address_of(mac: Mac) -> Address {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// The six bytes of an address.
-pub(super) const fn bytes_of(address: Address) -> [u8; 6] {
-    let [_, _, bytes @ ..] = address.to_be_bytes();
-    bytes
-}
-
 /// Whether it stands for many stations: the lowest bit of its first byte says so (IEEE 802 8.2.2).
 pub(super) const fn is_group(address: Address) -> bool {
     address & 0x0100_0000_0000 != 0

@@ -1,4 +1,4 @@
-//! One host: opening and listening, and what it shares with its driver and its streams.
+//! A network interface: opening and listening, and what it shares with its driver and its streams.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Counters, Engine, Instant, ListenError};
 
-use super::core::{Core, NetCounters};
+use super::core::{Core, InterfaceCounters};
 use super::driver::Driver;
 use super::duplex::Stream;
 use super::listener::{ListenOptions, Listener};
 use super::live::LiveDevice;
 use crate::device::{Device, DeviceCounters};
 
-/// A host on a device: an engine whose connections are [`Stream`]s. Clones are the same host.
+/// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
 ///
 /// When the last clone, stream and listener of it is dropped, its driver ends as soon as its connections
 /// have.
 #[derive(Clone)]
-pub struct Net {
+pub struct Interface {
     shared: Rc<Shared>,
 }
 
-impl Net {
-    /// A host, and the task that drives it: to be spawned on the present thread.
+impl Interface {
+    /// An interface, and the task that drives it: to be spawned on the present thread.
     pub fn new(engine: Engine, device: impl LiveDevice + 'static) -> (Self, Driver) {
         let shared = Rc::new(Shared {
             core: RefCell::new(Core::new(engine, device.mtu())),
@@ -111,7 +111,7 @@ impl Net {
     }
 
     /// What has been counted so far.
-    pub fn counters(&self) -> NetCounters {
+    pub fn counters(&self) -> InterfaceCounters {
         self.shared.core.borrow().counters
     }
 
@@ -126,19 +126,19 @@ impl Net {
     }
 }
 
-impl std::fmt::Debug for Net {
+impl std::fmt::Debug for Interface {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("counters", &self.counters()).finish_non_exhaustive()
+        f.debug_struct("Interface").field("counters", &self.counters()).finish_non_exhaustive()
     }
 }
 
-impl Drop for Net {
+impl Drop for Interface {
     fn drop(&mut self) {
         self.shared.release();
     }
 }
 
-/// What a net, its driver, its streams and its listeners share. Nothing of it stays borrowed while other code
+/// What an interface, its driver, its streams and its listeners share. Nothing of it stays borrowed while other code
 /// runs.
 pub(super) struct Shared {
     core: RefCell<Core>,
@@ -304,5 +304,5 @@ const BATCHES_A_TURN: usize = 16;
 /// switch waits for a port.
 const ROOM_PATIENCE: Duration = Duration::from_millis(10);
 
-/// How long [`Net::finish`] sleeps while nothing comes: not much more than a thread takes to be woken.
+/// How long [`Interface::finish`] sleeps while nothing comes: not much more than a thread takes to be woken.
 const FINISH_PAUSE: Duration = Duration::from_micros(100);
