@@ -113,6 +113,35 @@ fn a_later_one_that_comes_first_is_reordering() {
 }
 
 #[test]
+fn one_that_comes_after_its_time_is_late_and_not_lost() {
+    let wait = Duration::from_secs(2);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        for number in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            let (socket, datagram) = (socket.try_clone().expect("a descriptor"), buffer[..length].to_vec());
+            let answer = move || socket.send_to(&datagram, from);
+            if number % 10 == 3 {
+                // It was sent before it arrived, so it has been on its way for longer than this.
+                std::thread::spawn(move || {
+                    std::thread::sleep(wait);
+                    answer()
+                });
+            } else {
+                let _ = answer();
+            }
+        }
+    });
+    let outcome = load(UdpPlan { datagrams_per_second: 200.0, wait, ..plan(address) });
+    assert_eq!((outcome.sent, outcome.received, outcome.late, outcome.lost), (100, 90, 10, 0), "{outcome}");
+    // Their times are part of the latencies: leaving them out would hide the worst.
+    let latency = outcome.latency.sent.as_ref().expect("answers came");
+    assert!(latency.count == 100 && latency.max >= 2e6, "{outcome}");
+}
+
+#[test]
 fn all_that_a_tiny_buffer_loses_is_found_at_the_socket() {
     let options = UdpOptions { receive_buffer_bytes: 4096, ..UdpOptions::default() };
     let socket = Udp::bind("udp:127.0.0.1:0", &options, 1).expect("a free port").remove(0);

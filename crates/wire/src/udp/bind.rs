@@ -267,7 +267,11 @@ impl Link {
         if !options.offload {
             datagrams::without_coalescing(socket);
         }
-        Ok(Self::Ip { state, peer, keeps_local_ip: local.ip().is_unspecified() })
+        let keeps_local_ip = local.ip().is_unspecified();
+        if !keeps_local_ip {
+            datagrams::without_local_ip(socket);
+        }
+        Ok(Self::Ip { state, peer, keeps_local_ip })
     }
 }
 
