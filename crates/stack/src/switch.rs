@@ -11,15 +11,13 @@
 //! - To everybody, to a group, or to an address unknown so far: once to each port but the sender's.
 //! - To an address behind the port that it came from: nowhere.
 //!
-//! The switch answers nothing itself, neither ARP nor ICMP: what it cannot forward is counted in
-//! [`SwitchCounters`].
+//! The switch itself answers neither ARP nor ICMP. [`SwitchCounters`] counts the frames that it cannot forward.
 //!
 //! # Back-pressure
 //!
-//! Each port has a bounded queue, and [`room`](crate::device::Device::room) is the room of the fullest of the
-//! ports that this port has lately sent to: who asks first loses nothing. A port that has been full for
-//! [`patience`](Limits::patience) without taking a frame is waited for no longer: what is for it is dropped
-//! and counted, and the others go on.
+//! Each port has a bounded queue. [`room`](crate::device::Device::room) is the room of the fullest port that this
+//! port has lately sent to, so a sender that asks first loses nothing. If a full port takes no frame for
+//! [`patience`](Limits::patience), its senders no longer wait: frames to it are dropped and counted.
 
 mod counters;
 mod fabric;
@@ -89,12 +87,12 @@ impl Switch {
         self.fabric.borrow().spare()
     }
 
-    /// How many addresses it has learned and still holds; those of its ports are not among them.
+    /// How many addresses it has learned and still holds, without those of its ports.
     pub fn stations(&self) -> usize {
         self.fabric.borrow().stations()
     }
 
-    /// What has passed so far.
+    /// The counters so far.
     pub fn counters(&self) -> SwitchCounters {
         self.fabric.borrow().counters()
     }

@@ -1,8 +1,8 @@
-//! A cable between two ports of a mesh: a ring for each direction, and the bells of those who own the ends.
+//! A cable between two ports of a mesh: one ring per direction, and the notification state of both owners.
 //!
-//! Nobody rings in vain: an owner is woken only while it sleeps, which it says before it looks for frames a
-//! last time. A sender first shows its frames and then asks whether the other sleeps. Between the two steps
-//! of each there is a fence, so that at least one of them sees the other.
+//! No wake-up is sent in vain: an owner announces that it sleeps, and then looks for frames once more. A sender first
+//! shows its frames and then asks whether the other sleeps. Between the two steps of each there is a fence, so that
+//! at least one of them sees the other.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -128,7 +128,7 @@ impl End {
         count
     }
 
-    /// Shows the other side what was written.
+    /// Shows the written frames to the other side.
     #[inline]
     pub(super) fn publish(&mut self) {
         self.has_unpublished = false;
@@ -138,7 +138,7 @@ impl End {
 
     /// Whether nothing will ever come again: the other end was dropped, and all it has sent was taken.
     pub(super) fn is_over(&self) -> bool {
-        // In this order: what it sent before it was dropped is seen then.
+        // The order matters: frames that were sent before the drop are seen then.
         self.reader.is_closed() && self.reader.is_empty()
     }
 
@@ -164,7 +164,7 @@ impl Which {
     fn ring(&self) {
         let far = self.far();
         let bell = far.bell.get().or_else(|| {
-            // Whoever attaches the other end looks into it afterwards; see the head of this file.
+            // The far end may have been attached just now; see the module's documentation.
             fence(Ordering::SeqCst);
             far.bell.get()
         });

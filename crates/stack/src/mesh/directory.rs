@@ -17,7 +17,7 @@ pub struct Mesh {
     pub(super) directory: Arc<Directory>,
 }
 
-/// Why a mesh has no port or no service for somebody.
+/// Why a mesh refuses a port or a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {
@@ -33,7 +33,7 @@ pub enum MeshError {
         /// How many there may be.
         limit: usize,
     },
-    /// Somebody listens there already.
+    /// Another service listens there already.
     #[error(
         "cannot listen on the mesh at {0}: somebody does already; drop that service, or choose another port"
     )]
@@ -76,7 +76,7 @@ struct Queues {
 }
 
 impl Mesh {
-    /// A mesh that nobody has joined.
+    /// A mesh without ports.
     pub fn new(limits: Limits) -> Self {
         let directory = Directory { limits, listed: Mutex::default() };
         Self { directory: Arc::new(directory) }
@@ -112,13 +112,13 @@ impl Mesh {
         Ok(Port::new(self.clone(), station))
     }
 
-    /// Listens at an address for so many hosts, each of which has a listen queue of its own with room for
-    /// `backlog` connections that were not accepted yet. Port 0 stands for a free one. Who connects before a
-    /// host [attends](super::Switchboard::attend) its queue waits there.
+    /// Listens at an address for `hosts` hosts. Each has a listen queue of its own, with room for `backlog`
+    /// connections that were not accepted yet. Port 0 stands for a free one. Clients that
+    /// connect before a host [attends](super::Switchboard::attend) its queue wait there.
     ///
     /// # Errors
-    /// [`MeshError::AddressTaken`] if somebody listens there, [`MeshError::NotAService`] if no service can,
-    /// [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
+    /// [`MeshError::AddressTaken`] if another service listens there, [`MeshError::NotAService`] if the address cannot
+    /// be a service's, [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
     pub fn listen(
         &self,
         address: SocketAddr,
@@ -144,8 +144,8 @@ impl Mesh {
         Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
     }
 
-    /// Takes a place in the backlog of a service, for a connection from this address and port: at the
-    /// queue whose turn it is, or the next one that has room. Pending while none has.
+    /// Takes a place in the backlog of a service, for a connection from this address and port. Queues take turns; a
+    /// full queue is skipped. Pending while none has.
     pub(super) fn poll_enqueue(
         &self,
         service: SocketAddr,

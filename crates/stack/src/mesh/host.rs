@@ -1,4 +1,4 @@
-//! A host on a mesh: an engine on a port, with what it takes to dial services and to serve them.
+//! A host on a mesh: an engine on a port, which dials services and serves them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -61,7 +61,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Another host, and the task that drives it. Nobody may know `secret`: see [`Settings::secret`].
+    /// Another host, and the task that drives it. Keep `secret` private: see [`Settings::secret`].
     ///
     /// # Errors
     /// `QuotaExceeded` at the limit of ports; or the system's, if it has no memory left.
@@ -74,14 +74,14 @@ impl Host {
         let mut limits = anywire_tcp::Limits::default();
         limits.connections = mesh.limits().connections;
         limits.half_open = limits.half_open.min(limits.connections);
-        // Ports take turns, and a port in TIME-WAIT can be used again (RFC 6191): these need not last.
+        // Ports take turns, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
         let mut engine = Engine::new(settings, limits)?;
         let mtu = u16::try_from(port.mtu()).unwrap_or(u16::MAX);
         for address in board.addresses() {
             engine.add_address(address).map_err(io::Error::other)?;
             let network = if address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-            // The mesh goes by IP addresses; what stands before them is only there to be seen in captures.
+            // The mesh forwards by IP address; Ethernet addresses only show in captures.
             let route = Route { network, prefix: 0, source: port.mac(), next_hop: MESH_MAC, mtu };
             engine.add_route(route).map_err(io::Error::other)?;
         }
@@ -99,8 +99,8 @@ impl Host {
     /// handshake, unless no host attends the service yet. The reservation is to be dropped together with the stream.
     ///
     /// # Errors
-    /// `ConnectionRefused` if nobody listens there; `AddrNotAvailable` if all local ports are in use; and those of
-    /// [`Interface::connect`].
+    /// `ConnectionRefused` if no host listens there, `AddrNotAvailable` if all local ports are in use, and the errors
+    /// of [`Interface::connect`].
     pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Reservation)> {
         let mut tries = 0;
         loop {
@@ -126,14 +126,15 @@ impl Host {
         }
     }
 
-    /// Serves a queue of the service at this address: connections come here from now on, and those that
-    /// have waited.
+    /// Serves a queue of the service at this address. New connections come to this host from now on, and so do those
+    /// that have waited.
     ///
     /// # Errors
     /// `AddrInUse` if this host listens there already, for a queue that was not dropped yet.
     pub fn attend(&self, service: SocketAddr, queue: &ListenQueue) -> io::Result<Listener> {
         self.interface.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
-        // The backlog is kept by those who come; here it only bounds those who left their place again.
+        // Clients enforce the backlog when they dial. This limit only bounds connections that were given up before
+        // they were accepted.
         let backlog = queue.backlog().saturating_mul(2).saturating_add(16);
         let options = ListenOptions { backlog, connections: NO_NAGLE };
         let listener = self.interface.listen(service, options)?;
@@ -175,8 +176,7 @@ impl Drop for FromPort {
     }
 }
 
-/// The local ports of dialled connections. They take turns, so that the one that was just given back is used
-/// last.
+/// The local ports of dialled connections. They take turns, so a port that was just given back is reused last.
 #[derive(Debug)]
 struct LocalPorts {
     /// A bit for each port: in use.
@@ -214,10 +214,10 @@ impl Default for LocalPorts {
     }
 }
 
-/// Small writes leave at once: whoever has more to say writes it in one go.
+/// Small writes leave at once. A user with more to say writes it in one call.
 const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0, dscp: 0 };
 
-/// Where hosts send what they send; nobody has it.
+/// The next hop of all routes. No port has this address.
 const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);
 
 /// The first local port (RFC 6056 asks for a wide range).

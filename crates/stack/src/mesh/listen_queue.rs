@@ -9,8 +9,8 @@ use std::task::Waker;
 
 use super::cable::End;
 
-/// One host's part of a service; made by [`Mesh::listen`](super::Mesh::listen). Dropping it turns those away
-/// who wait.
+/// One host's part of a service; made by [`Mesh::listen`](super::Mesh::listen). Dropping it refuses the waiting
+/// clients.
 #[derive(Debug)]
 pub struct ListenQueue {
     queue: Arc<Queue>,
@@ -71,15 +71,15 @@ impl Drop for Queued {
     }
 }
 
-/// Nobody listens there.
+/// No service listens there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nobody listens there; start the service first")]
 pub struct Refused;
 
-/// What a queue and those who come share.
+/// The state that a queue shares with its clients.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Tells queues apart, those that are no more included.
+    /// Tells queues apart, including dropped ones.
     pub(super) number: u64,
     backlog: usize,
     state: Mutex<State>,
@@ -88,20 +88,20 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct State {
     attended: Attended,
-    /// Who has a place in the backlog.
+    /// The clients that have a place in the backlog.
     waiting: HashSet<SocketAddr>,
-    /// Who waits for a place.
+    /// The tasks that wait for a place.
     want_place: Vec<Waker>,
 }
 
 /// Who looks after a queue.
 #[derive(Debug)]
 pub(super) enum Attended {
-    /// Nobody yet: cables wait.
+    /// No host yet: cables wait.
     Later(Vec<End>),
     /// The port of this number.
     By(u16),
-    /// Nobody any more.
+    /// The queue was dropped.
     NoMore,
 }
 
@@ -150,7 +150,7 @@ impl Queue {
         let ends = mem::replace(&mut state.attended, Attended::NoMore);
         let waiting = mem::take(&mut state.want_place);
         drop(state);
-        // Cables that nobody will ever take: who is at their other ends learns of it by that.
+        // Dropping these unserved cables tells the clients at their other ends.
         drop(ends);
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -164,8 +164,8 @@ impl Queue {
         }
     }
 
-    /// Leads a new cable there if nobody attends it yet: `make` gives what is to wait. Else who does attend
-    /// it.
+    /// If no host serves the queue yet, stores the end of a new cable that `make` gives, and returns `None`.
+    /// Otherwise returns the port that serves it.
     pub(super) fn leave_cable(&self, make: impl FnOnce() -> End) -> Result<Option<u16>, Refused> {
         match &mut self.lock().attended {
             Attended::Later(ends) => {

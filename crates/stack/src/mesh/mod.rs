@@ -1,15 +1,15 @@
 //! A switch between the cores of one process: every host has a cable to each other one that it talks to.
 //!
-//! A [switch](crate::switch) lives on one core. A mesh has no middle: a [`Port`] sorts what its engine sends
-//! by destination, straight into the [ring](anywire_sys::ring) of the core that it is for, and rings that
-//! core's bell if it sleeps. So a frame is copied in and out once, and no core works for another.
+//! A [switch](crate::switch) lives on one core. A mesh has no central switch: each [`Port`] sorts the frames of its
+//! engine by destination, writes them into the [ring](anywire_sys::ring) of the destination's core, and wakes that
+//! core if it sleeps. So a frame is copied in and out once, and no core works for another.
 //!
 //! # Addresses
 //!
-//! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others
-//! are services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it.
-//! Whoever connects takes a place first, in the [`ListenQueue`] of the host whose turn it is, and what it sends from a local
-//! port of its own goes there: a connection stays with its host, whoever listens there later.
+//! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others are
+//! services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it. A client
+//! first takes a place in the [`ListenQueue`] of the host whose turn it is. Frames from its local port then go to
+//! that host for the life of the connection, even if another host listens there later.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -61,7 +61,7 @@ pub const NETWORK_V4: [u8; 2] = [10, 255];
 /// The first 112 bits of the IPv6 addresses of ports, which are unique local ones (RFC 4193).
 pub const NETWORK_V6: [u16; 7] = [0xfd61, 0x6e79, 0x7769, 0x7265, 0, 0, 0];
 
-/// Whether an address is one of a port, and of which.
+/// The number of the port that has this address, if one has.
 fn number_of(address: IpAddr) -> Option<u16> {
     match address {
         IpAddr::V4(address) => {

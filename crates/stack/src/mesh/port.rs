@@ -17,8 +17,8 @@ use super::{NETWORK_V4, NETWORK_V6, address_v4, address_v6, number_of};
 use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
 use crate::stream::LiveDevice;
 
-/// A port of a [`Mesh`]. It belongs to the thread that joined; dropping it frees it, and whoever was
-/// connected through it learns that.
+/// A port of a [`Mesh`]. It belongs to the thread that joined. Dropping it frees it and ends the connections through
+/// it.
 pub struct Port {
     board: Switchboard,
     /// The latest moment that it was used at.
@@ -44,7 +44,7 @@ struct Board {
     to_ports: Vec<u16>,
     /// The cable for connections from each local port to services.
     by_local_port: Box<[u16]>,
-    /// Cables that were laid to queues which nobody attended.
+    /// Cables to queues that no host served when they were made.
     to_queues: Vec<(u64, u16)>,
 }
 
@@ -202,10 +202,10 @@ impl Switchboard {
         [address_v4(number).into(), address_v6(number).into()]
     }
 
-    /// From now on, what goes from this local port to a service goes to the queue of that one.
+    /// From now on, frames from this local port to a service go to that queue.
     ///
     /// # Errors
-    /// [`Refused`] if nobody attends the queue any more.
+    /// [`Refused`] if the queue was dropped.
     pub(super) fn steer(&self, local_port: u16, place: &Queued) -> Result<(), Refused> {
         let mut board = self.board.borrow_mut();
         let queue = place.queue();
@@ -245,7 +245,7 @@ impl Switchboard {
         Ok(index)
     }
 
-    /// A cable, one end of which is this port's.
+    /// A cable; this port has one end.
     fn new_cable(&self) -> (End, End) {
         let limits = &self.mesh.directory.limits;
         let bytes_min = 3 * Frames::BATCH * (limits.mtu + ETHERNET_BYTES + 8);
@@ -254,7 +254,7 @@ impl Switchboard {
         (own, other)
     }
 
-    /// What comes in by this queue comes to this port from now on, and what has waited there.
+    /// From now on this port receives the frames of this queue, including those that have waited.
     pub fn attend(&self, queue: &ListenQueue) {
         let waiting = queue.queue().attend(self.station.number);
         let mut board = self.board.borrow_mut();
@@ -369,7 +369,6 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// No cable.
 const NOWHERE: u16 = u16::MAX;
 
-/// How long a full cable may go without room for a batch before nobody waits for its owner: a loop that a task blocks
-/// must not hold up the others for good. Longer than a busy machine lets a thread wait for its turn, far shorter than a
-/// retransmission timeout.
+/// How long a full cable holds back the sender. A loop that a task blocks must not stop the others for good. Longer
+/// than a thread waits for its turn on a busy machine, far shorter than a retransmission timeout.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -54,7 +54,7 @@ impl Future for Driver {
         if Rc::strong_count(&this.shared) == 1 && this.shared.is_over() {
             return Poll::Ready(());
         }
-        // Behind those who were woken, so that what they send leaves in one go.
+        // Runs after the woken tasks, so that what they send leaves in one batch.
         if is_busy || this.shared.poll_event(cx).is_ready() {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -1,6 +1,6 @@
 //! What a switch counts: each frame once for how it went, or for why it did not.
 
-/// What has passed through a switch. Each frame that is not delivered is counted where the reason stands.
+/// The counters of a switch. Each frame that is not delivered is counted where the reason stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SwitchCounters {

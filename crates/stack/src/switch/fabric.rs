@@ -109,8 +109,8 @@ impl Fabric {
         self.slot(index).counters
     }
 
-    /// The room of the fullest port that this one lately sent to, those left out that nobody waits for any
-    /// longer.
+    /// The room of the fullest port that this one lately sent to. Ports that have been full for too long do not
+    /// count.
     pub(super) fn room(&self, from: u16) -> usize {
         let limits = &self.settings.limits;
         let lately = self.slot(from).lately.iter().map_while(|&to| self.slots.get(usize::from(to)));
@@ -168,8 +168,8 @@ impl Fabric {
         count - dropped.frames as usize
     }
 
-    /// Where all frames go, if all have the same two addresses, as those of an engine in a process have, and their
-    /// bytes.
+    /// The common place of all frames and their bytes, if all have the same two addresses, as the frames of one
+    /// engine do.
     #[inline]
     fn find_common_place(&mut self, from: u16, frames: &Frames) -> Option<(u16, u64)> {
         let first = frames.get(0)?;
@@ -291,9 +291,8 @@ impl Fabric {
         }
     }
 
-    /// Gives each frame to its port, or to all, by a copy: a part that shared the batch's memory would keep
-    /// all of it in use, and to replace that takes 6 us, where copying 64 of the longest frames takes 2.
-    /// Gives what found no room.
+    /// Copies each frame to its port, or to all ports. Sharing the batch's memory would keep all of it in use, and
+    /// replacing that takes 6 us; copying 64 of the longest frames takes 2. Gives what found no room.
     fn distribute(&mut self, from: u16, frames: &mut Frames) -> Dropped {
         let mut dropped = Dropped::default();
         let mut to_before = NOWHERE;
@@ -385,8 +384,8 @@ const EVERYWHERE: u16 = u16::MAX;
 /// To no port.
 const NOWHERE: u16 = u16::MAX - 1;
 
-/// The ports whose queues hold a sender back: as many as a server talks to at a time over a few links; more
-/// would let a port that is now of no interest hold it back.
+/// The number of ports whose queues hold a sender back: as many as a server talks to at a time over a few links. With
+/// more, a port that the sender no longer uses could hold it back.
 const LATELY: usize = 8;
 
 /// Bytes of destination and source at the start of a frame.

@@ -24,8 +24,8 @@ impl Default for Settings {
 pub struct Limits {
     /// Ports; more are refused. Default 256; at most 65,000.
     pub ports: usize,
-    /// Frames that wait for the owner of one port; more are dropped and counted. Default 1024: what is on its
-    /// way between two engines then stays in the second-level cache, and a burst of sixteen batches has room.
+    /// Frames that wait for the owner of one port; more are dropped and counted. Default 1024: frames between two
+    /// engines then stay in the second-level cache, and a burst of sixteen batches has room.
     pub queue_frames: usize,
     /// Learned addresses; more are flooded, not learned. Default 8192.
     pub stations: usize,
@@ -34,8 +34,8 @@ pub struct Limits {
     /// How long a learned address is believed without a frame from it. Default 300 s, as IEEE 802.1Q 8.8.3
     /// recommends.
     pub station_lifetime: Duration,
-    /// How long a full port may go without taking a frame before nobody waits for it. Default 10 ms: far
-    /// longer than a turn of a loop, far shorter than a retransmission timeout.
+    /// How long a full port that takes no frame holds back its senders. Default 10 ms: far longer than a turn of a
+    /// loop, far shorter than a retransmission timeout.
     pub patience: Duration,
 }
 
