@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anywire_load::udp::{HEADER_BYTES, UdpLoadError, UdpOutcome, UdpPlan, run};
+use anywire_load::udp::{HEADER_BYTES, Search, UdpLoadError, UdpOutcome, UdpPlan, run, search};
 use anywire_loops::Loops;
 use anywire_wire::udp::{Outgoing, Received, Udp, UdpOptions};
 
@@ -110,6 +110,35 @@ fn a_later_one_that_comes_first_is_reordering() {
     let outcome = load(plan(address));
     assert_eq!((outcome.received, outcome.lost), (1000, 0), "{outcome}");
     assert_eq!((outcome.reordered, outcome.reorder_extent_max), (100, 3), "{outcome}");
+}
+
+#[test]
+fn one_that_comes_after_its_time_is_late_and_not_lost() {
+    let wait = Duration::from_secs(2);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        for number in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            let (socket, datagram) = (socket.try_clone().expect("a descriptor"), buffer[..length].to_vec());
+            let answer = move || socket.send_to(&datagram, from);
+            if number % 10 == 3 {
+                // It was sent before it arrived, so it has been on its way for longer than this.
+                std::thread::spawn(move || {
+                    std::thread::sleep(wait);
+                    answer()
+                });
+            } else {
+                let _ = answer();
+            }
+        }
+    });
+    let outcome = load(UdpPlan { datagrams_per_second: 200.0, wait, ..plan(address) });
+    assert_eq!((outcome.sent, outcome.received, outcome.late, outcome.lost), (100, 90, 10, 0), "{outcome}");
+    // Their times are part of the latencies: leaving them out would hide the worst.
+    let latency = outcome.latency.sent.as_ref().expect("answers came");
+    assert!(latency.count == 100 && latency.max >= 2e6, "{outcome}");
 }
 
 #[test]
@@ -221,6 +250,11 @@ fn nobody_there_is_said() {
     assert!(outcome.unreachable > 0 && outcome.to_string().contains("Nobody receives"), "{outcome}");
     assert_eq!(outcome.loss_by_layer.socket_there, None);
     assert_eq!(outcome.loss_by_layer.unread.len(), 1, "{:?}", outcome.loss_by_layer);
+    // A search does not try lower rates.
+    let plan = UdpPlan { wait: Duration::from_millis(50), duration: Duration::from_millis(50), ..plan(gone) };
+    let loops = Loops::start(1).expect("a thread");
+    let found = search(&loops, &plan, &Search::default(), |_| {}).expect("it is possible");
+    assert_eq!((found.trials.len(), found.highest_rate), (1, None), "{found}");
 }
 
 #[test]

@@ -164,6 +164,28 @@ fn a_datagram_over_the_limit_is_told_and_not_handled() {
 }
 
 #[test]
+fn replies_that_cannot_leave_are_counted_and_harm_no_other() {
+    let handler = || {
+        |datagram: &Datagram<'_>, replies: &mut Replies<'_>| match datagram.data() {
+            // More than all replies that may wait.
+            b"huge" => assert!(replies.send(datagram, &vec![0; 2 << 20]).is_err()),
+            // More than a datagram of UDP carries, which the system says when it is sent.
+            b"large" => replies.send(datagram, &[0; 65_508]).expect("there is room"),
+            _ => echo(datagram, replies),
+        }
+    };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    for data in [&b"first"[..], b"huge", b"large", b"last"] {
+        client.send(data).expect("over loopback");
+    }
+    assert_eq!([answer(&client), answer(&client)], [b"first".to_vec(), b"last".to_vec()]);
+    let ended = server.shutdown(HANG).wait().counters;
+    assert_eq!((ended.datagrams, ended.replies), (4, 2), "{ended:?}");
+    assert_eq!((ended.replies_dropped, ended.replies_failed, ended.panics), (1, 1, 0), "{ended:?}");
+}
+
+#[test]
 fn a_panic_costs_one_batch() {
     let handler = || {
         |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
