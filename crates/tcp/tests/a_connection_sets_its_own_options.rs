@@ -7,11 +7,18 @@ use std::time::Duration;
 
 use anywire_tcp::{ConnectOptions, End, Status};
 
-use common::host::{Host, Peer};
+use common::host::{Host, Peer, settings, small_limits};
 
 #[test]
 fn nagle_is_switched_off_and_on_again() {
-    let mut host = Host::new();
+    let mut settings = settings();
+    for predicts in [true, false] {
+        settings.predicts = predicts;
+        nagle_is_switched(Host::with(settings.clone(), small_limits()));
+    }
+}
+
+fn nagle_is_switched(mut host: Host) {
     let (id, mut peer) = host.accept(Peer::new());
     let (other, _) = host.accept(Peer::new().port(5001));
     for id in [id, other] {
@@ -97,7 +104,7 @@ fn segments_are_as_large_as_is_said() {
         (Peer::new(), 900, 848),
     ];
     for (peer, mtu, bytes) in peers {
-        let mut host = Host::with_mtu(common::host::settings(), common::host::small_limits(), mtu);
+        let mut host = Host::with_mtu(settings(), small_limits(), mtu);
         let (id, peer) = host.accept(peer);
         assert_eq!(host.engine.segment_bytes(id), bytes, "{peer:?}");
         host.engine.send(id, &[7; 5000]);

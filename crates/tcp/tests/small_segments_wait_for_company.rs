@@ -11,7 +11,14 @@ use common::wire::PSH;
 
 #[test]
 fn less_than_a_segment_waits_while_something_is_not_acknowledged() {
-    let mut host = Host::new();
+    let mut settings = settings();
+    for predicts in [true, false] {
+        settings.predicts = predicts;
+        small_ones_wait(Host::with(settings.clone(), small_limits()));
+    }
+}
+
+fn small_ones_wait(mut host: Host) {
     let (id, mut peer) = host.accept(Peer::new());
     host.engine.send(id, b"first");
     let first = host.sent_one();

@@ -39,7 +39,8 @@ impl Engine {
             }
         }
 
-        // First, the sequence number.
+        // First, the sequence number. What comes next goes on at a closed window too: its ACK, RST and URG count (MUST-66), and its
+        // text finds no room. No other number does: whoever guesses would move SND.WL1.
         if segment.seq != block.rcv_nxt && !is_acceptable(segment, block.rcv_nxt, block.rcv_right) {
             if segment.flags.has(Control::RST) {
                 return;
@@ -49,15 +50,7 @@ impl Engine {
             }
             self.counters.out_of_window += 1;
             self.note_duplicate(index, segment);
-            self.answer_unacceptable(index, segment);
-            // Where the window is closed, the ACK of what it has no room for still counts (RFC 9293 3.10.7.4), of no other
-            // number though: whoever guesses would move SND.WL1.
-            let block = &self.blocks[index];
-            let is_next = segment.seq == block.rcv_nxt && block.rcv_right == block.rcv_nxt;
-            if is_next && segment.flags.has(Control::ACK) {
-                self.on_ack(index, arrived);
-            }
-            return;
+            return self.answer_unacceptable(index, segment);
         }
         // Second to fourth: reset, SYN.
         if segment.flags.has_any(Control::RST | Control::SYN) {
@@ -151,12 +144,9 @@ impl Engine {
     }
 }
 
-/// The four cases of RFC 9293 3.10.7.4, table 6.
+/// The cases of RFC 9293 3.10.7.4, table 6, for a segment that does not begin at RCV.NXT: at a closed window none is acceptable.
 fn is_acceptable(segment: &Parsed, rcv_nxt: crate::seq::Seq, rcv_right: crate::seq::Seq) -> bool {
     let length = segment.sequence_len();
-    if rcv_nxt == rcv_right {
-        return length == 0 && segment.seq == rcv_nxt;
-    }
     segment.seq.within(rcv_nxt, rcv_right)
         || length > 0 && (segment.seq + (length - 1)).within(rcv_nxt, rcv_right)
 }
