@@ -66,6 +66,10 @@ fn tls_stands_beside_clear_text() {
     assert!(output.status.success(), "{}", stderr(&output));
     let result: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&json).expect("it was written")).expect("it is JSON");
+    // The candidates with the longest names.
+    let table = stdout(&output);
+    let heading = table.lines().find(|line| line.contains("  requests/s  "));
+    assert!(heading.is_some_and(|heading| heading.chars().count() <= 120), "{table}");
     let rows = result["candidates"].as_array().expect("a list");
     let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["tcp", "tcp/h2", "tls", "tls/h2", "tls+unix", "tls+unix/h2"]);
@@ -84,7 +88,7 @@ fn http2_stands_beside_http1_on_each_wire() {
     let output = anywire(&[&args[..], &["--json", text(&json)]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let table = stdout(&output);
-    assert!(table.contains("  protocol  depth") && table.contains("tcp/h2     tcp   http/2"), "{table}");
+    assert!(table.contains("  protocol  requests/s") && table.contains("  tcp/h2       http/2"), "{table}");
     let comparison: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&json).expect("it was written")).expect("it is JSON");
     let rows = comparison["candidates"].as_array().expect("a list of candidates");

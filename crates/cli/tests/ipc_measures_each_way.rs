@@ -36,7 +36,7 @@ fn ways_that_spin_are_asked_for_and_need_two_cores() {
     let args = ["--ways", "shm-spin-loop,shm-spin,line", "--sizes", "100"];
     let here = anywire(&["ipc", "--spin", "--duration", "5ms", "--sizes", "100", "--ways", "line"]);
     if here.status.code() == Some(2) {
-        println!("skipped: one core");
+        common::skipped::say("this machine has one core");
         return;
     }
     let rows = rows(&args);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use anywire_sys::cpu;
 use common::{anywire, stderr, stdout, text};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::Value;
@@ -58,6 +59,12 @@ fn every_rung_has_its_row_and_its_page() {
         for key in ["syscalls_per_request", "syscalls_by_name", "user_bytes_per_connection"] {
             known_or_noted(row, key);
         }
+        let part = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
+        let (user, system) =
+            (part("server_user_cpu_us_per_request"), part("server_system_cpu_us_per_request"));
+        let both = part("server_cpu_us_per_request");
+        // The medians of two rounds are means, which add up.
+        assert!((user + system - both).abs() < 0.01 * both, "{row}");
         for key in ["voluntary_switches_per_request", "involuntary_switches_per_request"] {
             assert!(row[key].as_f64() >= Some(0.0), "{key} in {row}");
         }
@@ -70,6 +77,9 @@ fn every_rung_has_its_row_and_its_page() {
     for way in ["pipe", "futex", "futex_if_asleep"] {
         assert_eq!(ways.iter().filter(|row| row["way"] == way).count(), 3, "{ways:?}");
     }
+    let table = stdout(&output);
+    let widest = table.lines().filter(|line| line.contains("  requests/s  ")).map(str::len).max();
+    assert!(widest.is_some_and(|width| width <= 120), "{table}");
     let page = std::fs::read_to_string(&html).expect("the page was written");
     assert_eq!(page.matches("<svg ").count(), 8);
     assert!(
@@ -107,20 +117,44 @@ fn more_connections_than_select_can_watch_are_explained() {
 
 #[test]
 fn where_io_uring_is_forbidden_the_rung_says_so_and_the_others_are_measured() {
-    let forbidden = std::thread::spawn(|| {
-        // The process that is started inherits the thread's filter.
-        let arch = std::env::consts::ARCH.try_into().expect("an architecture that seccomp knows");
-        let rules = [(IO_URING_SETUP, Vec::new())].into();
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM), arch);
-        let program: BpfProgram = filter.expect("one rule").try_into().expect("a short program");
-        seccompiler::apply_filter(&program).expect("a thread may restrict itself");
-        ladder(&["--rungs", "epoll,io_uring", "-c", "4"])
-    });
-    let result = forbidden.join().expect("it does not panic");
+    let result = ladder_without(IO_URING_SETUP, &["--rungs", "epoll,io_uring", "-c", "4"]);
     let [epoll, uring] = &result["rungs"].as_array().expect("a list")[..] else { panic!("two rungs") };
     assert!(epoll["requests_per_second"].as_f64() > Some(0.0), "{epoll}");
     let why = uring["error_messages"][0].as_str().expect("a message");
     assert!(why.contains("io_uring") && why.contains("forbids"), "{why}");
+}
+
+#[test]
+fn where_counting_is_forbidden_the_columns_say_so() {
+    let result = ladder_without(PERF_EVENT_OPEN, &["--rungs", "epoll,hand-over", "-c", "4"]);
+    let epoll = &result["rungs"][0];
+    assert!(epoll["requests_per_second"].as_f64() > Some(0.0), "{epoll}");
+    assert!(epoll["syscalls_per_request"].is_null() && epoll["syscalls_by_name"].is_null(), "{epoll}");
+    let names_it = |notes: &Value| notes.to_string().contains("CAP_PERFMON");
+    assert!(names_it(&epoll["notes"]), "{epoll}");
+    let hand_over = &result["hand_over"];
+    assert!(hand_over["rows"][0]["syscalls_per_hand_over"].is_null(), "{hand_over}");
+    assert!(names_it(&hand_over["notes"]), "{hand_over}");
+}
+
+#[test]
+fn on_one_core_nothing_is_pinned_and_nothing_spins() {
+    let result = std::thread::spawn(|| {
+        // The process that is started inherits the thread's cores.
+        let core = cpu::available_cores()[0];
+        cpu::pin_current_thread(core).expect("it is among ours");
+        ladder(&["--rungs", "epoll,tcp,hand-over", "-c", "4"])
+    });
+    let result = result.join().expect("it does not panic");
+    assert!(result["placement"]["server_core"].is_null(), "{result}");
+    assert!(result["notes"].to_string().contains("one core only"), "{result}");
+    for row in result["rungs"].as_array().expect("a list of rungs") {
+        assert!(row["requests_per_second"].as_f64() > Some(0.0), "{row}");
+    }
+    let hand_over = &result["hand_over"];
+    let rows = hand_over["rows"].as_array().expect("the second table");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["way"] != "spin"), "{hand_over}");
+    assert!(hand_over["notes"].to_string().contains("spinning is left out"), "{hand_over}");
 }
 
 #[test]
@@ -142,5 +176,20 @@ fn what_is_asked_wrongly_is_said() {
     }
 }
 
+/// Climbs in a process in which one system call fails, as in a container's seccomp profile.
+fn ladder_without(call: i64, args: &'static [&str]) -> Value {
+    let restricted = std::thread::spawn(move || {
+        // The process that is started inherits the thread's filter.
+        let arch = std::env::consts::ARCH.try_into().expect("an architecture that seccomp knows");
+        let rules = [(call, Vec::new())].into();
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM), arch);
+        let program: BpfProgram = filter.expect("one rule").try_into().expect("a short program");
+        seccompiler::apply_filter(&program).expect("a thread may restrict itself");
+        ladder(args)
+    });
+    restricted.join().expect("it does not panic")
+}
+
 const IO_URING_SETUP: i64 = 425;
+const PERF_EVENT_OPEN: i64 = if cfg!(target_arch = "x86_64") { 298 } else { 241 };
 const EPERM: u32 = 1;

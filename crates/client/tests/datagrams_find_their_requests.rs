@@ -2,6 +2,7 @@
 #![cfg(feature = "udp")]
 
 use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use anywire_client::udp::{Matching, UdpCallError, UdpClient, UdpClientOptions, UdpOptions};
@@ -97,6 +98,63 @@ fn nobody_there_is_said_at_once() {
         let failed = client.call(b"1").await.expect_err("nobody is there");
         assert!(matches!(failed, UdpCallError::Refused { .. }), "{failed}");
         assert!(!failed.may_have_been_processed());
+    });
+}
+
+#[test]
+fn a_peer_that_leaves_may_have_taken_requests_before() {
+    let (leave, leaves) = std::sync::mpsc::channel::<()>();
+    let (tell, taken) = tokio::sync::oneshot::channel();
+    let address = peer(move |socket| {
+        socket.recv_from(&mut [0; 16]).expect("a request");
+        let _ = leaves.recv_timeout(HANG);
+        drop(socket);
+        let _ = tell.send(());
+    });
+    on_loop(move || async move {
+        let client = UdpClient::connect(address, ID, patient()).await.expect("there is a way");
+        let first = spawn({
+            let client = client.clone();
+            async move { client.call(b"1").await }
+        });
+        while client.counters().sent == 0 {
+            tokio::task::yield_now().await;
+        }
+        leave.send(()).expect("it waits");
+        taken.await.expect("it leaves");
+        let second = client.call(b"2").await.expect_err("nobody is there any more");
+        let first = first.await.expect("no panic").expect_err("it will not be answered");
+        for failed in [first, second] {
+            assert!(matches!(failed, UdpCallError::Refused { is_certain: false, .. }), "{failed:?}");
+            assert!(failed.may_have_been_processed());
+        }
+    });
+}
+
+#[test]
+fn a_call_without_room_to_send_ends_by_its_deadline() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("service");
+    // It reads nothing, so the system soon has no room for more.
+    let _service = UnixDatagram::bind(&path).expect("it is ours");
+    let address = format!("unixgram:{}", path.display());
+    on_loop(move || async move {
+        let options = UdpClientOptions { timeout: Duration::from_millis(50), ..UdpClientOptions::default() };
+        let wide = Matching::Field { offset: 0, width: 2 };
+        let options = UdpClientOptions { calls_max: usize::MAX, ..options };
+        let client = UdpClient::connect(&address, wide, options).await.expect("it is there");
+        let calls: Vec<_> = (0..5000_u16)
+            .map(|id| {
+                let client = client.clone();
+                spawn(async move { client.call(&id.to_be_bytes()).await })
+            })
+            .collect();
+        for call in calls {
+            let ended = tokio::time::timeout(HANG, call).await.expect("a call has a deadline");
+            let failed = ended.expect("no panic").expect_err("it is not answered");
+            assert!(failed.is_timeout(), "{failed}");
+        }
+        assert!(client.counters().sent < 5000, "there was room for all");
     });
 }
 

@@ -23,7 +23,7 @@ fn calls(connection: &mut TcpStream, server: &Server) -> io::Result<Option<BTree
             Ok(counter) => counters.push(counter),
             Err(why_not) => {
                 assert!(std::env::var_os("CI").is_none(), "{why_not}");
-                eprintln!("skipped: {why_not}");
+                support::skipped::say(why_not);
                 return Ok(None);
             }
         }

@@ -2,6 +2,9 @@
 //!
 //! Where the system does not let us count, the test says why and passes, except under `CI`, where it fails.
 
+#[path = "../../sys/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::time::Duration;
 
 use anywire_ladder::hand_over::{Error, HandOver, Options, Way, measure};
@@ -26,7 +29,7 @@ fn every_way_is_measured_and_makes_its_own_calls() {
     }
     if let Some(why_not) = all.notes.iter().find(|note| note.contains("cannot count")) {
         assert!(std::env::var_os("CI").is_none(), "{why_not}");
-        eprintln!("skipped: {why_not}");
+        skipped::say(why_not);
         return;
     }
     let row = |way, in_flight| {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -112,6 +113,35 @@ fn a_later_one_that_comes_first_is_reordering() {
 }
 
 #[test]
+fn one_that_comes_after_its_time_is_late_and_not_lost() {
+    let wait = Duration::from_secs(2);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        for number in 0.. {
+            let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
+            let (socket, datagram) = (socket.try_clone().expect("a descriptor"), buffer[..length].to_vec());
+            let answer = move || socket.send_to(&datagram, from);
+            if number % 10 == 3 {
+                // It was sent before it arrived, so it has been on its way for longer than this.
+                std::thread::spawn(move || {
+                    std::thread::sleep(wait);
+                    answer()
+                });
+            } else {
+                let _ = answer();
+            }
+        }
+    });
+    let outcome = load(UdpPlan { datagrams_per_second: 200.0, wait, ..plan(address) });
+    assert_eq!((outcome.sent, outcome.received, outcome.late, outcome.lost), (100, 90, 10, 0), "{outcome}");
+    // Their times are part of the latencies: leaving them out would hide the worst.
+    let latency = outcome.latency.sent.as_ref().expect("answers came");
+    assert!(latency.count == 100 && latency.max >= 2e6, "{outcome}");
+}
+
+#[test]
 fn all_that_a_tiny_buffer_loses_is_found_at_the_socket() {
     let options = UdpOptions { receive_buffer_bytes: 4096, ..UdpOptions::default() };
     let socket = Udp::bind("udp:127.0.0.1:0", &options, 1).expect("a free port").remove(0);
@@ -146,6 +176,73 @@ fn all_that_a_tiny_buffer_loses_is_found_at_the_socket() {
 }
 
 #[test]
+fn each_sent_one_has_one_fate_whatever_comes_back() {
+    // Beside each that comes back, copies that were changed.
+    let address = echo(|_, datagram| {
+        let mut changed = datagram.to_vec();
+        changed[HEADER_BYTES] ^= 1;
+        vec![changed.clone(), datagram.to_vec(), changed]
+    });
+    let outcome = load(UdpPlan { datagrams_per_second: 200.0, ..plan(address) });
+    assert_eq!(
+        (outcome.sent, outcome.received, outcome.lost, outcome.corrupt),
+        (100, 100, 0, 0),
+        "{outcome}"
+    );
+    assert!(outcome.duplicated > 0, "{outcome}");
+}
+
+#[test]
+fn what_another_flow_was_owed_is_none_of_a_socket() {
+    let mut latest = [None, None];
+    // Each is given the latest of the other flow.
+    let address = echo(move |_, datagram| {
+        let flow = usize::from(datagram[7]);
+        latest[flow] = Some(datagram.to_vec());
+        latest[1 - flow].clone().into_iter().collect()
+    });
+    for loops in [1, 2] {
+        let plan = UdpPlan { flows: 2, wait: Duration::from_millis(50), ..plan(address) };
+        let plan = UdpPlan { datagrams_per_second: 40.0, ..plan };
+        let outcome = run(&Loops::start(loops).expect("threads"), plan).expect("it is possible");
+        assert_eq!((outcome.sent, outcome.received, outcome.lost), (20, 0, 20), "{outcome}");
+        assert!(outcome.foreign >= 10, "{outcome}");
+    }
+}
+
+#[test]
+fn loops_share_the_datagrams_of_the_plan() {
+    let address = echo(|_, datagram| vec![datagram.to_vec()]);
+    for (datagrams, flows) in [(1, 3), (2, 3), (10, 3), (1, 1), (7, 5)] {
+        let plan = UdpPlan { flows, datagrams_per_second: datagrams as f64 * 10.0, ..plan(address) };
+        let plan = UdpPlan { duration: Duration::from_millis(100), ..plan };
+        let outcome = run(&Loops::start(3).expect("threads"), plan).expect("it is possible");
+        assert_eq!((outcome.intended, outcome.sent, outcome.received), (datagrams, datagrams, datagrams));
+    }
+}
+
+#[test]
+fn a_unix_service_that_reads_nothing_holds_up_no_end() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("service");
+    let _service = UnixDatagram::bind(&path).expect("it is ours");
+    let target = format!("unixgram:{}", path.display());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let plan = UdpPlan {
+            datagrams_per_second: 100_000.0,
+            duration: Duration::from_millis(100),
+            wait: Duration::from_millis(10),
+            ..UdpPlan::new(&target).expect("an address")
+        };
+        let _ = tell.send(load(plan));
+    });
+    let outcome = told.recv_timeout(HANG).expect("it ends");
+    assert!(outcome.sent > 0 && outcome.sent < outcome.intended, "{outcome}");
+    assert_eq!((outcome.received, outcome.lost), (0, outcome.sent), "{outcome}");
+}
+
+#[test]
 fn nobody_there_is_said() {
     let gone = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
     let outcome = load(UdpPlan { wait: Duration::from_millis(50), ..plan(gone) });
@@ -177,13 +274,21 @@ fn a_plan_that_is_not_possible_is_refused() {
 
 #[test]
 fn a_run_can_be_stopped() {
-    let plan =
-        UdpPlan { duration: Duration::from_secs(3600), ..plan(echo(|_, datagram| vec![datagram.to_vec()])) };
-    let stop = plan.stop.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        stop.stop();
-    });
-    let outcome = load(plan);
-    assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
+    // At the second rate the sender is behind from the start, and would be until the end.
+    for (rate, seconds) in [(2000.0, 3600), (1e8, 40)] {
+        let address = echo(|_, datagram| vec![datagram.to_vec()]);
+        let plan = UdpPlan {
+            duration: Duration::from_secs(seconds),
+            datagrams_per_second: rate,
+            wait: Duration::from_millis(500),
+            ..plan(address)
+        };
+        let stop = plan.stop.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            stop.stop();
+        });
+        let outcome = load(plan);
+        assert!(outcome.rate.interrupted && outcome.sent < outcome.intended, "{outcome}");
+    }
 }

@@ -5,9 +5,10 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+use anywire_loops::Loops;
 use anywire_server::udp::{
     Cut, Datagram, DatagramHandler, Later, PeerRate, Replies, Steering, UdpLimits, UdpOptions, UdpServer,
     UdpServerError, UdpServerHandle,
@@ -163,6 +164,28 @@ fn a_datagram_over_the_limit_is_told_and_not_handled() {
 }
 
 #[test]
+fn replies_that_cannot_leave_are_counted_and_harm_no_other() {
+    let handler = || {
+        |datagram: &Datagram<'_>, replies: &mut Replies<'_>| match datagram.data() {
+            // More than all replies that may wait.
+            b"huge" => assert!(replies.send(datagram, &vec![0; 2 << 20]).is_err()),
+            // More than a datagram of UDP carries, which the system says when it is sent.
+            b"large" => replies.send(datagram, &[0; 65_508]).expect("there is room"),
+            _ => echo(datagram, replies),
+        }
+    };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    for data in [&b"first"[..], b"huge", b"large", b"last"] {
+        client.send(data).expect("over loopback");
+    }
+    assert_eq!([answer(&client), answer(&client)], [b"first".to_vec(), b"last".to_vec()]);
+    let ended = server.shutdown(HANG).wait().counters;
+    assert_eq!((ended.datagrams, ended.replies), (4, 2), "{ended:?}");
+    assert_eq!((ended.replies_dropped, ended.replies_failed, ended.panics), (1, 1, 0), "{ended:?}");
+}
+
+#[test]
 fn a_panic_costs_one_batch() {
     let handler = || {
         |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
@@ -206,6 +229,38 @@ fn what_has_arrived_is_answered_before_the_end() {
     (0..200).for_each(|_| assert_eq!(answer(&client), b"waiting"));
     let refused = client.send(b"late").and_then(|_| client.recv(&mut [0; 16]));
     assert_eq!(refused.expect_err("the socket is closed").kind(), io::ErrorKind::ConnectionRefused);
+}
+
+/// A service with so much to do that nothing is ever left to wait for: whatever it gets, it sends to itself again.
+fn flooded(loops: &Loops) -> UdpServerHandle {
+    let own = Arc::new(OnceLock::new());
+    let of_handler = Arc::clone(&own);
+    let handler = move || {
+        let own = Arc::clone(&of_handler);
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            let own = own.get().expect("it is known before the first one is sent");
+            let _ = replies.send_to(own, datagram.data());
+        }
+    };
+    let options = UdpOptions { offload: false, ..UdpOptions::default() };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").options(options).on(loops);
+    let server = server.start().expect("a free port");
+    let address = server.addresses()[0].socket_addr().expect("an IP address");
+    own.set(address.into()).expect("once");
+    send(&client(&server), b"again", 500);
+    eventually("it goes round", || server.counters().datagrams > 5000);
+    server
+}
+
+#[test]
+fn a_flood_does_not_hold_up_the_end() {
+    let loops = Loops::start(1).expect("a thread");
+    let counters = flooded(&loops).shutdown(HANG).wait().counters;
+    assert_eq!(counters.dropped_by_system + counters.datagrams, counters.replies + 500, "{counters:?}");
+    // If it is the loop that ends, the service hears of it, too.
+    let server = flooded(&loops);
+    let ended = loops.shutdown(HANG).expect("this thread is no loop");
+    assert_eq!((ended.tasks_cut, ended.loops_stuck), (0, 0), "{:?}", server.counters());
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Writes the frames that pass through a device to a file that Wireshark, tshark and tcpdump open (pcap).
 //!
-//! The format is the classic one: a header, then each frame behind the time of its passing, in microseconds.
-//! What the owner sends is written before the device takes it, so that it stands in the file even if the
-//! device drops it. Traffic comes first: a writer that fails, or a file that has reached its limit, ends the
-//! capture and nothing else.
+//! The format is the classic one: a header, then each frame behind the time of its passing, in microseconds. Frames
+//! of the owner are written before the device takes them, so the file has them even if the device drops them. Traffic
+//! comes first: a writer that fails, or a file that has reached its limit, ends the capture and nothing else.
 
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,10 +11,10 @@ use anywire_tcp::{Frames, Instant, Mac};
 
 use crate::device::{Device, DeviceCounters};
 
-/// How much of the traffic is kept.
+/// How much of the traffic to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of each frame that are kept. Default 65,535, so all of them on any usual device.
+    /// Bytes to keep of each frame. Default 65,535, so all of them on any usual device.
     pub frame_bytes: u32,
     /// Bytes of the file; the first frame that would go beyond ends the capture. Default 1 GiB.
     pub file_bytes: u64,
@@ -105,7 +104,7 @@ impl<D: Device, W: io::Write> Capture<D, W> {
         self
     }
 
-    /// What has been written.
+    /// What the file holds.
     pub const fn capture_counters(&self) -> CaptureCounters {
         self.counters
     }

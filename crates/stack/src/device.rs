@@ -1,10 +1,9 @@
 //! Devices: what carries the frames of an engine, a batch at a time.
 //!
-//! A [`Device`] is polled by the one loop that owns it: it blocks never, reads no clock, and says how many
-//! frames it takes, so that what has no room waits where it is and not in a queue. A port of the
-//! [switch](crate::switch), the [link](crate::link) between two cores and the wrappers
-//! [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture) are devices. Frames are
-//! Ethernet II without the check sequence.
+//! One loop owns a [`Device`] and polls it. The device never blocks and reads no clock. It says how many frames it
+//! takes, so frames without room wait at the sender and not in a queue. A port of the [switch](crate::switch) or of a
+//! [mesh](crate::mesh) and the wrappers [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture)
+//! are devices. Frames are Ethernet II without the check sequence.
 
 use anywire_tcp::{Frames, Instant, Mac};
 
@@ -27,8 +26,8 @@ pub trait Device {
     /// Puts the next batch that has arrived into `frames`, which comes in empty, and says how many frames it
     /// holds: 0 if nothing has come.
     ///
-    /// The batch may be swapped for the caller's rather than copied, so `frames` keeps neither its memory nor
-    /// its size: it has room for frames of this device's MTU, as the caller's must have.
+    /// The device may swap the batch for its own instead of copying. `frames` then has other memory of another size,
+    /// with room for frames of this device's MTU. The caller's batch must have the same room.
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize;
 
     /// How many frames [`transmit`](Self::transmit) takes now.
@@ -44,17 +43,17 @@ pub trait Device {
     /// Its address.
     fn mac(&self) -> Mac;
 
-    /// When it has something to do although nobody sends: it is to be asked to receive then. Devices that
-    /// hold no frames back have none.
+    /// When to call [`receive`](Self::receive) again even if no frame is sent. Devices that hold no frames back have
+    /// none.
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// What has passed so far.
+    /// Counters of the frames so far.
     fn counters(&self) -> DeviceCounters;
 }
 
-/// What has passed through a device, seen by its owner.
+/// Counters of a device, seen by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceCounters {
     /// Frames that the owner has received.
@@ -83,7 +82,7 @@ impl DeviceCounters {
         }
     }
 
-    /// Counts what became of the owner's frames, of which these many left with so many bytes, and empties them.
+    /// Counts `taken` of the owner's frames as sent and the others as dropped, and empties the batch.
     #[inline]
     pub(crate) fn sent(&mut self, frames: &mut Frames, taken: usize, bytes: usize) {
         self.frames_out += taken as u64;

@@ -1,9 +1,9 @@
 //! A bad network around any device: loss, duplication, reordering, corruption, delay, and a slow line with a
 //! queue.
 //!
-//! For tests and for measurements: what happens follows from the seed and from the frames and moments alone,
-//! so that a run can be repeated exactly. What the owner sends is impaired, and with [`Impair::incoming`]
-//! also what it receives. A batch that nothing happens to passes as it is, without a copy.
+//! For tests and for measurements: what happens follows from the seed and from the frames and moments alone, so that
+//! a run can be repeated exactly. It impairs frames that the owner sends, and with [`Impair::incoming`] also those
+//! that it receives. A batch that nothing happens to passes as it is, without a copy.
 //!
 //! # What happens to a frame, in this order
 //!
@@ -30,8 +30,7 @@ use anywire_tcp::{Frames, Instant, Mac};
 use self::lane::Lane;
 use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
 
-/// How bad the network is, in one direction. Probabilities are from 0 to 1 a frame; what is beyond counts as
-/// the nearer of the two.
+/// How bad the network is, in one direction. Probabilities are per frame, from 0 to 1; others are clamped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Impairment {
     /// Probability that a frame is lost. Default 0.
@@ -79,7 +78,7 @@ impl Default for Impairment {
     }
 }
 
-/// What has happened to the frames of one direction.
+/// Counters of the frames of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ImpairCounters {
     /// Frames that came, whatever became of them.
@@ -125,7 +124,7 @@ pub struct Impair<D> {
 }
 
 impl<D: Device> Impair<D> {
-    /// Impairs what is sent by `device`.
+    /// Impairs the frames that `device` sends.
     pub fn new(device: D, outgoing: Impairment) -> Self {
         let frame_bytes_max = (device.mtu() + ETHERNET_BYTES).max(Frames::FRAME_BYTES);
         let leaving = Frames::with_room(Frames::BATCH, frame_bytes_max);
@@ -138,19 +137,19 @@ impl<D: Device> Impair<D> {
         }
     }
 
-    /// Impairs what is received, too.
+    /// Impairs received frames, too.
     #[must_use]
     pub fn incoming(mut self, incoming: Impairment) -> Self {
         self.incoming = Some(Lane::new(incoming, self.frame_bytes_max));
         self
     }
 
-    /// What has happened to the frames that were sent.
+    /// Counters of sent frames.
     pub const fn outgoing_counters(&self) -> ImpairCounters {
         self.outgoing.counters()
     }
 
-    /// What has happened to the frames that were received.
+    /// Counters of received frames.
     pub fn incoming_counters(&self) -> ImpairCounters {
         self.incoming.as_ref().map_or_else(ImpairCounters::default, Lane::counters)
     }
@@ -160,7 +159,7 @@ impl<D: Device> Impair<D> {
         &self.device
     }
 
-    /// Sends what has been held back long enough.
+    /// Sends the frames whose delay is over.
     fn release(&mut self, now: Instant) {
         while self.outgoing.leave(now, &mut self.leaving) > 0 {
             self.device.transmit(now, &mut self.leaving);
@@ -218,7 +217,8 @@ impl<D: Device> Device for Impair<D> {
         [self.device.next_deadline(), self.outgoing.next_deadline(), incoming].into_iter().flatten().min()
     }
 
-    /// Those of the device below: what is lost on the way is in [`Impair::outgoing_counters`].
+    /// The counters of the device below. Frames that were lost on the way are counted in
+    /// [`Impair::outgoing_counters`].
     fn counters(&self) -> DeviceCounters {
         self.device.counters()
     }

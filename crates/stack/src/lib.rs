@@ -3,7 +3,6 @@
 pub mod capture;
 pub mod device;
 pub mod impair;
-pub mod link;
 pub mod mesh;
 pub mod stream;
 pub mod swarm;

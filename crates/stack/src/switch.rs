@@ -1,28 +1,23 @@
-//! An Ethernet and IP switch within one core: what its ports send reaches other ports as it is, without a
+//! An Ethernet switch within one core: what its ports send reaches other ports as it is, without a
 //! copy.
 //!
 //! It joins engines of one process, so that a million connections need no kernel and no second machine. A
 //! [`Port`] is a [`Device`](crate::device::Device); a batch whose frames all go to one port is handed over
-//! whole. Frames for the switch's own address are routed by IP prefix. Ports of other cores are joined by a
-//! [link](crate::link).
+//! whole.
 //!
 //! # How frames find their way
 //!
 //! - To the address of a port, or to one that a port has sent from: to that port alone.
 //! - To everybody, to a group, or to an address unknown so far: once to each port but the sender's.
-//! - To the switch: to the next hop of the longest [`Prefix`], one hop older, if it is IPv4 or IPv6.
 //! - To an address behind the port that it came from: nowhere.
 //!
-//! There is no spanning tree: two links between the same two switches would carry a broadcast in circles. The
-//! switch answers nothing itself, neither ARP nor ICMP: what it cannot forward is counted in
-//! [`SwitchCounters`].
+//! The switch itself answers neither ARP nor ICMP. [`SwitchCounters`] counts the frames that it cannot forward.
 //!
 //! # Back-pressure
 //!
-//! Each port has a bounded queue, and [`room`](crate::device::Device::room) is the room of the fullest of the
-//! ports that this port has lately sent to: who asks first loses nothing. A port that has been full for
-//! [`patience`](Limits::patience) without taking a frame is waited for no longer: what is for it is dropped
-//! and counted, and the others go on.
+//! Each port has a bounded queue. [`room`](crate::device::Device::room) is the room of the fullest port that this
+//! port has lately sent to, so a sender that asks first loses nothing. If a full port takes no frame for
+//! [`patience`](Limits::patience), its senders no longer wait: frames to it are dropped and counted.
 
 mod counters;
 mod fabric;
@@ -30,7 +25,6 @@ mod learning;
 mod limits;
 mod port;
 mod queue;
-mod routing;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -40,7 +34,6 @@ use anywire_tcp::{Frames, Mac};
 pub use self::counters::SwitchCounters;
 pub use self::limits::{Limits, Settings, SwitchError};
 pub use self::port::Port;
-pub use self::routing::{Prefix, PrefixError};
 
 use self::fabric::Fabric;
 
@@ -83,31 +76,10 @@ impl Switch {
     /// # Errors
     ///
     /// [`SwitchError::PortsExhausted`] at the [limit](Limits::ports), [`SwitchError::AddressTaken`] if
-    /// another port or the switch has the address, [`SwitchError::NotAStation`] if it is one of a group.
+    /// another port has the address, [`SwitchError::NotAStation`] if it is one of a group.
     pub fn port(&self, mac: Mac) -> Result<Port, SwitchError> {
         let index = self.fabric.borrow_mut().open(mac)?;
         Ok(Port::new(Rc::clone(&self.fabric), index))
-    }
-
-    /// From now on, packets to `prefix` that come to the switch's own address go on to `next_hop`: to the
-    /// station itself or to another router. Replaces an earlier route of this very prefix.
-    ///
-    /// # Errors
-    ///
-    /// [`SwitchError::RoutesExhausted`] at the [limit](Limits::routes), [`SwitchError::NotAStation`] if
-    /// `next_hop` is the address of a group or of the switch itself.
-    pub fn route(&self, prefix: Prefix, next_hop: Mac) -> Result<(), SwitchError> {
-        self.fabric.borrow_mut().add_route(prefix, next_hop)
-    }
-
-    /// Takes the route of this very prefix out; whether there was one.
-    pub fn remove_route(&self, prefix: Prefix) -> bool {
-        self.fabric.borrow_mut().remove_route(prefix)
-    }
-
-    /// Its own address: the one that a host sends to what is outside of its own network.
-    pub fn mac(&self) -> Mac {
-        self.fabric.borrow().settings().mac
     }
 
     /// An empty batch that has room for frames of this switch's MTU: what its devices should be used with.
@@ -115,12 +87,12 @@ impl Switch {
         self.fabric.borrow().spare()
     }
 
-    /// How many addresses it has learned and still holds; those of its ports are not among them.
+    /// How many addresses it has learned and still holds, without those of its ports.
     pub fn stations(&self) -> usize {
         self.fabric.borrow().stations()
     }
 
-    /// What has passed so far.
+    /// The counters so far.
     pub fn counters(&self) -> SwitchCounters {
         self.fabric.borrow().counters()
     }
@@ -128,9 +100,6 @@ impl Switch {
 
 impl std::fmt::Debug for Switch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Switch")
-            .field("mac", &self.mac())
-            .field("counters", &self.counters())
-            .finish_non_exhaustive()
+        f.debug_struct("Switch").field("counters", &self.counters()).finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anywire_stack::mesh::{Entrance, Host, Limits, Mesh, MeshError};
+use anywire_stack::mesh::{Host, Limits, ListenQueue, Mesh, MeshError};
 use anywire_stack::stream::Stream;
 use hosts::{bytes, echo, exchange};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,22 +31,22 @@ fn on_a_host<T>(mesh: &Mesh, run: impl AsyncFnOnce(Host) -> T) -> T {
         let (host, driver) = Host::join(mesh, [3, 1, 4, 1]).expect("there is room");
         tokio::task::spawn_local(driver);
         let result = run(host.clone()).await;
-        host.net().finish(Duration::from_millis(100));
+        host.interface().finish(Duration::from_millis(100));
         result
     })
 }
 
-/// Serves an entrance with echoes on a thread of its own, until told to stop; gives how many it accepted.
-fn serve(mesh: &Mesh, address: SocketAddr, entrance: Entrance) -> (oneshot::Sender<()>, JoinHandle<usize>) {
+/// Serves a queue with echoes on a thread of its own, until told to stop; gives how many it accepted.
+fn serve(mesh: &Mesh, address: SocketAddr, queue: ListenQueue) -> (oneshot::Sender<()>, JoinHandle<usize>) {
     let (stop, stopped) = oneshot::channel();
     let mesh = mesh.clone();
     let thread = std::thread::spawn(move || {
         on_a_host(&mesh, async |host| {
-            let mut listener = host.attend(address, &entrance).expect("nobody else attends it");
+            let mut listener = host.attend(address, &queue).expect("nobody else attends it");
             let mut count = 0;
             let accepting = async {
                 while let Ok(stream) = listener.accept().await {
-                    entrance.note_accepted(stream.peer_addr());
+                    queue.note_accepted(stream.peer_addr());
                     count += 1;
                     tokio::task::spawn_local(echo(stream));
                 }
@@ -72,8 +72,8 @@ async fn ask(stream: &mut Stream) {
 #[test]
 fn every_byte_arrives_and_hosts_take_turns() {
     let mesh = Mesh::new(Limits::default());
-    let (_service, entrances) = mesh.listen(service(), 3, 1024).expect("nobody listens there");
-    let servers: Vec<_> = entrances.into_iter().map(|entrance| serve(&mesh, service(), entrance)).collect();
+    let (_service, queues) = mesh.listen(service(), 3, 1024).expect("nobody listens there");
+    let servers: Vec<_> = queues.into_iter().map(|queue| serve(&mesh, service(), queue)).collect();
     let clients: Vec<_> = (0..2)
         .map(|client| {
             let mesh = mesh.clone();
@@ -83,11 +83,11 @@ fn every_byte_arrives_and_hosts_take_turns() {
                     for number in 0..30 {
                         let host = host.clone();
                         tasks.push(tokio::task::spawn_local(async move {
-                            let (stream, lead) = host.dial(service()).await.expect("somebody listens");
+                            let (stream, reservation) = host.dial(service()).await.expect("somebody listens");
                             let sent = bytes(client * 1000 + number, 100_000 + number);
                             let back = exchange(stream, sent.clone()).await.expect("it ends well");
                             assert!(back == sent, "{} of {} bytes came back", back.len(), sent.len());
-                            drop(lead);
+                            drop(reservation);
                         }));
                     }
                     for task in tasks {
@@ -111,11 +111,11 @@ fn a_host_reaches_its_own_services_and_those_of_ipv6() {
     let mesh = Mesh::new(Limits::default());
     for address in [SERVICE, "[fd00::2]:80"] {
         let address: SocketAddr = address.parse().expect("an address");
-        let (_service, mut entrances) = mesh.listen(address, 1, 16).expect("nobody listens there");
-        let entrance = entrances.remove(0);
+        let (_service, mut queues) = mesh.listen(address, 1, 16).expect("nobody listens there");
+        let queue = queues.remove(0);
         on_a_host(&mesh, async |host| {
-            let mut listener = host.attend(address, &entrance).expect("nobody else attends it");
-            let (mut stream, _lead) = host.dial(address).await.expect("it is here");
+            let mut listener = host.attend(address, &queue).expect("nobody else attends it");
+            let (mut stream, _reservation) = host.dial(address).await.expect("it is here");
             let accepted = listener.accept().await.expect("it has come");
             assert_eq!((stream.peer_addr(), accepted.local_addr()), (address, address));
             assert_eq!(stream.local_addr(), accepted.peer_addr());
@@ -128,21 +128,21 @@ fn a_host_reaches_its_own_services_and_those_of_ipv6() {
 #[test]
 fn who_dials_before_anybody_attends_waits_and_may_write() {
     let mesh = Mesh::new(Limits::default());
-    let (service_guard, mut entrances) = mesh.listen(service(), 1, 2).expect("nobody listens there");
+    let (service_guard, mut queues) = mesh.listen(service(), 1, 2).expect("nobody listens there");
     let (dialled, wait) = mpsc::channel();
     let peer = std::thread::spawn({
         let mesh = mesh.clone();
         move || {
             on_a_host(&mesh, async |host| {
-                let (mut one, _lead) = host.dial(service()).await.expect("it may wait");
-                let (mut two, _lead) = host.dial(service()).await.expect("it may wait");
+                let (mut one, _reservation) = host.dial(service()).await.expect("it may wait");
+                let (mut two, _reservation) = host.dial(service()).await.expect("it may wait");
                 one.write_all(b"hel").await.expect("it waits, too");
                 // A third one has no place.
                 let mut third = std::pin::pin!(host.dial(service()));
                 let is_waiting = poll_fn(|cx| Poll::Ready(third.as_mut().poll(cx).is_pending())).await;
                 assert!(is_waiting, "the backlog is full");
                 dialled.send(()).expect("the test waits");
-                let (mut third, _lead) = third.await.expect("there is room in the end");
+                let (mut third, _reservation) = third.await.expect("there is room in the end");
                 one.write_all(b"lo").await.expect("it is read");
                 let mut answer = [0; 5];
                 one.read_exact(&mut answer).await.expect("it is answered");
@@ -153,7 +153,7 @@ fn who_dials_before_anybody_attends_waits_and_may_write() {
         }
     });
     wait.recv().expect("it dials");
-    let (stop, server) = serve(&mesh, service(), entrances.remove(0));
+    let (stop, server) = serve(&mesh, service(), queues.remove(0));
     peer.join().expect("no panic");
     stop.send(()).expect("it serves");
     assert_eq!(server.join().expect("no panic"), 3);
@@ -163,25 +163,25 @@ fn who_dials_before_anybody_attends_waits_and_may_write() {
 #[test]
 fn who_waits_at_an_entrance_that_closes_is_turned_away() {
     let mesh = Mesh::new(Limits::default());
-    let (service_guard, entrances) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let (service_guard, queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
     on_a_host(&mesh, async |host| {
-        let (mut stream, _lead) = host.dial(service()).await.expect("it may wait");
-        std::thread::spawn(move || drop((service_guard, entrances)));
+        let (mut stream, _reservation) = host.dial(service()).await.expect("it may wait");
+        std::thread::spawn(move || drop((service_guard, queues)));
         let error = stream.read(&mut [0; 1]).await.expect_err("nobody will ever answer");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         let error = host.dial(service()).await.expect_err("nobody listens");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        assert_eq!(host.net().counters().departed, 1);
+        assert_eq!(host.interface().counters().departed, 1);
     });
 }
 
 #[test]
 fn connections_of_a_host_that_goes_are_reset() {
     let mesh = Mesh::new(Limits::default());
-    let (_service, mut entrances) = mesh.listen(service(), 1, 16).expect("nobody listens there");
-    let (stop, server) = serve(&mesh, service(), entrances.remove(0));
+    let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let (stop, server) = serve(&mesh, service(), queues.remove(0));
     on_a_host(&mesh, async |host| {
-        let (mut idle, _lead) = host.dial(service()).await.expect("somebody listens");
+        let (mut idle, _reservation) = host.dial(service()).await.expect("somebody listens");
         ask(&mut idle).await;
         stop.send(()).expect("it serves");
         // Its tasks and streams are dropped with its runtime: an end, or a reset if they had something left
@@ -208,16 +208,16 @@ fn connections_of_a_host_that_goes_are_reset() {
 #[test]
 fn a_connection_stays_with_its_host_whoever_listens_next() {
     let mesh = Mesh::new(Limits::default());
-    let (old_service, mut entrances) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let (old_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
     on_a_host(&mesh, async |host| {
-        let entrance = entrances.remove(0);
-        let mut listener = host.attend(service(), &entrance).expect("nobody else attends it");
+        let queue = queues.remove(0);
+        let mut listener = host.attend(service(), &queue).expect("nobody else attends it");
         let (mut old, _old_lead) = host.dial(service()).await.expect("it is here");
         tokio::task::spawn_local(echo(listener.accept().await.expect("it has come")));
-        drop((old_service, listener, entrance));
+        drop((old_service, listener, queue));
 
-        let (_service, mut entrances) = mesh.listen(service(), 1, 16).expect("it is free again");
-        let (stop, server) = serve(&mesh, service(), entrances.remove(0));
+        let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("it is free again");
+        let (stop, server) = serve(&mesh, service(), queues.remove(0));
         let (mut new, _new_lead) = host.dial(service()).await.expect("somebody listens again");
         ask(&mut new).await;
         ask(&mut old).await;
@@ -230,15 +230,15 @@ fn a_connection_stays_with_its_host_whoever_listens_next() {
 #[test]
 fn an_idle_host_sleeps() {
     let mesh = Mesh::new(Limits::default());
-    let (_service, mut entrances) = mesh.listen(service(), 1, 16).expect("nobody listens there");
-    let (stop, server) = serve(&mesh, service(), entrances.remove(0));
+    let (_service, mut queues) = mesh.listen(service(), 1, 16).expect("nobody listens there");
+    let (stop, server) = serve(&mesh, service(), queues.remove(0));
     on_a_host(&mesh, async |host| {
-        let (mut stream, _lead) = host.dial(service()).await.expect("somebody listens");
-        let turns_before = host.net().counters().turns;
+        let (mut stream, _reservation) = host.dial(service()).await.expect("somebody listens");
+        let turns_before = host.interface().counters().turns;
         for _ in 0..100 {
             ask(&mut stream).await;
         }
-        let turns = host.net().counters().turns - turns_before;
+        let turns = host.interface().counters().turns - turns_before;
         // To send, to receive, and to see that there is no more; now and then for a timer.
         assert!(turns <= 100 * 4 + 20, "{turns} turns for 100 questions");
     });

@@ -125,7 +125,6 @@ fn ports_are_limited_and_their_addresses_unique() {
     let switch = Switch::new(Settings { limits, ..Settings::default() });
     let one = switch.port(mac(1)).unwrap();
     assert_eq!(switch.port(mac(1)).unwrap_err(), SwitchError::AddressTaken(mac(1)));
-    assert_eq!(switch.port(switch.mac()).unwrap_err(), SwitchError::NotAStation(switch.mac()));
     assert_eq!(switch.port(Mac::BROADCAST).unwrap_err(), SwitchError::NotAStation(Mac::BROADCAST));
     let _two = switch.port(mac(2)).unwrap();
     assert_eq!(switch.port(mac(3)).unwrap_err(), SwitchError::PortsExhausted { limit: 2 });

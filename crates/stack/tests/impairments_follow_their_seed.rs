@@ -2,21 +2,64 @@
 
 mod support;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
-use anywire_stack::device::Device;
+use anywire_stack::device::{Device, DeviceCounters};
 use anywire_stack::impair::{Impair, Impairment};
-use anywire_stack::link::{self, Limits, Link};
 use anywire_stack::switch::{Settings, Switch};
-use anywire_tcp::{Frames, Instant};
+use anywire_tcp::{Frames, Instant, Mac};
 
 use support::{NOW, batch, frame, mac, mark, received_at};
 
 const PERFECT: fn() -> Impairment = Impairment::default;
 
-/// A cable: it looks at no address, so that a frame with a flipped bit arrives as well.
-fn impaired(outgoing: Impairment) -> (Impair<Link>, Link) {
-    let (one, two) = link::pair([mac(1), mac(2)], Limits::default());
+/// One end of a cable. It looks at no address, so that a frame with a flipped bit arrives as well.
+#[derive(Default)]
+struct CableEnd {
+    incoming: Rc<RefCell<VecDeque<Vec<u8>>>>,
+    outgoing: Rc<RefCell<VecDeque<Vec<u8>>>>,
+}
+
+impl Device for CableEnd {
+    fn receive(&mut self, _now: Instant, frames: &mut Frames) -> usize {
+        let mut waiting = self.incoming.borrow_mut();
+        let count = waiting.len().min(frames.room());
+        for frame in waiting.drain(..count) {
+            assert!(frames.push(&frame), "there was room");
+        }
+        count
+    }
+
+    fn room(&self) -> usize {
+        Frames::BATCH
+    }
+
+    fn transmit(&mut self, _now: Instant, frames: &mut Frames) -> usize {
+        let count = frames.len();
+        self.outgoing.borrow_mut().extend(frames.iter().map(<[u8]>::to_vec));
+        frames.clear();
+        count
+    }
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn mac(&self) -> Mac {
+        mac(1)
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        DeviceCounters::default()
+    }
+}
+
+fn impaired(outgoing: Impairment) -> (Impair<CableEnd>, CableEnd) {
+    let one = CableEnd::default();
+    let two = CableEnd { incoming: Rc::clone(&one.outgoing), outgoing: Rc::clone(&one.incoming) };
     (Impair::new(one, outgoing), two)
 }
 

@@ -42,10 +42,10 @@ fn a_batch_of_the_longest_segments_leaves_whole() {
     let switch = Switch::new(SwitchSettings { mtu: MTU.into(), ..SwitchSettings::default() });
     let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
     let places = usize::from(CONNECTIONS);
-    let mut server =
-        Swarm::new(engine("10.0.0.1", 1, 2), port(1), places, pusher).expect("addresses are free");
-    let mut client =
-        Swarm::new(engine("10.0.0.2", 2, 1), port(2), places, reader).expect("addresses are free");
+    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), port(1), places, |one| pusher(one.conn))
+        .expect("addresses are free");
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), places, |one| reader(one.conn))
+        .expect("addresses are free");
     let listening = "10.0.0.1:7".parse().expect("an address");
     let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
     server.engine().listen(listening, options).expect("a free port");

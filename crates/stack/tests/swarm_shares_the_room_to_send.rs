@@ -31,14 +31,16 @@ async fn reader(mut conn: Conn) {
 }
 
 /// A server whose tasks are made by `start`, and clients that read: so many connections, for so many rounds.
-fn run<F: Future<Output = ()>>(connections: u16, rounds: u64, start: impl FnMut(Conn) -> F) {
+fn run<F: Future<Output = ()>>(connections: u16, rounds: u64, mut start: impl FnMut(Conn) -> F) {
     let switch = Switch::new(SwitchSettings::default());
     let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
-    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), port(1), 1000, start).expect("addresses are free");
+    let mut server = Swarm::new(engine("10.0.0.1", 1, 2), port(1), 1000, move |one| start(one.conn))
+        .expect("addresses are free");
     let listening = "10.0.0.1:7".parse().expect("an address");
     let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
     server.engine().listen(listening, options).expect("a free port");
-    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), 1000, reader).expect("addresses are free");
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), 1000, |one| reader(one.conn))
+        .expect("addresses are free");
     for number in 0..connections {
         let from = ([10, 0, 0, 2], 1000 + number).into();
         client.open(from, listening, options).expect("a free port");

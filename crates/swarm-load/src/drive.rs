@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anywire_load::Stop;
 use anywire_load::text::grouped;
 use anywire_stack::device::{Device, DeviceCounters};
-use anywire_stack::swarm::{Conn, Swarm};
+use anywire_stack::swarm::{Incoming, Swarm};
 use anywire_sys::{cpu, memory};
 use anywire_tcp::{ConnectError, ConnectOptions, Counters, Engine, Instant as Moment};
 
@@ -37,7 +37,7 @@ pub(crate) trait Side {
 impl<F, S, D> Side for Swarm<F, S, D>
 where
     F: Future<Output = ()>,
-    S: FnMut(Conn) -> F,
+    S: FnMut(Incoming) -> F,
     D: Device,
 {
     fn turn(&mut self, now: Moment) -> usize {

@@ -5,7 +5,7 @@ use std::panic;
 use std::thread;
 
 use anywire_load::Stop;
-use anywire_stack::swarm::{Conn, Swarm, Tasks};
+use anywire_stack::swarm::{Conn, Incoming, Swarm, Tasks};
 use anywire_sys::cpu;
 
 use crate::book::book;
@@ -68,8 +68,10 @@ where
     let before = Memory::resident();
     let [(client_engine, client_port), (server_engine, server_port)] = network::join(plan)?;
     let most = plan.connections_max();
-    let mut client = Swarm::new(client_engine, client_port, most, client).map_err(Error::setup)?;
-    let mut server = Swarm::new(server_engine, server_port, most, server).map_err(Error::setup)?;
+    let mut client = Swarm::new(client_engine, client_port, most, |one: Incoming| client(one.conn))
+        .map_err(Error::setup)?;
+    let mut server = Swarm::new(server_engine, server_port, most, |one: Incoming| server(one.conn))
+        .map_err(Error::setup)?;
     let measured = Drive::new(plan, &mut client, &mut server, monitor, stop).run()?;
     let memory = Memory::of(plan, before, [&mut client, &mut server], task_bytes);
     let (corrupt, failed) = book(|book| (book.corrupt.get(), book.ended_early.get()));

@@ -114,11 +114,24 @@ pub fn thread_id() -> i32 {
 /// # Errors
 ///
 /// What the kernel said; none is known to occur.
-#[allow(unsafe_code)]
 pub fn current_thread_cpu() -> io::Result<CpuTime> {
+    usage_of(libc::RUSAGE_THREAD)
+}
+
+/// CPU time of all threads of this process, those that have ended included (`RUSAGE_SELF`). Resolution: one microsecond.
+///
+/// # Errors
+///
+/// What the kernel said; none is known to occur.
+pub fn process_cpu() -> io::Result<CpuTime> {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+#[allow(unsafe_code)]
+fn usage_of(whom: libc::c_int) -> io::Result<CpuTime> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is valid for writes of one `rusage` for the whole call, and the kernel keeps no pointer to it.
-    if unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } != 0 {
+    if unsafe { libc::getrusage(whom, usage.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: all bytes were zeroed, which is a valid `rusage` (integers only), and the call has filled them in.
@@ -254,6 +267,13 @@ mod tests {
         let text = "Threads:\t1\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(switches_in(text), Some(ContextSwitches { voluntary: 12, involuntary: 3 }));
         assert_eq!(switches_in("voluntary_ctxt_switches: x\n"), None);
+    }
+
+    #[test]
+    fn the_process_has_used_what_its_threads_have() {
+        let own = current_thread_cpu().expect("own thread");
+        let all = process_cpu().expect("own process");
+        assert!(own.total() <= all.total() + Duration::from_millis(1), "{own:?} of {all:?}");
     }
 
     #[test]

@@ -154,6 +154,12 @@ pub fn without_extras(socket: impl AsFd) {
     switch_off(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
 }
 
+/// Has the address that a datagram was sent to left out (`IP_PKTINFO`): on a socket that is bound to one address it is known.
+pub fn without_local_ip(socket: impl AsFd) {
+    switch_off(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO);
+    switch_off(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO);
+}
+
 /// Has each datagram given alone, instead of several of one flow at once (`UDP_GRO`).
 pub fn without_coalescing(socket: impl AsFd) {
     switch_off(&socket, libc::SOL_UDP, libc::UDP_GRO);

@@ -2,6 +2,8 @@
 //!
 //! Where the system does not let us count, the test says why and passes, except under `CI`, where it fails.
 
+mod skipped;
+
 use std::fs;
 use std::io::Read;
 
@@ -13,7 +15,7 @@ fn counter_of(tid: i32) -> Option<CallsByName> {
         Ok(counter) => Some(counter),
         Err(why_not) => {
             assert!(std::env::var_os("CI").is_none(), "{why_not}");
-            eprintln!("skipped: {why_not}");
+            skipped::say(why_not);
             None
         }
     }

@@ -10,6 +10,7 @@
 use std::mem::offset_of;
 
 use crate::congestion::{Algorithm, Window};
+use crate::extension::ExtensionId;
 use crate::peer_acks::PeerAcks;
 use crate::pool::Cell;
 use crate::rtt::Rtt;
@@ -70,7 +71,10 @@ pub(crate) struct Block {
     pub(crate) send_next: Cell,
     /// The last segment that waits for the reader, or the frame that does (see [`crate::engine`]).
     pub(crate) receive_tail: Cell,
-    pub(crate) extension: u32,
+    pub(crate) extension: ExtensionId,
+    /// How many connections have had this place, as far as 8 bits count: tells the ids of successive ones apart, together
+    /// with the addresses and ports. It outlives the connection.
+    pub(crate) generation: u8,
     /// The tick at which the wheel will look at it, if [`Flags::IN_WHEEL`]; else if [`Flags::FRESH`], that at which the queue
     /// of the fresh will, to tell its entry from those of earlier connections in this place.
     pub(crate) wheel_at: Tick,
@@ -92,7 +96,7 @@ const _: () = assert!(size_of::<Block>() == 128);
 const _: () = assert!(offset_of!(Block, window) == 64);
 
 impl Block {
-    pub(crate) const NO_EXTENSION: u32 = u32::MAX;
+    pub(crate) const NO_EXTENSION: ExtensionId = ExtensionId::NONE;
 
     /// Bytes that were sent and not acknowledged.
     pub(crate) fn flight(&self) -> u32 {
@@ -161,6 +165,15 @@ impl Block {
             && (self.backoff, self.peer_acks) == (0, PeerAcks::NEW)
     }
 
+    /// What the id of the connection in this place holds beside the place: the generation, and bits of the peer's address and
+    /// of both ports, all of which stay while the connection is held. 8 bits alone would return after 256 short connections.
+    #[inline(always)]
+    pub(crate) const fn tag(&self) -> u32 {
+        let ports = (self.remote_port as u32) << 16 | self.local_port as u32;
+        let mixed = (self.remote ^ ports.rotate_left(7)).wrapping_mul(0x9e37_79b1);
+        (mixed ^ mixed >> 15) << 8 | self.generation as u32
+    }
+
     /// Whether anything waits to be sent that never was.
     pub(crate) const fn has_unsent(&self) -> bool {
         !self.send_next.is_none()
@@ -197,6 +210,7 @@ impl Linked for Block {
         send_next: Cell::NONE,
         receive_tail: Cell::NONE,
         extension: Self::NO_EXTENSION,
+        generation: 0,
         wheel_at: Tick(0),
         stalled_at: Tick(0),
         unread: 0,

@@ -1,13 +1,15 @@
 //! What only a connection in trouble needs: taken from a pool when a loss, a reordering or a gap shows, and given back
 //! once all is well.
 
+use std::ops::{Index, IndexMut};
+
 use crate::congestion::{Prior, Prr};
 use crate::engine::Pace;
 use crate::packet::SACK_MAX;
 use crate::pool::Cell;
 use crate::recovery::{Rack, Tlp};
 use crate::seq::Seq;
-use crate::slab::Linked;
+use crate::slab::{Linked, Slab};
 use crate::time::Tick;
 
 /// The rest of a control block.
@@ -50,6 +52,45 @@ pub(crate) struct Extension {
 }
 
 const _: () = assert!(size_of::<Extension>() <= 192);
+
+/// The place of an extension, in the 24 bits that a block has for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ExtensionId([u8; 3]);
+
+impl ExtensionId {
+    /// None is taken.
+    pub(crate) const NONE: Self = Self([u8::MAX; 3]);
+    /// How many there can be.
+    pub(crate) const COUNT_MAX: usize = (1 << 24) - 1;
+
+    #[inline(always)]
+    pub(crate) const fn new(place: u32) -> Self {
+        let [low, middle, high, _] = place.to_le_bytes();
+        Self([low, middle, high])
+    }
+
+    #[inline(always)]
+    pub(crate) const fn place(self) -> u32 {
+        let [low, middle, high] = self.0;
+        u32::from_le_bytes([low, middle, high, 0])
+    }
+}
+
+impl Index<ExtensionId> for Slab<Extension> {
+    type Output = Extension;
+
+    #[inline]
+    fn index(&self, id: ExtensionId) -> &Extension {
+        &self[id.place()]
+    }
+}
+
+impl IndexMut<ExtensionId> for Slab<Extension> {
+    #[inline]
+    fn index_mut(&mut self, id: ExtensionId) -> &mut Extension {
+        &mut self[id.place()]
+    }
+}
 
 impl Linked for Extension {
     const FREE: Self = Self {

@@ -48,8 +48,8 @@ pub struct Channel {
 /// What a channel takes at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one message, sent or received (1 MiB). A channel holds a buffer of about this size once such a message has
-    /// come.
+    /// Bytes of one message, sent or received (1 MiB). A channel's buffer grows with the bytes that come, and then stays: to
+    /// about twice this size at most.
     pub message_bytes: usize,
 }
 
@@ -175,12 +175,14 @@ impl Channel {
         if bytes <= max { Ok(bytes) } else { Err(Error::PeerTooLong { bytes, max }) }
     }
 
-    /// Makes the buffer large enough for so many bytes from `start` on, and for one byte more than there are.
+    /// Makes room for more bytes of a message that needs so many from `start` on.
+    ///
+    /// Memory follows what has come and not what the peer has announced: four bytes of a head cost it nothing.
     fn make_room(&mut self, needed: usize) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
-        let needed = needed.max(BUFFER_BYTES);
+        let needed = needed.min(2 * (self.end - self.start)).max(BUFFER_BYTES);
         if self.buffer.len() - self.start < needed {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -194,3 +196,33 @@ impl Channel {
 const HEAD_BYTES: usize = 4;
 /// The least that is read at once, so that a read brings many small messages.
 const BUFFER_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_announced_takes_no_memory_until_it_comes() {
+        let loops = anywire_loops::Loops::start(1).expect("a thread");
+        let played = loops.get(0).spawn(|| async {
+            let (mut peer, here) = Connection::pair();
+            let max = 1 << 30;
+            let mut channel = Channel::new(here).with_limits(Limits { message_bytes: max });
+            peer.write_all(&(max as u32).to_le_bytes()).await.expect("it is open");
+            for sent in [0, 100, BUFFER_BYTES, 100_000] {
+                let bytes = vec![7; sent];
+                tokio::select! {
+                    received = channel.receive() => panic!("it is not whole: {received:?}"),
+                    written = peer.write_all(&bytes) => written.expect("it is read"),
+                }
+                let come = channel.end - channel.start;
+                assert!(
+                    channel.buffer.len() <= BUFFER_BYTES.max(2 * come),
+                    "{come} {}",
+                    channel.buffer.len()
+                );
+            }
+        });
+        played.wait().expect("no panic");
+    }
+}

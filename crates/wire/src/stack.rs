@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use anywire_stack::mesh::{self, Entrance, Host, Lead, Mesh, MeshError};
+use anywire_stack::mesh::{self, Host, ListenQueue, Mesh, MeshError, Reservation};
 use anywire_stack::stream::{Listener, Stream};
 
 use crate::address::Address;
@@ -76,16 +76,15 @@ impl Wire for Stack {
     ) -> Result<Bound, ListenError> {
         let service = socket_address(address);
         let backlog = usize::try_from(options.backlog).unwrap_or(usize::MAX);
-        let (service, entrances) = MESH.listen(service, loops, backlog).map_err(|error| match error {
+        let (service, queues) = MESH.listen(service, loops, backlog).map_err(|error| match error {
             MeshError::AddressTaken(_) => ListenError::InUse { address: address.clone() },
             error => ListenError::System { address: address.clone(), cause: io::Error::other(error) },
         })?;
         let local = service.address();
-        let acceptor =
-            |entrance| Box::new(StackAcceptor { local, entrance, listener: None }) as Box<dyn Acceptor>;
+        let acceptor = |queue| Box::new(StackAcceptor { local, queue, listener: None }) as Box<dyn Acceptor>;
         Ok(Bound {
             local: Address::from_wire(self, location_of(local)),
-            acceptors: entrances.into_iter().map(acceptor).collect(),
+            acceptors: queues.into_iter().map(acceptor).collect(),
             guard: Some(Box::new(service)),
         })
     }
@@ -96,8 +95,8 @@ impl Wire for Stack {
             let here = Here::get().map_err(failed)?;
             let service = socket_address(address);
             let dialing = async { here.host.dial(service).await.map_err(failed) };
-            let (stream, lead) = options.connect_in_time(address, dialing).await?;
-            Ok(Connection::new(StackTransport { stream, _lead: Some(lead) }))
+            let (stream, reservation) = options.connect_in_time(address, dialing).await?;
+            Ok(Connection::new(StackTransport { stream, _reservation: Some(reservation) }))
         })
     }
 
@@ -181,13 +180,13 @@ impl Drop for Here {
         self.listeners.take();
         // The loop's tasks are gone, and what their connections had left to say would be lost with the
         // engine.
-        self.host.net().finish(LAST_WORDS);
+        self.host.interface().finish(LAST_WORDS);
     }
 }
 
 struct StackAcceptor {
     local: SocketAddr,
-    entrance: Entrance,
+    queue: ListenQueue,
     /// The name of the listener on the loop that polls.
     listener: Option<u64>,
 }
@@ -198,7 +197,7 @@ impl Acceptor for StackAcceptor {
         let name = match self.listener {
             Some(name) => name,
             None => {
-                let listener = here.host.attend(self.local, &self.entrance)?;
+                let listener = here.host.attend(self.local, &self.queue)?;
                 let name = here.name();
                 here.listeners.borrow_mut().insert(name, listener);
                 *self.listener.insert(name)
@@ -208,7 +207,7 @@ impl Acceptor for StackAcceptor {
         let listener = listeners.get_mut(&name).ok_or(io::ErrorKind::NotConnected)?;
         let stream = ready!(listener.poll_accept(cx))?;
         drop(listeners);
-        self.entrance.note_accepted(stream.peer_addr());
+        self.queue.note_accepted(stream.peer_addr());
         let name = here.name();
         here.arrivals.borrow_mut().insert(name, stream);
         Poll::Ready(Ok(Box::new(StackArrival(name))))
@@ -232,7 +231,7 @@ impl Arrival for StackArrival {
         let stream = Here::existing().and_then(|here| here.arrivals.borrow_mut().remove(&self.0));
         let stream =
             stream.ok_or_else(|| io::Error::other("a connection of this wire cannot leave its loop"))?;
-        Ok(Connection::new(StackTransport { stream, _lead: None }))
+        Ok(Connection::new(StackTransport { stream, _reservation: None }))
     }
 }
 
@@ -246,7 +245,7 @@ impl Drop for StackArrival {
 struct StackTransport {
     stream: Stream,
     /// Of an end that has dialled.
-    _lead: Option<Lead>,
+    _reservation: Option<Reservation>,
 }
 
 impl Transport for StackTransport {

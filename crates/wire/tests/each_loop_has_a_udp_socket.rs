@@ -88,6 +88,26 @@ fn flows_are_spread() {
 }
 
 #[test]
+fn a_receive_buffer_beyond_what_the_system_counts_is_a_large_one() {
+    let given = |receive_buffer_bytes| {
+        let options = UdpOptions { receive_buffer_bytes, ..UdpOptions::default() };
+        let socket = Udp::bind("udp:127.0.0.1:0", &options, 1).expect("a free port").remove(0);
+        let loops = Loops::start(1).expect("a thread");
+        let buffer = loops
+            .get(0)
+            .spawn(|| async move { socket.register().expect("it was bound").receive_buffer() })
+            .wait()
+            .expect("no panic");
+        assert_eq!(buffer.asked_bytes, receive_buffer_bytes);
+        buffer.given_bytes
+    };
+    let large = given(i32::MAX as usize);
+    for beyond in [1 << 32, (1 << 32) + 1, usize::MAX] {
+        assert_eq!(given(beyond), large, "{beyond}");
+    }
+}
+
+#[test]
 fn what_a_full_buffer_drops_is_counted() {
     let options = UdpOptions { receive_buffer_bytes: 4096, ..UdpOptions::default() };
     let socket = Udp::bind("udp:127.0.0.1:0", &options, 1).expect("a free port").remove(0);

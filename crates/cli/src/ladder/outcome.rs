@@ -70,7 +70,11 @@ impl fmt::Display for Outcome {
             for row in &comparison.candidates {
                 columns.row(cells(row));
             }
-            writeln!(formatter, "{}", columns.render())?;
+            formatter.write_str(&columns.render())?;
+            writeln!(
+                formatter,
+                "\n  calls, waits and preempts: of a request; user and kernel memory: bytes of an idle connection\n"
+            )?;
             writeln!(formatter, "system calls per request")?;
             let mut columns = Columns::new(2, &[]);
             for row in &comparison.candidates {
@@ -173,15 +177,20 @@ const fn column(
     Column { heading, write, value }
 }
 
-pub(super) const COLUMNS: [Column; 11] = [
+pub(super) const COLUMNS: [Column; 12] = [
     column("requests/s", whole, |all| all.requests_per_second),
     column("us/req", digits, |all| all.server_cpu_us_per_request),
+    column("sys %", whole, |all| {
+        all.server_system_cpu_us_per_request
+            .zip(all.server_cpu_us_per_request)
+            .map(|(system, both)| 100.0 * system / both)
+    }),
     column("x epoll", digits, |all| all.ratio_to_limit),
-    column("calls/req", digits, |all| all.syscalls_per_request),
-    column("waits/req", digits, |all| all.voluntary_switches_per_request),
-    column("preempts/req", digits, |all| all.involuntary_switches_per_request),
+    column("calls", digits, |all| all.syscalls_per_request),
+    column("waits", digits, |all| all.voluntary_switches_per_request),
+    column("preempts", digits, |all| all.involuntary_switches_per_request),
     column("threads", whole, |all| all.threads),
-    column("bytes/conn", whole, |all| all.user_bytes_per_connection),
+    column("user/conn", whole, |all| all.user_bytes_per_connection),
     column("kernel/conn", whole, |all| all.kernel_bytes_per_connection),
     column("p50 us", digits, |all| all.p50_us),
     column("p99 us", digits, |all| all.p99_us),

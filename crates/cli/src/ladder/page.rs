@@ -38,7 +38,10 @@ fn rungs(page: &mut Page, comparison: &Comparison) {
         chart(
             "CPU of the server per request, us (less is better)",
             digits,
-            &[(|all| all.server_cpu_us_per_request, SERVER, "all its threads, user and system")],
+            &[
+                (|all| all.server_cpu_us_per_request, SERVER, "all its threads, user and system"),
+                (|all| all.server_system_cpu_us_per_request, CLIENT, "the part of it that the kernel took"),
+            ],
         ),
         chart(
             "Requests per second (more is better)",

@@ -27,7 +27,7 @@ pub struct UdpClient {
 /// How a client calls.
 #[derive(Debug, Clone)]
 pub struct UdpClientOptions {
-    /// How long an attempt waits for its response (1 s).
+    /// How long an attempt waits for room to send, and for its response (1 s).
     pub timeout: Duration,
     /// How often the request is sent before the call fails (1). The peer may then see it more than once, so take more only
     /// for requests that do no harm twice.
@@ -82,6 +82,7 @@ impl UdpClient {
             options,
             calls: RefCell::default(),
             calls_made: Cell::default(),
+            unanswered: Cell::default(),
             counters: Cell::default(),
         });
         let task = anywire_loops::spawn(Rc::clone(&inner).receive());
@@ -98,9 +99,18 @@ impl UdpClient {
         let attempts = inner.options.attempts.max(1);
         let (mut response, _registered) = inner.register(tag)?;
         for _ in 0..attempts {
-            inner.send(request).await?;
-            match tokio::time::timeout(inner.options.timeout, &mut response).await {
-                Ok(outcome) => return outcome.unwrap_or(Err(UdpCallError::Ended)),
+            // A Unix socket whose peer reads nothing has no room, so sending may wait, too.
+            let attempt = async {
+                tokio::select! {
+                    biased;
+                    // To an earlier attempt.
+                    outcome = &mut response => return outcome.unwrap_or(Err(UdpCallError::Ended)),
+                    sent = inner.send(request) => sent?,
+                }
+                (&mut response).await.unwrap_or(Err(UdpCallError::Ended))
+            };
+            match tokio::time::timeout(inner.options.timeout, attempt).await {
+                Ok(outcome) => return outcome,
                 Err(_) => inner.count(|counters| counters.timeouts += 1),
             }
         }
@@ -136,6 +146,8 @@ struct Inner {
     calls: RefCell<HashMap<u64, Call>>,
     /// Calls so far.
     calls_made: Cell<u64>,
+    /// Datagrams that were sent and of which nothing is known: neither a response nor that nobody was there.
+    unanswered: Cell<u64>,
     counters: Cell<UdpClientCounters>,
 }
 
@@ -168,6 +180,7 @@ impl Inner {
         match self.socket.send(request).await {
             Ok(()) => {
                 self.count(|counters| counters.sent += 1);
+                self.unanswered.set(self.unanswered.get() + 1);
                 Ok(())
             }
             Err(cause) => Err(self.failure(cause, request.len())),
@@ -177,7 +190,9 @@ impl Inner {
     fn failure(&self, cause: io::Error, bytes: usize) -> UdpCallError {
         let peer = self.peer.clone();
         match cause.kind() {
-            io::ErrorKind::ConnectionRefused => UdpCallError::Refused { peer },
+            io::ErrorKind::ConnectionRefused => {
+                UdpCallError::Refused { peer, is_certain: self.unanswered.get() == 0 }
+            }
             _ if is_too_large(&cause) => UdpCallError::TooLarge { peer, bytes },
             _ => UdpCallError::System { peer, cause },
         }
@@ -205,16 +220,24 @@ impl Inner {
     fn settle(&self, tag: Option<u64>, outcome: Outcome) {
         let call = tag.and_then(|tag| self.calls.borrow_mut().remove(&tag));
         match call.map(|call| call.response.send(outcome)) {
-            Some(Ok(())) => self.count(|counters| counters.matched += 1),
+            Some(Ok(())) => {
+                self.count(|counters| counters.matched += 1);
+                self.unanswered.set(self.unanswered.get().saturating_sub(1));
+            }
             _ => self.count(|counters| counters.unmatched += 1),
         }
     }
 
-    /// The system does not say for which request nobody was there; none of them will be answered.
+    /// The system does not say for which request nobody was there. None of them will be answered, and if there are several,
+    /// the peer may have taken some of them before it left.
     fn refuse_all(&self) {
+        let is_certain = self.unanswered.get() == 1;
+        if is_certain {
+            self.unanswered.set(0);
+        }
         for (_, call) in self.calls.borrow_mut().drain() {
             // A call that was dropped meanwhile waits for nothing.
-            let _ = call.response.send(Err(UdpCallError::Refused { peer: self.peer.clone() }));
+            let _ = call.response.send(Err(UdpCallError::Refused { peer: self.peer.clone(), is_certain }));
         }
     }
 

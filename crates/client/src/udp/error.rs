@@ -46,11 +46,14 @@ pub enum UdpCallError {
         /// How often the request was sent.
         attempts: u32,
     },
-    /// The peer's system says that nobody receives at this port.
+    /// The peer's system says that nobody receives at this port. It does not say which datagram it means.
     #[error("nobody receives at {peer}; check the address, or start the service")]
     Refused {
         /// The peer.
         peer: DatagramAddress,
+        /// Whether it can only mean this request, because no other datagram was without a response. Else the peer may have
+        /// taken this one before it left.
+        is_certain: bool,
     },
     /// The request is larger than the way to the peer takes, and datagrams are not fragmented; the caller's fault.
     #[error("a request of {bytes} bytes is larger than the way to {peer} takes; send less at once")]
@@ -85,6 +88,10 @@ impl UdpCallError {
 
     /// Whether the peer may have acted on the request. Without it the call may be made again whatever it does.
     pub fn may_have_been_processed(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Cut(_) | Self::Ended | Self::System { .. })
+        match self {
+            Self::Timeout { .. } | Self::Cut(_) | Self::Ended | Self::System { .. } => true,
+            Self::Refused { is_certain, .. } => !is_certain,
+            _ => false,
+        }
     }
 }

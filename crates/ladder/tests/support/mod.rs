@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+#[path = "../../../sys/tests/skipped/mod.rs"]
+pub(crate) mod skipped;
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -27,7 +30,7 @@ pub(crate) fn start(rung: &Rung, options: Options) -> Option<Server> {
     match rung.start(options) {
         Err(error @ StartError::Uring(_)) => {
             assert!(std::env::var_os("CI").is_none(), "{error}");
-            eprintln!("skipped: {error}");
+            skipped::say(error);
             None
         }
         server => Some(server.unwrap_or_else(|error| panic!("{}: {error}", rung.name))),

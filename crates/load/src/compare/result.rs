@@ -155,6 +155,13 @@ pub struct Figures<T> {
     pub requests_per_second: Option<T>,
     /// CPU time of the server's threads per answer, user and system, in microseconds.
     pub server_cpu_us_per_request: Option<T>,
+    /// The part of `server_cpu_us_per_request` that the server's own code took. The sum of both parts is exact; the kernel
+    /// estimates the split, for the whole process, less what the client's thread used.
+    #[serde(default)]
+    pub server_user_cpu_us_per_request: Option<T>,
+    /// The part of it that the kernel took on the server's behalf.
+    #[serde(default)]
+    pub server_system_cpu_us_per_request: Option<T>,
     /// CPU time of the client's thread per answer, user and system, in microseconds.
     pub client_cpu_us_per_request: Option<T>,
     /// System calls of the server's threads per answer; without them the reason is among the notes of the row.
@@ -191,6 +198,8 @@ impl<T> Figures<T> {
         Self {
             requests_per_second: each(|round| round.requests_per_second),
             server_cpu_us_per_request: each(|round| round.server_cpu_us_per_request),
+            server_user_cpu_us_per_request: each(|round| round.server_user_cpu_us_per_request),
+            server_system_cpu_us_per_request: each(|round| round.server_system_cpu_us_per_request),
             client_cpu_us_per_request: each(|round| round.client_cpu_us_per_request),
             syscalls_per_request: each(|round| round.syscalls_per_request),
             p50_us: each(|round| round.p50_us),
@@ -207,6 +216,12 @@ impl<T> Figures<T> {
 }
 
 impl Row {
+    /// Its name with its wire, unless the name says it already.
+    pub(crate) fn label(&self) -> String {
+        let Self { name, wire, .. } = self;
+        if name.starts_with(wire.as_str()) { name.clone() } else { format!("{name} ({wire})") }
+    }
+
     /// Takes these rounds, with their medians and spreads.
     pub(crate) fn summarise(&mut self, rounds: Vec<RoundResult>) {
         self.medians = Figures::over(&rounds, median);

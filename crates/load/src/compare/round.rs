@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anywire_http::Chain;
 use anywire_loops::Loops;
+use anywire_sys::cpu::CpuTime;
 use anywire_sys::memory;
 use anywire_sys::syscalls::CallsByName;
 
@@ -61,10 +62,14 @@ pub(crate) fn measure(
     // Without an answer there are no figures; a rate of 0 would stand in the medians as if it had been measured.
     if answered > 0 {
         let latency = outcome.latency.send.as_ref();
+        let split = used.as_ref().zip(cpu_of(&outcome)).and_then(|(used, client)| used.split(client));
+        let part = |part: Duration| part.as_nanos() as f64 / 1000.0 / answered as f64;
         let per_answer = |figure: fn(&Used) -> f64| used.as_ref().map(|used| figure(used) / answered as f64);
         result.figures = Figures {
             requests_per_second: Some(outcome.rate.achieved),
             server_cpu_us_per_request: per_answer(|used| used.cpu.as_nanos() as f64 / 1000.0),
+            server_user_cpu_us_per_request: split.map(|split| part(split.user)),
+            server_system_cpu_us_per_request: split.map(|split| part(split.system)),
             voluntary_switches_per_request: per_answer(|used| used.switches.voluntary as f64),
             involuntary_switches_per_request: per_answer(|used| used.switches.involuntary as f64),
             threads: used.as_ref().map(|used| used.threads as f64),
@@ -92,6 +97,13 @@ pub(crate) fn measure(
         row.note(remark);
     }
     Ok(Some(result))
+}
+
+/// CPU time of the client in the measured part.
+fn cpu_of(outcome: &Outcome) -> Option<CpuTime> {
+    let microseconds = |us: f64| Duration::from_secs_f64(us / 1e6);
+    let generator = &outcome.generator;
+    Some(CpuTime { user: microseconds(generator.cpu_user_us?), system: microseconds(generator.cpu_sys_us?) })
 }
 
 /// The measured load, and what the server's threads used in it.

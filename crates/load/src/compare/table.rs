@@ -42,18 +42,16 @@ fn figures(comparison: &Comparison) -> String {
     let rows = &comparison.candidates;
     // A column that says the same in each line says nothing.
     let by_protocol = rows.iter().any(|row| row.protocol != rows[0].protocol);
-    let mut headings = vec!["candidate", "wire"];
+    let mut headings = vec!["candidate"];
     headings.extend(by_protocol.then_some("protocol"));
-    headings.push("depth");
     // The spread of the figure by which candidates are compared stands beside it.
     let spread_at = headings.len() + 2;
     headings.extend(COLUMNS.iter().map(|column| column.heading));
     headings.insert(spread_at, "min-max");
-    let mut columns = Columns::new(2 + usize::from(by_protocol), &headings);
+    let mut columns = Columns::new(1 + usize::from(by_protocol), &headings);
     for row in rows {
-        let mut cells = vec![row.name.clone(), row.wire.clone()];
+        let mut cells = vec![row.label()];
         cells.extend(by_protocol.then(|| row.protocol.clone()));
-        cells.push(comparison.plan.depth.to_string());
         cells.extend(COLUMNS.iter().map(|column| known((column.value)(&row.medians), column.write)));
         let spread = row.spread.server_cpu_us_per_request.map(|all| [all.min, all.max].map(digits).join("-"));
         cells.insert(spread_at, spread.unwrap_or_else(|| "-".to_owned()));
@@ -101,10 +99,10 @@ const fn column(
 
 pub(crate) static COLUMNS: [Column; 8] = [
     column("requests/s", whole, |all| all.requests_per_second, |all| all.requests_per_second),
-    column("server us/req", digits, |all| all.server_cpu_us_per_request, |all| all.server_cpu_us_per_request),
-    column("client us/req", digits, |all| all.client_cpu_us_per_request, |all| all.client_cpu_us_per_request),
+    column("server us", digits, |all| all.server_cpu_us_per_request, |all| all.server_cpu_us_per_request),
+    column("client us", digits, |all| all.client_cpu_us_per_request, |all| all.client_cpu_us_per_request),
     column("x limit", digits, |all| all.ratio_to_limit, |all| all.ratio_to_limit),
-    column("calls/req", digits, |all| all.syscalls_per_request, |all| all.syscalls_per_request),
+    column("calls", digits, |all| all.syscalls_per_request, |all| all.syscalls_per_request),
     column("p50 us", digits, |all| all.p50_us, |all| all.p50_us),
     column("p99 us", digits, |all| all.p99_us, |all| all.p99_us),
     column("max us", digits, |all| all.max_us, |all| all.max_us),

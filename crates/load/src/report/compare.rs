@@ -65,15 +65,10 @@ pub fn comparison(comparison: &Comparison) -> String {
 
 type Figure = fn(&Figures<f64>) -> Option<f64>;
 
-/// The name of a row with its wire, unless the name says it already.
-fn label(row: &Row) -> String {
-    if row.name.starts_with(&row.wire) { row.name.clone() } else { format!("{} ({})", row.name, row.wire) }
-}
-
 fn groups(rows: &[Row], write: impl Fn(f64) -> String, figures: &[(Figure, Colour)]) -> Vec<Group> {
     rows.iter()
         .map(|row| Group {
-            name: label(row),
+            name: row.label(),
             bars: figures
                 .iter()
                 .filter_map(|(figure, colour)| {
@@ -89,7 +84,7 @@ fn strips(rows: &[Row]) -> Vec<Strip> {
         .filter_map(|row| {
             let values =
                 row.rounds.iter().filter_map(|round| round.figures.server_cpu_us_per_request).collect();
-            row.medians.server_cpu_us_per_request.map(|median| Strip { name: label(row), values, median })
+            row.medians.server_cpu_us_per_request.map(|median| Strip { name: row.label(), values, median })
         })
         .collect()
 }

@@ -114,7 +114,8 @@ impl Part {
         });
         let receiving: Vec<_> = sockets
             .iter()
-            .map(|socket| anywire_loops::spawn(Rc::clone(&book).receive(Rc::clone(socket))))
+            .zip((self.number..).step_by(self.loops))
+            .map(|(socket, number)| anywire_loops::spawn(Rc::clone(&book).receive(Rc::clone(socket), number)))
             .collect();
         tokio::time::sleep_until(self.begin.into()).await;
         let busy = cpu::current_thread_cpu().ok();
@@ -128,6 +129,16 @@ impl Part {
         Ok(tally)
     }
 
+    /// This loop's part of the plan's datagrams, by its flows. The parts of all loops add up to the plan.
+    fn total(&self) -> u64 {
+        let plan = &*self.plan;
+        let of_loops_below = |end: usize| {
+            let flows = (0..plan.flows).filter(|flow| flow % plan.sockets() % self.loops < end).count();
+            (u128::from(plan.datagrams()) * flows as u128 / plan.flows as u128) as u64
+        };
+        of_loops_below(self.number + 1) - of_loops_below(self.number)
+    }
+
     /// Sends each datagram when it is due, or as soon after as can be.
     async fn send(&self, book: &Book, sockets: &[Rc<Udp>]) {
         let plan = &*self.plan;
@@ -136,9 +147,8 @@ impl Part {
             .map(|flow| (flow as u32, &sockets[flow % plan.sockets() / self.loops]))
             .collect();
         let Some((_, first)) = own_flows.first() else { return };
-        let share = own_flows.len() as f64 / plan.flows as f64;
-        let rate = plan.datagrams_per_second * share;
-        let total = (plan.datagrams() as f64 * share).round() as u64;
+        let rate = plan.datagrams_per_second * own_flows.len() as f64 / plan.flows as f64;
+        let total = self.total();
         let at_once = if plan.offload { JOINED } else { 1 };
         let (mut outgoing, mut datagram) = (Outgoing::new(first), Vec::new());
         let mut tick = tokio::time::interval(TICK);
@@ -147,14 +157,10 @@ impl Part {
         book.tally.borrow_mut().intended = total;
         while made < total {
             tick.tick().await;
-            if plan.stop.is_stopped() {
-                book.tally.borrow_mut().was_stopped = true;
+            if self.is_over(book) {
                 break;
             }
             let elapsed = self.begin.elapsed();
-            if elapsed > plan.duration + CATCH_UP {
-                break;
-            }
             let due = total.min((elapsed.as_secs_f64() * rate) as u64 + 1);
             let mut since_rest = 0;
             while made < due {
@@ -166,27 +172,44 @@ impl Part {
                     let intended = Duration::from_secs_f64(number as f64 / rate);
                     book.write(flow, intended, &mut datagram);
                     if outgoing.push_to_peer(&datagram).is_err() {
-                        merge(&mut sent, socket.flush(&mut outgoing).await);
+                        self.flush(book, socket, &mut outgoing, &mut sent).await;
                         // A queue that is empty has room for the longest one.
                         let _ = outgoing.push_to_peer(&datagram);
                     }
                 }
-                if !socket.try_flush(&mut outgoing, &mut sent) {
-                    merge(&mut sent, socket.flush(&mut outgoing).await);
-                }
+                self.flush(book, socket, &mut outgoing, &mut sent).await;
                 book.sent(&sent);
                 since_rest += until - made;
                 made = until;
                 if since_rest >= SENT_AT_ONCE {
                     since_rest = 0;
                     tokio::task::yield_now().await;
-                    if self.begin.elapsed() > plan.duration + CATCH_UP {
+                    if self.is_over(book) {
                         break;
                     }
                 }
             }
         }
         book.tally.borrow_mut().sending = self.begin.elapsed();
+    }
+
+    /// Sends what waits. A Unix socket whose peer reads nothing may never have room: what waits at the end is dropped.
+    async fn flush(&self, book: &Book, socket: &Udp, outgoing: &mut Outgoing, sent: &mut Sent) {
+        while !socket.try_flush(outgoing, sent) {
+            if self.is_over(book) {
+                *outgoing = Outgoing::new(socket);
+                return;
+            }
+            // An error of the socket will be one of the next datagram, too.
+            let _ = tokio::time::timeout(TICK, socket.room()).await;
+        }
+    }
+
+    /// Whether nothing more is to be sent: the run was stopped, or is too far behind.
+    fn is_over(&self, book: &Book) -> bool {
+        let is_stopped = self.plan.stop.is_stopped();
+        book.tally.borrow_mut().was_stopped |= is_stopped;
+        is_stopped || self.begin.elapsed() > self.plan.duration + CATCH_UP
     }
 }
 
@@ -226,7 +249,8 @@ impl Book {
         self.to_come.set(self.to_come.get() + sent.datagrams);
     }
 
-    async fn receive(self: Rc<Self>, socket: Rc<Udp>) {
+    /// Takes what comes to a socket, which has this number among all of the plan.
+    async fn receive(self: Rc<Self>, socket: Rc<Udp>, number: usize) {
         loop {
             // It fails only when the loop ends.
             if socket.arrived().await.is_err() {
@@ -236,7 +260,7 @@ impl Book {
             let mut received = self.received.borrow_mut();
             let Some(received) = received.as_mut() else { return };
             match socket.take(received) {
-                Ok(true) => self.arrive(received, now),
+                Ok(true) => self.arrive(received, number, now),
                 Ok(false) => {}
                 Err(gone) if gone.kind() == io::ErrorKind::ConnectionRefused => {
                     self.tally.borrow_mut().unreachable += 1;
@@ -247,7 +271,7 @@ impl Book {
         }
     }
 
-    fn arrive(&self, received: &Received, now: Duration) {
+    fn arrive(&self, received: &Received, socket: usize, now: Duration) {
         let (flows, tally) = (&mut *self.flows.borrow_mut(), &mut *self.tally.borrow_mut());
         tally.receive_calls += 1;
         tally.messages += received.messages() as u64;
@@ -265,7 +289,10 @@ impl Book {
                     continue;
                 }
             };
-            let arrival = flows.get_mut(header.flow as usize).map(|flow| flow.arrive(header.number));
+            // One of a flow that another socket sends was returned to the wrong peer.
+            let flow = header.flow as usize;
+            let of_socket = flows.get_mut(flow).filter(|_| flow % self.plan.sockets() == socket);
+            let arrival = of_socket.map(|flow| flow.arrive(header.number));
             match arrival {
                 None | Some(Arrival::Unknown) => tally.foreign += 1,
                 Some(Arrival::Duplicate) => tally.duplicated += 1,
@@ -298,13 +325,6 @@ impl Book {
         // A second copy of the last ones may follow at once.
         tokio::time::sleep(TICK * 5).await;
     }
-}
-
-fn merge(sum: &mut Sent, more: Sent) {
-    sum.datagrams += more.datagrams;
-    sum.calls += more.calls;
-    sum.failed += more.failed;
-    sum.error = sum.error.take().or(more.error);
 }
 
 /// How often datagrams that are due are sent: the finest that tokio's timers do.

@@ -60,11 +60,14 @@ impl Header {
             |at: usize| u32::from_be_bytes(*header[at..].first_chunk().expect("it is within the header"));
         let long =
             |at: usize| u64::from_be_bytes(*header[at..].first_chunk().expect("it is within the header"));
-        if datagram.len() != bytes || word(CHECKSUM) != checksum(datagram) {
+        if word(CHECKSUM) != checksum(datagram) {
             return Err(Alien::Corrupt);
         }
         if long(RUN) != run {
             return Err(Alien::Foreign);
+        }
+        if datagram.len() != bytes {
+            return Err(Alien::Corrupt);
         }
         Ok(Self {
             flow: word(FLOW_OFFSET.into()),
@@ -121,7 +124,11 @@ mod tests {
             header.write(bytes, &mut datagram);
             prop_assert_eq!(datagram.len(), bytes.max(HEADER_BYTES));
             prop_assert_eq!(Header::read(&datagram, header.run, datagram.len()), Ok(header));
-            prop_assert_eq!(Header::read(&datagram, header.run ^ 1, datagram.len()), Err(Alien::Foreign));
+            // Another run may have had datagrams of another length.
+            for length in [datagram.len(), datagram.len() + 1] {
+                prop_assert_eq!(Header::read(&datagram, header.run ^ 1, length), Err(Alien::Foreign));
+            }
+            prop_assert_eq!(Header::read(&datagram, header.run, datagram.len() + 1), Err(Alien::Corrupt));
         }
 
         #[test]

@@ -37,13 +37,13 @@ pub struct UdpOutcome {
     pub loss_by_layer: LossByLayer,
     /// Datagrams that came back after the time that one may take, and within twice that time.
     pub late: u64,
-    /// Copies of datagrams that had come back already.
+    /// Copies of datagrams that had come back already, and corrupt ones beyond those that are missing.
     pub duplicated: u64,
     /// Datagrams that came back after a later one of their flow (RFC 4737).
     pub reordered: u64,
     /// How many datagrams of its flow the worst of them came too late; 64 stands for more, too.
     pub reorder_extent_max: u64,
-    /// Datagrams of a load whose bytes were changed.
+    /// Datagrams of a load whose bytes were changed: at most as many as did not come back whole.
     pub corrupt: u64,
     /// Datagrams that are none of this run.
     pub foreign: u64,

@@ -54,9 +54,12 @@ fn outcome(
     after: &Counters,
 ) -> UdpOutcome {
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
-    let (sent, received, late, corrupt) =
-        (sum(|one| one.sent), sum(|one| one.received), sum(|one| one.late), sum(|one| one.corrupt));
-    let lost = sent.saturating_sub(received + late + corrupt);
+    let (sent, received, late) = (sum(|one| one.sent), sum(|one| one.received), sum(|one| one.late));
+    let missing = sent.saturating_sub(received + late);
+    // More corrupt ones than are missing are copies of others.
+    let corrupt = sum(|one| one.corrupt).min(missing);
+    let copies = sum(|one| one.corrupt) - corrupt;
+    let lost = missing - corrupt;
     let here = sum(|one| one.dropped_here);
     let intended = sum(|one| one.intended);
     let seconds = tallies.iter().map(|one| one.sending).max().unwrap_or_default().as_secs_f64();
@@ -104,7 +107,7 @@ fn outcome(
         loss: ratio(lost as f64, sent as f64),
         loss_by_layer: after.since(before, here, lost, &plan.target),
         late,
-        duplicated: sum(|one| one.duplicated),
+        duplicated: sum(|one| one.duplicated) + copies,
         reordered: sum(|one| one.reordered),
         reorder_extent_max: tallies.iter().map(|one| one.extent_max).max().unwrap_or(0),
         corrupt,

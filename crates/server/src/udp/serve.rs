@@ -1,11 +1,13 @@
 //! One socket on its loop: from datagrams to replies, until the end.
 
+use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anywire_loops as loops;
@@ -50,7 +52,6 @@ impl<H: DatagramHandler> Service<H> {
 
     /// Returns the deadline of the end.
     async fn serve(&mut self, end: &mut End) -> Instant {
-        let watched = end.clone();
         let mut told = pin!(async {
             tokio::select! {
                 // A handle that was dropped stops its server at once.
@@ -78,14 +79,11 @@ impl<H: DatagramHandler> Service<H> {
             batches += 1;
             if batches >= BATCHES_AT_ONCE {
                 batches = 0;
+                tokio::task::yield_now().await;
                 // The select above looks at the end only when nothing has arrived.
-                if watched.has_changed().is_err() {
-                    return Instant::now();
-                }
-                if let Some(deadline) = *watched.borrow() {
+                if let Poll::Ready(deadline) = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx))).await {
                     return deadline;
                 }
-                tokio::task::yield_now().await;
             }
         }
     }
@@ -95,8 +93,13 @@ impl<H: DatagramHandler> Service<H> {
         if let Err(error) = self.desk.socket.refuse_from_now_on() {
             tracing::debug!(%error, "what arrives from now on is not refused");
         }
-        while let Ok(true) = self.desk.socket.try_receive(&mut self.received) {
-            self.batch();
+        loop {
+            match self.desk.socket.try_receive(&mut self.received) {
+                Ok(true) => self.batch(),
+                // Of the one peer of a connected socket; it may have sent before it left.
+                Err(gone) if gone.kind() == io::ErrorKind::ConnectionRefused => continue,
+                _ => break,
+            }
             let sent = self.desk.socket.flush(&mut self.outgoing).await;
             self.desk.count(&sent);
             tokio::task::yield_now().await;

@@ -22,7 +22,7 @@ pub(super) struct Lane {
     /// The frames that are held back, the one that is due next first; those due together in the order of
     /// entering.
     held: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// Their bytes. The memory of those that have left is used again.
+    /// Their bytes. Memory of frames that have left is reused.
     frames: Vec<Vec<u8>>,
     free: Vec<usize>,
     entered: u64,
@@ -33,7 +33,7 @@ pub(super) struct Lane {
     /// When the last one is due that was not reordered: the next is not due before.
     due_before: u64,
     fates: Vec<Fate>,
-    /// Keeps what is left of a batch, to be exchanged for it.
+    /// Keeps the rest of a batch, to be swapped for it.
     survivors: Frames,
     counters: ImpairCounters,
 }

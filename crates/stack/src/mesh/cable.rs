@@ -1,9 +1,9 @@
-//! A cable between two ports of a mesh: a ring for each direction, and the bells of those who own the ends.
+//! A cable between two ports of a mesh: one ring per direction, and the notification state of both owners.
 //!
-//! Nobody rings in vain: an owner is woken only while it sleeps, which it says before it looks for frames a
-//! last time. A sender first shows its frames and then asks whether the other sleeps. Between the two steps
-//! of each there is a fence, so that at least one of them sees the other. The test
-//! `no_order_of_steps_leaves_a_port_asleep` compiles this file against loom.
+//! No wake-up is sent in vain: an owner announces that it sleeps, and then looks for frames once more. A sender first
+//! shows its frames and then asks whether the other sleeps. Between the two steps of each there is a fence, so that
+//! at least one of them sees the other. The test `no_order_of_steps_leaves_a_port_asleep` compiles this file against
+//! loom.
 
 use std::task::Waker;
 
@@ -131,7 +131,7 @@ impl End {
         count
     }
 
-    /// Shows the other side what was written.
+    /// Shows the written frames to the other side.
     #[inline]
     pub(super) fn publish(&mut self) {
         self.has_unpublished = false;
@@ -141,7 +141,7 @@ impl End {
 
     /// Whether nothing will ever come again: the other end was dropped, and all it has sent was taken.
     pub(super) fn is_over(&self) -> bool {
-        // In this order: what it sent before it was dropped is seen then.
+        // The order matters: frames that were sent before the drop are seen then.
         self.reader.is_closed() && self.reader.is_empty()
     }
 
@@ -167,7 +167,7 @@ impl Which {
     fn ring(&self) {
         let far = self.far();
         let bell = far.bell.get().or_else(|| {
-            // Whoever attaches the other end looks into it afterwards; see the head of this file.
+            // The far end may have been attached just now; see the module's documentation.
             fence(Ordering::SeqCst);
             far.bell.get()
         });

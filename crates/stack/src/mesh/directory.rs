@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use super::cable::{Bell, End};
-use super::entrance::{Desk, Entrance, Place, Refused, Tried};
+use super::listen_queue::{ListenQueue, Queue, Queued, Refused, Tried};
 use super::port::Port;
 use super::{Limits, is_of_ports};
 
@@ -17,7 +17,7 @@ pub struct Mesh {
     pub(super) directory: Arc<Directory>,
 }
 
-/// Why a mesh has no port or no service for somebody.
+/// Why a mesh refuses a port or a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {
@@ -33,7 +33,7 @@ pub enum MeshError {
         /// How many there may be.
         limit: usize,
     },
-    /// Somebody listens there already.
+    /// Another service listens there already.
     #[error(
         "cannot listen on the mesh at {0}: somebody does already; drop that service, or choose another port"
     )]
@@ -56,7 +56,7 @@ struct Listed {
     ports: HashMap<u16, Arc<Station>>,
     /// The number that was given out last: the one of a port that has gone is not used again soon.
     last_number: u16,
-    services: HashMap<SocketAddr, Arc<Entrances>>,
+    services: HashMap<SocketAddr, Arc<Queues>>,
 }
 
 /// A port as others see it.
@@ -70,13 +70,13 @@ pub(super) struct Station {
 }
 
 #[derive(Debug)]
-struct Entrances {
-    all: Vec<Arc<Desk>>,
+struct Queues {
+    all: Vec<Arc<Queue>>,
     next: AtomicUsize,
 }
 
 impl Mesh {
-    /// A mesh that nobody has joined.
+    /// A mesh without ports.
     pub fn new(limits: Limits) -> Self {
         let directory = Directory { limits, listed: Mutex::default() };
         Self { directory: Arc::new(directory) }
@@ -112,19 +112,19 @@ impl Mesh {
         Ok(Port::new(self.clone(), station))
     }
 
-    /// Listens at an address for so many hosts, each of which has an entrance of its own with room for
-    /// `backlog` connections that were not accepted yet. Port 0 stands for a free one. Who connects before a
-    /// host [attends](super::Switchboard::attend) its entrance waits there.
+    /// Listens at an address for `hosts` hosts. Each has a listen queue of its own, with room for `backlog`
+    /// connections that were not accepted yet. Port 0 stands for a free one. Clients that
+    /// connect before a host [attends](super::Switchboard::attend) its queue wait there.
     ///
     /// # Errors
-    /// [`MeshError::AddressTaken`] if somebody listens there, [`MeshError::NotAService`] if no service can,
-    /// [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
+    /// [`MeshError::AddressTaken`] if another service listens there, [`MeshError::NotAService`] if the address cannot
+    /// be a service's, [`MeshError::ServicesExhausted`] at the [limit](Limits::services).
     pub fn listen(
         &self,
         address: SocketAddr,
         hosts: usize,
         backlog: usize,
-    ) -> Result<(Service, Vec<Entrance>), MeshError> {
+    ) -> Result<(Service, Vec<ListenQueue>), MeshError> {
         if is_of_ports(address.ip()) || address.ip().is_unspecified() || address.ip().is_multicast() {
             return Err(MeshError::NotAService(address.ip()));
         }
@@ -137,30 +137,30 @@ impl Mesh {
         let mut candidates = ports.map(|port| SocketAddr::new(address.ip(), port));
         let free = candidates.find(|candidate| !listed.services.contains_key(candidate));
         let address = free.ok_or(MeshError::AddressTaken(address))?;
-        let desks: Vec<_> = (0..hosts.max(1)).map(|_| Arc::new(Desk::new(backlog.max(1)))).collect();
-        let entrances = desks.iter().map(|desk| Entrance::new(Arc::clone(desk))).collect();
-        listed.services.insert(address, Arc::new(Entrances { all: desks, next: AtomicUsize::new(0) }));
+        let shared: Vec<_> = (0..hosts.max(1)).map(|_| Arc::new(Queue::new(backlog.max(1)))).collect();
+        let queues = shared.iter().map(|queue| ListenQueue::new(Arc::clone(queue))).collect();
+        listed.services.insert(address, Arc::new(Queues { all: shared, next: AtomicUsize::new(0) }));
         drop(listed);
-        Ok((Service { directory: Arc::clone(&self.directory), address }, entrances))
+        Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
     }
 
-    /// Takes a place in the backlog of a service, for a connection from this address and port: at the
-    /// entrance whose turn it is, or the next one that has room. Pending while none has.
-    pub fn poll_place(
+    /// Takes a place in the backlog of a service, for a connection from this address and port. Queues take turns; a
+    /// full queue is skipped. Pending while none has.
+    pub(super) fn poll_enqueue(
         &self,
         service: SocketAddr,
         from: SocketAddr,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Place, Refused>> {
-        let Some(entrances) = self.directory.lock().services.get(&service).cloned() else {
+        cx: &Context<'_>,
+    ) -> Poll<Result<Queued, Refused>> {
+        let Some(queues) = self.directory.lock().services.get(&service).cloned() else {
             return Poll::Ready(Err(Refused));
         };
-        let first = entrances.next.fetch_add(1, Ordering::Relaxed);
+        let first = queues.next.fetch_add(1, Ordering::Relaxed);
         let mut is_open = false;
-        for step in 0..entrances.all.len() {
-            let desk = &entrances.all[(first + step) % entrances.all.len()];
-            match desk.try_take(from, cx.waker()) {
-                Tried::Taken => return Poll::Ready(Ok(Place::new(Arc::clone(desk), from))),
+        for step in 0..queues.all.len() {
+            let queue = &queues.all[(first + step) % queues.all.len()];
+            match queue.try_join(from, cx.waker()) {
+                Tried::Joined => return Poll::Ready(Ok(Queued::new(Arc::clone(queue), from))),
                 Tried::Full => is_open = true,
                 Tried::Closed => {}
             }
@@ -214,7 +214,7 @@ impl Station {
 }
 
 /// An address that is listened on; free again when this is dropped. Connections go on, and so do the
-/// entrances, until they are dropped as well.
+/// queues, until they are dropped as well.
 #[derive(Debug)]
 pub struct Service {
     directory: Arc<Directory>,

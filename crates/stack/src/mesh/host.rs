@@ -1,4 +1,4 @@
-//! A host on a mesh: an engine on a port, with what it takes to dial services and to serve them.
+//! A host on a mesh: an engine on a port, which dials services and serves them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -9,10 +9,10 @@ use std::rc::Rc;
 use anywire_tcp::{ConnectOptions, Engine, Mac, Route, Settings};
 
 use super::directory::Mesh;
-use super::entrance::{Entrance, Place};
+use super::listen_queue::{ListenQueue, Queued};
 use super::port::Switchboard;
 use crate::device::Device;
-use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
+use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 
 /// A host on a [`Mesh`], for one thread. Clones are the same host.
 ///
@@ -22,16 +22,16 @@ use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mesh = Mesh::new(Limits::default());
-/// let (service, mut entrances) = mesh.listen("10.0.0.2:80".parse()?, 1, 1024)?;
+/// let (service, mut queues) = mesh.listen("10.0.0.2:80".parse()?, 1, 1024)?;
 /// let run = || tokio::runtime::Builder::new_current_thread().enable_time().build_local(Default::default());
 ///
-/// let (there, entrance) = (mesh.clone(), entrances.remove(0));
+/// let (there, queue) = (mesh.clone(), queues.remove(0));
 /// let server = std::thread::spawn(move || run()?.block_on(async {
 ///     let (host, driver) = Host::join(&there, [1; 4])?;
 ///     tokio::task::spawn_local(driver);
-///     let mut listener = host.attend(service.address(), &entrance)?;
+///     let mut listener = host.attend(service.address(), &queue)?;
 ///     let mut stream = listener.accept().await?;
-///     entrance.note_accepted(stream.peer_addr());
+///     queue.note_accepted(stream.peer_addr());
 ///     stream.write_all(b"hello").await?;
 ///     stream.shutdown().await?;
 ///     stream.read_u8().await.expect_err("the other end closes, too");
@@ -41,12 +41,12 @@ use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
 /// run()?.block_on(async {
 ///     let (host, driver) = Host::join(&mesh, [2; 4])?;
 ///     tokio::task::spawn_local(driver);
-///     let (mut stream, lead) = host.dial("10.0.0.2:80".parse()?).await?;
+///     let (mut stream, reservation) = host.dial("10.0.0.2:80".parse()?).await?;
 ///     let mut heard = String::new();
 ///     stream.read_to_string(&mut heard).await?;
 ///     assert_eq!(heard, "hello");
-///     drop((stream, lead));
-///     host.net().finish(std::time::Duration::from_millis(100));
+///     drop((stream, reservation));
+///     host.interface().finish(std::time::Duration::from_millis(100));
 ///     Ok::<_, Box<dyn std::error::Error>>(())
 /// })?;
 /// server.join().unwrap()?;
@@ -54,14 +54,14 @@ use crate::stream::{Driver, ListenOptions, Listener, Net, Stream};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Host {
-    net: Net,
+    interface: Interface,
     mesh: Mesh,
     board: Switchboard,
     ports: Rc<RefCell<LocalPorts>>,
 }
 
 impl Host {
-    /// Another host, and the task that drives it. Nobody may know `secret`: see [`Settings::secret`].
+    /// Another host, and the task that drives it. Keep `secret` private: see [`Settings::secret`].
     ///
     /// # Errors
     /// `QuotaExceeded` at the limit of ports; or the system's, if it has no memory left.
@@ -74,42 +74,42 @@ impl Host {
         let mut limits = anywire_tcp::Limits::default();
         limits.connections = mesh.limits().connections;
         limits.half_open = limits.half_open.min(limits.connections);
-        // Ports take turns, and a port in TIME-WAIT can be used again (RFC 6191): these need not last.
+        // Ports take turns, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
         let mut engine = Engine::new(settings, limits)?;
         let mtu = u16::try_from(port.mtu()).unwrap_or(u16::MAX);
         for address in board.addresses() {
             engine.add_address(address).map_err(io::Error::other)?;
             let network = if address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-            // The mesh goes by IP addresses; what stands before them is only there to be seen in captures.
+            // The mesh forwards by IP address; Ethernet addresses only show in captures.
             let route = Route { network, prefix: 0, source: port.mac(), next_hop: MESH_MAC, mtu };
             engine.add_route(route).map_err(io::Error::other)?;
         }
-        let (net, driver) = Net::new(engine, port);
-        let host = Self { net, mesh: mesh.clone(), board, ports: Rc::default() };
+        let (interface, driver) = Interface::new(engine, port);
+        let host = Self { interface, mesh: mesh.clone(), board, ports: Rc::default() };
         Ok((host, driver))
     }
 
-    /// Its streams' net.
-    pub const fn net(&self) -> &Net {
-        &self.net
+    /// Its network interface: the engine and the port, with their counters.
+    pub const fn interface(&self) -> &Interface {
+        &self.interface
     }
 
     /// Connects to a service: takes a place in its backlog, waits for one if need be, and then for the
-    /// handshake, unless no host attends the service yet. The lead is to be dropped together with the stream.
+    /// handshake, unless no host attends the service yet. The reservation is to be dropped together with the stream.
     ///
     /// # Errors
-    /// `ConnectionRefused` if nobody listens there; `AddrNotAvailable` if all local ports are in use; and those of
-    /// [`Net::connect`].
-    pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Lead)> {
+    /// `ConnectionRefused` if no host listens there, `AddrNotAvailable` if all local ports are in use, and the errors
+    /// of [`Interface::connect`].
+    pub async fn dial(&self, service: SocketAddr) -> io::Result<(Stream, Reservation)> {
         let mut tries = 0;
         loop {
             let from = self.take_port(service)?;
-            let place = poll_fn(|cx| self.mesh.poll_place(service, from.address, cx)).await;
+            let place = poll_fn(|cx| self.mesh.poll_enqueue(service, from.address, cx)).await;
             let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
             let place = place.map_err(refused)?;
-            self.board.lead(from.address.port(), &place).map_err(refused)?;
-            let mut stream = match self.net.start(Some(from.address), service, NO_NAGLE) {
+            self.board.steer(from.address.port(), &place).map_err(refused)?;
+            let mut stream = match self.interface.start(Some(from.address), service, NO_NAGLE) {
                 // An earlier connection from there has not quite ended; the next port is as good.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < PORT_TRIES => {
                     tries += 1;
@@ -122,22 +122,23 @@ impl Host {
             } else {
                 stream.take_for_open();
             }
-            return Ok((stream, Lead { place, _from: from }));
+            return Ok((stream, Reservation { place, _from: from }));
         }
     }
 
-    /// Serves an entrance of the service at this address: connections come here from now on, and those that
-    /// have waited.
+    /// Serves a queue of the service at this address. New connections come to this host from now on, and so do those
+    /// that have waited.
     ///
     /// # Errors
-    /// `AddrInUse` if this host listens there already, for an entrance that was not dropped yet.
-    pub fn attend(&self, service: SocketAddr, entrance: &Entrance) -> io::Result<Listener> {
-        self.net.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
-        // The backlog is kept by those who come; here it only bounds those who left their place again.
-        let backlog = entrance.backlog().saturating_mul(2).saturating_add(16);
+    /// `AddrInUse` if this host listens there already, for a queue that was not dropped yet.
+    pub fn attend(&self, service: SocketAddr, queue: &ListenQueue) -> io::Result<Listener> {
+        self.interface.with_engine(|engine| engine.add_address(service.ip())).map_err(io::Error::other)?;
+        // Clients enforce the backlog when they dial. This limit only bounds connections that were given up before
+        // they were accepted.
+        let backlog = queue.backlog().saturating_mul(2).saturating_add(16);
         let options = ListenOptions { backlog, connections: NO_NAGLE };
-        let listener = self.net.listen(service, options)?;
-        self.board.attend(entrance);
+        let listener = self.interface.listen(service, options)?;
+        self.board.attend(queue);
         Ok(listener)
     }
 
@@ -151,12 +152,12 @@ impl Host {
 
 /// What keeps a dialled connection's place in the backlog until it is accepted, and its local port.
 #[derive(Debug)]
-pub struct Lead {
-    place: Place,
+pub struct Reservation {
+    place: Queued,
     _from: FromPort,
 }
 
-impl Lead {
+impl Reservation {
     /// Whether a host attends the service, so that the handshake is done.
     pub fn is_attended(&self) -> bool {
         self.place.is_attended()
@@ -175,8 +176,7 @@ impl Drop for FromPort {
     }
 }
 
-/// The local ports of dialled connections. They take turns, so that the one that was just given back is used
-/// last.
+/// The local ports of dialled connections. They take turns, so a port that was just given back is reused last.
 #[derive(Debug)]
 struct LocalPorts {
     /// A bit for each port: in use.
@@ -214,10 +214,10 @@ impl Default for LocalPorts {
     }
 }
 
-/// Small writes leave at once: whoever has more to say writes it in one go.
+/// Small writes leave at once. A user with more to say writes it in one call.
 const NO_NAGLE: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0, dscp: 0 };
 
-/// Where hosts send what they send; nobody has it.
+/// The next hop of all routes. No port has this address.
 const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);
 
 /// The first local port (RFC 6056 asks for a wide range).

@@ -1,36 +1,35 @@
 //! A switch between the cores of one process: every host has a cable to each other one that it talks to.
 //!
-//! A [switch](crate::switch) lives on one core. A mesh has no middle: a [`Port`] sorts what its engine sends
-//! by destination, straight into the [ring](anywire_sys::ring) of the core that it is for, and rings that
-//! core's bell if it sleeps. So a frame is copied in and out once, and no core works for another.
+//! A [switch](crate::switch) lives on one core. A mesh has no central switch: each [`Port`] sorts the frames of its
+//! engine by destination, writes them into the [ring](anywire_sys::ring) of the destination's core, and wakes that
+//! core if it sleeps. So a frame is copied in and out once, and no core works for another.
 //!
 //! # Addresses
 //!
-//! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others
-//! are services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it.
-//! Whoever connects takes a [`Place`] first, in the backlog of the host whose turn it is, and
-//! [leads](Switchboard::lead) what it sends from a local port of its own there: a connection stays with its
-//! host, whoever listens there later.
+//! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others are
+//! services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it. A client
+//! first takes a place in the [`ListenQueue`] of the host whose turn it is. Frames from its local port then go to
+//! that host for the life of the connection, even if another host listens there later.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `directory` | who is there: ports by number, services by address |
-//! | `entrance` | one host's part of a service: its backlog, and where frames for it wait until the host is there |
+//! | `listen_queue` | one host's part of a service: its backlog, and where frames for it wait until the host is there |
 //! | `cable` | two rings between two ports, and what wakes their owners |
 //! | `port` | the device |
 //! | `host` | an engine on a port, and what it takes to dial and to serve |
 
 mod cable;
 mod directory;
-mod entrance;
 mod host;
+mod listen_queue;
 mod port;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use self::directory::{Mesh, MeshError, Service};
-pub use self::entrance::{Entrance, Place, Refused};
-pub use self::host::{Host, Lead};
+pub use self::host::{Host, Reservation};
+pub use self::listen_queue::{ListenQueue, Refused};
 pub use self::port::{Port, Switchboard};
 
 /// How long packets may be, and how much is under way.
@@ -62,7 +61,7 @@ pub const NETWORK_V4: [u8; 2] = [10, 255];
 /// The first 112 bits of the IPv6 addresses of ports, which are unique local ones (RFC 4193).
 pub const NETWORK_V6: [u16; 7] = [0xfd61, 0x6e79, 0x7769, 0x7265, 0, 0, 0];
 
-/// Whether an address is one of a port, and of which.
+/// The number of the port that has this address, if one has.
 fn number_of(address: IpAddr) -> Option<u16> {
     match address {
         IpAddr::V4(address) => {

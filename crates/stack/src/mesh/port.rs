@@ -12,13 +12,13 @@ use anywire_tcp::{Frames, Instant, Mac};
 
 use super::cable::{End, cable};
 use super::directory::{Mesh, Station};
-use super::entrance::{Entrance, Place, Refused};
+use super::listen_queue::{ListenQueue, Queued, Refused};
 use super::{NETWORK_V4, NETWORK_V6, address_v4, address_v6, number_of};
 use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
 use crate::stream::LiveDevice;
 
-/// A port of a [`Mesh`]. It belongs to the thread that joined; dropping it frees it, and whoever was
-/// connected through it learns that.
+/// A port of a [`Mesh`]. It belongs to the thread that joined. Dropping it frees it and ends the connections through
+/// it.
 pub struct Port {
     board: Switchboard,
     /// The latest moment that it was used at.
@@ -30,7 +30,7 @@ pub struct Port {
     first: usize,
 }
 
-/// Where a port leads what its engine sends. Clones are of the same port, which they do not keep.
+/// Where a port sends the frames of its engine. Clones are of the same port, which they do not keep.
 #[derive(Clone)]
 pub struct Switchboard {
     board: Rc<RefCell<Board>>,
@@ -43,9 +43,9 @@ struct Board {
     /// The cable to each port, by its number.
     to_ports: Vec<u16>,
     /// The cable for connections from each local port to services.
-    leads: Box<[u16]>,
-    /// Cables that were laid to entrances which nobody attended.
-    to_entrances: Vec<(u64, u16)>,
+    by_local_port: Box<[u16]>,
+    /// Cables to queues that no host served when they were made.
+    to_queues: Vec<(u64, u16)>,
 }
 
 impl Port {
@@ -54,8 +54,8 @@ impl Port {
         let board = Board {
             cables: Vec::new(),
             to_ports: Vec::new(),
-            leads: vec![NOWHERE; 1 << 16].into_boxed_slice(),
-            to_entrances: Vec::new(),
+            by_local_port: vec![NOWHERE; 1 << 16].into_boxed_slice(),
+            to_queues: Vec::new(),
         };
         Self {
             board: Switchboard { board: Rc::new(RefCell::new(board)), mesh, station },
@@ -67,7 +67,7 @@ impl Port {
         }
     }
 
-    /// Where it leads what its engine sends.
+    /// Where it sends the frames of its engine.
     pub const fn switchboard(&self) -> &Switchboard {
         &self.board
     }
@@ -181,7 +181,7 @@ impl LiveDevice for Port {
         let mut board = self.board.board.borrow_mut();
         match number_of(remote.ip()) {
             Some(number) => board.cable_to(number).is_some(),
-            None => board.leads[usize::from(local.port())] != NOWHERE,
+            None => board.by_local_port[usize::from(local.port())] != NOWHERE,
         }
     }
 }
@@ -202,32 +202,32 @@ impl Switchboard {
         [address_v4(number).into(), address_v6(number).into()]
     }
 
-    /// From now on, what goes from this local port to a service goes to the entrance of that place.
+    /// From now on, frames from this local port to a service go to that queue.
     ///
     /// # Errors
-    /// [`Refused`] if nobody attends the entrance any more.
-    pub fn lead(&self, local_port: u16, place: &Place) -> Result<(), Refused> {
+    /// [`Refused`] if the queue was dropped.
+    pub(super) fn steer(&self, local_port: u16, place: &Queued) -> Result<(), Refused> {
         let mut board = self.board.borrow_mut();
-        let desk = place.desk();
-        let known = board.to_entrances.iter().find(|(number, _)| *number == desk.number);
+        let queue = place.queue();
+        let known = board.to_queues.iter().find(|(number, _)| *number == queue.number);
         let index = match known.map(|(_, index)| *index) {
             Some(index) => index,
             None => self.reach(&mut board, place)?,
         };
-        board.leads[usize::from(local_port)] = index;
+        board.by_local_port[usize::from(local_port)] = index;
         Ok(())
     }
 
-    fn reach(&self, board: &mut Board, place: &Place) -> Result<u16, Refused> {
+    fn reach(&self, board: &mut Board, place: &Queued) -> Result<u16, Refused> {
         let mut near = None;
-        let attended = place.desk().leave_cable(|| {
+        let attended = place.queue().leave_cable(|| {
             let (own, other) = self.new_cable();
             near = Some(own);
             other
         })?;
         if let Some(near) = near {
             let index = board.add(near);
-            board.to_entrances.push((place.desk().number, index));
+            board.to_queues.push((place.queue().number, index));
             return Ok(index);
         }
         let number = attended.ok_or(Refused)?;
@@ -245,7 +245,7 @@ impl Switchboard {
         Ok(index)
     }
 
-    /// A cable, one end of which is this port's.
+    /// A cable; this port has one end.
     fn new_cable(&self) -> (End, End) {
         let limits = &self.mesh.directory.limits;
         let bytes_min = 3 * Frames::BATCH * (limits.mtu + ETHERNET_BYTES + 8);
@@ -254,9 +254,9 @@ impl Switchboard {
         (own, other)
     }
 
-    /// What comes in by this entrance comes to this port from now on, and what has waited there.
-    pub fn attend(&self, entrance: &Entrance) {
-        let waiting = entrance.desk().attend(self.station.number);
+    /// From now on this port receives the frames of this queue, including those that have waited.
+    pub fn attend(&self, queue: &ListenQueue) {
+        let waiting = queue.queue().attend(self.station.number);
         let mut board = self.board.borrow_mut();
         for end in waiting {
             end.attach(self.station.number, &self.station.bell);
@@ -275,7 +275,7 @@ impl Board {
             self.cables.push(None);
         }
         self.cables[index] = Some(end);
-        // There are at most as many cables as pairs of ports and entrances that are alive.
+        // There are at most as many cables as pairs of ports and queues that are alive.
         let index = u16::try_from(index).unwrap_or(NOWHERE);
         if let Some(far) = far {
             self.set_port(far, index);
@@ -294,9 +294,9 @@ impl Board {
     fn remove(&mut self, index: usize) {
         self.cables[index] = None;
         let is_it = |other: &u16| usize::from(*other) == index;
-        let leads = self.to_ports.iter_mut().chain(&mut self.leads);
-        leads.filter(|lead| is_it(lead)).for_each(|lead| *lead = NOWHERE);
-        self.to_entrances.retain(|(_, other)| !is_it(other));
+        let all = self.to_ports.iter_mut().chain(&mut self.by_local_port);
+        all.filter(|cable| is_it(cable)).for_each(|cable| *cable = NOWHERE);
+        self.to_queues.retain(|(_, other)| !is_it(other));
     }
 
     /// The cable to the port of this number.
@@ -308,7 +308,7 @@ impl Board {
         }
     }
 
-    /// A cable that was laid to an entrance before its port was there.
+    /// A cable that was laid to a queue before its port was there.
     #[cold]
     fn search_cable_to(&mut self, number: u16) -> Option<u16> {
         let is_it = |end: &Option<End>| end.as_ref().is_some_and(|end| end.far_port() == Some(number));
@@ -323,7 +323,7 @@ impl Board {
         let (number, source_port) = destination_of(frame)?;
         let index = match number {
             Some(number) => self.cable_to(number)?,
-            None => self.leads[usize::from(source_port)],
+            None => self.by_local_port[usize::from(source_port)],
         };
         self.cables.get_mut(usize::from(index))?.as_mut()
     }
@@ -369,7 +369,6 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// No cable.
 const NOWHERE: u16 = u16::MAX;
 
-/// How long a full cable may go without room for a batch before nobody waits for its owner: a loop that a task blocks
-/// must not hold up the others for good. Longer than a busy machine lets a thread wait for its turn, far shorter than a
-/// retransmission timeout.
+/// How long a full cable holds back the sender. A loop that a task blocks must not stop the others for good. Longer
+/// than a thread waits for its turn on a busy machine, far shorter than a retransmission timeout.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! What a net is apart from its runtime: the engine, who waits for which of its connections, and what
-//! listeners hold.
+//! An interface without its runtime: the engine, the tasks that wait for its connections, and the queues of
+//! listeners.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -12,10 +12,10 @@ use super::listener::ListenOptions;
 use super::live::LiveDevice;
 use crate::device::ETHERNET_BYTES;
 
-/// What a net has counted; the engine and the device count for themselves.
+/// What an interface has counted; the engine and the device count for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct NetCounters {
+pub struct InterfaceCounters {
     /// Connections reset at once, since as many waited to be accepted as [`ListenOptions::backlog`] allows.
     pub backlog_overflows: u64,
     /// Connections that ended because their other end is known to have gone for good.
@@ -24,10 +24,10 @@ pub struct NetCounters {
     pub turns: u64,
 }
 
-/// The engine, and for each of its connections that has a stream, who waits for it.
+/// The engine, and the waiting tasks of each connection that has a stream.
 pub(super) struct Core {
     pub(super) engine: Engine,
-    pub(super) counters: NetCounters,
+    pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
     slots: Vec<Slot>,
     /// By the address that is listened on; any address of the engine is 0.0.0.0.
@@ -36,9 +36,9 @@ pub(super) struct Core {
     incoming: Frames,
     outgoing: Frames,
     frame_bytes: usize,
-    /// Those who are to be woken as soon as nothing is borrowed any more.
+    /// Tasks to wake once no borrow is held.
     woken: Vec<Waker>,
-    /// Nobody drives it any more.
+    /// The driver has gone.
     is_stopped: bool,
 }
 
@@ -75,7 +75,7 @@ impl Core {
         let batch = || Frames::with_room(Frames::BATCH, frame_bytes);
         Self {
             engine,
-            counters: NetCounters::default(),
+            counters: InterfaceCounters::default(),
             slots: Vec::new(),
             queues: HashMap::new(),
             ready: ReadyBatch::new(),
@@ -116,7 +116,7 @@ impl Core {
         count
     }
 
-    /// Does what is due by now.
+    /// Handles the deadlines that have passed.
     pub(super) fn advance(&mut self, now: Instant) {
         if self.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.advance(now);
@@ -127,7 +127,7 @@ impl Core {
     /// Ends the connections whose other end has gone for good.
     pub(super) fn end_unreachable(&mut self, device: &dyn LiveDevice) {
         for index in 0..self.slots.len() {
-            let id = ConnId::from_index(index as u32);
+            let Some(id) = self.engine.at(index as u32) else { continue };
             if !self.slots[index].is_held || self.fault(id).is_some() {
                 continue;
             }
@@ -145,12 +145,12 @@ impl Core {
         }
     }
 
-    /// Whether somebody is to be woken.
+    /// Whether there are tasks to wake.
     pub(super) fn has_woken(&self) -> bool {
         !self.woken.is_empty()
     }
 
-    /// Takes those who are to be woken, once nothing is borrowed.
+    /// Takes the tasks to wake; to be called while no borrow is held.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.woken)
     }
@@ -162,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Nobody drives it any more: everybody who waits is told.
+    /// The driver has gone: wakes all waiting tasks.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         let waiting = self.slots.iter_mut().flat_map(|slot| [slot.reader.take(), slot.writer.take()]);
@@ -238,7 +238,7 @@ impl Core {
 
     // What streams do.
 
-    /// Keeps a place for those who wait for this connection, until it is let go.
+    /// Keeps a slot for the tasks that wait for this connection, until it is released.
     pub(super) fn hold(&mut self, id: ConnId) {
         let index = id.index() as usize;
         if self.slots.len() <= index {
@@ -253,7 +253,7 @@ impl Core {
         if slot.aborts || slot.fault.is_some() {
             self.engine.abort(id);
         } else if slot.passes_for_open && self.engine.status(id) == Status::Opening && !self.is_stopped {
-            // Closing it now would be giving up, and what was written would be lost (RFC 9293 3.10.4).
+            // Closing now would abort the handshake, and the written bytes would be lost (RFC 9293 3.10.4).
             *self.slot(id) = Slot { is_held: true, closes_when_open: true, ..Slot::default() };
         } else {
             self.engine.close(id);
@@ -300,7 +300,7 @@ impl Core {
         Poll::Pending
     }
 
-    /// Shows `take` what has arrived, part by part, until it takes less than it is shown.
+    /// Shows `take` the received bytes part by part, until it takes less than a part.
     pub(super) fn poll_read(
         &mut self,
         id: ConnId,
@@ -398,7 +398,7 @@ impl Core {
         Ok(key)
     }
 
-    /// Listens no more; those who wait are turned away.
+    /// Stops listening and resets the connections that were not accepted.
     pub(super) fn stop_listening(&mut self, key: SocketAddr) {
         let Some(queue) = self.queues.remove(&key) else { return };
         self.engine.stop_listening(queue.id);

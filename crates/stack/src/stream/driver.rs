@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::net::Shared;
+use super::interface::Shared;
 
-/// The task of a [`Net`](super::Net): to be spawned on its thread, on a runtime of tokio with its timer.
+/// The task of a [`Interface`](super::Interface): to be spawned on its thread, on a runtime of tokio with its timer.
 ///
 /// Each time it runs it sends what there is to send, takes a batch in, wakes those whom that concerns, and
-/// lets them run before it takes the next one. It ends when everything else of the net has been dropped and
-/// no connection is left. If it is dropped itself, the streams of the net fail with `ConnectionAborted`.
+/// lets them run before it takes the next one. It ends when everything else of the interface has been dropped and
+/// no connection is left. If it is dropped itself, its streams fail with `ConnectionAborted`.
 #[must_use = "nothing moves unless the driver is spawned"]
 pub struct Driver {
     shared: Rc<Shared>,
@@ -54,7 +54,7 @@ impl Future for Driver {
         if Rc::strong_count(&this.shared) == 1 && this.shared.is_over() {
             return Poll::Ready(());
         }
-        // Behind those who were woken, so that what they send leaves in one go.
+        // Runs after the woken tasks, so that what they send leaves in one batch.
         if is_busy || this.shared.poll_event(cx).is_ready() {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use anywire_tcp::ConnId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::net::Shared;
+use super::interface::Shared;
 
-/// A TCP connection. Dropping it closes it: what was written still leaves. If something that the peer sent was
-/// not read, the peer sees a reset (RFC 2525 2.17) behind as much of it as the windows allow at once.
+/// A TCP connection. Dropping it closes it; written bytes still leave. If something that the peer sent was not read,
+/// the peer sees a reset (RFC 2525 2.17) behind as much of it as the windows allow at once.
 ///
-/// Errors are those of kernel TCP: `ConnectionRefused`, `ConnectionReset`, `TimedOut`, and `BrokenPipe` for
-/// who writes after the end of the own direction, or once more after another error was told.
-/// `ConnectionAborted` if its [`Driver`](super::Driver) is no more.
+/// Errors are those of kernel TCP: `ConnectionRefused`, `ConnectionReset`, `TimedOut`, and `BrokenPipe` for a write
+/// after the end of the own direction, or after another error was returned. `ConnectionAborted` if its
+/// [`Driver`](super::Driver) is no more.
 pub struct Stream {
     shared: Rc<Shared>,
     id: ConnId,
@@ -28,8 +28,8 @@ impl Stream {
         Self { shared, id }
     }
 
-    /// From now on it passes for connected, though the peer may not have answered yet: if it is dropped before that, what
-    /// was written leaves as soon as the peer answers.
+    /// Treats the stream as connected before the peer has answered. If the stream is dropped before the answer, the
+    /// written bytes leave as soon as the peer answers.
     pub fn take_for_open(&mut self) {
         self.shared.with(|core| core.take_for_open(self.id));
     }
@@ -58,7 +58,7 @@ impl Stream {
         poll_fn(|cx| self.poll_readable(cx)).await;
     }
 
-    /// Reads what is there; 0 means that the peer has ended its direction, or that `buffer` is empty.
+    /// Reads the bytes that are there. 0 means that the peer has ended its direction, or that `buffer` is empty.
     #[inline]
     pub fn poll_read_into(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         if buffer.is_empty() {
@@ -86,7 +86,7 @@ impl Stream {
         self.shared.with(|core| core.poll_write(self.id, cx, parts))
     }
 
-    /// Ends the own direction: the peer reads the end after what was written. The other direction goes on.
+    /// Ends the own direction; the peer reads the end after the written bytes. The other direction goes on.
     ///
     /// # Errors
     /// How the connection ended, if it did otherwise than well.
@@ -158,7 +158,7 @@ impl AsyncWrite for Stream {
         true
     }
 
-    /// What was written is the engine's, and leaves in its turn.
+    /// Written bytes belong to the engine, which sends them in turn.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! A port that is listened on, with a queue of those who have come.
+//! A listening port, with its queue of connections to accept.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,15 +9,15 @@ use std::task::{Context, Poll, ready};
 use anywire_tcp::ConnectOptions;
 
 use super::duplex::Stream;
-use super::net::Shared;
+use super::interface::Shared;
 
 /// How to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenOptions {
     /// Connections that wait to be accepted; further ones are reset and
-    /// [counted](super::NetCounters::backlog_overflows). Default 1024, at least 1.
+    /// [counted](super::InterfaceCounters::backlog_overflows). Default 1024, at least 1.
     pub backlog: usize,
-    /// Options of those that come. Default: small writes leave at once, no keep-alive.
+    /// Options of accepted connections. Default: small writes leave at once, no keep-alive.
     pub connections: ConnectOptions,
 }
 
@@ -28,8 +28,8 @@ impl Default for ListenOptions {
     }
 }
 
-/// A port that is listened on; made by [`Net::listen`](super::Net::listen). Dropping it frees the port and
-/// resets those who wait; connections that were accepted go on.
+/// A port that is listened on; made by [`Interface::listen`](super::Interface::listen). Dropping it frees the port
+/// and resets the connections that were not accepted. Accepted ones go on.
 pub struct Listener {
     shared: Rc<Shared>,
     address: SocketAddr,

@@ -1,5 +1,6 @@
 //! A swarm of connections: an engine, a device, and a task for each connection, run in turns.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +8,10 @@ use std::net::SocketAddr;
 use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
 
-use super::conn::{Conn, HERE, Here};
+use super::conn::{Conn, Incoming};
+use super::context::{HERE, Here};
 use super::executor::Tasks;
+use super::limits::SwarmCounters;
 use super::turn::NOBODY;
 use crate::device::Device;
 
@@ -28,14 +31,16 @@ use crate::device::Device;
 ///     engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source, next_hop, mtu: 1500 })?;
 ///     Ok::<_, Box<dyn std::error::Error>>(engine)
 /// };
-/// let mut server = Swarm::new(engine("10.0.0.1", 1, 2)?, switch.port(mac(1))?, 1000, |mut conn| async move {
-///     while let Some(message) = conn.recv().await {
-///         conn.send(message).await;
+/// let mut server = Swarm::new(engine("10.0.0.1", 1, 2)?, switch.port(mac(1))?, 1000, |incoming| async move {
+///     let mut conn = incoming.conn;
+///     while let Some(received) = conn.recv().await {
+///         conn.send(received).await;
 ///     }
 /// })?;
 /// server.engine().listen("10.0.0.1:7".parse()?, ConnectOptions::default())?;
 ///
-/// let mut client = Swarm::new(engine("10.0.0.2", 2, 1)?, switch.port(mac(2))?, 1000, |mut conn| async move {
+/// let mut client = Swarm::new(engine("10.0.0.2", 2, 1)?, switch.port(mac(2))?, 1000, |incoming| async move {
+///     let mut conn = incoming.conn;
 ///     conn.send(&b"hello"[..]).await;
 ///     assert!(conn.readable().await);
 ///     conn.read(|bytes| {
@@ -58,32 +63,49 @@ pub struct Swarm<F, S, D> {
     here: Here,
     device: D,
     frames: Frames,
-    /// Connections on their way from the engine; empty between turns.
-    named: Vec<ConnId>,
+    /// Places of connections on their way from the engine; empty between turns.
+    named: Vec<u32>,
     /// Numbers on their way to the executor; empty between turns.
     woken: Vec<u32>,
+    connections_max: u32,
+    /// Where to look first for a slot for a task that cannot have that of its connection.
+    next_spare: u32,
+    /// Connections that were asked for by [`open`](Self::open) while a task without a connection was in their slot.
+    opening: HashSet<u32>,
+    counters: SwarmCounters,
 }
 
 impl<F, S, D> Swarm<F, S, D>
 where
     F: Future<Output = ()>,
-    S: FnMut(Conn) -> F,
+    S: FnMut(Incoming) -> F,
     D: Device,
 {
-    /// A swarm of at most so many connections. `start` makes the task of each, whoever opened it.
+    /// A swarm of at most so many connections. `start` makes the task of each that comes in, or is opened by
+    /// [`open`](Self::open).
+    ///
+    /// A task may outlive its connection. An eighth more tasks than connections, and 64, have room.
     ///
     /// # Errors
-    /// The system's, if address space for the tasks cannot be had.
+    /// The system's, if address space for the tasks cannot be had; `InvalidInput` for no connections, or more than 3 billion.
     pub fn new(engine: Engine, device: D, connections_max: usize, start: S) -> io::Result<Self> {
+        let tasks_max = match connections_max {
+            0 => 0,
+            connections => connections.saturating_add(connections / SPARE_SHARE + SPARE_MIN),
+        };
         let frames = Frames::with_room(Frames::BATCH, ETHERNET_BYTES + device.mtu());
         Ok(Self {
-            tasks: Tasks::with_capacity(connections_max)?,
+            tasks: Tasks::with_capacity(tasks_max)?,
             start,
             here: Here::new(engine),
             device,
             frames,
             named: Vec::new(),
             woken: Vec::new(),
+            connections_max: connections_max as u32,
+            next_spare: connections_max as u32,
+            opening: HashSet::new(),
+            counters: SwarmCounters::default(),
         })
     }
 
@@ -107,22 +129,34 @@ where
         to: SocketAddr,
         options: ConnectOptions,
     ) -> Result<ConnId, ConnectError> {
-        self.engine().connect_from(from, to, options)
+        let id = self.engine().connect_from(from, to, options)?;
+        if self.tasks.contains(id.index()) {
+            self.opening.insert(id.index());
+        }
+        Ok(id)
     }
 
-    /// Tasks there are: open connections whose task has not ended.
+    /// Tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
     }
 
+    /// What has been done since the start.
+    pub fn counters(&self) -> SwarmCounters {
+        SwarmCounters { tasks: self.tasks.counters(), ..self.counters }
+    }
+
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        self.tasks.bytes() + self.here.turns.capacity() * size_of::<u32>()
+        self.tasks.bytes() + self.here.turns.capacity() * size_of::<u32>() + self.here.owners.bytes()
     }
 
     /// When a turn is wanted at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
         let Self { here, tasks, device, .. } = self;
+        if here.has_dropped_elsewhere() {
+            return Some(Instant::default());
+        }
         [here.engine.next_deadline(), tasks.next_deadline(), device.next_deadline()]
             .into_iter()
             .flatten()
@@ -133,6 +167,7 @@ where
     /// want to send as far as the device has room, and sends. Says how much was done; 0 means that there is nothing to do
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
     pub fn turn(&mut self, now: Instant) -> usize {
+        self.here.end_dropped_elsewhere();
         // Before the batch: what the last one left is settled here, and this one is to be read from its frames.
         self.here.engine.advance(now);
         let arrived = self.device.receive(now, &mut self.frames);
@@ -171,28 +206,75 @@ where
 
     /// Starts the tasks of new connections, and notes those whose tasks are to hear news.
     fn take_news(&mut self) {
-        let Here { engine, has_opened, .. } = &mut self.here;
-        *has_opened = false;
-        engine.take_named(&mut self.named);
-        for id in self.named.drain(..) {
-            let events = engine.take_events(id);
+        self.here.has_opened = false;
+        let mut named = std::mem::take(&mut self.named);
+        self.here.engine.take_named(&mut named);
+        for place in named.drain(..) {
+            let events = self.here.engine.take_events(place);
             if events.has(Events::OPENED) {
-                *has_opened = true;
-                let task = (self.start)(Conn::new(id));
-                if self.tasks.place_at(id.index(), task).is_ok() {
-                    self.woken.push(id.index());
-                } else {
-                    // No slot: the connection has no task, and goes.
-                    engine.abort(id);
+                self.here.has_opened = true;
+                if self.here.owners.noted(place).is_none() {
+                    self.start(place);
+                    continue;
                 }
-            } else if events.has(Events::CLOSED) && !self.tasks.contains(id.index()) {
-                // It never opened.
-                engine.close(id);
-            } else {
-                self.tasks.prefetch(id.index());
-                self.woken.push(id.index());
+            } else if events.has(Events::CLOSED) && self.has_failed_to_open(place) {
+                continue;
+            }
+            let task = self.here.owners.of(place);
+            self.tasks.prefetch(task);
+            self.woken.push(task);
+        }
+        self.named = named;
+    }
+
+    /// Starts the task of a connection that has opened.
+    #[inline]
+    fn start(&mut self, place: u32) {
+        let engine = &self.here.engine;
+        let Some(id) = engine.at(place) else { return };
+        let (local, peer) = engine.addresses(id);
+        let listener = engine.listener_of(id);
+        let slot = if self.tasks.contains(place) { self.spare_slot(place) } else { Some(place) };
+        let Some(slot) = slot.filter(|_| place < self.connections_max) else {
+            self.counters.refused += 1;
+            return self.here.engine.abort(id);
+        };
+        let Self { start, here, tasks, .. } = self;
+        let incoming = Incoming { conn: Conn::new(id), peer, local, listener };
+        // Its connection can be used here already.
+        let task = Lent::lend(&HERE, here, || start(incoming));
+        if tasks.place_at(slot, task).is_ok() {
+            self.woken.push(slot);
+        }
+    }
+
+    /// A slot for the task of a connection in whose own slot another task goes on without a connection.
+    #[cold]
+    fn spare_slot(&mut self, place: u32) -> Option<u32> {
+        self.opening.remove(&place);
+        let end = self.tasks.capacity() as u32;
+        for _ in 0..SPARE_TRIES {
+            let slot = self.next_spare;
+            self.next_spare = if slot + 1 == end { self.connections_max } else { slot + 1 };
+            if !self.tasks.contains(slot) {
+                self.counters.displaced += 1;
+                self.here.owners.set(place, slot);
+                return Some(slot);
             }
         }
+        None
+    }
+
+    /// Whether a connection that has ended was one that [`open`](Self::open) had asked for and that never opened: nobody has
+    /// it, and it is closed here.
+    fn has_failed_to_open(&mut self, place: u32) -> bool {
+        let is_nobodys = self.here.owners.noted(place).is_none()
+            && (!self.tasks.contains(place) || self.opening.remove(&place));
+        if is_nobodys && let Some(id) = self.here.engine.at(place) {
+            self.counters.unopened += 1;
+            self.here.engine.close(id);
+        }
+        is_nobodys
     }
 
     /// Gives turns to those who wait to send, in their order: as many as frames have arrived, so that no more is sent than
@@ -257,7 +339,7 @@ fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u
         tasks.prefetch(*index);
     }
     for index in indices {
-        engine.prefetch(ConnId::from_index(*index));
+        engine.prefetch(*index);
     }
 }
 
@@ -273,3 +355,10 @@ const GRANT_BATCH: usize = 64;
 
 /// In front of the IP packet.
 const ETHERNET_BYTES: usize = 14;
+
+/// Slots for tasks whose own slot is taken: this part of the connections, and some more.
+const SPARE_SHARE: usize = 8;
+const SPARE_MIN: usize = 64;
+
+/// Spare slots that are looked at for one task: nearly all are free, unless very many tasks outlive their connections.
+const SPARE_TRIES: usize = 64;

@@ -30,6 +30,20 @@ pub struct Counters {
     pub panicked: u64,
 }
 
+/// What a swarm has done since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwarmCounters {
+    /// Of its tasks: turns, ends and panics.
+    pub tasks: Counters,
+    /// Connections that [`Swarm::open`](super::Swarm::open) had asked for and that failed to open: no task was started.
+    pub unopened: u64,
+    /// Tasks that were started elsewhere than in the slot of their connection, because a task without a connection was there.
+    pub displaced: u64,
+    /// Connections that were reset because there was no slot for their task: beyond the limit of connections, or because too many
+    /// tasks go on without a connection.
+    pub refused: u64,
+}
+
 /// Why a task could not be spawned. The future is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -12,6 +12,8 @@
 //!   module needs [`current`] alone: the number by which its task is woken later.
 //! - [`Remote`] wakes tasks from other threads.
 //! - [`Swarm`] puts it on top of an engine and a device: a task for each connection, which it sees as a [`Conn`].
+//! - [`connect`] opens further connections from a task, [`splice`] joins two, and [`LengthPrefix`] makes messages of bytes.
+//! - [`select`], [`timeout`] and [`Deadline`] wait for one of several things, or not for ever.
 //!
 //! Futures that keep a [`Waker`](std::task::Waker), such as timers and channels of another runtime, do not work here:
 //! they panic when they are polled, with the reason. A task that panics is dropped and counted; the others go on.
@@ -39,20 +41,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod combine;
 mod conn;
+mod context;
+mod deadline;
+mod dial;
 mod driver;
 mod executor;
+mod frame;
 mod leaf;
 mod limits;
 mod ready;
+mod receive;
 mod remote;
+mod send;
 mod sleep;
+mod splice;
 mod turn;
 
 pub use anywire_tcp::Instant;
-pub use conn::{Conn, Content, Message, Readable, Recv, Send, Turn};
+pub use combine::{Either, Elapsed, Select, Timeout, select, timeout};
+pub use conn::{Conn, Incoming};
+pub use deadline::Deadline;
+pub use dial::{Dial, DialError, connect, connect_from};
 pub use driver::Swarm;
 pub use executor::Tasks;
+pub use frame::{FrameError, LengthPrefix};
 pub use leaf::{Park, Sleep, YieldNow, current, now, park, sleep, try_current, wake, yield_now};
-pub use limits::{Counters, Limits, SpawnError};
+pub use limits::{Counters, Limits, SpawnError, SwarmCounters};
+pub use receive::{Fill, ReadError, ReadExact, Readable, Recv};
 pub use remote::Remote;
+pub use send::{Content, Received, SendFuture, Turn};
+pub use splice::{Splice, splice};

@@ -128,6 +128,11 @@ pub(super) fn wake_current() {
     TURN.with(|turn| turn.request(AGAIN));
 }
 
+/// Whether tasks are being dropped on this thread, with their executor or one of them alone.
+pub(super) fn is_leaving() -> bool {
+    TURN.with(|turn| turn.current.get() == LEAVING)
+}
+
 /// The tasks of one executor run on this thread until this is dropped.
 pub(super) struct Running<'t> {
     pub(super) turn: &'t Turn,

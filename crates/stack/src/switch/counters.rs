@@ -1,8 +1,6 @@
 //! What a switch counts: each frame once for how it went, or for why it did not.
 
-use super::routing::Unroutable;
-
-/// What has passed through a switch. Each frame that is not delivered is counted where the reason stands.
+/// The counters of a switch. Each frame that is not delivered is counted where the reason stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SwitchCounters {
@@ -14,8 +12,6 @@ pub struct SwitchCounters {
     pub frames_copied: u64,
     /// Frames that went to all ports but the sender's, since they were for a group or an unknown address.
     pub frames_flooded: u64,
-    /// Frames that were routed.
-    pub frames_routed: u64,
     /// Not delivered: the queue of the port was full. Frames flooded to several full ports count once for
     /// each.
     pub full: u64,
@@ -23,12 +19,6 @@ pub struct SwitchCounters {
     pub filtered: u64,
     /// Not delivered: shorter than an Ethernet header or longer than the MTU allows.
     pub malformed: u64,
-    /// Not routed: neither IPv4 nor IPv6, or a broken header.
-    pub not_ip: u64,
-    /// Not routed: the packet's TTL or hop limit was used up.
-    pub expired: u64,
-    /// Not routed: no route leads there, or no router may forward it.
-    pub no_route: u64,
     /// Addresses that were seen behind another port than before.
     pub stations_moved: u64,
     /// Addresses that were not learned since a limit was reached.
@@ -36,15 +26,4 @@ pub struct SwitchCounters {
     /// Times that a port sent from an address that cannot be behind it: another port's own, or a group's. The
     /// frames themselves are delivered.
     pub stations_forged: u64,
-}
-
-impl SwitchCounters {
-    /// The one for packets that are not routed for this reason.
-    pub(super) const fn unroutable(&mut self, why: Unroutable) -> &mut u64 {
-        match why {
-            Unroutable::Malformed => &mut self.not_ip,
-            Unroutable::Expired => &mut self.expired,
-            Unroutable::NoRoute => &mut self.no_route,
-        }
-    }
 }

@@ -7,18 +7,15 @@ use super::counters::SwitchCounters;
 use super::learning::{Address, Learned, Stations, address_of, is_group};
 use super::limits::{Settings, SwitchError};
 use super::queue::{Queue, Spares};
-use super::routing::{Prefix, Routes};
 use crate::device::{DeviceCounters, ETHERNET_BYTES};
 
 /// The inside of the switch.
 pub(super) struct Fabric {
     settings: Settings,
-    own: Address,
     frame_bytes_max: usize,
     /// The latest moment that any port was used at.
     now: Instant,
     stations: Stations,
-    routes: Routes,
     slots: Vec<Option<Slot>>,
     spares: Spares,
     /// Where each frame of the present batch goes: a port, or one of the numbers above all ports.
@@ -41,14 +38,11 @@ struct Slot {
 impl Fabric {
     pub(super) fn new(settings: Settings) -> Self {
         let frame_bytes_max = settings.mtu + ETHERNET_BYTES;
-        let own = address_of(settings.mac);
         Self {
             settings,
-            own,
             frame_bytes_max,
             now: Instant::default(),
             stations: Stations::new(settings.limits),
-            routes: Routes::default(),
             slots: Vec::new(),
             spares: Spares::new(frame_bytes_max),
             places: Vec::with_capacity(Frames::BATCH),
@@ -57,7 +51,7 @@ impl Fabric {
     }
 
     pub(super) fn open(&mut self, mac: Mac) -> Result<u16, SwitchError> {
-        let address = self.station_address(mac)?;
+        let address = Self::station_address(mac)?;
         if self.stations.is_fixed(address) {
             return Err(SwitchError::AddressTaken(mac));
         }
@@ -85,20 +79,6 @@ impl Fabric {
     pub(super) fn close(&mut self, index: u16) {
         self.slots[usize::from(index)] = None;
         self.stations.forget_port(index);
-    }
-
-    pub(super) fn add_route(&mut self, prefix: Prefix, next_hop: Mac) -> Result<(), SwitchError> {
-        let limit = self.settings.limits.routes;
-        let next_hop = self.station_address(next_hop)?;
-        if self.routes.len() >= limit && !self.routes.contains(prefix) {
-            return Err(SwitchError::RoutesExhausted { limit });
-        }
-        self.routes.insert(prefix, next_hop);
-        Ok(())
-    }
-
-    pub(super) fn remove_route(&mut self, prefix: Prefix) -> bool {
-        self.routes.remove(prefix)
     }
 
     pub(super) const fn settings(&self) -> &Settings {
@@ -129,8 +109,8 @@ impl Fabric {
         self.slot(index).counters
     }
 
-    /// The room of the fullest port that this one lately sent to, those left out that nobody waits for any
-    /// longer.
+    /// The room of the fullest port that this one lately sent to. Ports that have been full for too long do not
+    /// count.
     pub(super) fn room(&self, from: u16) -> usize {
         let limits = &self.settings.limits;
         let lately = self.slot(from).lately.iter().map_while(|&to| self.slots.get(usize::from(to)));
@@ -173,9 +153,6 @@ impl Fabric {
             }
             None => self.find_places(from, frames),
         };
-        if self.places.contains(&TO_ROUTE) {
-            self.forward(frames);
-        }
         let dropped = match self.common_place() {
             Some(to) if to < PORTS_MAX && self.slot(to).queue.room() >= count => {
                 self.hand_over(to, frames, bytes);
@@ -191,8 +168,8 @@ impl Fabric {
         count - dropped.frames as usize
     }
 
-    /// Where all frames go, if all have the same two addresses, as those of an engine in a process have, and their
-    /// bytes.
+    /// The common place of all frames and their bytes, if all have the same two addresses, as the frames of one
+    /// engine do.
     #[inline]
     fn find_common_place(&mut self, from: u16, frames: &Frames) -> Option<(u16, u64)> {
         let first = frames.get(0)?;
@@ -291,9 +268,6 @@ impl Fabric {
     }
 
     fn place_of(&self, destination: Address, from: u16) -> u16 {
-        if destination == self.own {
-            return TO_ROUTE;
-        }
         if is_group(destination) {
             return EVERYWHERE;
         }
@@ -301,37 +275,6 @@ impl Fabric {
             Some(port) if port == from => NOWHERE,
             Some(port) => port,
             None => EVERYWHERE,
-        }
-    }
-
-    /// Routes the frames that are for the switch itself, and writes down where they go.
-    #[cold]
-    fn forward(&mut self, frames: &mut Frames) {
-        if frames.get_mut(0).is_none() {
-            // Another batch shares the memory, and what it shows may not change.
-            let longest = frames.iter().map(<[u8]>::len).max().unwrap_or(0);
-            let mut copy = Frames::with_room(frames.len(), longest);
-            for frame in frames.iter() {
-                copy.push(frame);
-            }
-            *frames = copy;
-        }
-        for index in 0..self.places.len() {
-            if self.places[index] != TO_ROUTE {
-                continue;
-            }
-            let frame = frames.get_mut(index).expect("memory that nobody shares can be changed");
-            self.places[index] = match self.routes.forward(frame, self.own) {
-                Ok(next_hop) => {
-                    self.counters.frames_routed += 1;
-                    // Also back to where it came from: two networks may lie behind one port.
-                    self.stations.find(next_hop, self.now).unwrap_or(EVERYWHERE)
-                }
-                Err(why) => {
-                    *self.counters.unroutable(why) += 1;
-                    NOWHERE
-                }
-            };
         }
     }
 
@@ -348,9 +291,8 @@ impl Fabric {
         }
     }
 
-    /// Gives each frame to its port, or to all, by a copy: a part that shared the batch's memory would keep
-    /// all of it in use, and to replace that takes 6 us, where copying 64 of the longest frames takes 2.
-    /// Gives what found no room.
+    /// Copies each frame to its port, or to all ports. Sharing the batch's memory would keep all of it in use, and
+    /// replacing that takes 6 us; copying 64 of the longest frames takes 2. Gives what found no room.
     fn distribute(&mut self, from: u16, frames: &mut Frames) -> Dropped {
         let mut dropped = Dropped::default();
         let mut to_before = NOWHERE;
@@ -397,9 +339,9 @@ impl Fabric {
     }
 
     /// The address of `mac`, if it can be another station's than the switch's.
-    fn station_address(&self, mac: Mac) -> Result<Address, SwitchError> {
+    fn station_address(mac: Mac) -> Result<Address, SwitchError> {
         let address = address_of(mac);
-        if is_group(address) || address == 0 || address == self.own {
+        if is_group(address) || address == 0 {
             return Err(SwitchError::NotAStation(mac));
         }
         Ok(address)
@@ -439,13 +381,11 @@ struct Dropped {
 const PORTS_MAX: u16 = 65_000;
 /// To all ports but the one that it came from.
 const EVERYWHERE: u16 = u16::MAX;
-/// To wherever the switch routes it.
-const TO_ROUTE: u16 = u16::MAX - 1;
 /// To no port.
-const NOWHERE: u16 = u16::MAX - 2;
+const NOWHERE: u16 = u16::MAX - 1;
 
-/// The ports whose queues hold a sender back: as many as a server talks to at a time over a few links; more
-/// would let a port that is now of no interest hold it back.
+/// The number of ports whose queues hold a sender back: as many as a server talks to at a time over a few links. With
+/// more, a port that the sender no longer uses could hold it back.
 const LATELY: usize = 8;
 
 /// Bytes of destination and source at the start of a frame.

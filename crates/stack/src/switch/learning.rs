@@ -1,7 +1,7 @@
-//! Which port an address is behind: the ports' own, and those that the switch learns from the frames it sees.
+//! Which port an address is behind: the ports' own addresses, and learned ones.
 //!
-//! The table is bounded as a whole and for each port, so that a storm of forged addresses neither grows it
-//! nor displaces anybody: addresses that find no place are flooded, which is slow and right. A port's own
+//! The table is bounded as a whole and per port, so a storm of forged addresses neither grows it nor evicts other
+//! ports' addresses. Frames to an address without an entry are flooded, which is slow but correct. A port's own
 //! address is never learned elsewhere.
 
 use std::collections::HashMap;
@@ -18,12 +18,6 @@ pub(super) type Address = u64;
 pub(super) const fn address_of(mac: Mac) -> Address {
     let [a, b, c, d, e, f] = mac.bytes();
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
-}
-
-/// The six bytes of an address.
-pub(super) const fn bytes_of(address: Address) -> [u8; 6] {
-    let [_, _, bytes @ ..] = address.to_be_bytes();
-    bytes
 }
 
 /// Whether it stands for many stations: the lowest bit of its first byte says so (IEEE 802 8.2.2).
@@ -60,8 +54,7 @@ pub(super) enum Learned {
     },
     /// There is no place for it.
     Refused,
-    /// It is the address of another port, or of no single station: whoever sends from it is not to be
-    /// believed.
+    /// It is the address of another port, or of a group: a frame from it is forged.
     Forged,
 }
 
@@ -137,7 +130,7 @@ impl Stations {
         self.learned -= std::mem::take(self.count_of(port));
     }
 
-    /// Forgets what is no longer believed, at most eight times in a lifetime.
+    /// Forgets expired addresses, at most eight times in a lifetime.
     fn sweep(&mut self, now: Instant) {
         if now < self.next_sweep {
             return;
@@ -177,8 +170,8 @@ impl Place {
     }
 }
 
-/// A multiplication with a secret number: a lookup a frame is too often for the hash of the standard library,
-/// and the limits keep small what somebody who guessed the secret could do.
+/// A multiplication with a secret number. The standard library's hash is too slow for one lookup per frame, and the
+/// limits bound the damage if an attacker guesses the secret.
 #[derive(Clone)]
 struct Keyed {
     key: u64,

@@ -1,4 +1,4 @@
-//! What a switch is made with: its address, its MTU and its limits; and the errors at reaching them.
+//! What a switch is made with: its MTU and its limits; and the errors at reaching them.
 
 use std::time::Duration;
 
@@ -7,9 +7,6 @@ use anywire_tcp::Mac;
 /// What a switch is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The switch's own address, to which frames are sent that it is to route. Default `02:00:00:00:00:01`,
-    /// which is locally administered.
-    pub mac: Mac,
     /// The longest IP packet, in bytes. Default 1500. Longer frames are dropped and counted.
     pub mtu: usize,
     /// How much it holds.
@@ -18,7 +15,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mac: Mac::new([2, 0, 0, 0, 0, 1]), mtu: 1500, limits: Limits::default() }
+        Self { mtu: 1500, limits: Limits::default() }
     }
 }
 
@@ -27,8 +24,8 @@ impl Default for Settings {
 pub struct Limits {
     /// Ports; more are refused. Default 256; at most 65,000.
     pub ports: usize,
-    /// Frames that wait for the owner of one port; more are dropped and counted. Default 1024: what is on its
-    /// way between two engines then stays in the second-level cache, and a burst of sixteen batches has room.
+    /// Frames that wait for the owner of one port; more are dropped and counted. Default 1024: frames between two
+    /// engines then stay in the second-level cache, and a burst of sixteen batches has room.
     pub queue_frames: usize,
     /// Learned addresses; more are flooded, not learned. Default 8192.
     pub stations: usize,
@@ -37,10 +34,8 @@ pub struct Limits {
     /// How long a learned address is believed without a frame from it. Default 300 s, as IEEE 802.1Q 8.8.3
     /// recommends.
     pub station_lifetime: Duration,
-    /// Routes; more are refused. Default 256, since they are searched one by one.
-    pub routes: usize,
-    /// How long a full port may go without taking a frame before nobody waits for it. Default 10 ms: far
-    /// longer than a turn of a loop, far shorter than a retransmission timeout.
+    /// How long a full port that takes no frame holds back its senders. Default 10 ms: far longer than a turn of a
+    /// loop, far shorter than a retransmission timeout.
     pub patience: Duration,
 }
 
@@ -52,13 +47,12 @@ impl Default for Limits {
             stations: 8192,
             stations_per_port: 1024,
             station_lifetime: Duration::from_secs(300),
-            routes: 256,
             patience: Duration::from_millis(10),
         }
     }
 }
 
-/// Why a switch refuses a port or a route.
+/// Why a switch refuses a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwitchError {
@@ -68,21 +62,10 @@ pub enum SwitchError {
         /// How many there may be.
         limit: usize,
     },
-    /// Another port, or the switch itself, has this address. Choose another one.
-    #[error(
-        "cannot open a port as {0}: another port or the switch itself has this address; choose another one"
-    )]
+    /// Another port has this address. Choose another one.
+    #[error("cannot open a port as {0}: another port has this address; choose another one")]
     AddressTaken(Mac),
-    /// The address does not stand for one station: it is a group's, zero, or the switch's own where another's
-    /// is needed. Choose one whose first byte is even.
-    #[error(
-        "{0} is not the address of another station; choose one whose first byte is even and not all zero"
-    )]
+    /// The address does not stand for one station: it is a group's, or zero. Choose one whose first byte is even.
+    #[error("{0} is not the address of a station; choose one whose first byte is even and not all zero")]
     NotAStation(Mac),
-    /// There are as many routes as may be. Join some, or raise [`Limits::routes`].
-    #[error("cannot add a route: there are {limit} already; join some, or raise `Limits::routes`")]
-    RoutesExhausted {
-        /// How many there may be.
-        limit: usize,
-    },
 }

@@ -1,8 +1,8 @@
-//! The frames that wait for the owner of a port, and the empty batches that take turns with them.
+//! The frames that wait for the owner of a port, and the empty batches that are swapped for them.
 //!
-//! A full batch goes in and out by exchange: its memory wanders from engine to engine, and an empty one goes
-//! back. A few frames are copied to the end of what waits instead: a batch of one frame would occupy the
-//! memory of sixty-four, and cost its receiver as much time as sixty-four.
+//! A full batch goes in and out by exchange: its memory wanders from engine to engine, and an empty one goes back. A
+//! few frames are copied behind the waiting ones instead: a batch of one frame would take as much memory as one of
+//! sixty-four, and as much of the receiver's time.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -48,8 +48,8 @@ impl Queue {
         self.full_since.is_some_and(|since| now.since(since) > patience)
     }
 
-    /// Takes a whole batch, which there must be room for, and leaves an empty one. `bytes` are those of all
-    /// its frames. Whether it was handed over, not copied.
+    /// Takes a whole batch, which there must be room for, and leaves an empty one. `bytes` is the sum of its frames.
+    /// Whether it was handed over, not copied.
     #[inline]
     pub(super) fn append(
         &mut self,
@@ -80,7 +80,7 @@ impl Queue {
         if !self.batches.back_mut().is_some_and(|last| last.push(frame)) {
             let mut batch = Batch { frames: spares.take(), bytes: 0 };
             if !batch.push(frame) {
-                // Somebody brought a batch that is too small for this switch.
+                // The caller's batch is too small for this switch.
                 batch.frames = spares.make();
                 batch.push(frame);
             }
@@ -118,11 +118,11 @@ impl Batch {
     }
 }
 
-/// Empty batches, kept for their memory. The one that came last goes first: it is still in the cache.
+/// Empty batches, kept to reuse their memory. The one that came last goes first: it is still in the cache.
 #[derive(Debug)]
 pub(super) struct Spares {
     batches: Vec<Frames>,
-    /// Room for a frame in those that are made here.
+    /// Room for a frame in batches that are made here.
     frame_bytes: usize,
 }
 
@@ -155,9 +155,9 @@ impl Spares {
     }
 }
 
-/// Fewer frames than this are copied behind those that wait, if they fit: less than the memory of one batch
-/// in two is then ever unused.
+/// Fewer frames than this are copied behind the waiting ones, if they fit: at least half of the memory of two batches
+/// is then in use.
 const HANDED_OVER_MIN_FRAMES: usize = Frames::BATCH / 2;
 
-/// Empty batches that are kept: what four full ports of the default size have held, 8 MiB.
+/// Empty batches to keep: as many as four full ports of the default size held, 8 MiB.
 const SPARES_MAX: usize = 64;

@@ -1,13 +1,17 @@
 //! Hosts on one switch, for tests of streams: on a clock that moves only while everybody waits.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+mod bells;
+
 use std::net::SocketAddr;
 
 use anywire_stack::impair::{Impair, Impairment};
-use anywire_stack::stream::{Bells, Net, Stream};
+use anywire_stack::stream::{Interface, Stream};
 use anywire_stack::switch::{Settings, Switch};
 use anywire_tcp::{Engine, Limits, Mac, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use bells::Bells;
 
 pub(crate) const SERVER: u8 = 2;
 pub(crate) const CLIENT: u8 = 1;
@@ -23,12 +27,12 @@ impl Network {
         Self { switch: Switch::new(Settings::default()), bells: Bells::default() }
     }
 
-    pub(crate) fn host(&self, last: u8) -> Net {
+    pub(crate) fn host(&self, last: u8) -> Interface {
         self.host_behind(last, Impairment::default())
     }
 
     /// A host whose frames pass a bad network.
-    pub(crate) fn host_behind(&self, last: u8, impairment: Impairment) -> Net {
+    pub(crate) fn host_behind(&self, last: u8, impairment: Impairment) -> Interface {
         let (net, driver) = self.host_and_driver(last, impairment);
         tokio::task::spawn_local(driver);
         net
@@ -38,7 +42,7 @@ impl Network {
         &self,
         last: u8,
         impairment: Impairment,
-    ) -> (Net, anywire_stack::stream::Driver) {
+    ) -> (Interface, anywire_stack::stream::Driver) {
         let port = self.switch.port(mac(last)).expect("nobody else has this address");
         let limits = {
             let mut limits = Limits::default();
@@ -58,7 +62,7 @@ impl Network {
             };
             engine.add_route(route).expect("a good route");
         }
-        Net::new(engine, self.bells.hang(Impair::new(port, impairment)))
+        Interface::new(engine, self.bells.hang(Impair::new(port, impairment)))
     }
 }
 

@@ -71,12 +71,6 @@ pub fn ipv4(from: Mac, to: Mac, source: [u8; 4], target: [u8; 4], ttl: u8, paylo
     [&to.bytes()[..], &from.bytes(), &[0x08, 0x00], &header, payload].concat()
 }
 
-/// An IPv6 packet without anything inside, in a frame.
-pub fn ipv6(from: Mac, to: Mac, source: [u8; 16], target: [u8; 16], hop_limit: u8) -> Vec<u8> {
-    let header = [&[0x60, 0, 0, 0, 0, 0, 59, hop_limit][..], &source, &target].concat();
-    [&to.bytes()[..], &from.bytes(), &[0x86, 0xdd], &header].concat()
-}
-
 /// The checksum of RFC 1071; 0 over a header that holds the right one.
 pub fn internet_checksum(header: &[u8]) -> u16 {
     let sum = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum::<u32>();

@@ -266,7 +266,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::seq::Seq;
-    use crate::{ConnId, ConnectOptions, Frames, Instant, Limits, Mac, Route, Settings};
+    use crate::{ConnectOptions, Frames, Instant, Limits, Mac, Route, Settings};
 
     /// Two engines with an open connection, and the places of its ends.
     fn pair() -> ([Engine; 2], [u32; 2]) {
@@ -308,10 +308,10 @@ mod tests {
             let una = engines[0].blocks[index].snd_una;
             engines[0].blocks[index].window.recover = Seq(una.0.wrapping_sub(0x7fff_0000));
             for _ in 0..messages {
-                assert_eq!(engines[0].send(ConnId(index), &[1; 1448]), 1448);
+                assert_eq!(engines[0].send(engines[0].at(index).unwrap(), &[1; 1448]), 1448);
             }
             exchange(&mut engines, 2000);
-            assert_eq!(engines[1].readable(ConnId(other)), messages * 1448);
+            assert_eq!(engines[1].readable(engines[1].at(other).unwrap()), messages * 1448);
             let block = &engines[0].blocks[index];
             assert_eq!(block.flight(), 0, "all has arrived");
             assert!(block.snd_una.gt(una) && block.window.recover.le(block.snd_una), "{messages} messages");

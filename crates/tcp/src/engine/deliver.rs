@@ -6,6 +6,7 @@
 use super::Engine;
 use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
+use crate::extension::ExtensionId;
 use crate::packet::{Flags as Control, Parsed, SACK_MAX};
 use crate::pool::{Cell, Marks};
 use crate::seq::Seq;
@@ -407,7 +408,7 @@ impl Engine {
 
     /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883): a duplicate first, then the one with the newest
     /// segment, then those that were reported last, then the others from the left edge on. Returns how many.
-    pub(super) fn sack_blocks(&mut self, place: u32, blocks: &mut [(Seq, Seq); SACK_MAX]) -> usize {
+    pub(super) fn sack_blocks(&mut self, place: ExtensionId, blocks: &mut [(Seq, Seq); SACK_MAX]) -> usize {
         let extension = &mut self.extensions[place];
         let mut chosen = Chosen::new(extension.newest);
         let duplicate = std::mem::replace(&mut extension.duplicate, (Seq(0), Seq(0)));

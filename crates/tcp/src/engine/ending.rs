@@ -85,7 +85,7 @@ impl Engine {
             let held = &self.extensions[extension];
             self.held_segments -= usize::from(held.out_of_order_count);
             self.pool.free_all(held.out_of_order_tail);
-            self.extensions.remove(extension);
+            self.extensions.remove(extension.place());
         }
         if !self.user_timeouts.is_empty() {
             self.user_timeouts.remove(&index);
@@ -99,7 +99,14 @@ impl Engine {
         let (local, remote) = (block.local, block.remote);
         self.local.release_peer(local, remote);
         self.answered.forget(index);
+        self.free_place(index);
+    }
+
+    /// Frees a place for the next connection, whose id is another.
+    pub(super) fn free_place(&mut self, index: u32) {
+        let generation = self.blocks[index].generation;
         self.blocks.remove(index);
+        self.blocks[index].generation = generation.wrapping_add(1);
     }
 
     /// Data has come for a user who reads no more: the peer must learn that it was lost.
@@ -180,7 +187,7 @@ impl Engine {
         self.release_queues(index);
         // The peer's number goes over to the TIME-WAIT, so it is not released here.
         self.answered.forget(index);
-        self.blocks.remove(index);
+        self.free_place(index);
     }
 
     /// The ACK of all that came, and nothing else: of a block that is about to go, or for what comes again later.

@@ -48,9 +48,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 
-use crate::block::Block;
+use crate::block::{Block, Flags};
 use crate::counters::Counters;
-use crate::extension::Extension;
+use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
@@ -78,18 +78,16 @@ use self::reply::Reply;
 use self::turns::Turns;
 
 /// A connection of an engine. It is valid until its user closes or aborts it.
+///
+/// Its place is used again for later connections, and the id of an earlier one does nothing to them: changes are ignored,
+/// nothing can be read or sent, and its [`Status`] is that of a connection that was [closed](End::Closed).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnId(pub(crate) u32);
+pub struct ConnId(pub(crate) u32, pub(crate) u32);
 
 impl ConnId {
     /// Its place among the connections of the engine: small, and used again after it ended.
     pub const fn index(self) -> u32 {
         self.0
-    }
-
-    /// The connection at a place that [`index`](Self::index) gave.
-    pub const fn from_index(index: u32) -> Self {
-        Self(index)
     }
 }
 
@@ -126,7 +124,8 @@ pub struct Engine {
     held_segments: usize,
     reclaim: Reclaim,
     replies: VecDeque<Reply>,
-    ready: Vec<ConnId>,
+    /// Places of connections with news.
+    ready: Vec<u32>,
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
 
@@ -175,7 +174,7 @@ impl Engine {
             tick: Tick(0),
             timings: timers::Timings::new(&settings),
             blocks: Slab::new(limits.connections)?,
-            extensions: Slab::new(limits.extensions)?,
+            extensions: Slab::new(limits.extensions.min(ExtensionId::COUNT_MAX))?,
             half_open: Slab::new(limits.half_open)?,
             time_wait: Slab::new(limits.time_wait)?,
             table: Table::new(entries)?,
@@ -260,8 +259,24 @@ impl Engine {
     }
 
     /// An extension by the number in a block, if it is one.
-    fn extensions_mut(&mut self, place: u32) -> Option<&mut Extension> {
-        if place == Block::NO_EXTENSION { None } else { Some(&mut self.extensions[place]) }
+    fn extensions_mut(&mut self, id: ExtensionId) -> Option<&mut Extension> {
+        if id == Block::NO_EXTENSION { None } else { Some(&mut self.extensions[id]) }
+    }
+
+    /// Whether this is the id of a connection that its user holds, and not of an earlier one in its place.
+    #[inline(always)]
+    pub fn is_held(&self, id: ConnId) -> bool {
+        id.0 < self.blocks.places() && {
+            let block = &self.blocks[id.0];
+            block.tag() == id.1 && !block.has(Flags::DETACHED)
+        }
+    }
+
+    /// The id of the connection that is in a place now; of none if nobody holds one there.
+    #[inline]
+    pub fn at(&self, index: u32) -> Option<ConnId> {
+        let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
+        Some(ConnId(index, block.tag())).filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
     }
 
     /// The time as it was given last.

@@ -9,6 +9,9 @@ use crate::block::{DSCP, Flags, State};
 impl Engine {
     /// Switches Nagle's algorithm off or on again (RFC 9293 3.7.4, MUST-17). Off, what waits because of it leaves at once.
     pub fn set_no_nagle(&mut self, id: ConnId, is_off: bool) {
+        if !self.is_held(id) {
+            return;
+        }
         let block = &mut self.blocks[id.0];
         if !is_off {
             return block.flags.clear(Flags::NO_NAGLE);
@@ -22,6 +25,9 @@ impl Engine {
     /// Gives a connection a user timeout of its own: how long data may stay without an ACK before it is given up (R2 of RFC 9293
     /// 3.8.3, MUST-21; RFC 5482). Zero: that of the [`Settings`](crate::Settings) again.
     pub fn set_user_timeout(&mut self, id: ConnId, timeout: Duration) {
+        if !self.is_held(id) {
+            return;
+        }
         if timeout.is_zero() {
             self.user_timeouts.remove(&id.0);
         } else if self.blocks[id.0].state != State::Closed {
@@ -32,13 +38,16 @@ impl Engine {
     /// Sets the Diffserv field of a connection's packets from now on, 0 to 63: the lower six bits count (RFC 2474; RFC 9293
     /// MUST-48, SHLD-21). What is sent for it once nobody holds it any more, by its TIME-WAIT, has zero.
     pub fn set_dscp(&mut self, id: ConnId, dscp: u8) {
+        if !self.is_held(id) {
+            return;
+        }
         let block = &mut self.blocks[id.0];
         block.class = dscp << 2 | block.class & !DSCP;
     }
 
     /// The most payload that a segment of this connection carries now: what both ends' MSS, the path and the options leave.
     pub fn segment_bytes(&self, id: ConnId) -> usize {
-        usize::from(self.blocks[id.0].eff_mss)
+        if self.is_held(id) { usize::from(self.blocks[id.0].eff_mss) } else { 0 }
     }
 
     /// In ticks.

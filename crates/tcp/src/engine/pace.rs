@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use super::{ConnId, Engine};
 use crate::block::Block;
+use crate::extension::ExtensionId;
 use crate::time::{Instant, Tick};
 
 /// The rate of a connection; in its extension, which it keeps as long as it has one.
@@ -32,6 +33,9 @@ impl Engine {
     /// trouble ([`Limits::extensions`](crate::Limits::extensions)): then nothing has changed.
     pub fn set_rate(&mut self, id: ConnId, bytes_per_second: Option<NonZeroU32>) -> bool {
         let index = id.0;
+        if !self.is_held(id) {
+            return false;
+        }
         let Some(place) = self.extension_of(index) else { return false };
         self.extensions[place].pace = Pace { bytes_per_second, next: self.now, waits: false };
         self.drop_extension_if_calm(index);
@@ -56,7 +60,7 @@ impl Engine {
     }
 
     /// So many bytes have left.
-    pub(super) fn use_rate(&mut self, place: u32, bytes: u32) {
+    pub(super) fn use_rate(&mut self, place: ExtensionId, bytes: u32) {
         // What a late turn has missed is made up for, within bounds.
         let least = self.now.as_micros().saturating_sub(CREDIT_MICROS);
         let pace = &mut self.extensions[place].pace;

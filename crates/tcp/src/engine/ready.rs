@@ -57,9 +57,11 @@ impl Engine {
     pub fn take_ready(&mut self, ready: &mut ReadyBatch) {
         ready.clear();
         let mut named = std::mem::take(&mut self.ready);
-        for id in named.drain(..) {
-            let events = self.take_events(id);
-            if events != Events::default() {
+        for place in named.drain(..) {
+            let events = self.take_events(place);
+            if events != Events::default()
+                && let Some(id) = self.at(place)
+            {
                 ready.push(Ready { id, events });
             }
         }
@@ -67,18 +69,18 @@ impl Engine {
     }
 
     /// The same in two steps, for whoever has other things to do for each connection: exchanges `named`, which comes in
-    /// empty, for the connections that may have news since the last call, in the order in which these came about.
-    /// [`take_events`](Self::take_events) says for each of them what they are.
-    pub fn take_named(&mut self, named: &mut Vec<ConnId>) {
+    /// empty, for the [places](ConnId::index) of connections that may have news since the last call, in the order in which
+    /// these came about. [`take_events`](Self::take_events) says for each of them what they are.
+    pub fn take_named(&mut self, named: &mut Vec<u32>) {
         debug_assert!(named.is_empty(), "what is in there would be named anew");
         std::mem::swap(&mut self.ready, named);
     }
 
-    /// What is new about a connection that [`take_named`](Self::take_named) has named, once; nothing if its place was
-    /// given up since.
+    /// What is new about the connection in a place that [`take_named`](Self::take_named) has named, once; nothing if the place
+    /// was given up since. [`at`](Self::at) has its id.
     #[inline]
-    pub fn take_events(&mut self, id: ConnId) -> Events {
-        let block = &mut self.blocks[id.0];
+    pub fn take_events(&mut self, place: u32) -> Events {
+        let block = &mut self.blocks[place];
         let flags = block.flags;
         if !flags.has(Flags::IN_READY) {
             return Events::default();
@@ -101,7 +103,7 @@ impl Engine {
         block.flags.set(news);
         if !block.has(Flags::IN_READY) {
             block.flags.set(Flags::IN_READY);
-            self.ready.push(ConnId(index));
+            self.ready.push(index);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::Engine;
 use super::receive::Arrived;
 use crate::block::{Block, Flags};
 use crate::congestion::{Progress, Prr};
-use crate::extension::Extension;
+use crate::extension::{Extension, ExtensionId};
 use crate::pool::{Cell, Marks};
 use crate::recovery::{AckSigns, Delivered, Lost, ProbeAck, ProbeEnd, Rack, Tlp};
 use crate::seq::Seq;
@@ -17,11 +17,12 @@ use crate::time::Instant;
 
 impl Engine {
     /// The extension of a connection, made if it has none; nothing if there are too many.
-    pub(super) fn extension_of(&mut self, index: u32) -> Option<u32> {
+    pub(super) fn extension_of(&mut self, index: u32) -> Option<ExtensionId> {
         let block = &mut self.blocks[index];
         if block.extension == Block::NO_EXTENSION {
             let rack = Rack::new(block.snd_una, block.rtt.srtt_micros());
-            block.extension = self.extensions.insert(Extension { rack, owner: index, ..Extension::FREE })?;
+            let extension = Extension { rack, owner: index, ..Extension::FREE };
+            block.extension = ExtensionId::new(self.extensions.insert(extension)?);
         }
         Some(block.extension)
     }
@@ -45,7 +46,7 @@ impl Engine {
         if is_calm {
             let place = block.extension;
             self.blocks[index].extension = Block::NO_EXTENSION;
-            self.extensions.remove(place);
+            self.extensions.remove(place.place());
         }
     }
 
@@ -121,7 +122,7 @@ impl Engine {
     fn note_delivered(
         &mut self,
         index: u32,
-        place: u32,
+        place: ExtensionId,
         ack: Seq,
         blocks: &[(Seq, Seq)],
         echo: Option<u32>,
@@ -180,7 +181,7 @@ impl Engine {
     }
 
     /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
-    fn count_duplicate(&mut self, index: u32, place: u32) -> u32 {
+    fn count_duplicate(&mut self, index: u32, place: ExtensionId) -> u32 {
         let block = &mut self.blocks[index];
         block.peer_acks.set_duplicates(block.peer_acks.duplicates() + 1);
         let mss = u32::from(block.eff_mss).min(block.flight());
@@ -194,7 +195,7 @@ impl Engine {
     fn detect(
         &mut self,
         index: u32,
-        place: u32,
+        place: ExtensionId,
         ack: Seq,
         duplicate: Option<Seq>,
         bare_duplicate: bool,
@@ -232,7 +233,7 @@ impl Engine {
     }
 
     /// How much may be in flight now, in a recovery.
-    pub(super) fn pace_recovery(&mut self, index: u32, place: u32, delivered: u32, is_safe: bool) {
+    pub(super) fn pace_recovery(&mut self, index: u32, place: ExtensionId, delivered: u32, is_safe: bool) {
         let pipe = self.pipe(index);
         let block = &mut self.blocks[index];
         let (ssthresh, eff_mss) = (block.window.ssthresh, block.eff_mss);
@@ -241,7 +242,7 @@ impl Engine {
     }
 
     /// A loss was found, by an ACK that delivered so many bytes or by the timer.
-    pub(super) fn begin_recovery(&mut self, index: u32, place: u32, delivered: u32) {
+    pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, delivered: u32) {
         self.counters.fast_recoveries += 1;
         let block = &mut self.blocks[index];
         let extension = &mut self.extensions[place];
@@ -255,7 +256,7 @@ impl Engine {
         block.flags.set(Flags::RECOVERING.with(Flags::REDUCED));
     }
 
-    fn end_recovery(&mut self, index: u32, place: u32) {
+    fn end_recovery(&mut self, index: u32, place: ExtensionId) {
         let block = &mut self.blocks[index];
         if block.has(Flags::RECOVERING) {
             block.window.on_recovered();
@@ -273,7 +274,7 @@ impl Engine {
     }
 
     /// RFC 8985 6.2, step 5. True if anything was newly marked.
-    pub(super) fn mark_lost_by_time(&mut self, index: u32, place: u32) -> bool {
+    pub(super) fn mark_lost_by_time(&mut self, index: u32, place: ExtensionId) -> bool {
         let now = self.now.short();
         let block = &self.blocks[index];
         let rack = self.extensions[place].rack;
@@ -386,7 +387,13 @@ impl Engine {
 
     /// Whether the first ACK after a retransmission answers what was sent before it, so that nothing was lost: it echoes the
     /// timestamp of that (RFC 3522), or reports all that was sent again as duplicates (RFC 3708).
-    fn was_mistaken(&mut self, index: u32, place: u32, echo: Option<u32>, is_duplicate: bool) -> bool {
+    fn was_mistaken(
+        &mut self,
+        index: u32,
+        place: ExtensionId,
+        echo: Option<u32>,
+        is_duplicate: bool,
+    ) -> bool {
         let extension = &mut self.extensions[place];
         let Some(resent) = extension.resent_at else { return false };
         if is_duplicate {
@@ -414,7 +421,7 @@ impl Engine {
     }
 
     /// Takes back a reduction that was for nothing. If the timer was too early for one segment, its ACK was delayed.
-    fn undo(&mut self, index: u32, place: u32, was_lone: bool) {
+    fn undo(&mut self, index: u32, place: ExtensionId, was_lone: bool) {
         let block = &mut self.blocks[index];
         if was_lone && block.has(Flags::TIMED_OUT) {
             block.peer_acks.assume_longer_delay();

@@ -12,6 +12,9 @@ impl Engine {
     /// taken. Fewer than given means that the queue is full: [`Events::WRITABLE`](super::Events::WRITABLE) tells when
     /// there is room again.
     pub fn send(&mut self, id: ConnId, mut bytes: &[u8]) -> usize {
+        if !self.is_held(id) {
+            return 0;
+        }
         let index = id.0;
         let given = bytes.len();
         while !bytes.is_empty() {
@@ -56,6 +59,9 @@ impl Engine {
     #[inline]
     pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let index = id.0;
+        if !self.is_held(id) {
+            return false;
+        }
         if length == 0 || !self.takes_at_once(&self.blocks[index], length) {
             return self.send_with_any(index, length, write);
         }
@@ -123,6 +129,9 @@ impl Engine {
     #[inline]
     pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
+        if !self.is_held(id) {
+            return 0;
+        }
         let block = &self.blocks[index];
         // Nearly always all that is unread is one message in one frame, and nothing waits to be sent.
         if let Unread::InFrame(number) = Unread::of(block)
@@ -201,10 +210,10 @@ impl Engine {
         taken
     }
 
-    /// Asks for the cache lines of a connection that is about to be used.
+    /// Asks for the cache lines of the connection in a [place](ConnId::index), which is about to be used.
     #[inline]
-    pub fn prefetch(&self, id: ConnId) {
-        self.blocks.prefetch(id.0);
+    pub fn prefetch(&self, place: u32) {
+        self.blocks.prefetch(place);
     }
 
     /// A cell for the send queue of a connection. The last of the memory is for those that have nothing there.
@@ -253,7 +262,7 @@ impl Engine {
 
     /// How many bytes [`send`](Self::send) would take now, as far as this connection's own limit goes.
     pub fn send_room(&self, id: ConnId) -> usize {
-        self.room_of(&self.blocks[id.0]) as usize
+        if self.is_held(id) { self.room_of(&self.blocks[id.0]) as usize } else { 0 }
     }
 
     /// Shows the next bytes that have arrived, without copying, and takes as many as `read` says it has used. There may be
@@ -261,6 +270,9 @@ impl Engine {
     #[inline]
     pub fn recv(&mut self, id: ConnId, read: impl FnOnce(&[u8]) -> usize) -> usize {
         let index = id.0;
+        if !self.is_held(id) {
+            return 0;
+        }
         let block = &mut self.blocks[index];
         let taken = match Unread::of(block) {
             Unread::Nothing => return 0,
@@ -289,28 +301,56 @@ impl Engine {
         taken
     }
 
+    /// Copies the next bytes that have arrived behind `out`, up to `length`, without taking them, in one piece however many
+    /// segments brought them; gives how many.
+    pub fn peek(&self, id: ConnId, length: usize, out: &mut Vec<u8>) -> usize {
+        if !self.is_held(id) {
+            return 0;
+        }
+        let before = out.len();
+        match Unread::of(&self.blocks[id.0]) {
+            Unread::Nothing => {}
+            Unread::InFrame(number) => {
+                let bytes = self.in_frames[number].bytes(&self.held, number);
+                out.extend_from_slice(&bytes[..bytes.len().min(length)]);
+            }
+            Unread::Kept(tail) => {
+                for cell in self.pool.queue(tail) {
+                    let bytes = self.pool.bytes_of(cell);
+                    let left = length - (out.len() - before);
+                    out.extend_from_slice(&bytes[..bytes.len().min(left)]);
+                    if left <= bytes.len() {
+                        break;
+                    }
+                }
+            }
+        }
+        out.len() - before
+    }
+
     /// Whether a send has found no room, and [`Events::WRITABLE`](super::Events::WRITABLE) will tell of some.
     pub fn wants_room(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
-        block.has(Flags::WANTS_ROOM) && block.state.may_send()
+        block.has(Flags::WANTS_ROOM) && block.state.may_send() && self.is_held(id)
     }
 
     /// Bytes that have arrived in order and wait to be read.
     pub fn readable(&self, id: ConnId) -> usize {
         let block = &self.blocks[id.0];
         // While it opens, the time of the SYN stands there.
-        if block.state == State::SynSent { 0 } else { block.unread as usize }
+        if block.state == State::SynSent || !self.is_held(id) { 0 } else { block.unread as usize }
     }
 
     /// Whether the peer has ended its direction by a FIN; a reset that came behind it changes nothing of that.
     pub fn has_peer_closed(&self, id: ConnId) -> bool {
-        self.blocks[id.0].has(Flags::FIN_RECEIVED)
+        self.is_held(id) && self.blocks[id.0].has(Flags::FIN_RECEIVED)
     }
 
     /// Whether everything that the peer will ever send has been read.
     pub fn is_finished(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
-        block.unread == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
+        !self.is_held(id)
+            || block.unread == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the holder of a connection can do: open, send, receive, close.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::listen::behind;
 use super::local::{Listener, Route, RouteError};
@@ -211,7 +211,7 @@ impl Engine {
         } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
             (self.local.hold_peer(remote.ip()), None)
         } else {
-            self.blocks.remove(index);
+            self.free_place(index);
             return Err(ConnectError::TooMany);
         };
         let iss = behind(self.initial_seq(&addresses, both), last);
@@ -232,7 +232,7 @@ impl Engine {
         }
         self.fill_for_syn(index, iss, &addresses);
         self.take_turn(index);
-        Ok(ConnId(index))
+        Ok(ConnId(index, self.blocks[index].tag()))
     }
 
     /// Asks for the cache line that [`connect_from`](Self::connect_from) will read first: of many connections that are opened
@@ -267,6 +267,9 @@ impl Engine {
 
     /// How a connection stands.
     pub fn status(&self, id: ConnId) -> Status {
+        if !self.is_held(id) {
+            return Status::Ended(End::Closed);
+        }
         let block = &self.blocks[id.0];
         match block.state {
             State::SynSent | State::SynReceived => Status::Opening,
@@ -282,11 +285,23 @@ impl Engine {
         }
     }
 
-    /// The addresses and ports of a connection: ours, and the peer's.
+    /// The addresses and ports of a connection: ours, and the peer's. Of an earlier connection in its place, 0.0.0.0 and port 0.
     pub fn addresses(&self, id: ConnId) -> (SocketAddr, SocketAddr) {
+        if !self.is_held(id) {
+            let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+            return (nowhere, nowhere);
+        }
         let block = &self.blocks[id.0];
         let local = SocketAddr::new(self.local.address(block.local), block.local_port);
         (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
+    }
+
+    /// The listener that brought a connection, if it came in and the port is still listened on.
+    pub fn listener_of(&self, id: ConnId) -> Option<ListenerId> {
+        let block = self.is_held(id).then(|| &self.blocks[id.0])?;
+        let number =
+            block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?;
+        number.map(ListenerId)
     }
 
     /// Whether an ACK of this connection waits for its turn to leave, alone: what is sent now leaves with it.
@@ -294,12 +309,17 @@ impl Engine {
     pub fn sends_bare(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
         let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
-        block.flags.0 & waits.0 == waits.0 && !block.has_unsent()
+        block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && self.is_held(id)
     }
 
     /// Ends the own direction after what was sent; the other one goes on.
     pub fn shutdown(&mut self, id: ConnId) {
-        let index = id.0;
+        if self.is_held(id) {
+            self.end_sending(id.0);
+        }
+    }
+
+    fn end_sending(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         if !block.state.may_send() || block.has(Flags::FIN_QUEUED) {
             return;
@@ -335,6 +355,9 @@ impl Engine {
     /// then the peer is told so by a reset (RFC 2525 2.17). The id is invalid from here on.
     pub fn close(&mut self, id: ConnId) {
         let index = id.0;
+        if !self.is_held(id) {
+            return;
+        }
         let block = &self.blocks[index];
         match block.state {
             State::Closed => return self.free_block(index),
@@ -345,7 +368,7 @@ impl Engine {
             _ if block.unread > 0 => return self.abort(id),
             _ => {}
         }
-        self.shutdown(id);
+        self.end_sending(index);
         let block = &mut self.blocks[index];
         block.flags.set(Flags::DETACHED);
         block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
@@ -362,6 +385,9 @@ impl Engine {
     /// Ends a connection at once: what was not sent is lost, and the peer sees a reset. The id is invalid from here on.
     pub fn abort(&mut self, id: ConnId) {
         let index = id.0;
+        if !self.is_held(id) {
+            return;
+        }
         let state = self.blocks[index].state;
         if state == State::Closed {
             return self.free_block(index);

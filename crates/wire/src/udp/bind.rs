@@ -263,7 +263,11 @@ impl Link {
         if !options.offload {
             datagrams::without_coalescing(socket);
         }
-        Ok(Self::Ip { state, peer, keeps_local_ip: local.ip().is_unspecified() })
+        let keeps_local_ip = local.ip().is_unspecified();
+        if !keeps_local_ip {
+            datagrams::without_local_ip(socket);
+        }
+        Ok(Self::Ip { state, peer, keeps_local_ip })
     }
 }
 
@@ -275,7 +279,8 @@ fn finish(
     options: &UdpOptions,
 ) -> io::Result<Unregistered> {
     let asked_bytes = options.receive_buffer_bytes;
-    socket.set_recv_buffer_size(asked_bytes)?;
+    // The system takes an int. A larger number would wrap around, and give the smallest buffer.
+    socket.set_recv_buffer_size(asked_bytes.min(i32::MAX as usize))?;
     // The system doubles the number, for what it keeps beside the bytes.
     let given_bytes = socket.recv_buffer_size()? / 2;
     if given_bytes < asked_bytes && matches!(link, Link::Ip { .. }) {

@@ -3,6 +3,9 @@
 //! A datagram is no stream: it arrives whole or not at all, in any order, and without a connection. So datagrams stand beside
 //! [`Wire`](crate::Wire) with an address, a socket and errors of their own.
 //!
+//! [`Udp`] is one type and no trait: both kinds of sockets have the same calls, and differ in a few lines that an enum inside
+//! chooses. A trait would make batches, steering and offload optional, and nobody could rely on them.
+//!
 //! | type | is |
 //! | --- | --- |
 //! | [`DatagramAddress`] | where to receive or send: `udp:0.0.0.0:53`, `unixgram:/run/app.sock`, `unixgram:@name` |

@@ -1,6 +1,6 @@
 //! A batch of datagrams that have arrived, in memory that each batch uses again.
 
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::net::IpAddr;
 
 use quinn_udp::{BATCH_SIZE, RecvMeta};
@@ -14,8 +14,16 @@ use super::socket::Udp;
 pub struct Received {
     memory: Vec<u8>,
     pub(super) slots: [Slot; BATCH_SIZE],
+    /// Where the system says what it received. Kept, because clearing it for each call takes longer than the call's own
+    /// preparations.
+    metas: [RecvMeta; BATCH_SIZE],
     /// How many slots hold a message.
     pub(super) filled: usize,
+    /// How many messages the next call asks for. A call has to prepare a header for each, so it asks for about as many as
+    /// came before.
+    asked: usize,
+    /// Whether the last call took as many as it had asked for.
+    is_full: bool,
     largest: usize,
 }
 
@@ -89,7 +97,10 @@ impl Received {
         Self {
             memory: vec![0; BATCH_SIZE * STEP],
             slots: std::array::from_fn(|_| slot.clone()),
+            metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0,
+            asked: ASKED_MIN,
+            is_full: false,
             largest: socket.datagram_bytes_max(),
         }
     }
@@ -129,7 +140,7 @@ impl Received {
 
     /// Whether the batch took as much as it could, so that more may be waiting.
     pub(super) fn is_full(&self) -> bool {
-        self.filled == BATCH_SIZE
+        self.is_full
     }
 
     /// How many messages it took from the system.
@@ -137,23 +148,21 @@ impl Received {
         self.filled
     }
 
-    /// One buffer for each message.
-    pub(super) fn buffers(&mut self) -> [IoSliceMut<'_>; BATCH_SIZE] {
+    /// Empties it, and fills it anew by a call that takes a buffer and a place for the message's facts for each message, and
+    /// returns how many came.
+    pub(super) fn refill_by(
+        &mut self,
+        keeps_local_ip: bool,
+        receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        let asked = self.empty();
         let mut rest = self.memory.chunks_exact_mut(STEP);
-        std::array::from_fn(|_| {
+        let mut buffers: [_; BATCH_SIZE] = std::array::from_fn(|_| {
             let buffer = rest.next().expect("the memory has a step for each message");
             IoSliceMut::new(&mut buffer[..MESSAGE_BYTES_MAX])
-        })
-    }
-
-    /// The buffer of one message.
-    pub(super) fn buffer(&mut self, number: usize) -> &mut [u8] {
-        &mut self.memory[number * STEP..][..MESSAGE_BYTES_MAX]
-    }
-
-    /// Keeps what the system says of so many messages.
-    pub(super) fn fill(&mut self, metas: &[RecvMeta], keeps_local_ip: bool) {
-        for (slot, meta) in self.slots.iter_mut().zip(metas) {
+        });
+        let filled = receive(&mut buffers[..asked], &mut self.metas[..asked])?;
+        for (slot, meta) in self.slots.iter_mut().zip(&self.metas[..filled]) {
             slot.peer = Peer::Ip(meta.addr);
             slot.local_ip = if keeps_local_ip { meta.dst_ip } else { None };
             slot.ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
@@ -161,10 +170,35 @@ impl Received {
             slot.stride = meta.stride;
             slot.is_cut = false;
         }
-        self.filled = metas.len();
+        self.filled_with(filled);
+        Ok(())
+    }
+
+    /// Empties it; how many messages to ask for.
+    pub(super) fn empty(&mut self) -> usize {
+        self.filled = 0;
+        self.asked
+    }
+
+    /// Says how many messages came, which decides how many are asked for next.
+    pub(super) fn filled_with(&mut self, filled: usize) {
+        self.filled = filled;
+        self.is_full = filled == self.asked;
+        if self.is_full {
+            self.asked = BATCH_SIZE.min(self.asked * 2);
+        } else if filled < self.asked / 4 {
+            self.asked = ASKED_MIN.max(self.asked / 2);
+        }
+    }
+
+    /// The buffer of one message.
+    pub(super) fn buffer(&mut self, number: usize) -> &mut [u8] {
+        &mut self.memory[number * STEP..][..MESSAGE_BYTES_MAX]
     }
 }
 
+/// The least that a call asks for.
+const ASKED_MIN: usize = 4;
 /// The longest payload of UDP, and as much as the kernel joins.
 pub(super) const MESSAGE_BYTES_MAX: usize = 65_535;
 /// From buffer to buffer. Five cache lines more than a power of two: else all buffers would begin in the same set of the
@@ -178,7 +212,29 @@ mod tests {
     fn received(len: usize, stride: usize, largest: usize) -> Received {
         let slot = Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len, stride, is_cut: false };
         let slots = std::array::from_fn(|_| slot.clone());
-        Received { memory: vec![7; BATCH_SIZE * STEP], slots, filled: 1, largest }
+        Received {
+            memory: vec![7; BATCH_SIZE * STEP],
+            slots,
+            metas: [RecvMeta::default(); BATCH_SIZE],
+            filled: 1,
+            asked: ASKED_MIN,
+            is_full: false,
+            largest,
+        }
+    }
+
+    #[test]
+    fn as_many_are_asked_for_as_come() {
+        let mut received = received(0, 0, 65_535);
+        let mut ask = |come: usize| {
+            let asked = received.empty();
+            received.filled_with(come.min(asked));
+            (asked, received.is_full())
+        };
+        let asked: Vec<_> = [100, 100, 100, 100, 100, 9, 7, 1, 1, 1, 0].into_iter().map(&mut ask).collect();
+        let full = [(4, true), (8, true), (16, true), (32, true), (32, true)];
+        let fewer = [(32, false), (32, false), (16, false), (8, false), (4, false), (4, false)];
+        assert_eq!(asked, [&full[..], &fewer[..]].concat());
     }
 
     fn lengths(received: &Received) -> Vec<usize> {

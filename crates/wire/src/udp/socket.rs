@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anywire_sys::datagrams;
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
-use rustix::io::Errno;
+use quinn_udp::{Transmit, UdpSocketState};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
 use socket2::Socket;
 use tokio::io::{Interest, Ready};
@@ -154,22 +154,20 @@ impl Udp {
     }
 
     fn receive_now(&self, received: &mut Received) -> io::Result<()> {
-        received.filled = 0;
         match &self.link {
-            Link::Ip { state, keeps_local_ip, .. } => {
-                let mut metas = [RecvMeta::default(); BATCH_SIZE];
-                let count = state.recv((&self.io).into(), &mut received.buffers(), &mut metas)?;
-                received.fill(&metas[..count], *keeps_local_ip);
-                Ok(())
-            }
+            Link::Ip { state, keeps_local_ip, .. } => received
+                .refill_by(*keeps_local_ip, |buffers, metas| state.recv((&self.io).into(), buffers, metas)),
             Link::Unix { .. } => {
-                for number in 0..BATCH_SIZE {
+                let mut count = 0;
+                for number in 0..received.empty() {
                     match self.receive_unix(received, number) {
+                        Ok(()) => count += 1,
                         // What is wrong with the next one, the next call will say.
                         Err(_) if number > 0 => break,
-                        done => done?,
+                        Err(error) => return Err(error),
                     }
                 }
+                received.filled_with(count);
                 Ok(())
             }
         }
@@ -181,7 +179,6 @@ impl Udp {
         let peer = from.map_or(Peer::Unnamed, unix_peer);
         let is_cut = taken < sent_bytes;
         received.slots[number] = Slot { peer, local_ip: None, ecn: 0, len: taken, stride: taken, is_cut };
-        received.filled = number + 1;
         Ok(())
     }
 
@@ -190,7 +187,7 @@ impl Udp {
     pub async fn flush(&self, outgoing: &mut Outgoing) -> Sent {
         let mut sent = Sent::default();
         while !self.try_flush(outgoing, &mut sent) {
-            if let Err(error) = self.io.writable_again().await {
+            if let Err(error) = self.room().await {
                 sent.error.get_or_insert(error);
                 return sent;
             }
@@ -207,6 +204,14 @@ impl Udp {
             outgoing.pop();
         }
         true
+    }
+
+    /// Waits for room after [`try_flush`](Self::try_flush) has found none. Cancel safe.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn room(&self) -> io::Result<()> {
+        self.io.writable_again().await
     }
 
     /// Sends one datagram to the peer that the socket is connected to.
@@ -287,14 +292,11 @@ impl Udp {
                     None => *peer,
                 };
                 let destination = to.ok_or(io::ErrorKind::NotConnected)?;
-                let src_ip = run.local_ip;
-                let transmit = Transmit { destination, ecn: run.ecn, contents: data, segment_size, src_ip };
-                match state.try_send((&self.io).into(), &transmit) {
+                let send = || self.send_ip(state, destination, run, data, segment_size);
+                match send() {
                     // On a connected socket the system says here, once, what it has heard of an earlier datagram, and sends
                     // nothing.
-                    Err(error) if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => {
-                        state.try_send((&self.io).into(), &transmit)
-                    }
+                    Err(error) if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(),
                     done => done,
                 }
             }
@@ -312,6 +314,24 @@ impl Udp {
             }
             (Link::Unix { .. }, Some(_)) => Err(other_family()),
         }
+    }
+
+    fn send_ip(
+        &self,
+        state: &UdpSocketState,
+        destination: SocketAddr,
+        run: &Run,
+        data: &[u8],
+        segment_size: Option<usize>,
+    ) -> io::Result<()> {
+        let (ecn, src_ip) = (run.ecn, run.local_ip);
+        if let (None, None, None) = (segment_size, ecn, src_ip) {
+            // Without control messages, which the kernel would have to copy and read.
+            retry_on_intr(|| sendto(&self.io, data, SendFlags::empty(), &destination))?;
+            return Ok(());
+        }
+        state
+            .try_send((&self.io).into(), &Transmit { destination, ecn, contents: data, segment_size, src_ip })
     }
 }
 

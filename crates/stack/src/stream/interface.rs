@@ -1,4 +1,4 @@
-//! One host: opening and listening, and what it shares with its driver and its streams.
+//! A network interface: opening and listening, and what it shares with its driver and its streams.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Counters, Engine, Instant, ListenError};
 
-use super::core::{Core, NetCounters};
+use super::core::{Core, InterfaceCounters};
 use super::driver::Driver;
 use super::duplex::Stream;
 use super::listener::{ListenOptions, Listener};
 use super::live::LiveDevice;
 use crate::device::{Device, DeviceCounters};
 
-/// A host on a device: an engine whose connections are [`Stream`]s. Clones are the same host.
+/// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
 ///
 /// When the last clone, stream and listener of it is dropped, its driver ends as soon as its connections
 /// have.
 #[derive(Clone)]
-pub struct Net {
+pub struct Interface {
     shared: Rc<Shared>,
 }
 
-impl Net {
-    /// A host, and the task that drives it: to be spawned on the present thread.
+impl Interface {
+    /// An interface, and the task that drives it: to be spawned on the present thread.
     pub fn new(engine: Engine, device: impl LiveDevice + 'static) -> (Self, Driver) {
         let shared = Rc::new(Shared {
             core: RefCell::new(Core::new(engine, device.mtu())),
@@ -41,7 +41,7 @@ impl Net {
     /// Connects, from any address and port. Small writes leave at once: Nagle's algorithm is off.
     ///
     /// # Errors
-    /// `ConnectionRefused`, `TimedOut`, `ConnectionReset` as the peer has it; and those of [`start`](Self::start).
+    /// `ConnectionRefused`, `TimedOut` or `ConnectionReset` from the peer, and the errors of [`start`](Self::start).
     pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
         let mut stream = self.start(None, remote, options)?;
@@ -49,8 +49,8 @@ impl Net {
         Ok(stream)
     }
 
-    /// Begins to connect, from any address and port or from this one. What is written to the stream before it
-    /// is [open](Stream::opened) waits.
+    /// Begins to connect, from any address and port or from this one. Bytes written before the stream is
+    /// [open](Stream::opened) wait.
     ///
     /// # Errors
     /// `AddrNotAvailable` if the engine has no such address, or no port is left; `NetworkUnreachable` if no route leads
@@ -91,8 +91,8 @@ impl Net {
         self.shared.with(|core| with(&mut core.engine))
     }
 
-    /// Drives what is left on the calling thread, for a loop whose tasks have ended and will not run again:
-    /// until no connection is left, or nothing has come for as long as `patience`. Blocks until then.
+    /// Drives the interface on the calling thread after the tasks of its loop have ended. Returns when no connection
+    /// is left, or when no frame has arrived for `patience`. Blocks until then.
     pub fn finish(&self, patience: Duration) {
         let mut heard_last = std::time::Instant::now();
         loop {
@@ -110,8 +110,8 @@ impl Net {
         }
     }
 
-    /// What has been counted so far.
-    pub fn counters(&self) -> NetCounters {
+    /// The counters so far.
+    pub fn counters(&self) -> InterfaceCounters {
         self.shared.core.borrow().counters
     }
 
@@ -126,19 +126,19 @@ impl Net {
     }
 }
 
-impl std::fmt::Debug for Net {
+impl std::fmt::Debug for Interface {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("counters", &self.counters()).finish_non_exhaustive()
+        f.debug_struct("Interface").field("counters", &self.counters()).finish_non_exhaustive()
     }
 }
 
-impl Drop for Net {
+impl Drop for Interface {
     fn drop(&mut self) {
         self.shared.release();
     }
 }
 
-/// What a net, its driver, its streams and its listeners share. Nothing of it stays borrowed while other code
+/// What an interface, its driver, its streams and its listeners share. Nothing of it stays borrowed while other code
 /// runs.
 pub(super) struct Shared {
     core: RefCell<Core>,
@@ -150,7 +150,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Changes something; wakes the driver if that has made something to send, and whoever waited for it.
+    /// Changes the core. Wakes the driver if there is something to send, and the tasks that waited for the change.
     pub(super) fn with<R>(&self, change: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.core.borrow_mut();
         let result = change(&mut core);
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// One turn of the driver; whether it has done something, so that there may be more to do at once.
+    /// One turn of the driver. Returns whether it has done something: then there may be more to do at once.
     pub(super) fn turn(&self) -> bool {
         let now = self.now();
         self.is_woken.set(false);
@@ -186,7 +186,7 @@ impl Shared {
             }
             is_busy = true;
             if core.has_woken() {
-                // Whoever reads finds the bytes in their frames, as long as no other batch comes in.
+                // A reader finds its bytes in their frames only until the next batch comes in.
                 break;
             }
             core.send(now, &mut **device, SENT_BATCHES_A_TURN);
@@ -201,7 +201,7 @@ impl Shared {
         is_busy
     }
 
-    /// When the next turn is due although nobody asks for it.
+    /// When the next turn is due without a wake-up.
     pub(super) fn next_deadline(&self) -> Option<tokio::time::Instant> {
         let core = self.core.borrow();
         let device = self.device.borrow();
@@ -235,19 +235,19 @@ impl Shared {
         }
     }
 
-    /// To be called by whoever lets go of this: if only the driver is left, it has to look whether to end.
+    /// To be called when a handle is released. If only the driver is left, it has to check whether to end.
     pub(super) fn release(self: &Rc<Self>) {
         if Rc::strong_count(self) <= 2 {
             self.wake_driver();
         }
     }
 
-    /// Whether there is nothing left to drive, if nobody but the driver has this.
+    /// Whether nothing is left to drive, provided that only the driver holds this.
     pub(super) fn is_over(&self) -> bool {
         self.core.borrow().engine.connections() == 0
     }
 
-    /// Nobody will drive this again.
+    /// The driver has gone for good.
     pub(super) fn stop(&self) {
         let mut core = self.core.borrow_mut();
         core.stop();
@@ -263,7 +263,7 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Its last streams may have left something to say, which nobody else will send.
+    /// The last streams may have left data, which is sent here or never.
     fn drop(&mut self) {
         let now = self.now();
         self.core.get_mut().send(now, &mut **self.device.get_mut(), usize::MAX);
@@ -293,16 +293,16 @@ fn kind_of_listen(error: ListenError) -> io::ErrorKind {
 /// The engine's clock starts here, so that nothing of it lies before the start.
 const START_MICROS: u64 = 1_000_000;
 
-/// Batches that a turn sends before it takes one in: ACKs and other tasks must not wait for all that many streams have
-/// to say, and what was sent must still be in the cache when it is received.
+/// Batches sent in a turn before one is received. More would delay ACKs and other tasks behind the output of many
+/// streams, and evict sent frames from the cache before they are received.
 const SENT_BATCHES_A_TURN: usize = 4;
 
-/// Batches that a turn receives while no task waits for them: mostly the ACKs of a long write.
+/// Batches received in a turn while no task waits for them: mostly the ACKs of a long write.
 const BATCHES_A_TURN: usize = 16;
 
 /// How long a device without room is left alone if it does not say that it has some again: as long as a
 /// switch waits for a port.
 const ROOM_PATIENCE: Duration = Duration::from_millis(10);
 
-/// How long [`Net::finish`] sleeps while nothing comes: not much more than a thread takes to be woken.
+/// How long [`Interface::finish`] sleeps while nothing comes: not much more than a thread takes to be woken.
 const FINISH_PAUSE: Duration = Duration::from_micros(100);

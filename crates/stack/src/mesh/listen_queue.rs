@@ -1,4 +1,4 @@
-//! One host's part of a service: its backlog, and where cables wait until the host is there.
+//! A listen queue: one host's part of a service, its backlog, and where cables wait until the host is there.
 
 use std::collections::HashSet;
 use std::mem;
@@ -9,77 +9,77 @@ use std::task::Waker;
 
 use super::cable::End;
 
-/// One host's part of a service; made by [`Mesh::listen`](super::Mesh::listen). Dropping it turns those away
-/// who wait.
+/// One host's part of a service; made by [`Mesh::listen`](super::Mesh::listen). Dropping it refuses the waiting
+/// clients.
 #[derive(Debug)]
-pub struct Entrance {
-    desk: Arc<Desk>,
+pub struct ListenQueue {
+    queue: Arc<Queue>,
 }
 
-impl Entrance {
-    pub(super) const fn new(desk: Arc<Desk>) -> Self {
-        Self { desk }
+impl ListenQueue {
+    pub(super) const fn new(queue: Arc<Queue>) -> Self {
+        Self { queue }
     }
 
-    pub(super) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     /// Connections that may wait to be accepted.
     pub fn backlog(&self) -> usize {
-        self.desk.backlog
+        self.queue.backlog
     }
 
     /// The connection from there was accepted: its place is free for the next one.
     pub fn note_accepted(&self, from: SocketAddr) {
-        self.desk.free(from);
+        self.queue.free(from);
     }
 }
 
-impl Drop for Entrance {
+impl Drop for ListenQueue {
     fn drop(&mut self) {
-        self.desk.close();
+        self.queue.close();
     }
 }
 
-/// A place in the backlog of an entrance, until the connection is accepted or this is dropped.
+/// A connection in a listen queue, until the connection is accepted or this is dropped.
 #[derive(Debug)]
-pub struct Place {
-    desk: Arc<Desk>,
+pub(super) struct Queued {
+    queue: Arc<Queue>,
     from: SocketAddr,
 }
 
-impl Place {
-    pub(super) const fn new(desk: Arc<Desk>, from: SocketAddr) -> Self {
-        Self { desk, from }
+impl Queued {
+    pub(super) const fn new(queue: Arc<Queue>, from: SocketAddr) -> Self {
+        Self { queue, from }
     }
 
-    pub(super) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
     }
 
-    /// Whether a host attends the entrance, so that a handshake is answered at once. Before that it waits
+    /// Whether a host attends the queue, so that a handshake is answered at once. Before that it waits
     /// there.
-    pub fn is_attended(&self) -> bool {
-        matches!(self.desk.lock().attended, Attended::By(_))
+    pub(super) fn is_attended(&self) -> bool {
+        matches!(self.queue.lock().attended, Attended::By(_))
     }
 }
 
-impl Drop for Place {
+impl Drop for Queued {
     fn drop(&mut self) {
-        self.desk.free(self.from);
+        self.queue.free(self.from);
     }
 }
 
-/// Nobody listens there.
+/// No service listens there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nobody listens there; start the service first")]
 pub struct Refused;
 
-/// What an entrance and those who come share.
+/// The state that a queue shares with its clients.
 #[derive(Debug)]
-pub(super) struct Desk {
-    /// Tells entrances apart, those that are no more included.
+pub(super) struct Queue {
+    /// Tells queues apart, including dropped ones.
     pub(super) number: u64,
     backlog: usize,
     state: Mutex<State>,
@@ -88,71 +88,71 @@ pub(super) struct Desk {
 #[derive(Debug)]
 struct State {
     attended: Attended,
-    /// Who has a place in the backlog.
+    /// The clients that have a place in the backlog.
     waiting: HashSet<SocketAddr>,
-    /// Who waits for a place.
-    queueing: Vec<Waker>,
+    /// The tasks that wait for a place.
+    want_place: Vec<Waker>,
 }
 
-/// Who looks after an entrance.
+/// Who looks after a queue.
 #[derive(Debug)]
 pub(super) enum Attended {
-    /// Nobody yet: cables wait.
+    /// No host yet: cables wait.
     Later(Vec<End>),
     /// The port of this number.
     By(u16),
-    /// Nobody any more.
+    /// The queue was dropped.
     NoMore,
 }
 
-/// How taking a place went.
+/// How joining a queue went.
 pub(super) enum Tried {
-    Taken,
+    Joined,
     Full,
     Closed,
 }
 
-impl Desk {
+impl Queue {
     pub(super) fn new(backlog: usize) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let attended = Attended::Later(Vec::new());
-        let state = State { attended, waiting: HashSet::new(), queueing: Vec::new() };
+        let state = State { attended, waiting: HashSet::new(), want_place: Vec::new() };
         Self { number: NUMBERS.fetch_add(1, Ordering::Relaxed), backlog, state: Mutex::new(state) }
     }
 
     /// Takes a place, or has `waker` told when there may be one.
-    pub(super) fn try_take(&self, from: SocketAddr, waker: &Waker) -> Tried {
+    pub(super) fn try_join(&self, from: SocketAddr, waker: &Waker) -> Tried {
         let mut state = self.lock();
         if matches!(state.attended, Attended::NoMore) {
             return Tried::Closed;
         }
         if state.waiting.len() >= self.backlog {
-            if !state.queueing.iter().any(|queueing| queueing.will_wake(waker)) {
-                state.queueing.push(waker.clone());
+            if !state.want_place.iter().any(|other| other.will_wake(waker)) {
+                state.want_place.push(waker.clone());
             }
             return Tried::Full;
         }
         state.waiting.insert(from);
-        Tried::Taken
+        Tried::Joined
     }
 
     fn free(&self, from: SocketAddr) {
         let mut state = self.lock();
         if state.waiting.remove(&from) {
-            let queueing = mem::take(&mut state.queueing);
+            let waiting = mem::take(&mut state.want_place);
             drop(state);
-            queueing.into_iter().for_each(Waker::wake);
+            waiting.into_iter().for_each(Waker::wake);
         }
     }
 
     fn close(&self) {
         let mut state = self.lock();
         let ends = mem::replace(&mut state.attended, Attended::NoMore);
-        let queueing = mem::take(&mut state.queueing);
+        let waiting = mem::take(&mut state.want_place);
         drop(state);
-        // Cables that nobody will ever take: who is at their other ends learns of it by that.
+        // Dropping these unserved cables tells the clients at their other ends.
         drop(ends);
-        queueing.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// A port attends it from now on; gives the cables that have waited.
@@ -164,8 +164,8 @@ impl Desk {
         }
     }
 
-    /// Leads a new cable there if nobody attends it yet: `make` gives what is to wait. Else who does attend
-    /// it.
+    /// If no host serves the queue yet, stores the end of a new cable that `make` gives, and returns `None`.
+    /// Otherwise returns the port that serves it.
     pub(super) fn leave_cable(&self, make: impl FnOnce() -> End) -> Result<Option<u16>, Refused> {
         match &mut self.lock().attended {
             Attended::Later(ends) => {

@@ -1,0 +1,172 @@
+//! Messages with their length in front, however the network cuts them.
+
+use std::cell::RefCell;
+
+use anywire_tcp::ConnId;
+use thiserror::Error;
+
+use super::conn::Conn;
+use super::context::here;
+use super::receive::ReadError;
+
+/// A protocol of messages that each have their length in front: 1, 2 or 4 bytes, the highest first, which do not count
+/// themselves.
+///
+/// ```no_run
+/// use anywire_stack::swarm::{Conn, FrameError, LengthPrefix};
+///
+/// const MESSAGES: LengthPrefix = LengthPrefix::u16(4096);
+///
+/// async fn upper_case(mut conn: Conn) -> Result<(), FrameError> {
+///     while let Some(text) = MESSAGES.recv(&mut conn, |message| message.to_ascii_uppercase()).await? {
+///         MESSAGES.send(&mut conn, &text).await?;
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LengthPrefix {
+    bytes: u8,
+    largest: u32,
+}
+
+impl LengthPrefix {
+    /// A length of one byte; messages of more than `largest` bytes are refused.
+    pub const fn u8(largest: u8) -> Self {
+        Self { bytes: 1, largest: largest as u32 }
+    }
+
+    /// A length of two bytes; messages of more than `largest` bytes are refused.
+    pub const fn u16(largest: u16) -> Self {
+        Self { bytes: 2, largest: largest as u32 }
+    }
+
+    /// A length of four bytes; messages of more than `largest` bytes are refused.
+    ///
+    /// A message waits in the receive queue until it is complete. So with its prefix it must not exceed half of the receive
+    /// window, 128 KiB by default.
+    pub const fn u32(largest: u32) -> Self {
+        Self { bytes: 4, largest }
+    }
+
+    /// Waits for the next message, shows it in one piece and gives what `read` makes of it; none once the peer has ended its
+    /// direction between two messages.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::TooLong`] as soon as the length has come; [`FrameError::Read`] if the peer ends within a message. After
+    /// either the connection is of no more use: drop it.
+    pub async fn recv<R>(
+        &self,
+        conn: &mut Conn,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, FrameError> {
+        let prefix = usize::from(self.bytes);
+        match conn.fill_to(prefix).await {
+            Err(ReadError::Ended { have: 0, .. }) => return Ok(None),
+            other => other?,
+        }
+        let mut length = 0;
+        show(conn.id(), prefix, |bytes| {
+            length = bytes.iter().fold(0, |length, byte| length << 8 | u32::from(*byte));
+            0
+        });
+        if length > self.largest {
+            return Err(FrameError::TooLong { length, largest: self.largest });
+        }
+        let whole = prefix + length as usize;
+        conn.fill_to(whole).await?;
+        let mut result = None;
+        show(conn.id(), whole, |bytes| {
+            result = Some(read(&bytes[prefix..]));
+            whole
+        });
+        Ok(result)
+    }
+
+    /// Sends a message with its length in front.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::TooLong`], then nothing was sent; [`FrameError::Unsent`] if the connection no longer sends.
+    pub async fn send(&self, conn: &mut Conn, message: &[u8]) -> Result<(), FrameError> {
+        let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        if length > self.largest {
+            return Err(FrameError::TooLong { length, largest: self.largest });
+        }
+        let head = length.to_be_bytes();
+        let head = &head[head.len() - usize::from(self.bytes)..];
+        // In one segment where it fits.
+        conn.turn().await;
+        let is_sent = conn.write(head.len() + message.len(), |room| {
+            let (front, back) = room.split_at_mut(head.len());
+            front.copy_from_slice(head);
+            back.copy_from_slice(message);
+        });
+        if is_sent {
+            return Ok(());
+        }
+        for part in [head, message] {
+            if conn.send(part).await < part.len() {
+                return Err(FrameError::Unsent);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a message was not received or sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It is longer than the protocol allows: the fault of its sender.
+    #[error("a message of {length} bytes is longer than the {largest} that were agreed on")]
+    TooLong {
+        /// Its length.
+        length: u32,
+        /// What was agreed on.
+        largest: u32,
+    },
+    /// It did not come whole.
+    #[error("a message did not come whole")]
+    Read(#[from] ReadError),
+    /// The connection no longer sends: it has failed, or was shut down.
+    #[error("a message could not be sent: the connection no longer sends")]
+    Unsent,
+}
+
+/// Shows the first `length` unread bytes, which must have come, in one piece, and takes as many as `read` says.
+pub(super) fn show(id: ConnId, length: usize, read: impl FnOnce(&[u8]) -> usize) -> usize {
+    let mut read = Some(read);
+    // Nearly always they lie in one piece already.
+    let taken = here(|here| {
+        here.engine.recv(id, |bytes| {
+            match bytes.get(..length).and_then(|bytes| Some((bytes, read.take()?))) {
+                Some((bytes, read)) => read(bytes).min(length),
+                None => 0,
+            }
+        })
+    });
+    let Some(read) = read else { return taken };
+    let mut pieces = PIECES.take();
+    pieces.clear();
+    here(|here| here.engine.peek(id, length, &mut pieces));
+    let taken = read(&pieces).min(pieces.len());
+    here(|here| {
+        let mut left = taken;
+        while left > 0 {
+            let gone = here.engine.recv(id, |bytes| bytes.len().min(left));
+            if gone == 0 {
+                break;
+            }
+            left -= gone;
+        }
+    });
+    PIECES.set(pieces);
+    taken
+}
+
+thread_local! {
+    /// Where the parts of a message are put together: of the longest one so far, at most half of a receive window.
+    static PIECES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}

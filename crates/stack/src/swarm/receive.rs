@@ -1,0 +1,186 @@
+//! Waiting for what the peer sends.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anywire_tcp::{ConnId, Engine};
+use thiserror::Error;
+
+use super::conn::Conn;
+use super::context::{Here, here};
+use super::frame::show;
+use super::send::Received;
+
+/// Why so many bytes cannot be read. None were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The peer has ended its direction, or the connection has failed, and fewer wait to be read: its fault, unless there are
+    /// none and an end was expected.
+    #[error("the peer has ended after {have} of {wanted} bytes: what it was about to say is lost")]
+    Ended {
+        /// How many bytes wait to be read.
+        have: usize,
+        /// How many were asked for.
+        wanted: usize,
+    },
+    /// Never so many can wait, as the peer would have to send more than it may: the caller's fault. Ask for less at a time, or
+    /// give the engine a larger receive window.
+    #[error("cannot wait for {wanted} bytes at once: the receive window allows for {limit}; read in parts")]
+    TooLong {
+        /// How many were asked for.
+        wanted: usize,
+        /// How many can be: half of the receive window.
+        limit: usize,
+    },
+}
+
+/// The most bytes that can be waited for: a peer stops sending short of the full window, by a segment or more.
+pub(super) fn unread_max(engine: &Engine) -> usize {
+    engine.settings().receive_window as usize / 2
+}
+
+/// See [`Conn::readable`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Readable<'c> {
+    id: ConnId,
+    shown: u32,
+    of: PhantomData<&'c mut Conn>,
+}
+
+impl Readable<'_> {
+    pub(super) const fn new(id: ConnId, shown: u32) -> Self {
+        Self { id, shown, of: PhantomData }
+    }
+}
+
+impl Future for Readable<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
+        here(|here| {
+            let unread = here.engine.readable(self.id);
+            if unread > self.shown as usize {
+                return Poll::Ready(true);
+            }
+            let is_stuck = self.shown > 0 && has_no_more(here, self.id, unread);
+            if is_stuck || here.engine.is_finished(self.id) {
+                return Poll::Ready(false);
+            }
+            here.wait_for(self.id);
+            Poll::Pending
+        })
+    }
+}
+
+/// Whether nothing can come behind what is unread.
+#[cold]
+fn has_no_more(here: &Here, id: ConnId, unread: usize) -> bool {
+    has_ended(&here.engine, id) || unread >= unread_max(&here.engine)
+}
+
+/// Whether the peer sends no more, whatever is left to be read.
+fn has_ended(engine: &Engine, id: ConnId) -> bool {
+    engine.has_peer_closed(id) || matches!(engine.status(id), anywire_tcp::Status::Ended(_))
+}
+
+/// See [`Conn::recv`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Recv<'c> {
+    id: ConnId,
+    of: PhantomData<&'c mut Conn>,
+}
+
+impl Recv<'_> {
+    pub(super) const fn new(id: ConnId) -> Self {
+        Self { id, of: PhantomData }
+    }
+}
+
+impl Future for Recv<'_> {
+    type Output = Option<Received>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Received>> {
+        here(|here| match here.engine.readable(self.id) {
+            0 if here.engine.is_finished(self.id) => Poll::Ready(None),
+            0 => {
+                here.wait_for(self.id);
+                Poll::Pending
+            }
+            length => Poll::Ready(Some(Received::new(length as u32))),
+        })
+    }
+}
+
+/// See [`Conn::fill_to`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Fill<'c> {
+    id: ConnId,
+    length: usize,
+    of: PhantomData<&'c mut Conn>,
+}
+
+impl Fill<'_> {
+    pub(super) const fn new(id: ConnId, length: usize) -> Self {
+        Self { id, length, of: PhantomData }
+    }
+}
+
+impl Future for Fill<'_> {
+    type Output = Result<(), ReadError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        here(|here| {
+            let (wanted, have, limit) =
+                (self.length, here.engine.readable(self.id), unread_max(&here.engine));
+            if have >= wanted {
+                return Poll::Ready(Ok(()));
+            }
+            if wanted > limit {
+                return Poll::Ready(Err(ReadError::TooLong { wanted, limit }));
+            }
+            if has_ended(&here.engine, self.id) {
+                return Poll::Ready(Err(ReadError::Ended { have, wanted }));
+            }
+            here.wait_for(self.id);
+            Poll::Pending
+        })
+    }
+}
+
+/// See [`Conn::read_exact`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct ReadExact<'c> {
+    fill: Fill<'c>,
+    buffer: &'c mut [u8],
+}
+
+impl<'c> ReadExact<'c> {
+    pub(super) const fn new(id: ConnId, buffer: &'c mut [u8]) -> Self {
+        Self { fill: Fill::new(id, buffer.len()), buffer }
+    }
+}
+
+impl Future for ReadExact<'_> {
+    type Output = Result<(), ReadError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        let filled = Pin::new(&mut self.fill).poll(cx);
+        if let Poll::Ready(Ok(())) = filled {
+            let (id, buffer) = (self.fill.id, &mut *self.buffer);
+            show(id, buffer.len(), |bytes| {
+                buffer.copy_from_slice(bytes);
+                bytes.len()
+            });
+        }
+        filled
+    }
+}

@@ -1,0 +1,148 @@
+//! Sending in turn.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anywire_tcp::{ConnId, Engine};
+
+use super::conn::Conn;
+use super::context::here;
+
+/// Bytes that have arrived and were not read yet: the next ones of their connection. [Sent](Conn::send), they go back to the
+/// peer without being copied by the task. What was not read or sent by then comes again with the next
+/// [`recv`](Conn::recv).
+#[derive(Debug, Clone, Copy)]
+pub struct Received {
+    length: u32,
+}
+
+impl Received {
+    pub(super) const fn new(length: u32) -> Self {
+        Self { length }
+    }
+
+    /// How many.
+    pub const fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Never: without bytes there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// What can be sent: bytes, or what was [received](Received).
+pub trait Content: sealed::Put {}
+
+impl Content for Received {}
+impl Content for &[u8] {}
+
+mod sealed {
+    use super::{ConnId, Engine, Received};
+
+    #[expect(
+        unnameable_types,
+        reason = "it is sealed: what is sent must be put into the queue by the engine"
+    )]
+    pub trait Put {
+        /// Bytes in all.
+        fn length(&self) -> usize;
+
+        /// Puts a part from `sent` on into the send queue and gives its length; 0 if there is no room.
+        fn put(&self, engine: &mut Engine, id: ConnId, sent: usize) -> usize;
+    }
+
+    impl Put for Received {
+        fn length(&self) -> usize {
+            self.length as usize
+        }
+
+        #[inline]
+        fn put(&self, engine: &mut Engine, id: ConnId, sent: usize) -> usize {
+            engine.relay(id, self.length as usize - sent)
+        }
+    }
+
+    impl Put for &[u8] {
+        fn length(&self) -> usize {
+            self.len()
+        }
+
+        fn put(&self, engine: &mut Engine, id: ConnId, sent: usize) -> usize {
+            engine.send(id, &self[sent..])
+        }
+    }
+}
+
+/// See [`Conn::turn`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Turn<'c> {
+    id: ConnId,
+    waits: bool,
+    of: PhantomData<&'c mut Conn>,
+}
+
+impl Turn<'_> {
+    pub(super) const fn new(id: ConnId) -> Self {
+        Self { id, waits: false, of: PhantomData }
+    }
+}
+
+impl Future for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let id = self.id;
+        here(|here| if here.is_turn(id, &mut self.waits) { Poll::Ready(()) } else { Poll::Pending })
+    }
+}
+
+/// See [`Conn::send`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct SendFuture<'c, C> {
+    content: C,
+    sent: u32,
+    id: ConnId,
+    waits: bool,
+    of: PhantomData<&'c mut Conn>,
+}
+
+impl<C> SendFuture<'_, C> {
+    pub(super) const fn new(id: ConnId, content: C) -> Self {
+        Self { content, sent: 0, waits: false, of: PhantomData, id }
+    }
+}
+
+impl<C: Content + Unpin> Future for SendFuture<'_, C> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<usize> {
+        let this = &mut *self;
+        here(|here| {
+            let length = this.content.length();
+            while (this.sent as usize) < length {
+                if !here.is_turn(this.id, &mut this.waits) {
+                    return Poll::Pending;
+                }
+                this.waits = false;
+                let put = this.content.put(&mut here.engine, this.id, this.sent as usize);
+                this.sent += put as u32;
+                if put == 0 && !here.engine.wants_room(this.id) {
+                    break;
+                }
+                if put == 0 {
+                    here.wait_for(this.id);
+                    return Poll::Pending;
+                }
+            }
+            Poll::Ready(this.sent as usize)
+        })
+    }
+}

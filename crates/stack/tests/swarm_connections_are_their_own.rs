@@ -1,0 +1,186 @@
+//! A connection of a swarm belongs to who holds it: a task that goes on without it never acts on the next one in its place, and
+//! wherever it is dropped it closes itself and nothing else.
+
+mod swarms;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anywire_stack::swarm::{Conn, Incoming, sleep, yield_now};
+use anywire_tcp::{ListenerId, Status};
+use swarms::{Net, QUICK, address};
+
+/// Sends back what comes.
+async fn echo(mut conn: Conn) {
+    while let Some(received) = conn.recv().await {
+        conn.send(received).await;
+    }
+}
+
+/// Asks every 10 ms, and counts the answers.
+async fn ask(mut conn: Conn, answers: Rc<Cell<u32>>) {
+    while conn.send(&b"ping"[..]).await == 4 && conn.fill_to(4).await.is_ok() {
+        conn.read(<[u8]>::len);
+        answers.set(answers.get() + 1);
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn a_task_that_outlives_its_connection_leaves_the_next_one_alone() {
+    let mut net = Net::new();
+    let started = Rc::new(Cell::new(0));
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        started.set(started.get() + 1);
+        let is_first = started.get() == 1;
+        async move {
+            if is_first {
+                incoming.conn.abort();
+                sleep(Duration::from_secs(1)).await;
+            } else {
+                echo(incoming.conn).await;
+            }
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let answers = Rc::new(Cell::new(0));
+    let mut client = net.host(2, 10, |incoming: Incoming| ask(incoming.conn, Rc::clone(&answers)));
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(50, &mut [&mut server, &mut client]);
+    assert_eq!((client.tasks(), answers.get()), (0, 0));
+    client.open(address(2, 1001), address(1, 7), QUICK).expect("room");
+    net.pass(100, &mut [&mut server, &mut client]);
+    // The task that sleeps is there still, and the second connection is served beside it.
+    assert_eq!((server.tasks(), server.counters().displaced), (2, 1));
+    assert!(answers.get() >= 5, "{}", answers.get());
+    net.pass(2000, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), client.tasks()), (1, 1));
+    assert!(answers.get() >= 100, "{}", answers.get());
+}
+
+#[test]
+fn a_connection_that_is_dropped_elsewhere_closes_itself_alone() {
+    let mut net = Net::new();
+    let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        let kept = Rc::clone(&kept);
+        async move { kept.borrow_mut().push(incoming.conn) }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let ended = Rc::new(Cell::new(0));
+    let mut client = net.host(2, 10, |mut incoming: Incoming| {
+        let (ended, kept) = (Rc::clone(&ended), Rc::clone(&kept));
+        let port = incoming.local.port();
+        async move {
+            if port == 1003 {
+                // Of another swarm, whose places are the same.
+                let dropped = kept.borrow_mut().remove(0);
+                drop(dropped);
+            }
+            while incoming.conn.readable().await {}
+            ended.set(ended.get() + 1);
+        }
+    });
+    for port in 1000..1003 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), kept.borrow().len(), ended.get()), (0, 3, 0));
+    // Outside of any task.
+    let second = kept.borrow_mut().remove(1);
+    drop(second);
+    assert!(
+        server.next_deadline().is_some_and(|deadline| deadline <= net.now),
+        "the server must not sleep on it"
+    );
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!((ended.get(), client.tasks()), (1, 2));
+    // In a task of the other swarm.
+    client.open(address(2, 1003), address(1, 7), QUICK).expect("room");
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!((ended.get(), client.tasks(), kept.borrow().len()), (2, 2, 2));
+    // Of a swarm that is gone.
+    drop(server);
+    kept.borrow_mut().clear();
+    net.pass(20, &mut [&mut client]);
+    assert_eq!((ended.get(), client.tasks()), (2, 2));
+}
+
+#[test]
+fn a_connection_can_be_handed_to_another_task() {
+    let mut net = Net::new();
+    let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        let kept = Rc::clone(&kept);
+        async move {
+            if incoming.peer.port() == 1000 {
+                kept.borrow_mut().push(incoming.conn);
+                return;
+            }
+            let other = loop {
+                let next = kept.borrow_mut().pop();
+                if let Some(conn) = next {
+                    break conn;
+                }
+                yield_now().await;
+            };
+            drop(incoming.conn);
+            echo(other).await;
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let answers = Rc::new(Cell::new(0));
+    let mut client = net.host(2, 10, |incoming: Incoming| ask(incoming.conn, Rc::clone(&answers)));
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(30, &mut [&mut server, &mut client]);
+    assert_eq!(answers.get(), 0);
+    client.open(address(2, 1001), address(1, 7), QUICK).expect("room");
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert!(answers.get() >= 5, "{}", answers.get());
+}
+
+/// The peer's port, our own, and the listener.
+type Told = (u16, u16, Option<ListenerId>);
+
+#[test]
+fn a_task_is_told_who_called_and_where() {
+    let mut net = Net::new();
+    let told: RefCell<Vec<Told>> = RefCell::default();
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        told.borrow_mut().push((incoming.peer.port(), incoming.local.port(), incoming.listener));
+        let mut conn = incoming.conn;
+        // A connection has options from the start.
+        conn.set_user_timeout(Duration::from_secs(5));
+        conn.set_dscp(46);
+        conn.set_no_nagle(true);
+        assert_eq!(conn.addresses(), (incoming.local, incoming.peer));
+        async move {
+            assert_ne!(conn.status(), Status::Opening);
+        }
+    });
+    let first = server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let second = server.engine().listen(address(1, 8), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| async move { assert_eq!(incoming.listener, None) });
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    client.open(address(2, 1001), address(1, 8), QUICK).expect("room");
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!(*told.borrow(), [(1000, 7, Some(first)), (1001, 8, Some(second))]);
+    assert_eq!((server.counters().tasks.panicked, client.counters().tasks.panicked), (0, 0));
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused_and_counted() {
+    let mut net = Net::new();
+    let mut server = net.host(1, 2, |incoming: Incoming| echo(incoming.conn));
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| echo(incoming.conn));
+    for port in 1000..1005 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    // Nobody listens there.
+    client.open(address(2, 1005), address(1, 9), QUICK).expect("room");
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), client.tasks(), server.counters().refused), (2, 2, 3));
+    assert_eq!((client.counters().unopened, client.engine().connections()), (1, 2));
+}

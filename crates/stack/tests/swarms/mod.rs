@@ -1,0 +1,88 @@
+//! Swarms on one switch, on one thread and a clock that only tests move.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+use std::net::SocketAddr;
+
+use anywire_stack::device::Device;
+use anywire_stack::swarm::{Incoming, Instant, Swarm};
+use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
+use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings};
+
+/// Hosts are numbered: 10.0.0.NUMBER. All reach each other.
+pub struct Net {
+    switch: Switch,
+    pub now: Instant,
+}
+
+/// A swarm, whatever its tasks are.
+pub trait Turn {
+    fn turn(&mut self, now: Instant) -> usize;
+    fn next_deadline(&self) -> Option<Instant>;
+}
+
+impl<F: Future<Output = ()>, S: FnMut(Incoming) -> F, D: Device> Turn for Swarm<F, S, D> {
+    fn turn(&mut self, now: Instant) -> usize {
+        Self::turn(self, now)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Self::next_deadline(self)
+    }
+}
+
+pub fn address(host: u8, port: u16) -> SocketAddr {
+    ([10, 0, 0, host], port).into()
+}
+
+pub const QUICK: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0, dscp: 0 };
+
+pub fn settings(host: u8) -> Settings {
+    Settings::new([1, 2, 3, host.into()])
+}
+
+impl Net {
+    pub fn new() -> Self {
+        Self { switch: Switch::new(SwitchSettings::default()), now: Instant::from_micros(1_000_000) }
+    }
+
+    pub fn host<F: Future<Output = ()>, S: FnMut(Incoming) -> F>(
+        &self,
+        host: u8,
+        connections_max: usize,
+        start: S,
+    ) -> Swarm<F, S, Port> {
+        self.host_with(settings(host), host, connections_max, start)
+    }
+
+    pub fn host_with<F: Future<Output = ()>, S: FnMut(Incoming) -> F>(
+        &self,
+        settings: Settings,
+        host: u8,
+        connections_max: usize,
+        start: S,
+    ) -> Swarm<F, S, Port> {
+        let mac = |last| Mac::new([2, 0, 0, 0, 1, last]);
+        let mut engine = Engine::new(settings, Limits::default()).expect("address space");
+        engine.add_address([10, 0, 0, host].into()).expect("room");
+        for other in 1..8 {
+            let route = Route {
+                network: [10, 0, 0, other].into(),
+                prefix: 32,
+                source: mac(host),
+                next_hop: mac(other),
+                mtu: 1500,
+            };
+            engine.add_route(route).expect("a route");
+        }
+        let port = self.switch.port(mac(host)).expect("a free port");
+        Swarm::new(engine, port, connections_max, start).expect("address space")
+    }
+
+    /// Lets so many milliseconds pass.
+    pub fn pass(&mut self, millis: u64, swarms: &mut [&mut dyn Turn]) {
+        for _ in 0..millis {
+            self.now = Instant::from_micros(self.now.as_micros() + 1000);
+            while swarms.iter_mut().map(|swarm| swarm.turn(self.now)).sum::<usize>() > 0 {}
+        }
+    }
+}
