@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anywire_load::udp::{HEADER_BYTES, UdpLoadError, UdpOutcome, UdpPlan, run};
+use anywire_load::udp::{HEADER_BYTES, Search, UdpLoadError, UdpOutcome, UdpPlan, run, search};
 use anywire_loops::Loops;
 use anywire_wire::udp::{Outgoing, Received, Udp, UdpOptions};
 
@@ -250,6 +250,11 @@ fn nobody_there_is_said() {
     assert!(outcome.unreachable > 0 && outcome.to_string().contains("Nobody receives"), "{outcome}");
     assert_eq!(outcome.loss_by_layer.socket_there, None);
     assert_eq!(outcome.loss_by_layer.unread.len(), 1, "{:?}", outcome.loss_by_layer);
+    // A search does not try lower rates.
+    let plan = UdpPlan { wait: Duration::from_millis(50), duration: Duration::from_millis(50), ..plan(gone) };
+    let loops = Loops::start(1).expect("a thread");
+    let found = search(&loops, &plan, &Search::default(), |_| {}).expect("it is possible");
+    assert_eq!((found.trials.len(), found.highest_rate), (1, None), "{found}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! The limit on open files and sockets (`RLIMIT_NOFILE`), raising it as far as the system lets us, and keeping low numbers free.
+//! The limit on open files and sockets (`RLIMIT_NOFILE`), raising it as far as the system lets us, keeping low numbers free, and
+//! refusing those of strangers.
 //!
 //! Most systems start a process with a soft limit of 1024, far below the hard one, for the sake of programs that
 //! still use `select(2)`. A server that holds many connections raises it once, at start.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -48,6 +49,36 @@ pub fn limit() -> DescriptorLimit {
     let soft = current.unwrap_or(u64::MAX);
     DescriptorLimit { soft_before: soft, soft, hard: maximum.unwrap_or(u64::MAX) }
 }
+
+/// Has the system refuse descriptors that a peer wants to pass over this Unix socket (`SO_PASSRIGHTS`, Linux 6.16): its
+/// `sendmsg` fails with `EPERM`. Connections inherit that from their listener.
+///
+/// Otherwise they arrive, whether anybody takes them or not, and are closed by this process. That can block its thread for as
+/// long as the peer likes: a TCP socket that lingers, a file of a FUSE file system. On older systems nothing changes.
+///
+/// ```
+/// let (here, _there) = std::os::unix::net::UnixStream::pair()?;
+/// anywire_sys::descriptors::refuse_passed(&here);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[allow(unsafe_code)]
+pub fn refuse_passed(socket: impl AsFd) {
+    let off: libc::c_int = 0;
+    // SAFETY: the borrowed descriptor stays open for the call; the kernel reads one int from `off` and keeps no pointer.
+    // An older kernel does not know the option, which is of no interest.
+    let _ = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+}
+
+/// As in `asm-generic/socket.h`.
+const SO_PASSRIGHTS: libc::c_int = 83;
 
 /// The same file under a number of 1024 or more, so that the low ones stay free for code that calls `select(2)`. Where the
 /// limit allows no such number, the descriptor stays as it is.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use anywire_sys::descriptors;
 use rustix::net::{SocketFlags, accept_with};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -84,6 +85,7 @@ impl Wire for Unix {
     fn dial<'a>(&'static self, address: &'a Address, options: &'a DialOptions) -> Dialing<'a> {
         Box::pin(async move {
             let stream = connect(address, options).await?;
+            descriptors::refuse_passed(&stream);
             Ok(Connection::new(UnixTransport::new(stream)))
         })
     }
@@ -114,6 +116,7 @@ pub(crate) fn listen(address: &Address, options: &ListenOptions) -> Result<Liste
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
+    descriptors::refuse_passed(&socket);
     socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
     let file = path.map(SocketFile::of).transpose().map_err(failed)?;
     if let Err(cause) = start(&socket, file.as_ref(), address.option("mode").and_then(mode), options.backlog)

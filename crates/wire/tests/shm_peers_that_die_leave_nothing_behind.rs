@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use anywire_wire::{Address, ListenOptions};
-use raw::{HELLO, MEMORY_BYTES};
+use raw::HELLO;
 
 const STEPS: usize = 7;
 const CYCLES: usize = 10_000;
@@ -20,18 +20,21 @@ const INNER: &str = "ANYWIRE_SHM_DIES_AT";
 
 /// Goes so many steps, and gives what has to stay open until then.
 fn go(address: &Address, steps: usize) -> Box<dyn std::any::Any> {
-    let socket = raw::connect(address);
-    let memory = raw::memory(MEMORY_BYTES, true);
-    match steps {
-        0 => return Box::new(socket),
-        1 => raw::send(&socket, &HELLO.bytes()[..10], &[]),
-        2 => raw::send(&socket, &HELLO.bytes(), &[]),
-        3 => raw::send(&socket, &HELLO.bytes(), &[&memory]),
-        _ => {
-            raw::send(&socket, &HELLO.bytes(), &[&memory]);
-            assert_eq!(raw::answer(&socket), Some(0));
+    if steps < 4 {
+        let socket = raw::connect(address);
+        match steps {
+            0 => {}
+            1 => raw::send(&socket, &HELLO.bytes()[..10], &[]),
+            2 => raw::send(&socket, &HELLO.bytes(), &[]),
+            _ => {
+                raw::send(&socket, &HELLO.bytes(), &[]);
+                // The memory comes with it, and is left.
+                assert_eq!(raw::answer(&socket), Some(0));
+            }
         }
+        return Box::new(socket);
     }
+    let (socket, memory) = raw::set_up(address);
     match steps {
         5 => raw::set_written(&memory, 1000),
         6 => {

@@ -8,13 +8,16 @@ mod raw;
 mod support;
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::thread;
 
+use anywire_sys::shm::OpenError;
 use anywire_wire::shm::ShmError;
 use anywire_wire::{Address, DialError, ListenOptions, ListenerHandle};
 use raw::{HELLO, Hello, MEMORY_BYTES, RING_BYTES};
+use rustix::fs::{SealFlags, fcntl_add_seals};
 
 fn scratch() -> Address {
     support::wires().find(|wire| wire.scheme() == "shm").and_then(|wire| wire.scratch()).expect("a path")
@@ -26,10 +29,10 @@ fn serves(listening: &ListenerHandle) {
 }
 
 /// The code with which a hello is refused.
-fn refused(listening: &ListenerHandle, hello: &[u8], descriptors: &[&File]) -> Option<u32> {
+fn refused(listening: &ListenerHandle, hello: &[u8]) -> Option<u32> {
     let before = listening.counters().failed_handshakes;
     let socket = raw::connect(listening.local());
-    raw::send(&socket, hello, descriptors);
+    raw::send(&socket, hello, &[]);
     let code = raw::answer(&socket);
     assert_eq!((&socket).read(&mut [0]).unwrap_or(0), 0, "the socket is closed");
     support::eventually("it is counted", || listening.counters().failed_handshakes == before + 1);
@@ -41,22 +44,13 @@ fn refused(listening: &ListenerHandle, hello: &[u8], descriptors: &[&File]) -> O
 fn each_part_of_it_is_checked() {
     let loops = support::loops(1);
     let listening = support::serve_echo(&loops, &scratch(), &ListenOptions::default());
-    let good = raw::memory(MEMORY_BYTES, true);
-    let refused = |hello: Hello, memory: &[&File]| refused(&listening, &hello.bytes(), memory);
-    assert_eq!(refused(Hello { magic: *b"GET / HT", ..HELLO }, &[&good]), Some(1));
-    assert_eq!(refused(Hello { version: 2, ..HELLO }, &[&good]), Some(2));
-    assert_eq!(refused(Hello { features: 1, ..HELLO }, &[&good]), Some(2));
+    let refused = |hello: Hello| refused(&listening, &hello.bytes());
+    assert_eq!(refused(Hello { magic: *b"GET / HT", ..HELLO }), Some(1));
+    assert_eq!(refused(Hello { version: 1, ..HELLO }), Some(2));
+    assert_eq!(refused(Hello { features: 1, ..HELLO }), Some(2));
     for ring_bytes in [0, 1, 4095, 4097, 2048, 6000, 2 << 20, 1 << 63, u64::MAX] {
-        assert_eq!(refused(Hello { ring_bytes, ..HELLO }, &[&good]), Some(3), "{ring_bytes}");
+        assert_eq!(refused(Hello { ring_bytes, ..HELLO }), Some(3), "{ring_bytes}");
     }
-    assert_eq!(refused(HELLO, &[]), Some(4));
-    assert_eq!(refused(HELLO, &[&good, &good]), Some(4));
-    assert_eq!(refused(HELLO, &[&good; 8]), Some(4));
-    for bytes in [0, 1, MEMORY_BYTES - 1, MEMORY_BYTES + 1, MEMORY_BYTES + RING_BYTES] {
-        assert_eq!(refused(HELLO, &[&raw::memory(bytes, true)]), Some(5), "{bytes}");
-    }
-    assert_eq!(refused(HELLO, &[&raw::memory(MEMORY_BYTES, false)]), Some(5), "it could shrink");
-    assert_eq!(refused(HELLO, &[&File::open("/dev/null").expect("it is everywhere")]), Some(5));
 }
 
 #[test]
@@ -64,7 +58,7 @@ fn a_torn_message_is_none() {
     let loops = support::loops(1);
     let listening = support::serve_echo(&loops, &scratch(), &ListenOptions::default());
     for bytes in 1..24 {
-        assert_eq!(refused(&listening, &HELLO.bytes()[..bytes], &[]), Some(1), "{bytes}");
+        assert_eq!(refused(&listening, &HELLO.bytes()[..bytes]), Some(1), "{bytes}");
     }
 }
 
@@ -83,20 +77,27 @@ fn a_listener_may_accept_small_rings_alone() {
     assert!(matches!(ShmError::of(cause), Some(ShmError::Refused { code: 3 })), "{error}");
 }
 
-/// Dials a server that answers with these bytes and closes, and gives the reason for which that fails.
-fn dialled_to_one_that_says(answer: &'static [u8]) -> ShmError {
+/// Dials a server that answers with these bytes and descriptors and closes, and gives the reason for which that fails.
+fn dialled_to_one_that_gives(answer: &'static [u8], descriptors: Vec<File>) -> ShmError {
     let address = scratch();
     let listener = UnixListener::bind(address.location()).expect("a free path");
     let serving = thread::spawn(move || {
-        let mut socket = listener.accept().expect("somebody dials").0;
-        socket.read_exact(&mut [0; 24]).expect("a hello");
-        socket.write_all(answer).expect("it is read");
+        let socket = listener.accept().expect("somebody dials").0;
+        (&socket).read_exact(&mut [0; 24]).expect("a hello");
+        if !answer.is_empty() {
+            raw::send(&socket, answer, &descriptors.iter().collect::<Vec<_>>());
+        }
     });
-    let error = support::try_dial(&address).expect_err("no such server");
+    let small: Address = format!("{address}?ring=4k").parse().expect("an address");
+    let error = support::try_dial(&small).expect_err("no such server");
     serving.join().expect("no panic");
     std::fs::remove_file(address.location()).expect("it is ours");
     let DialError::Handshake { cause, .. } = error else { panic!("{error}") };
     *cause.into_inner().expect("a reason").downcast().expect("one of this wire")
+}
+
+fn dialled_to_one_that_says(answer: &'static [u8]) -> ShmError {
+    dialled_to_one_that_gives(answer, Vec::new())
 }
 
 #[test]
@@ -105,7 +106,42 @@ fn the_dialling_end_says_what_is_wrong_with_the_server() {
     assert!(matches!(dialled_to_one_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), ShmError::NotShm));
     assert!(matches!(dialled_to_one_that_says(b"anyw-shm"), ShmError::NotShm));
     let version = dialled_to_one_that_says(b"anyw-shm\x07\0\0\0\x02\0\0\0");
-    assert!(matches!(version, ShmError::Version { theirs: 7, ours: 1 }), "{version}");
-    let refused = dialled_to_one_that_says(b"anyw-shm\x01\0\0\0\x05\0\0\0");
+    assert!(matches!(version, ShmError::Version { theirs: 7, ours: 2 }), "{version}");
+    let refused = dialled_to_one_that_says(b"anyw-shm\x02\0\0\0\x05\0\0\0");
     assert!(matches!(refused, ShmError::Refused { code: 5 }), "{refused}");
+}
+
+#[test]
+fn memory_that_could_harm_the_dialling_end_is_refused() {
+    let given = |descriptors| dialled_to_one_that_gives(b"anyw-shm\x02\0\0\0\0\0\0\0", descriptors);
+    let good = || raw::memory(MEMORY_BYTES, true);
+    for descriptors in [Vec::new(), vec![good(), good()], (0..8).map(|_| good()).collect()] {
+        let refused = given(descriptors);
+        assert!(matches!(refused, ShmError::Descriptors { found } if found != 1), "{refused}");
+    }
+    for bytes in [0, 1, 4096, MEMORY_BYTES - 1, MEMORY_BYTES + 1, MEMORY_BYTES + RING_BYTES] {
+        let refused = given(vec![raw::memory(bytes, true)]);
+        assert!(
+            matches!(refused, ShmError::Memory(OpenError::Size { found, .. }) if found == bytes),
+            "{refused}"
+        );
+    }
+    let unsealed = raw::memory(MEMORY_BYTES, false);
+    let grows_only = raw::memory(MEMORY_BYTES, false);
+    fcntl_add_seals(&grows_only, SealFlags::GROW).expect("it has no seals");
+    let null = File::open("/dev/null").expect("it is everywhere");
+    let socket = File::from(OwnedFd::from(UnixListener::bind(scratch().location()).expect("a path")));
+    for not_memory in [unsealed, grows_only, null, socket] {
+        let refused = given(vec![not_memory]);
+        assert!(matches!(refused, ShmError::Memory(OpenError::NotSealed)), "{refused}");
+    }
+    // It cannot be written to: by its seals, or by the descriptor.
+    let constant = raw::memory(MEMORY_BYTES, false);
+    fcntl_add_seals(&constant, SealFlags::SHRINK | SealFlags::FUTURE_WRITE).expect("it has no seals");
+    let kept = good();
+    let read_only = File::open(format!("/proc/self/fd/{}", kept.as_raw_fd())).expect("it is ours");
+    for memory in [constant, read_only] {
+        let refused = given(vec![memory]);
+        assert!(matches!(refused, ShmError::Memory(OpenError::Map(_))), "{refused}");
+    }
 }

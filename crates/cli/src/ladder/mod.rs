@@ -156,8 +156,8 @@ fn first_failure(comparison: &Comparison) -> Option<String> {
 
 /// The name of the second table, among those of the rungs.
 const HAND_OVER: &str = "hand-over";
-/// Far beyond what descriptors allow on most systems, which then say so.
-const CONNECTIONS_MAX: u64 = 1_000_000;
+/// What the load engine takes by its default limits.
+const CONNECTIONS_MAX: u64 = 100_000;
 /// So many that what is shared does not count, and few enough for `select`.
 const MEMORY_CONNECTIONS: usize = 500;
 

@@ -93,8 +93,10 @@ pub fn search(
             failed_at = Some(rate);
             best = best.or(last);
         }
+        // Where nobody receives, no rate is low enough.
+        let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
         let next = next_rate(held_at, failed_at, search.precision);
-        match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped()) {
+        match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped() && !is_nobody_there) {
             Some(next) => rate = next,
             None => break,
         }

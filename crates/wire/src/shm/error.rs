@@ -35,14 +35,14 @@ pub enum ShmError {
         /// The largest that is accepted.
         max: u64,
     },
-    /// The dialling end has not passed exactly one descriptor. Or this process could not take it, because it has as many
+    /// The listening end has not passed exactly one descriptor. Or this process could not take it, because it has as many
     /// open as it may.
     #[error("{found} descriptors came with the set-up in place of one; is this process out of descriptors?")]
     Descriptors {
         /// How many came.
         found: usize,
     },
-    /// The memory that the dialling end has passed cannot be used.
+    /// The memory that the listening end has passed cannot be used.
     #[error(transparent)]
     Memory(#[from] OpenError),
     /// The listening end has refused the set-up, for a reason of its own. Its log says which.

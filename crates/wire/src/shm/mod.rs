@@ -1,7 +1,7 @@
 //! `shm:PATH` and `shm:@NAME`: two processes on one machine talk through memory that they share.
 //!
-//! The address is that of a Unix socket. Over it the dialling end passes a sealed memfd with two byte rings, one for each
-//! direction, and the listening end checks and maps it. From then on bytes are copied into a ring and out of it, and the
+//! The address is that of a Unix socket. Over it the listening end passes a sealed memfd with two byte rings, one for each
+//! direction, and the dialling end checks and maps it. From then on bytes are copied into a ring and out of it, and the
 //! kernel carries none of them. The socket stays open for two purposes:
 //! - it wakes a peer that sleeps, by one byte; a peer that is awake is not woken, so that two busy ends make no system call;
 //! - its end tells at once that the peer's process has died.
@@ -10,6 +10,9 @@
 //! Whoever may connect to the socket may be hostile. The positions in the rings are checked each time they are read, bytes
 //! are copied out before anybody looks at them, and the memory cannot shrink. So a hostile peer can spoil its own connection
 //! and nothing else. The connection then ends with a [`ShmError`].
+//!
+//! The listening end takes no descriptor from its peers, and from Linux 6.16 on the system refuses them: closing one can block
+//! a loop for as long as a peer likes.
 //!
 //! A wake-up is a byte on the socket and no write to an eventfd. An eventfd is non-blocking by a flag that all processes which
 //! hold it share, so that a hostile peer could make a wake-up block the loop. It also saves two descriptors a connection.

@@ -34,20 +34,22 @@ pub(super) struct ShmTransport {
 }
 
 enum Stage {
-    /// Accepted, and waits for the peer's memory.
+    /// Accepted, and waits for the peer's wish.
     Hello {
         ring_max_bytes: usize,
     },
-    /// Dialled, and waits for the peer to take its memory.
-    Answer(Option<Ends>),
+    /// Dialled, and waits for memory with rings of this size.
+    Answer {
+        ring_bytes: usize,
+    },
     Open(Open),
 }
 
 impl ShmTransport {
-    /// The end that dialled. Its memory is on the way when this returns.
+    /// The end that dialled. It has asked for memory when this returns.
     pub(super) fn dial(stream: UnixStream, ring_bytes: usize, spin: Duration) -> io::Result<Self> {
-        let ends = setup::send_hello(&stream, ring_bytes)?;
-        Ok(Self { socket: Socket::new(stream), stage: Stage::Answer(Some(ends)), spin })
+        setup::send_hello(&stream, ring_bytes)?;
+        Ok(Self { socket: Socket::new(stream), stage: Stage::Answer { ring_bytes }, spin })
     }
 
     /// The end that accepted.
@@ -72,10 +74,9 @@ impl Transport for ShmTransport {
                 let ring_max_bytes = *ring_max_bytes;
                 ready!(self.socket.poll_receive(cx, |socket| setup::receive_hello(socket, ring_max_bytes)))?
             }
-            Stage::Answer(ends) => {
-                ready!(self.socket.poll_receive(cx, |socket| setup::receive_answer(socket)))?;
-                // Only once: it is open from then on.
-                ends.take().ok_or(io::ErrorKind::NotConnected)?
+            Stage::Answer { ring_bytes } => {
+                let ring_bytes = *ring_bytes;
+                ready!(self.socket.poll_receive(cx, |socket| setup::receive_answer(socket, ring_bytes)))?
             }
         };
         make_room_for_wakes(&self.socket.stream)?;

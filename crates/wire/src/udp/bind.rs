@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use anywire_sys::datagrams::{self, Steering};
+use anywire_sys::descriptors;
 use quinn_udp::UdpSocketState;
 use rustix::net::{SocketAddrUnix, bind};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -248,6 +249,9 @@ fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregist
 fn socket(domain: Domain) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::DGRAM, None)?;
     socket.set_nonblocking(true)?;
+    if domain == Domain::UNIX {
+        descriptors::refuse_passed(&socket);
+    }
     Ok(socket)
 }
 

@@ -1,7 +1,7 @@
 //! The dialling end of `shm:` by hand, so that it can break the rules.
 
 use std::fs::File;
-use std::io::{IoSlice, Read};
+use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,10 @@ use std::os::unix::net::UnixStream;
 
 use anywire_wire::Address;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 
 /// What the dialling end says first.
 #[derive(Clone, Copy)]
@@ -22,7 +25,7 @@ pub(crate) struct Hello {
 
 /// A good one.
 pub(crate) const HELLO: Hello =
-    Hello { magic: *b"anyw-shm", version: 1, features: 0, ring_bytes: RING_BYTES };
+    Hello { magic: *b"anyw-shm", version: 2, features: 0, ring_bytes: RING_BYTES };
 
 pub(crate) const RING_BYTES: u64 = 4096;
 /// A page and two rings.
@@ -72,20 +75,30 @@ pub(crate) fn answer(mut socket: &UnixStream) -> Option<u32> {
 
 /// A connection whose set-up is done, and its memory.
 pub(crate) fn set_up(address: &Address) -> (UnixStream, File) {
-    let (socket, memory) = (connect(address), memory(MEMORY_BYTES, true));
-    send(&socket, &HELLO.bytes(), &[&memory]);
-    assert_eq!(answer(&socket), Some(0));
-    (socket, memory)
+    let socket = connect(address);
+    send(&socket, &HELLO.bytes(), &[]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let (mut answer, mut control) = ([0; 16], RecvAncillaryBuffer::new(&mut space));
+    recvmsg(&socket, &mut [IoSliceMut::new(&mut answer)], &mut control, RecvFlags::CMSG_CLOEXEC)
+        .expect("an answer");
+    let mut memory: Vec<File> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            memory.extend(descriptors.map(File::from));
+        }
+    }
+    assert_eq!((answer[12..].to_vec(), memory.len()), (vec![0; 4], 1));
+    (socket, memory.remove(0))
 }
 
 /// Says how far this end has written, or how it has ended.
 pub(crate) fn set_written(memory: &File, written: u64) {
-    memory.write_all_at(&written.to_ne_bytes(), 0).expect("it is memory");
+    memory.write_all_at(&written.to_ne_bytes(), 512).expect("it is memory");
 }
 
 /// Says how far this end has read.
 pub(crate) fn set_read(memory: &File, read: u64) {
-    memory.write_all_at(&read.to_ne_bytes(), 512 + 128).expect("it is memory");
+    memory.write_all_at(&read.to_ne_bytes(), 128).expect("it is memory");
 }
 
 /// How many descriptors this process has open, and how many shared rings it has mapped.
