@@ -262,20 +262,18 @@ fn table(rows: &[Row]) -> Table {
     ]);
     let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
     for row in rows {
-        if let Some(failure) = &row.failure {
-            table.row([row.name.to_owned(), "failed".to_owned()]);
-            table.note(format!("{}: {failure}", row.name));
-            continue;
-        }
-        table.row([
-            row.name.to_owned(),
-            table::spread(row.cpu_us_per_request, 2),
-            table::figure(median(row.user_us_per_request), 2),
-            table::figure(median(row.system_us_per_request), 2),
-            table::spread(row.ratio_to_limit, 2),
-            table::figure(median(row.anywire_to_this), 2),
-            table::thousands(median(row.requests_per_second)),
-        ]);
+        table.candidate(
+            row.name,
+            row.failure.as_deref(),
+            [
+                table::spread(row.cpu_us_per_request, 2),
+                table::figure(median(row.user_us_per_request), 2),
+                table::figure(median(row.system_us_per_request), 2),
+                table::spread(row.ratio_to_limit, 2),
+                table::figure(median(row.anywire_to_this), 2),
+                table::thousands(median(row.requests_per_second)),
+            ],
+        );
     }
     table
 }

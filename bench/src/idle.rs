@@ -96,16 +96,14 @@ impl IdleResult {
     pub fn table(&self) -> Table {
         let mut table = Table::new(&["server", "resident bytes", "of these heap and stacks"]);
         for row in &self.rows {
-            if let Some(failure) = &row.failure {
-                table.row([row.name.to_owned(), "failed".to_owned()]);
-                table.note(format!("{}: {failure}", row.name));
-                continue;
-            }
-            table.row([
-                row.name.to_owned(),
-                table::spread(row.resident_bytes_per_connection, 0),
-                table::spread(row.anonymous_bytes_per_connection, 0),
-            ]);
+            table.candidate(
+                row.name,
+                row.failure.as_deref(),
+                [
+                    table::spread(row.resident_bytes_per_connection, 0),
+                    table::spread(row.anonymous_bytes_per_connection, 0),
+                ],
+            );
         }
         table
     }

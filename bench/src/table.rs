@@ -21,6 +21,17 @@ impl Table {
         self.columns.row(cells.into_iter().collect());
     }
 
+    /// Adds the row of a candidate: its figures or, if it failed, that it did, and below the table why.
+    pub fn candidate<const N: usize>(&mut self, name: &str, failure: Option<&str>, figures: [String; N]) {
+        match failure {
+            None => self.row([name.to_owned()].into_iter().chain(figures)),
+            Some(failure) => {
+                self.row([name.to_owned(), "failed".to_owned()]);
+                self.note(format!("{name}: {failure}"));
+            }
+        }
+    }
+
     /// Adds a line below the table.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);

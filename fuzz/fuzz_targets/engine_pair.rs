@@ -56,7 +56,7 @@ fuzz_target!(|input: &[u8]| {
             let mut batch = Frames::new();
             while under_way[end].front().is_some_and(|(at, _)| *at <= now) && batch.room() > 0 {
                 let (_, frame) = under_way[end].pop_front().expect("it is there");
-                batch.push(&frame);
+                let _ = batch.push(&frame);
             }
             engine.receive(now, &mut batch);
             engine.take_ready(&mut ready);

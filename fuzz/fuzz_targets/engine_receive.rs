@@ -158,7 +158,8 @@ fuzz_target!(|input: &[u8]| {
                 let mut frames = Frames::new();
                 for _ in 0..=operation >> 6 {
                     let number = usize::from(bytes.one()) % CONNECTIONS;
-                    frames.push(&frame(&peers[number], 8 + number as u16, &mut bytes));
+                    let bytes = frame(&peers[number], 8 + number as u16, &mut bytes);
+                    assert!(frames.push(&bytes), "room");
                 }
                 engine.receive(now, &mut frames);
             }
@@ -166,7 +167,7 @@ fuzz_target!(|input: &[u8]| {
                 let length = usize::from(bytes.one());
                 let noise: Vec<_> = (0..length).map(|_| bytes.one()).collect();
                 let mut frames = Frames::new();
-                frames.push(&noise);
+                let _ = frames.push(&noise);
                 engine.receive(now, &mut frames);
             }
             (7, _) => now = now + Duration::from_millis(u64::from(bytes.two())),

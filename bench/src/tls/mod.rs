@@ -252,16 +252,11 @@ impl ScenarioResult {
     fn table(&self) -> Table {
         let mut table = Table::new(&["server", self.unit, "anywire / it"]);
         for row in &self.rows {
-            if let Some(failure) = &row.failure {
-                table.row([row.name.to_owned(), "failed".to_owned()]);
-                table.note(format!("{}: {failure}", row.name));
-                continue;
-            }
-            table.row([
-                row.name.to_owned(),
-                table::spread(row.figure, 1),
-                table::spread(row.anywire_to_this, 2),
-            ]);
+            table.candidate(
+                row.name,
+                row.failure.as_deref(),
+                [table::spread(row.figure, 1), table::spread(row.anywire_to_this, 2)],
+            );
         }
         table
     }

@@ -135,16 +135,11 @@ fn echo_once(options: &Options, kind: Kind, flows: usize) -> Result<f64> {
 fn echo_table(rows: &[EchoRow]) -> Table {
     let mut table = Table::new(&["server", "CPU us/datagram", "x limit"]);
     for row in rows {
-        if let Some(failure) = &row.failure {
-            table.row([row.name.to_owned(), "failed".to_owned()]);
-            table.note(format!("{}: {failure}", row.name));
-            continue;
-        }
-        table.row([
-            row.name.to_owned(),
-            table::spread(row.cpu_us_per_datagram, 3),
-            table::spread(row.to_limit, 2),
-        ]);
+        table.candidate(
+            row.name,
+            row.failure.as_deref(),
+            [table::spread(row.cpu_us_per_datagram, 3), table::spread(row.to_limit, 2)],
+        );
     }
     table
 }

@@ -38,6 +38,7 @@ mod h1;
 mod h2;
 mod handler;
 mod limits;
+mod loop_choice;
 mod request;
 mod respond;
 mod router;

@@ -19,6 +19,7 @@ use anywire_wire::{Address, AddressError, ListenError, ListenOptions, Listener, 
 pub use self::handle::{ServerHandle, Shutdown, Stopping};
 use self::services::Services;
 use crate::limits::Limits;
+use crate::loop_choice::LoopChoice;
 use crate::router::{RouteError, Router};
 
 /// A server to be started: its routes, addresses and loops.
@@ -43,12 +44,6 @@ pub struct Server {
     limits: Limits,
     loops: LoopChoice,
     shutdown_deadline: Duration,
-}
-
-enum LoopChoice {
-    PerCore,
-    Count(usize),
-    Given(Loops),
 }
 
 /// Why a server cannot start, or could not go on.
@@ -182,11 +177,7 @@ impl Server {
         if addresses.is_empty() {
             return Err(ServerError::NoAddress);
         }
-        let (loops, owns_loops) = match self.loops {
-            LoopChoice::PerCore => (Loops::start(anywire_sys::cpu::available_cores().len())?, true),
-            LoopChoice::Count(count) => (Loops::start(count)?, true),
-            LoopChoice::Given(loops) => (loops, false),
-        };
+        let (loops, owns_loops) = self.loops.start()?;
         // The default limit of connections follows from it, so it comes first.
         if let Err(cause) = anywire_sys::descriptors::raise_limit() {
             tracing::warn!(%cause, "the limit of file descriptors stays as it is");

@@ -37,7 +37,7 @@ impl Default for Limits {
 /// let port = Switch::new(Settings::default()).port(Mac::new([2, 0, 0, 0, 1, 1]))?;
 /// let mut port = Capture::new(port, Vec::new(), Limits::default());
 /// let mut frames = Frames::new();
-/// frames.push(&[0; 60]);
+/// assert!(frames.push(&[0; 60]));
 /// port.transmit(Instant::default(), &mut frames);
 ///
 /// let (_port, file) = port.into_parts();

@@ -107,7 +107,7 @@ pub struct ImpairCounters {
 /// let mut port = Impair::new(port, Impairment { loss: 0.5, seed: 7, ..Impairment::default() });
 /// let mut frames = Frames::new();
 /// for _ in 0..64 {
-///     frames.push(&[0; 60]);
+///     assert!(frames.push(&[0; 60]));
 /// }
 /// port.transmit(Instant::default(), &mut frames);
 /// assert!((20..44).contains(&port.outgoing_counters().lost));

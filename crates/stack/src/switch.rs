@@ -52,7 +52,7 @@ use self::fabric::Fabric;
 /// let mut frame = [0; 60];
 /// frame[0..6].copy_from_slice(&[2, 0, 0, 0, 1, 2]);
 /// frame[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 1]);
-/// frames.push(&frame);
+/// assert!(frames.push(&frame));
 ///
 /// let now = Instant::default();
 /// assert_eq!(one.transmit(now, &mut frames), 1);

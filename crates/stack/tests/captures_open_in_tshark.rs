@@ -136,7 +136,7 @@ fn a_writer_that_fails_ends_the_capture_alone() {
     let mut one = Capture::new(one, Full(100), Limits::default());
     let mut frames = Frames::new();
     for _ in 0..3 {
-        frames.push(&datagram(1));
+        assert!(frames.push(&datagram(1)), "room");
         assert_eq!(one.transmit(LATER, &mut frames), 1);
     }
     assert_eq!(received_at(&mut two, LATER).len(), 3);

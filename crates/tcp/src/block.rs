@@ -84,7 +84,7 @@ pub(crate) struct Block {
     pub(crate) unread: u32,
     /// The sequence number after the last byte that the user has given: SND.UNA up to here is kept.
     pub(crate) write_end: Seq,
-    /// When the peer was last heard of; kept only with keep-alive.
+    /// When the peer was last heard of, for keep-alive; in FIN-WAIT-2 and TIME-WAIT of one that nobody holds when that began.
     pub(crate) heard_at: Tick,
     /// Segments in the send queue.
     pub(crate) queued: u16,
@@ -144,6 +144,12 @@ impl Block {
     #[inline(always)]
     pub(crate) const fn set_turn(&mut self, class: u8) {
         self.class = self.dscp() | class;
+    }
+
+    /// Whether `heard_at` is when its last state began, since that state is left by itself.
+    pub(crate) const fn times_its_end(&self) -> bool {
+        matches!(self.state, State::TimeWait)
+            || matches!(self.state, State::FinWait2) && self.has(Flags::DETACHED)
     }
 
     /// How its congestion window grows.
@@ -315,7 +321,8 @@ impl Flags {
     pub(crate) const ECHO_CONGESTION: Self = Self(1 << 20);
     /// The window was reduced because of ECE: CWR with the next new data (RFC 3168 6.1.2).
     pub(crate) const REDUCED: Self = Self(1 << 21);
-    pub(crate) const KEEP_ALIVE: Self = Self(1 << 22);
+    /// It has a deadline or keep-alive: its [`Watch`](crate::watch::Watch) says which.
+    pub(crate) const WATCHED: Self = Self(1 << 22);
     /// The user has let go of it.
     pub(crate) const DETACHED: Self = Self(1 << 23);
     // What the user has not been told yet.

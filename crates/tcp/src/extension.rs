@@ -37,8 +37,6 @@ pub(crate) struct Extension {
     pub(crate) resent_at: Option<Tick>,
     /// Retransmissions since then that were not reported as duplicates.
     pub(crate) resent_count: u16,
-    /// The probes of keep-alive since the peer was last heard of.
-    pub(crate) probes: u8,
     /// Segments out of order that were not answered yet. Without SACK the peer counts the answers.
     pub(crate) acks_owed: u8,
     /// The next segment is a loss probe.
@@ -105,7 +103,6 @@ impl Linked for Extension {
         prior: None,
         resent_at: None,
         resent_count: 0,
-        probes: 0,
         acks_owed: 0,
         probe_due: false,
         prr: Prr::NEW,

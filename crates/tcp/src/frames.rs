@@ -107,6 +107,7 @@ impl Frames {
     }
 
     /// Copies a frame in; false if there is no room.
+    #[must_use = "a frame that found no room is lost"]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.push_with(bytes.len(), |room| {
             room.copy_from_slice(bytes);
@@ -117,6 +118,7 @@ impl Frames {
     /// Lets a frame of at most `bytes_max` bytes be written in place. `write` gets exactly so many, with anything in
     /// them, and says how many it wrote: with none, nothing is added. False if there is no room, or nothing was
     /// written.
+    #[must_use = "a frame that found no room is lost"]
     #[inline]
     pub fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         self.fill().push_with(bytes_max, write)
@@ -200,7 +202,14 @@ impl Filling<'_> {
         self.limit.saturating_sub(self.entries.len())
     }
 
+    /// Whether a frame of so many bytes finds room.
+    #[inline(always)]
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.entries.len() < self.limit && *self.tail + bytes <= self.store.len()
+    }
+
     /// See [`Frames::push_with`].
+    #[must_use = "a frame that found no room is lost"]
     #[inline(always)]
     pub(crate) fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if self.entries.len() >= self.limit {

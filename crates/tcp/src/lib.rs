@@ -63,6 +63,7 @@ mod slab;
 mod table;
 mod time;
 mod time_wait;
+mod watch;
 mod wheel;
 
 pub use crate::congestion::Algorithm;
@@ -75,3 +76,4 @@ pub use crate::frames::Frames;
 pub use crate::packet::{Mac, MacError};
 pub use crate::settings::{Ecn, Limits, Settings};
 pub use crate::time::Instant;
+pub use crate::watch::KeepAlive;

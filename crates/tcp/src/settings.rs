@@ -30,7 +30,7 @@ pub struct Settings {
     /// How often a SYN-ACK is sent again before the half-open connection is forgotten. Default: 5 (63 s in all).
     pub syn_ack_retries: u8,
     /// Idle time before the first keep-alive probe, for connections that ask for it; at least two hours by default
-    /// (RFC 9293 MUST-28).
+    /// (RFC 9293 MUST-28). In whole seconds, as the time between probes: see [`KeepAlive`](crate::KeepAlive).
     pub keep_alive_idle: Duration,
     /// Time between keep-alive probes. Default: 75 s.
     pub keep_alive_interval: Duration,
@@ -51,6 +51,10 @@ pub struct Settings {
     /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
     /// Default: on.
     pub checksums: bool,
+    /// Whether segments without anything special take a shorter way through the engine. Off only in tests, which compare both
+    /// ways.
+    #[doc(hidden)]
+    pub predicts: bool,
 }
 
 impl Settings {
@@ -75,6 +79,7 @@ impl Settings {
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,
+            predicts: true,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnectOptions, Frames};
 
 use common::host::{Host, Peer, settings, small_limits};
-use common::wire::Segment;
+use common::wire::{FIN, Segment};
 
 #[test]
 fn ten_segments_at_first_and_two_more_for_each_ack() {
@@ -109,7 +109,7 @@ fn data_written_before_a_tiny_mss_was_known_is_cut() {
             heard.extend(&segment.payload);
             peer.heard(segment);
         }
-        if sent.last().is_some_and(|segment| segment.is(common::wire::FIN)) {
+        if sent.last().is_some_and(|segment| segment.is(FIN)) {
             break;
         }
         sent = host.answers(&peer.acks());
@@ -196,6 +196,41 @@ fn what_finds_no_room_waits_and_is_not_lost() {
     host.engine.transmit(host.now, &mut none);
     assert!(none.is_empty() && host.engine.wants_to_transmit());
     assert_eq!(host.sent().len(), 10);
+}
+
+/// A batch for short frames takes what fits, costs nobody a turn, and leaves every number where it was.
+#[test]
+fn a_frame_too_long_for_a_batch_waits_for_a_larger_one() {
+    for predicts in [true, false] {
+        let mut settings = settings();
+        settings.predicts = predicts;
+        let mut host = Host::with(settings, small_limits());
+        let (id, mut peer) = host.accept(Peer::new());
+        let (closing, other) = host.accept(Peer::new().port(5001));
+        let opening =
+            host.engine.connect("10.0.0.2:9000".parse().unwrap(), ConnectOptions::default()).unwrap();
+        host.engine.send(id, &[1; 14_480]);
+        host.engine.close(closing);
+        let mut small = Frames::with_room(2, 64);
+        let mut sent = Vec::new();
+        for _ in 0..100 {
+            small.clear();
+            host.engine.transmit(host.now, &mut small);
+            sent.extend(small.iter().filter_map(Segment::of));
+        }
+        assert!(sent.len() <= 2 && host.engine.wants_to_transmit(), "{sent:?}");
+        sent.extend(host.sent());
+        let of = |port: u16| sent.iter().filter(move |segment| segment.to.port() == port);
+        assert_eq!(of(5000).map(|segment| segment.payload.len()).sum::<usize>(), 14_480, "{predicts}");
+        assert_eq!(of(5000).next().map(|segment| segment.seq), Some(peer.ack));
+        assert!(of(5001).any(|segment| (segment.is(FIN), segment.seq) == (true, other.ack)));
+        assert_eq!(of(9000).count(), 1, "the SYN of {opening:?}");
+        for segment in of(5000) {
+            peer.heard(segment);
+        }
+        host.give(&[peer.acks()]);
+        assert_eq!(host.engine.counters().retransmits, 0);
+    }
 }
 
 #[test]

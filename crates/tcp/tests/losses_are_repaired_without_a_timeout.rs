@@ -14,8 +14,18 @@ use common::random::Random;
 use common::wire::Segment;
 
 /// Sends `bytes` from the first engine to the second over 20 ms each way, dropping the data segments of these numbers once;
-/// gives the counters of the sender and how long it took in milliseconds.
+/// gives the counters of the sender and how long it took in milliseconds, which is the same without header prediction.
 fn transfer(settings: &Settings, bytes: usize, dropped: &[usize]) -> (anywire_tcp::Counters, u64) {
+    let [predicted, general] = [true, false].map(|predicts| {
+        let mut settings = settings.clone();
+        settings.predicts = predicts;
+        transfer_one_way(&settings, bytes, dropped)
+    });
+    assert_eq!(predicted, general);
+    predicted
+}
+
+fn transfer_one_way(settings: &Settings, bytes: usize, dropped: &[usize]) -> (anywire_tcp::Counters, u64) {
     let mut engines = [1, 2].map(|last| engine(settings.clone(), small_limits(), last, 1500));
     engines[1].listen("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
     let id = engines[0].connect("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use anywire_tcp::{ConnectOptions, End, Settings, Status};
+use anywire_tcp::{ConnectOptions, End, Events, Instant, KeepAlive, Settings, Status};
 
 use common::host::{Host, Peer, settings, small_limits};
 use common::wire::ACK;
@@ -106,8 +106,107 @@ fn the_user_timeout_ends_what_is_not_acknowledged() {
     // The next one has the usual one again.
     host.engine.close(id);
     let (again, _) = host.accept(Peer::new().port(5001));
-    assert_eq!(again, id);
+    assert_eq!(again.index(), id.index());
     host.engine.send(again, b"data");
     host.wait(Duration::from_secs(100));
     assert_eq!(host.engine.status(again), Status::Open);
+}
+
+/// A deadline is told of once, at its time, and the connection goes on.
+#[test]
+fn a_deadline_is_told_of_in_time_moved_and_taken_away() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    let after = |host: &Host, millis| Some(host.now + Duration::from_millis(millis));
+    let at = after(&host, 500);
+    host.engine.set_idle_deadline(id, at);
+    host.wait_millis(499);
+    assert_eq!(host.news(), []);
+    host.wait_millis(1);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+    assert_eq!(host.wait_millis(100_000), [], "once");
+    assert_eq!((host.news(), host.engine.status(id)), (vec![], Status::Open));
+    // Moved by each message, it does not come.
+    for _ in 0..100 {
+        let at = after(&host, 500);
+        host.engine.set_idle_deadline(id, at);
+        host.wait_millis(400);
+        host.give(&[peer.data(b"alive")]);
+        assert_eq!(host.read(id), b"alive");
+        assert!(host.news().iter().all(|(_, events)| !events.has(Events::DEADLINE)));
+    }
+    // Moved to an earlier moment.
+    for millis in [100_000, 300, 200] {
+        let at = after(&host, millis);
+        host.engine.set_idle_deadline(id, at);
+    }
+    host.wait_millis(200);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+    // Taken away, before its time and before its news were taken.
+    for wait in [10, 300] {
+        let at = after(&host, 200);
+        host.engine.set_idle_deadline(id, at);
+        host.wait_millis(wait);
+        host.engine.set_idle_deadline(id, None);
+        host.wait_millis(1000);
+        assert_eq!(host.news(), [], "after {wait} ms");
+    }
+    // One that has passed already, and one of a connection that is closed before.
+    host.engine.set_idle_deadline(id, Some(Instant::from_micros(1)));
+    host.wait_millis(1);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+    let at = after(&host, 200);
+    host.engine.set_idle_deadline(id, at);
+    host.engine.close(id);
+    host.sent();
+    let (next, _) = host.accept(Peer::new().port(5001));
+    host.wait_millis(300);
+    assert_eq!(host.news(), [], "nor for {next:?}, which may have its place");
+}
+
+#[test]
+fn a_connection_that_opens_has_a_deadline_too() {
+    let mut host = Host::new();
+    let id = host.engine.connect("10.0.0.2:9000".parse().unwrap(), ConnectOptions::default()).unwrap();
+    host.engine.set_idle_deadline(id, Some(host.now + Duration::from_secs(5)));
+    host.wait(Duration::from_secs(5));
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+    host.engine.abort(id);
+}
+
+/// Re-arming costs no memory: not in the wheel, and not beside the blocks beyond 16 bytes a connection.
+#[test]
+fn a_deadline_that_moves_takes_no_more_places() {
+    let mut host = Host::new();
+    let (id, _) = host.accept(Peer::new());
+    host.engine.set_idle_deadline(id, Some(host.now + Duration::from_secs(10)));
+    let before = host.engine.memory();
+    for _ in 0..1_000_000 {
+        host.now = host.now + Duration::from_micros(10);
+        host.engine.set_idle_deadline(id, Some(host.now + Duration::from_secs(10)));
+    }
+    assert_eq!(host.engine.memory(), before);
+    host.wait(Duration::from_secs(10));
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+}
+
+#[test]
+fn keep_alive_is_set_for_one_connection() {
+    let mut host = Host::with(patient(), small_limits());
+    let (id, peer) = host.accept(Peer::new());
+    let (other, _) = host.accept_with(Peer::new().port(5001), KEEP);
+    let seconds = Duration::from_secs;
+    host.engine.set_keep_alive(id, Some(KeepAlive { idle: seconds(20), interval: seconds(5), probes: 2 }));
+    let sent = host.wait(seconds(22));
+    assert_eq!(sent.iter().map(|(at, _)| at / 1000).collect::<Vec<_>>(), [20]);
+    host.give(&[peer.acks()]);
+    let sent = host.wait(seconds(40));
+    let times: Vec<_> = sent.iter().map(|(at, _)| at / 1000).collect();
+    assert_eq!(times, [42, 47], "from the answer on, at its own interval");
+    assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+    assert_eq!(host.engine.status(other), Status::Open);
+    // Taken away, it is asked nothing and stays.
+    host.engine.set_keep_alive(other, None);
+    assert_eq!(host.wait(seconds(100_000)), []);
+    assert_eq!(host.engine.status(other), Status::Open);
 }

@@ -8,7 +8,7 @@ use anywire_tcp::{ConnId, End, Engine, Events, Status};
 
 use common::host::{Host, Peer, engine, settings, small_limits};
 use common::network::{Impairment, Network};
-use common::random::{Random, for_each_seed};
+use common::random::{Random, for_each_seed_both_ways};
 use common::wire::{ACK, FIN, SYN, Segment};
 
 const ONE: &str = "10.0.0.1:1000";
@@ -68,11 +68,12 @@ fn a_lost_syn_ack_is_sent_again_by_the_timer_and_for_the_peers_syn() {
 
 #[test]
 fn two_engines_open_and_close_at_once_over_any_link() {
-    for_each_seed(200, |seed| {
+    for_each_seed_both_ways(200, |seed, predicts| {
         let mut random = Random::new(seed);
         let impairment = Impairment { loss: 0.05, duplicate: 0.05, reorder: 0.1, ..Impairment::delay(5000) };
         let mut settings = settings();
         settings.time_wait = Duration::from_millis(100);
+        settings.predicts = predicts;
         let mut engines = [1, 2].map(|last| engine(settings.clone(), small_limits(), last, 1500));
         let ids = [
             engines[0].connect_from(ONE.parse().unwrap(), TWO.parse().unwrap(), Default::default()).unwrap(),
@@ -108,6 +109,7 @@ fn two_engines_open_and_close_at_once_over_any_link() {
             network.engines.iter().all(|engine| engine.connections() == 0 && engine.in_time_wait() == 0)
         });
         assert_eq!((heard, closed), ([3000; 2], [true; 2]));
+        network.outcome()
     });
 }
 

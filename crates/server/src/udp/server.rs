@@ -15,6 +15,7 @@ use super::handle::{Part, UdpServerHandle, UdpShutdown};
 use super::handler::DatagramHandler;
 use super::rate::PeerRate;
 use super::serve::Service;
+use crate::loop_choice::LoopChoice;
 
 /// A service of datagrams to be started: its handler, addresses and loops.
 ///
@@ -26,12 +27,6 @@ pub struct UdpServer<M> {
     limits: UdpLimits,
     loops: LoopChoice,
     shutdown_deadline: Duration,
-}
-
-enum LoopChoice {
-    PerCore,
-    Count(usize),
-    Given(Loops),
 }
 
 /// Limits of a service of datagrams.
@@ -150,11 +145,7 @@ where
         if addresses.is_empty() {
             return Err(UdpServerError::NoAddress);
         }
-        let (loops, owns_loops) = match self.loops {
-            LoopChoice::PerCore => (Loops::start(anywire_sys::cpu::available_cores().len())?, true),
-            LoopChoice::Count(count) => (Loops::start(count)?, true),
-            LoopChoice::Given(loops) => (loops, false),
-        };
+        let (loops, owns_loops) = self.loops.start()?;
         // All addresses are bound before the first datagram is taken: a service starts whole or not at all.
         let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, loops.len()));
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;

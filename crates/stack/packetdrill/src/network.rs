@@ -87,13 +87,14 @@ impl Network {
         self.heard_at = self.now;
         // The engine keeps the batch until the next one.
         let mut frames = Frames::with_room(1, HEADER_BYTES + packet.len());
-        frames.push_with(HEADER_BYTES + packet.len(), |frame| {
+        let is_put = frames.push_with(HEADER_BYTES + packet.len(), |frame| {
             frame[..6].copy_from_slice(&OURS.bytes());
             frame[6..12].copy_from_slice(&PEER.bytes());
             frame[12..14].copy_from_slice(&ether_type);
             frame[14..].copy_from_slice(packet);
             frame.len()
         });
+        debug_assert!(is_put, "it was made for this one");
         self.engine.receive(self.now, &mut frames);
         self.engine.advance(self.now);
         self.pump();

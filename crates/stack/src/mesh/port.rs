@@ -335,7 +335,7 @@ fn destination_of(frame: &[u8]) -> Option<(Option<u16>, u16)> {
     let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     match word(12)? {
         ETHERTYPE_IPV4 => {
-            let header = usize::from(frame[ETHERNET_BYTES] & 15) * 4;
+            let header = usize::from(frame.get(ETHERNET_BYTES)? & 15) * 4;
             let is_port = frame.get(30..32)? == NETWORK_V4;
             Some((is_port.then_some(word(32)?), word(ETHERNET_BYTES + header)?))
         }
@@ -372,3 +372,27 @@ const NOWHERE: u16 = u16::MAX;
 /// How long a full cable holds back the sender. A loop that a task blocks must not stop the others for good. Longer
 /// than a thread waits for its turn on a busy machine, far shorter than a retransmission timeout.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame may end anywhere: an engine sends none such, but a wrapper around the device may cut them.
+    #[test]
+    fn a_frame_of_any_length_has_a_destination_or_none() {
+        let mut frame = [0; 60];
+        for (ethertype, network_at, network, port_at) in [
+            (ETHERTYPE_IPV4, 30, NETWORK_V4.to_vec(), 34),
+            (ETHERTYPE_IPV6, 38, NETWORK_V6.iter().flat_map(|word| word.to_be_bytes()).collect(), 54),
+        ] {
+            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            frame[ETHERNET_BYTES] = 0x45;
+            frame[network_at..network_at + network.len()].copy_from_slice(&network);
+            frame[port_at..port_at + 2].copy_from_slice(&80_u16.to_be_bytes());
+            for length in 0..frame.len() {
+                let found = destination_of(&frame[..length]);
+                assert_eq!(found.is_some(), length >= port_at + 2, "{ethertype:#x}, {length} bytes");
+            }
+        }
+    }
+}

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
@@ -12,8 +14,11 @@ use super::conn::{Conn, Incoming};
 use super::context::{HERE, Here};
 use super::executor::Tasks;
 use super::limits::SwarmCounters;
+use super::mail::{Deliver, Mail};
+use super::rest::Alarm;
 use super::turn::NOBODY;
 use crate::device::Device;
+use crate::stream::LiveDevice;
 
 /// Connections with a task each, all of one type. The owner calls [`turn`](Self::turn) in a loop.
 ///
@@ -73,6 +78,10 @@ pub struct Swarm<F, S, D> {
     /// Connections that were asked for by [`open`](Self::open) while a task without a connection was in their slot.
     opening: HashSet<u32>,
     counters: SwarmCounters,
+    mail: Vec<Box<dyn Deliver>>,
+    alarm: Arc<Alarm>,
+    /// When [`run_until`](Self::run_until) was called first.
+    started: Option<tokio::time::Instant>,
 }
 
 impl<F, S, D> Swarm<F, S, D>
@@ -106,6 +115,9 @@ where
             next_spare: connections_max as u32,
             opening: HashSet::new(),
             counters: SwarmCounters::default(),
+            mail: Vec::new(),
+            alarm: Arc::default(),
+            started: None,
         })
     }
 
@@ -136,6 +148,13 @@ where
         Ok(id)
     }
 
+    /// Delivers this mail in each round from now on. Its mailboxes are for the tasks of this swarm.
+    pub fn attach<M: 'static>(&mut self, mail: &Mail<M>) {
+        let alarm = Arc::clone(&self.alarm);
+        mail.notify_with(Box::new(move || alarm.ring()));
+        self.mail.push(Box::new(mail.clone()));
+    }
+
     /// Tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
@@ -154,7 +173,7 @@ where
     /// When a turn is wanted at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
         let Self { here, tasks, device, .. } = self;
-        if here.has_dropped_elsewhere() {
+        if here.has_dropped_elsewhere() || self.mail.iter().any(|mail| mail.has_some()) {
             return Some(Instant::default());
         }
         [here.engine.next_deadline(), tasks.next_deadline(), device.next_deadline()]
@@ -175,9 +194,27 @@ where
             self.here.engine.receive(now, &mut self.frames);
         }
         let mut done = arrived + self.tasks.advance(now);
+        for mail in &self.mail {
+            done += mail.deliver(&mut self.woken);
+        }
         done += self.run();
         done += self.grant(arrived);
         done + self.transmit(now)
+    }
+
+    pub(super) fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+
+    pub(super) const fn started(&mut self) -> &mut Option<tokio::time::Instant> {
+        &mut self.started
+    }
+
+    pub(super) fn poll_device(&mut self, cx: &mut Context<'_>) -> Poll<()>
+    where
+        D: LiveDevice,
+    {
+        self.device.poll_event(cx)
     }
 
     /// Lets those run that are ready or have news. Says how many turns that were.

@@ -13,6 +13,7 @@
 //! - [`Remote`] wakes tasks from other threads.
 //! - [`Swarm`] puts it on top of an engine and a device: a task for each connection, which it sees as a [`Conn`].
 //! - [`connect`] opens further connections from a task, [`splice`] joins two, and [`LengthPrefix`] makes messages of bytes.
+//! - [`Mail`] brings messages to tasks, to one, a group or all, from other threads as well.
 //! - [`select`], [`timeout`] and [`Deadline`] wait for one of several things, or not for ever.
 //!
 //! Futures that keep a [`Waker`](std::task::Waker), such as timers and channels of another runtime, do not work here:
@@ -51,9 +52,12 @@ mod executor;
 mod frame;
 mod leaf;
 mod limits;
+mod mail;
+mod office;
 mod ready;
 mod receive;
 mod remote;
+mod rest;
 mod send;
 mod sleep;
 mod splice;
@@ -69,6 +73,9 @@ pub use executor::Tasks;
 pub use frame::{FrameError, LengthPrefix};
 pub use leaf::{Park, Sleep, YieldNow, current, now, park, sleep, try_current, wake, yield_now};
 pub use limits::{Counters, Limits, SpawnError, SwarmCounters};
+pub use mail::{
+    GroupId, Mail, MailCounters, MailError, MailLimits, Mailbox, MailboxId, Post, RecvMail, SlowReader,
+};
 pub use receive::{Fill, ReadError, ReadExact, Readable, Recv};
 pub use remote::Remote;
 pub use send::{Content, Received, SendFuture, Turn};

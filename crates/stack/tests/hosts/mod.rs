@@ -11,7 +11,7 @@ use anywire_stack::switch::{Settings, Switch};
 use anywire_tcp::{Engine, Limits, Mac, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use bells::Bells;
+pub(crate) use bells::Bells;
 
 pub(crate) const SERVER: u8 = 2;
 pub(crate) const CLIENT: u8 = 1;

@@ -40,6 +40,28 @@ pub fn settings(host: u8) -> Settings {
     Settings::new([1, 2, 3, host.into()])
 }
 
+/// The address of a host's port.
+pub const fn mac(host: u8) -> Mac {
+    Mac::new([2, 0, 0, 0, 1, host])
+}
+
+/// The engine of a host.
+pub fn engine(settings: Settings, host: u8) -> Engine {
+    let mut engine = Engine::new(settings, Limits::default()).expect("address space");
+    engine.add_address([10, 0, 0, host].into()).expect("room");
+    for other in 1..8 {
+        let route = Route {
+            network: [10, 0, 0, other].into(),
+            prefix: 32,
+            source: mac(host),
+            next_hop: mac(other),
+            mtu: 1500,
+        };
+        engine.add_route(route).expect("a route");
+    }
+    engine
+}
+
 impl Net {
     pub fn new() -> Self {
         Self { switch: Switch::new(SwitchSettings::default()), now: Instant::from_micros(1_000_000) }
@@ -61,21 +83,8 @@ impl Net {
         connections_max: usize,
         start: S,
     ) -> Swarm<F, S, Port> {
-        let mac = |last| Mac::new([2, 0, 0, 0, 1, last]);
-        let mut engine = Engine::new(settings, Limits::default()).expect("address space");
-        engine.add_address([10, 0, 0, host].into()).expect("room");
-        for other in 1..8 {
-            let route = Route {
-                network: [10, 0, 0, other].into(),
-                prefix: 32,
-                source: mac(host),
-                next_hop: mac(other),
-                mtu: 1500,
-            };
-            engine.add_route(route).expect("a route");
-        }
         let port = self.switch.port(mac(host)).expect("a free port");
-        Swarm::new(engine, port, connections_max, start).expect("address space")
+        Swarm::new(engine(settings, host), port, connections_max, start).expect("address space")
     }
 
     /// Lets so many milliseconds pass.

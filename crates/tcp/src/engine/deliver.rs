@@ -305,13 +305,18 @@ impl Engine {
         }
         // Cut what is there already: between `before` and `after`, only what is new is kept.
         let tail = self.extensions[place].out_of_order_tail;
-        let has_fin = has_fin && (tail.is_none() || !self.pool.segment(tail).marks.has(Marks::FIN));
+        let is_fin = |cell: Cell| self.pool.segment(cell).marks.has(Marks::FIN);
+        let has_fin = has_fin && !self.pool.queue(tail).any(is_fin);
         let (mut start, mut end) = (seq, seq + u32::from(length));
         let mut before = Cell::NONE;
         let mut is_contained = false;
         for cell in self.pool.queue(tail) {
             let held = self.pool.segment(cell);
             if held.seq.le(start) {
+                if held.marks.has(Marks::FIN) {
+                    // It is there already, or lies behind the end of the stream.
+                    return;
+                }
                 before = cell;
                 if held.seq + u32::from(held.length) == end && held.seq.le(start) && held.length > 0
                     || (held.seq + u32::from(held.length)).gt(start)

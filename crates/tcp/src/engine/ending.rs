@@ -50,9 +50,7 @@ impl Engine {
         if !block.has(Flags::BROKEN) {
             block.backoff = end as u8;
         }
-        block
-            .flags
-            .clear(Flags::RETRANSMIT.with(Flags::KEEP_ALIVE).with(Flags::ACK_OWED).with(Flags::ACK_NOW));
+        block.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         if block.has(Flags::DETACHED) {
             self.free_block(index);
         } else {
@@ -90,6 +88,7 @@ impl Engine {
         if !self.user_timeouts.is_empty() {
             self.user_timeouts.remove(&index);
         }
+        self.unwatch(index);
     }
 
     /// Gives the place of a block back, and what waits for its reader.

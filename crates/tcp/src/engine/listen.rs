@@ -189,7 +189,7 @@ impl Engine {
         self.table.replace(arrived.hash, Place::HalfOpen(place).value(), Place::Block(index).value());
         self.half_open.remove(place);
         // The first request, most of the time.
-        if !(arrived.is_plain && self.predict(index, arrived.frame)) {
+        if !self.predict(index, arrived.form, arrived.frame) {
             self.on_segment(index, arrived);
         }
     }

@@ -17,11 +17,13 @@
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
-//! | `timers` | deadlines |
+//! | `timers`, `watch` | deadlines; those of users, and keep-alive |
+//! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
 mod acknowledge;
 mod answered;
+mod check;
 mod deliver;
 mod ending;
 mod listen;
@@ -43,6 +45,7 @@ mod transfer;
 mod transmit;
 mod turns;
 mod user;
+mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -61,6 +64,7 @@ use crate::slab::Slab;
 use crate::table::Table;
 use crate::time::{Instant, Tick};
 use crate::time_wait::TimeWait;
+use crate::watch::Watches;
 use crate::wheel::Wheel;
 
 pub(crate) use self::pace::Pace;
@@ -126,6 +130,11 @@ pub struct Engine {
     replies: VecDeque<Reply>,
     /// Places of connections with news.
     ready: Vec<u32>,
+    watches: Watches,
+    /// Deadlines that have passed and of which nobody was told yet.
+    expired: usize,
+    /// Probes of keep-alive that found the queue of replies full in this tick.
+    probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
 
@@ -187,6 +196,9 @@ impl Engine {
             turns: Turns::default(),
             replies: VecDeque::new(),
             ready: Vec::new(),
+            watches: Watches::new(limits.connections)?,
+            expired: 0,
+            probes_put_off: (Tick(0), 0),
             user_timeouts: HashMap::new(),
             held: Frames::with_room(0, 0),
             in_frames: Vec::new(),
@@ -253,6 +265,7 @@ impl Engine {
                 + self.half_open.bytes()
                 + self.time_wait.bytes()
                 + self.time_wait_queue.bytes()
+                + self.watches.bytes()
                 + self.turns.bytes()
                 + self.answered.bytes(),
         }
@@ -305,7 +318,7 @@ pub struct Memory {
     pub segments_in_use: usize,
     /// The wheel and the queues of timers.
     pub timers: usize,
-    /// Half-open connections, TIME-WAITs, extensions, turns.
+    /// Half-open connections, TIME-WAITs, extensions, turns, and 16 bytes for each connection that has a deadline or keep-alive.
     pub others: usize,
 }
 

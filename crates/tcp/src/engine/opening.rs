@@ -85,9 +85,6 @@ impl Engine {
         if listener.no_nagle {
             flags.set(Flags::NO_NAGLE);
         }
-        if listener.keep_alive {
-            flags.set(Flags::KEEP_ALIVE);
-        }
         let index = self.blocks.take()?;
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
@@ -116,6 +113,9 @@ impl Engine {
         }
         self.counters.opened += 1;
         self.counters.accepted += 1;
+        if listener.keep_alive {
+            self.keep_alive_by_settings(index);
+        }
         self.watch_idle(index);
         self.tell(index, Flags::TELL_OPENED);
         Some(index)

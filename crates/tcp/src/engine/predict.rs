@@ -8,21 +8,33 @@
 use super::Engine;
 use super::deliver::{InFrame, in_frame};
 use super::opening::age;
-use super::receive::ports;
+use super::receive::{Form, ports};
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
-use crate::packet::plain::{PLAIN, Plain};
+use crate::packet::plain::{BARE, Plain, STAMPED};
 use crate::pool::{Cell, Marks};
 use crate::seq::Seq;
 use crate::time::Tick;
 
 impl Engine {
+    /// Handles the segment in this frame if it is a plain one for this block and as predicted; false if not, and then nothing was
+    /// changed.
+    #[inline(always)]
+    pub(super) fn predict(&mut self, index: u32, form: Form, frame: u32) -> bool {
+        self.settings.predicts
+            && match form {
+                Form::Stamped => self.predict_plain::<STAMPED>(index, frame),
+                Form::Bare => self.predict_bare(index, frame),
+                Form::General => false,
+            }
+    }
+
     /// Handles the plain segment in this frame if it is for this block and as predicted; false if not, and then nothing was
     /// changed.
     #[inline(always)]
-    pub(super) fn predict(&mut self, index: u32, frame: u32) -> bool {
-        let head = self.held.part(frame as usize, 0, PLAIN);
-        let Some(segment) = Plain::again(head) else { return false };
+    fn predict_plain<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
+        let head = self.held.part(frame as usize, 0, LEN);
+        let Some(segment) = Plain::<LEN>::again(head) else { return false };
         let block = &mut self.blocks[index];
         let (payload, ack) = (u32::from(segment.payload_len()), segment.ack());
         let acknowledges = ack - block.snd_una;
@@ -33,11 +45,11 @@ impl Engine {
             // Of IPv6, and the segment is to 0.0.0.0.
             && local != 0
             && block.state == State::Established
-            && block.flags.0 & (DECISIVE | Flags::DETACHED.0) == Flags::TIMESTAMPS.0
+            && block.flags.0 & (DECISIVE | Flags::DETACHED.0) == flags_of(LEN)
             && block.extension == Block::NO_EXTENSION
             && segment.flags().without(Control::PSH) == Control::ACK
             && segment.seq() == block.rcv_nxt
-            && (segment.timestamp().wrapping_sub(block.ts_recent) as i32) >= 0
+            && segment.timestamp().is_none_or(|value| value.wrapping_sub(block.ts_recent) as i32 >= 0)
             && acknowledges <= block.snd_nxt - block.snd_una
             && payload <= block.rcv_right - block.rcv_nxt
             && (payload == 0 || block.receive_tail.is_none() && !self.pool.is_full_for_who_keeps_up())
@@ -70,7 +82,7 @@ impl Engine {
             return true;
         }
         block.receive_tail = in_frame(frame);
-        self.in_frames[frame as usize] = InFrame { index, start: PLAIN as u16, length: payload as u16 };
+        self.in_frames[frame as usize] = InFrame { index, start: LEN as u16, length: payload as u16 };
         block.rcv_nxt += payload;
         block.unread += payload;
         let was_ready = flags.has(Flags::IN_READY);
@@ -85,6 +97,18 @@ impl Engine {
         }
         true
     }
+
+    /// The same for a segment without options.
+    // Apart, so that the loop over all segments keeps its registers.
+    #[inline(never)]
+    fn predict_bare(&mut self, index: u32, frame: u32) -> bool {
+        self.predict_plain::<BARE>(index, frame)
+    }
+}
+
+/// The flags that decide, of a connection whose segments have headers of this length.
+pub(super) const fn flags_of(len: usize) -> u32 {
+    if len == STAMPED { Flags::TIMESTAMPS.0 } else { 0 }
 }
 
 /// What a segment as predicted does to its block, whichever it is.
@@ -101,26 +125,30 @@ impl Block {
         self.peer_acks.set_duplicates(0);
     }
 
-    /// The peer's window and timestamp, of a segment that starts at RCV.NXT.
+    /// The peer's window and timestamp, if there is one, of a segment that starts at RCV.NXT.
     #[inline(always)]
-    pub(super) fn keep_up(&mut self, ack: Seq, window: u16, timestamp: u32, now: Tick) {
-        if self.rcv_nxt.le(self.last_ack_sent) {
+    pub(super) fn keep_up(&mut self, ack: Seq, window: u16, timestamp: Option<u32>, now: Tick) {
+        if let Some(timestamp) = timestamp
+            && self.rcv_nxt.le(self.last_ack_sent)
+        {
             self.ts_recent = timestamp;
             self.ts_recent_age = age(now);
         }
         let window = u32::from(window) << self.send_scale();
         self.snd_right = ack + window;
         self.snd_wl1 = self.rcv_nxt;
+        // Whether or not anybody watches: asking costs more than writing.
+        self.heard_at = now;
         if window >> 6 > u32::from(self.max_snd_wnd) {
             self.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;
         }
     }
 }
 
-/// The flags that decide: with timestamps, and with none of the others. Payload needs somebody who reads it as well.
+/// The flags that decide: timestamps as the segment has them, and none of the others. Payload needs somebody who reads it as
+/// well.
 pub(super) const DECISIVE: u32 = Flags::TIMESTAMPS.0
     | Flags::ECN.0
-    | Flags::KEEP_ALIVE.0
     | Flags::PROBING_WINDOW.0
     | Flags::TIMED_OUT.0
     | Flags::RECOVERING.0

@@ -3,12 +3,12 @@
 //! A short connection is as much of this as of payload: three of its seven segments. Everything here does exactly what the
 //! general way would do.
 
-use super::predict::DECISIVE;
+use super::predict::{DECISIVE, flags_of};
 use super::receive::ports;
 use super::{End, Engine};
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
-use crate::packet::plain::{PLAIN, Plain};
+use crate::packet::plain::Plain;
 use crate::pool::Marks;
 
 impl Engine {
@@ -16,9 +16,9 @@ impl Engine {
     /// else but the ACK of the one segment that was out; false if not, and then nothing was changed.
     // Apart, so that the loop over all segments keeps its registers.
     #[inline(never)]
-    pub(super) fn predict_end(&mut self, index: u32, frame: u32) -> bool {
-        let head = self.held.part(frame as usize, 0, PLAIN);
-        let Some(segment) = Plain::again(head) else { return false };
+    pub(super) fn predict_end<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
+        let head = self.held.part(frame as usize, 0, LEN);
+        let Some(segment) = Plain::<LEN>::again(head) else { return false };
         let block = &mut self.blocks[index];
         let local = self.local.address_v4(block.local);
         let addresses = u64::from(block.remote) << 32 | u64::from(local);
@@ -32,11 +32,11 @@ impl Engine {
         } && ports(block.remote_port, block.local_port) == segment.ports()
             && addresses == segment.addresses()
             && local != 0
-            && block.flags.0 & DECISIVE == Flags::TIMESTAMPS.0
+            && block.flags.0 & DECISIVE == flags_of(LEN)
             && block.extension == Block::NO_EXTENSION
             && segment.payload_len() == 0
             && seq == block.rcv_nxt
-            && (timestamp.wrapping_sub(block.ts_recent) as i32) >= 0
+            && timestamp.is_none_or(|value| value.wrapping_sub(block.ts_recent) as i32 >= 0)
             && ack == block.snd_nxt
             && !block.send_tail.is_none();
         if !is_predicted {

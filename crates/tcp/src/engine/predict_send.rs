@@ -4,27 +4,37 @@
 //! what the general way through `transmit` would do.
 
 use super::Engine;
+use super::predict::flags_of;
 use super::reply::{HOP_LIMIT, timestamp};
 use super::timers::become_fresh;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
 use crate::frames::Filling;
 use crate::packet::emit::{Payload, plain};
-use crate::packet::plain::PLAIN;
+use crate::packet::plain::{BARE, STAMPED};
 use crate::packet::{Flags as Control, Outgoing};
 use crate::pool::{Cell, Marks};
 
 impl Engine {
     /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, be
-    /// it payload or the FIN, or an ACK alone. False if it is something else, and then nothing was changed. `out` has room
-    /// for a frame.
+    /// it payload or the FIN, or an ACK alone. False if it is something else or finds no room, and then nothing was changed.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
+        self.send_plain::<STAMPED>(index, out) || self.send_plain_bare(index, out)
+    }
+
+    #[inline(never)]
+    fn send_plain_bare(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
+        self.send_plain::<BARE>(index, out)
+    }
+
+    #[inline(always)]
+    fn send_plain<const LEN: usize>(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         let checks = self.checks();
         let block = &mut self.blocks[index];
         let local = self.local.address_v4(block.local);
         if !matches!(block.state, State::Established | State::FinWait1 | State::LastAck)
-            || block.flags.0 & DECISIVE_TO_SEND != Flags::TIMESTAMPS.with(Flags::IN_TURN).0
+            || block.flags.0 & DECISIVE_TO_SEND != flags_of(LEN) | Flags::IN_TURN.0
             || block.extension != Block::NO_EXTENSION
             || local == 0
         {
@@ -37,6 +47,9 @@ impl Engine {
                 block.flags.clear(Flags::IN_TURN);
                 return true;
             }
+            if !out.has_room_for(LEN) {
+                return false;
+            }
             (Control::ACK, &[][..])
         } else {
             let (kept, payload) = self.pool.segment_and_bytes(cell);
@@ -46,7 +59,8 @@ impl Engine {
             let is_predicted = cell == block.send_tail
                 && (kept.marks == Marks::NONE || is_fin)
                 && length <= u32::from(block.eff_mss)
-                && (kept.seq + length).le(block.snd_right);
+                && (kept.seq + length).le(block.snd_right)
+                && out.has_room_for(LEN + payload.len());
             if !is_predicted {
                 return false;
             }
@@ -87,7 +101,7 @@ impl Engine {
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
-        out.push_with(PLAIN + payload.len(), |room| {
+        let is_written = out.push_with(LEN + payload.len(), |room| {
             let Some((head, room)) = room.split_first_chunk_mut() else { return 0 };
             // Before the headers are put together: what they take would not outlive the sum in registers.
             let summed = Payload::put(room, payload, checks);
@@ -104,15 +118,21 @@ impl Engine {
             };
             block.last_ack_sent = block.rcv_nxt;
             let (link, addresses) = (self.local.link(block.route), (local, block.remote));
-            let value = timestamp(self.tick, self.secret_key, local.into(), block.remote.into());
-            plain(head, link, addresses, &segment, (value, block.ts_recent), summed, checks);
-            PLAIN + payload.len()
+            let timestamps = if LEN == STAMPED {
+                let value = timestamp(self.tick, self.secret_key, local.into(), block.remote.into());
+                (value, block.ts_recent)
+            } else {
+                (0, 0)
+            };
+            plain::<LEN>(head, link, addresses, &segment, timestamps, summed, checks);
+            LEN + payload.len()
         });
+        debug_assert!(is_written, "there was room for it");
         true
     }
 }
 
-/// The flags that decide: whose turn it is, with timestamps, and with none of the others.
+/// The flags that decide: whose turn it is, timestamps as the headers have them, and none of the others.
 const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
     | Flags::IN_TURN.0
     | Flags::ECN.0

@@ -27,6 +27,8 @@ impl Events {
     pub const WRITABLE: Self = Self(8);
     /// It has ended, or failed: [`Engine::status`] says how.
     pub const CLOSED: Self = Self(16);
+    /// The deadline of [`Engine::set_idle_deadline`] has passed, and is none any more. Nothing else has happened to it.
+    pub const DEADLINE: Self = Self(32);
 
     /// Whether any of these is among them.
     pub const fn has(self, any: Self) -> bool {
@@ -36,12 +38,13 @@ impl Events {
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(Events, &str); 5] = [
+        const NAMES: [(Events, &str); 6] = [
             (Events::INCOMING, "incoming"),
             (Events::OPENED, "opened"),
             (Events::READABLE, "readable"),
             (Events::WRITABLE, "writable"),
             (Events::CLOSED, "closed"),
+            (Events::DEADLINE, "deadline"),
         ];
         f.debug_set()
             .entries(NAMES.iter().filter(|(event, _)| self.has(*event)).map(|(_, name)| name))
@@ -89,6 +92,9 @@ impl Engine {
         let mut events = Events(((flags.0 & Flags::TELL.0) >> 23) as u8);
         if flags.has(Flags::TELL_OPENED) && flags.has(Flags::PASSIVE) {
             events.0 |= Events::INCOMING.0;
+        }
+        if self.expired > 0 && self.take_expired(place) {
+            events.0 |= Events::DEADLINE.0;
         }
         events
     }

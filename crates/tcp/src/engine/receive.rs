@@ -10,13 +10,14 @@ use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
 use crate::hash::{Key, place_hash};
+use crate::packet::plain::{BARE, STAMPED};
 use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
 use crate::time::Instant;
 
 /// A segment of the batch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Arrived {
-    /// What it says; of a plain one only once it has turned out not to be as predicted.
+    /// What it says; where it is at fixed places only once it has turned out not to be as predicted.
     pub(super) segment: Parsed,
     pub(super) hash: u64,
     /// Where the table looks first.
@@ -25,7 +26,19 @@ pub(super) struct Arrived {
     candidate: u32,
     /// Which frame it is.
     pub(super) frame: u32,
-    pub(super) is_plain: bool,
+    pub(super) form: Form,
+}
+
+/// Where the fields of a segment are.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// At fixed places, with timestamps.
+    Stamped,
+    /// At fixed places, without options.
+    Bare,
+    /// Anywhere: it was read already.
+    #[default]
+    General,
 }
 
 impl Engine {
@@ -70,8 +83,11 @@ impl Engine {
             // A block, most of the time, and a segment that nearly every one is.
             let arrived = &mut segments[place];
             let index = arrived.candidate;
-            if !(arrived.is_plain && index <= PLACE && self.predict(index, arrived.frame)) {
+            if !(index <= PLACE && self.predict(index, arrived.form, arrived.frame)) {
                 self.dispatch(arrived);
+            }
+            if index <= PLACE {
+                self.check(index);
             }
         }
         self.batch = batch;
@@ -92,21 +108,25 @@ impl Engine {
         let (mut segments, mut messages) = (0, Vec::new());
         for (number, frame) in self.held.iter().enumerate() {
             let arrived = &mut batch[segments];
-            let plain = Plain::of(frame);
-            let read = match plain {
-                Some((plain, payload)) => plain.verify(payload, checks).map(|()| Packet::Tcp),
-                None => general(frame, checks, &mut arrived.segment),
+            let of_plain = |ports: u32, addresses| place_hash(key, addresses, ports.into());
+            let (form, read) = if let Some((plain, payload)) = Plain::<STAMPED>::of(frame) {
+                arrived.hash = of_plain(plain.ports(), plain.addresses());
+                (Form::Stamped, plain.verify(payload, checks).map(|()| Packet::Tcp))
+            } else if let Some((plain, payload)) = Plain::<BARE>::of(frame) {
+                arrived.hash = of_plain(plain.ports(), plain.addresses());
+                (Form::Bare, plain.verify(payload, checks).map(|()| Packet::Tcp))
+            } else {
+                (Form::General, general(frame, checks, &mut arrived.segment))
             };
             match read {
                 Ok(Packet::Tcp) => {
-                    arrived.hash = match plain {
-                        Some((plain, _)) => place_hash(key, plain.addresses(), plain.ports().into()),
-                        None => hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports),
-                    };
+                    if form == Form::General {
+                        arrived.hash = hash_of(key, &arrived.segment.addresses(frame), arrived.segment.ports);
+                    }
                     arrived.home = self.table.home(arrived.hash);
                     self.table.prefetch(arrived.home);
                     arrived.frame = number as u32;
-                    arrived.is_plain = plain.is_some();
+                    arrived.form = form;
                     segments += 1;
                 }
                 Ok(Packet::Icmp(message)) => messages.push((message, number)),
@@ -124,20 +144,26 @@ impl Engine {
 
     /// A segment that was not as predicted.
     fn dispatch(&mut self, arrived: &mut Arrived) {
-        if arrived.is_plain
-            && arrived.candidate <= PLACE
-            && self.predict_end(arrived.candidate, arrived.frame)
-        {
-            return;
-        }
-        if arrived.is_plain
-            && let Some(plain) = Plain::again(&self.held[arrived.frame as usize])
-        {
-            if !plain.is_between_hosts() {
-                self.counters.frames_ignored += 1;
-                return;
+        let (index, number) = (arrived.candidate, arrived.frame);
+        let may_end = index <= PLACE && self.settings.predicts;
+        let is_read = match arrived.form {
+            Form::Stamped => {
+                if may_end && self.predict_end::<STAMPED>(index, number) {
+                    return;
+                }
+                self.read_plain::<STAMPED>(arrived)
             }
-            arrived.segment = plain.parsed();
+            Form::Bare => {
+                if may_end && self.predict_end::<BARE>(index, number) {
+                    return;
+                }
+                self.read_plain::<BARE>(arrived)
+            }
+            Form::General => true,
+        };
+        if !is_read {
+            self.counters.frames_ignored += 1;
+            return;
         }
         let mut found = Some(arrived.candidate);
         if arrived.candidate == Place::NOBODY || !self.is_for(arrived.candidate, arrived) {
@@ -150,6 +176,13 @@ impl Engine {
             Some(Place::TimeWait(place)) => self.on_time_wait(place, arrived),
             None => self.on_stranger(arrived),
         }
+    }
+
+    /// Reads a plain segment as those of any other form are read; false if there is no connection between its addresses.
+    fn read_plain<const LEN: usize>(&self, arrived: &mut Arrived) -> bool {
+        let Some(plain) = Plain::<LEN>::again(&self.held[arrived.frame as usize]) else { return false };
+        arrived.segment = plain.parsed();
+        plain.is_between_hosts()
     }
 
     fn is_for(&self, value: u32, arrived: &Arrived) -> bool {

@@ -40,7 +40,6 @@ impl Engine {
             && !extension.probe_due
             && extension.tlp.may_probe()
             && extension.duplicate.0 == extension.duplicate.1
-            && extension.probes == 0
             && extension.pace.is_none();
         // What is in flight does not matter: whoever always has something there would keep it for ever.
         if is_calm {

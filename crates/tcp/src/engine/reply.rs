@@ -32,15 +32,15 @@ impl Engine {
     pub(super) fn transmit_replies(&mut self, out: &mut Filling<'_>, replies_max: usize) {
         let (mut taken, checks) = (0, self.checks());
         for reply in self.replies.iter().take(replies_max) {
-            if out.room() == 0 {
+            let Reply { addresses, route, segment, options } = reply;
+            let link = self.local.link(*route);
+            let is_written = out.push_with(headers_len(addresses, options), |room| {
+                emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
+            });
+            if !is_written {
                 break;
             }
             taken += 1;
-            let Reply { addresses, route, segment, options } = reply;
-            let link = self.local.link(*route);
-            out.push_with(headers_len(addresses, options), |room| {
-                emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
-            });
         }
         self.replies.drain(..taken);
     }

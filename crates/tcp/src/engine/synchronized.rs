@@ -3,7 +3,7 @@
 use super::opening::age;
 use super::receive::Arrived;
 use super::{End, Engine};
-use crate::block::{Block, Flags, State};
+use crate::block::{Flags, State};
 use crate::packet::{Flags as Control, Parsed};
 
 impl Engine {
@@ -15,11 +15,8 @@ impl Engine {
         if block.state == State::SynSent {
             return self.in_syn_sent(index, arrived);
         }
-        if block.has(Flags::KEEP_ALIVE) {
+        if block.has(Flags::WATCHED) && !block.times_its_end() {
             block.heard_at = self.tick;
-            if block.extension != Block::NO_EXTENSION {
-                self.extensions[block.extension].probes = 0;
-            }
         }
 
         // RFC 7323 5.3, R1: a timestamp older than the last one means an old segment, if the last one is not older than

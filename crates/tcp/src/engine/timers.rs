@@ -14,6 +14,7 @@ use crate::rtt::RtoBounds;
 use crate::seq::Seq;
 use crate::settings::Settings;
 use crate::time::{Instant, Tick};
+use crate::watch::FARTHEST_MILLIS;
 
 /// Durations of the settings, in ticks.
 #[derive(Clone, Copy)]
@@ -22,8 +23,6 @@ pub(super) struct Timings {
     pub(super) rto: RtoBounds,
     pub(super) user_timeout: u32,
     pub(super) open_timeout: u32,
-    pub(super) keep_alive_idle: u32,
-    pub(super) keep_alive_interval: u32,
     pub(super) time_wait: u32,
     pub(super) fin_wait_2: u32,
 }
@@ -35,8 +34,6 @@ impl Timings {
             rto: RtoBounds::new(ticks(settings.rto_min).max(1), ticks(settings.rto_max).max(1)),
             user_timeout: ticks(settings.user_timeout),
             open_timeout: ticks(settings.open_timeout),
-            keep_alive_idle: ticks(settings.keep_alive_idle).max(1),
-            keep_alive_interval: ticks(settings.keep_alive_interval).max(1),
             time_wait: ticks(settings.time_wait),
             fin_wait_2: ticks(settings.fin_wait_2),
         }
@@ -45,7 +42,7 @@ impl Timings {
 
 /// A duration of the user's, up to half of what ticks can tell apart.
 pub(super) fn ticks(duration: Duration) -> u32 {
-    duration.as_millis().min(1 << 30) as u32
+    duration.as_millis().min(FARTHEST_MILLIS.into()) as u32
 }
 
 impl Engine {
@@ -63,6 +60,7 @@ impl Engine {
                 if block.has(Flags::ACK_OWED) {
                     self.acknowledge_now(*index);
                 }
+                self.check(*index);
             }
         }
         // What comes back, since the wheel is full, waits for another call: however many they are, this one ends.
@@ -158,27 +156,27 @@ impl Engine {
             Some(deadline) => self.set_deadline(index, deadline),
             None => {}
         }
+        self.check(index);
     }
 
     /// The earliest of a connection's timers.
-    fn deadline_of(&self, index: u32) -> Option<Tick> {
+    pub(super) fn deadline_of(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
         let retransmit = block.has(Flags::RETRANSMIT).then_some(block.retransmit_at);
         if block.state == State::Established
-            && !block.has(Flags::KEEP_ALIVE)
+            && !block.has(Flags::WATCHED)
             && block.extension == Block::NO_EXTENSION
         {
             return retransmit;
         }
         let other = match block.state {
-            State::Closed | State::SynSent | State::SynReceived => None,
             State::TimeWait => Some(block.heard_at.after(self.timings.time_wait)),
             State::FinWait2 if block.has(Flags::DETACHED) => {
                 Some(block.heard_at.after(self.timings.fin_wait_2))
             }
-            _ if block.has(Flags::KEEP_ALIVE) => Some(self.keep_alive_at(block)),
-            _ => None,
+            _ => self.probe_at(index),
         };
+        let other = earlier(other, self.user_deadline(index));
         earlier(earlier(retransmit, other), earlier(self.pace_at(block), self.held_until(block)))
     }
 
@@ -272,7 +270,8 @@ impl Engine {
     /// One of a connection's timers has expired.
     #[cold]
     fn on_deadline(&mut self, index: u32) {
-        let mut waited = self.end_wait(index);
+        let mut waited = self.end_wait(index) | self.expire(index);
+        let mut put_off_millis = 1;
         if self.held_until(&self.blocks[index]).is_some_and(|until| until.is_due(self.tick)) {
             self.drop_held(index);
             waited = true;
@@ -297,11 +296,13 @@ impl Engine {
                     self.counters.closed += 1;
                     return self.end(index, End::Closed);
                 }
-                _ => self.probe_peer(index),
+                _ => put_off_millis = self.probe_peer(index),
             }
         }
         if let Some(deadline) = self.deadline_of(index) {
-            self.set_deadline(index, deadline);
+            // What has to wait is not looked at again before there is something to do: this would never end.
+            let soonest = self.tick.after(put_off_millis);
+            self.set_deadline(index, if deadline.is_before(soonest) { soonest } else { deadline });
         }
     }
 
@@ -423,43 +424,8 @@ impl Engine {
         self.replies_for_probe(index);
     }
 
-    fn keep_alive_at(&self, block: &Block) -> Tick {
-        let probes =
-            if block.extension == Block::NO_EXTENSION { 0 } else { self.extensions[block.extension].probes };
-        let interval = self.timings.keep_alive_interval.saturating_mul(u32::from(probes));
-        block.heard_at.after(self.timings.keep_alive_idle.saturating_add(interval))
-    }
-
-    /// Keep-alive (RFC 9293 3.8.4): a segment that the peer has to answer. It may be lost, so one silence proves nothing.
-    fn probe_peer(&mut self, index: u32) {
-        let block = &mut self.blocks[index];
-        if block.flight() > 0 || block.has_unsent() {
-            // Not while data is under way (MUST-26), whose own timer tells whether the peer lives.
-            block.heard_at = self.tick;
-            return;
-        }
-        let Some(place) = self.extension_of(index) else {
-            self.blocks[index].heard_at = self.tick;
-            return;
-        };
-        let extension = &mut self.extensions[place];
-        if self.blocks[index].heard_at.after(self.timings.keep_alive_idle).is_due(self.tick)
-            && extension.probes == 0
-        {
-            extension.probes = 1;
-        } else {
-            extension.probes = extension.probes.saturating_add(1);
-        }
-        if extension.probes > self.settings.keep_alive_probes {
-            self.counters.timed_out += 1;
-            return self.break_off(index, End::TimedOut);
-        }
-        self.counters.keep_alives += 1;
-        self.replies_for_probe(index);
-    }
-
     /// A segment just before the window: whatever the peer's state, it answers with an ACK.
-    fn replies_for_probe(&mut self, index: u32) {
+    pub(super) fn replies_for_probe(&mut self, index: u32) {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
@@ -477,15 +443,6 @@ impl Engine {
         };
         let options = crate::packet::OptionsOut { timestamps, ..crate::packet::OptionsOut::NONE };
         self.reply(super::reply::Reply { addresses, route: block.route, segment, options });
-    }
-
-    /// Starts keep-alive of a connection that has it.
-    pub(super) fn watch_idle(&mut self, index: u32) {
-        if self.blocks[index].has(Flags::KEEP_ALIVE) {
-            self.blocks[index].heard_at = self.tick;
-            let at = self.keep_alive_at(&self.blocks[index]);
-            self.set_deadline(index, at);
-        }
     }
 }
 

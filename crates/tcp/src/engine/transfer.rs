@@ -51,6 +51,7 @@ impl Engine {
         if self.blocks[index].has_unsent() {
             self.take_turn(index);
         }
+        self.check(index);
         given - bytes.len()
     }
 
@@ -70,6 +71,7 @@ impl Engine {
         if is_put {
             self.turns.enter(index, block);
         }
+        self.check(index);
         is_put
     }
 
@@ -90,6 +92,7 @@ impl Engine {
             let block = &mut self.blocks[index];
             block.write_end += length as u32;
             self.turns.enter(index, block);
+            self.check(index);
             return true;
         }
         let bytes = cell_bytes(block, length);
@@ -97,6 +100,7 @@ impl Engine {
         write(self.pool.append(cell, length));
         self.enqueue(index, cell);
         self.take_turn(index);
+        self.check(index);
         true
     }
 
@@ -147,6 +151,7 @@ impl Engine {
             take_from_frame(block, unread, length);
             self.turns.enter(index, block);
             widen_window(index, block, self.settings.receive_window, &mut self.turns);
+            self.check(index);
             return length;
         }
         self.relay_any(id, length)
@@ -174,18 +179,19 @@ impl Engine {
         };
         let mut moved = 0;
         while moved < wanted {
-            let Unread::InFrame(number) = Unread::of(&self.blocks[index]) else {
-                let kept = self.relay_kept(id, cell, wanted - moved);
-                if kept == 0 {
-                    break;
+            let taken = match Unread::of(&self.blocks[index]) {
+                Unread::InFrame(number) => {
+                    let bytes = self.in_frames[number].bytes(&self.held, number);
+                    let taken = bytes.len().min(wanted - moved);
+                    self.pool.append(cell, taken).copy_from_slice(&bytes[..taken]);
+                    take_from_frame(&mut self.blocks[index], &mut self.in_frames[number], taken);
+                    taken
                 }
-                moved += kept;
-                continue;
+                _ => self.relay_kept(index, cell, wanted - moved),
             };
-            let bytes = self.in_frames[number].bytes(&self.held, number);
-            let taken = bytes.len().min(wanted - moved);
-            self.pool.append(cell, taken).copy_from_slice(&bytes[..taken]);
-            self.recv(id, |_| taken);
+            if taken == 0 {
+                break;
+            }
             moved += taken;
         }
         if tail.is_some() {
@@ -193,15 +199,18 @@ impl Engine {
         } else {
             self.enqueue(index, cell);
         }
+        widen_window(index, &mut self.blocks[index], self.settings.receive_window, &mut self.turns);
         self.take_turn(index);
+        self.check(index);
         moved
     }
 
     /// The same for bytes that are in the pool already: what is read from it must not be written to at the same time.
     #[cold]
-    fn relay_kept(&mut self, id: ConnId, cell: Cell, wanted: usize) -> usize {
+    fn relay_kept(&mut self, index: u32, cell: Cell, wanted: usize) -> usize {
+        let Unread::Kept(tail) = Unread::of(&self.blocks[index]) else { return 0 };
         let mut part = [0; SEGMENT_BYTES];
-        let taken = self.recv(id, |bytes| {
+        let taken = self.read_kept(index, tail, |bytes| {
             let taken = bytes.len().min(wanted);
             part[..taken].copy_from_slice(&bytes[..taken]);
             taken
@@ -283,21 +292,26 @@ impl Engine {
                 take_from_frame(block, unread, taken);
                 taken
             }
-            Unread::Kept(tail) => {
-                let first = self.pool.front(tail);
-                let bytes = self.pool.bytes_of(first);
-                let taken = read(bytes).min(bytes.len());
-                let kept = self.pool.segment_mut(first);
-                kept.start += taken as u16;
-                kept.length -= taken as u16;
-                if kept.length == 0 {
-                    block.receive_tail = self.pool.pop_front(tail);
-                }
-                block.unread -= taken as u32;
-                taken
-            }
+            Unread::Kept(tail) => self.read_kept(index, tail, read),
         };
-        widen_window(index, block, self.settings.receive_window, &mut self.turns);
+        widen_window(index, &mut self.blocks[index], self.settings.receive_window, &mut self.turns);
+        self.check(index);
+        taken
+    }
+
+    /// The same for what is in the pool.
+    fn read_kept(&mut self, index: u32, tail: Cell, read: impl FnOnce(&[u8]) -> usize) -> usize {
+        let first = self.pool.front(tail);
+        let bytes = self.pool.bytes_of(first);
+        let taken = read(bytes).min(bytes.len());
+        let kept = self.pool.segment_mut(first);
+        kept.start += taken as u16;
+        kept.length -= taken as u16;
+        let block = &mut self.blocks[index];
+        if kept.length == 0 {
+            block.receive_tail = self.pool.pop_front(tail);
+        }
+        block.unread -= taken as u32;
         taken
     }
 

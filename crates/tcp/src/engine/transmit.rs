@@ -23,7 +23,8 @@ enum Next {
 
 impl Engine {
     /// Fills `out` with frames, in the order in which their connections' turns come, until it is full or nobody has
-    /// anything to send. What finds no room waits, and nothing is queued inside.
+    /// anything to send. What finds no room waits, and nothing is queued inside. A frame that is longer than those that `out`
+    /// was made for waits as well, and ends this batch.
     pub fn transmit(&mut self, now: Instant, out: &mut Frames) {
         self.set_now(now);
         let before = out.len();
@@ -36,13 +37,17 @@ impl Engine {
             if let Some(coming) = coming {
                 self.blocks.prefetch(coming);
             }
-            if self.send_predicted(index, out) {
+            if self.settings.predicts && self.send_predicted(index, out) {
+                self.check(index);
                 continue;
             }
             let block = &mut self.blocks[index];
             if block.has(Flags::IN_TURN) {
                 block.flags.clear(Flags::IN_TURN);
-                self.serve(index, out);
+                if !self.serve(index, out) {
+                    break;
+                }
+                self.check(index);
             }
         }
         self.transmit_replies(out, out.room());
@@ -60,7 +65,9 @@ impl Engine {
     fn answer_echoes(&mut self, out: &mut Filling<'_>) {
         for frame in self.echoes.drain(..) {
             let Some(request) = self.held.get(frame as usize) else { continue };
-            out.push_with(request.len(), |room| emit_echo_reply(room, request, HOP_LIMIT));
+            if !out.push_with(request.len(), |room| emit_echo_reply(room, request, HOP_LIMIT)) {
+                self.counters.replies_dropped += 1;
+            }
         }
     }
 
@@ -80,22 +87,40 @@ impl Engine {
         self.turns.set_weight(usize::from(class), weight);
     }
 
-    /// A connection's turn.
-    fn serve(&mut self, index: u32, out: &mut Filling<'_>) {
+    /// Whether `out` takes the longest frame that a connection sends. Asked before anything is sent, since nothing could be
+    /// taken back.
+    fn has_room(&self, index: u32, out: &Filling<'_>) -> bool {
+        let block = &self.blocks[index];
+        let options =
+            OptionsOut { timestamps: block.has(Flags::TIMESTAMPS).then_some((0, 0)), ..OptionsOut::NONE };
+        let addresses = self.local.addresses(block.local, block.remote);
+        // The options of a SYN, and blocks of SACK without payload, are shorter than the shortest MSS.
+        out.has_room_for(headers_len(&addresses, &options) + usize::from(block.eff_mss))
+    }
+
+    /// A connection's turn. False if the next of its frames finds no room: then its turn comes again.
+    fn serve(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
+        if self.blocks[index].state == State::Closed {
+            return true;
+        }
+        if !self.has_room(index, out) {
+            self.take_turn(index);
+            return false;
+        }
         match self.blocks[index].state {
-            State::Closed => return,
             State::SynSent | State::SynReceived => {
                 // Something else may have brought the turn, data that waits, say.
                 if self.blocks[index].has(Flags::ACK_NOW) {
                     self.send_syn(index, out);
                 }
-                return;
+                return true;
             }
             _ => {}
         }
         for _ in 0..QUANTUM_SEGMENTS {
-            if out.room() == 0 {
-                return self.take_turn(index);
+            if !self.has_room(index, out) {
+                self.take_turn(index);
+                return false;
             }
             let next = if self.must_wait(index) { Next::Nothing } else { self.next(index) };
             match next {
@@ -108,7 +133,7 @@ impl Engine {
                         // A duplicate may have been all that there was to report.
                         self.drop_extension_if_calm(index);
                     }
-                    return;
+                    return true;
                 }
             }
         }
@@ -117,6 +142,7 @@ impl Engine {
         {
             self.take_turn(index);
         }
+        true
     }
 
     fn next(&mut self, index: u32) -> Next {
@@ -177,9 +203,9 @@ impl Engine {
             block.flags.set(Flags::CWND_LIMITED);
             return Next::Nothing;
         }
-        if length > eff_mss {
-            // The path has become narrower since it was sent. Without memory for its rest it goes as it is.
-            self.split(index, cell, eff_mss);
+        if length > eff_mss && !self.split(index, cell, eff_mss) {
+            // The path has become narrower since it was sent, and there is no memory for its rest: the timer tries again.
+            return Next::Nothing;
         }
         Next::Again(cell)
     }
@@ -208,6 +234,9 @@ impl Engine {
         }
         let nxt = self.blocks[index].snd_nxt;
         let last = self.last_sent(index)?;
+        if self.pool.segment(last).length > eff_mss && !self.split(index, last, eff_mss) {
+            return None;
+        }
         self.note_probe(index, Probe::Retransmission, nxt);
         Some(Next::Again(last))
     }
@@ -311,6 +340,9 @@ impl Engine {
         let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
         let more = std::mem::take(&mut extension.acks_owed).saturating_sub(1);
         for _ in 0..if has_sack { 0 } else { more } {
+            if !self.has_room(index, out) {
+                break;
+            }
             self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
         }
     }
@@ -370,9 +402,10 @@ impl Engine {
         }
         let payload = cell.map_or(&[][..], |cell| self.pool.bytes_of(cell));
         let link = self.local.link(route);
-        out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
+        let is_written = out.push_with(headers_len(&addresses, &options) + payload.len(), |room| {
             emit(room, link, &addresses, &segment, &options, payload, checks)
         });
+        debug_assert!(is_written, "there was room for it");
     }
 
     /// SYN of an active open, or SYN-ACK of a simultaneous one.
@@ -419,9 +452,10 @@ impl Engine {
             ..OptionsOut::NONE
         };
         let (link, checks) = (self.local.link(block.route), self.checks());
-        out.push_with(headers_len(&addresses, &options), |room| {
+        let is_written = out.push_with(headers_len(&addresses, &options), |room| {
             emit(room, link, &addresses, &segment, &options, &[], checks)
         });
+        debug_assert!(is_written, "there was room for it");
         self.arm_retransmission(index);
     }
 }

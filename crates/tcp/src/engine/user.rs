@@ -49,7 +49,8 @@ pub struct ListenerId(pub(super) u16);
 pub struct ConnectOptions {
     /// Nagle's algorithm is off: small segments leave at once (RFC 9293 3.7.4).
     pub no_nagle: bool,
-    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4).
+    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4), as the [`Settings`](crate::Settings) say.
+    /// [`Engine::set_keep_alive`] gives a connection times of its own.
     pub keep_alive: bool,
     /// Its class among those that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
     pub class: u8,
@@ -228,7 +229,7 @@ impl Engine {
             block.flags.set(Flags::NO_NAGLE);
         }
         if options.keep_alive {
-            block.flags.set(Flags::KEEP_ALIVE);
+            self.keep_alive_by_settings(index);
         }
         self.fill_for_syn(index, iss, &addresses);
         self.take_turn(index);
@@ -349,6 +350,7 @@ impl Engine {
             }
         }
         self.take_turn(index);
+        self.check(index);
     }
 
     /// Lets go of a connection: it ends by FINs once everything was sent. What has arrived and was not read is lost, and
@@ -369,6 +371,7 @@ impl Engine {
             _ => {}
         }
         self.end_sending(index);
+        self.take_deadline_away(index);
         let block = &mut self.blocks[index];
         block.flags.set(Flags::DETACHED);
         block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));

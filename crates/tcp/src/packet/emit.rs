@@ -10,7 +10,7 @@ use super::ethernet::{self, EtherType, Link};
 use super::ip::{self, Addresses};
 use super::options::{OPTIONS_MAX, OptionsOut, TIMESTAMPS_ALONE};
 use super::parse::{Checks, FRAME_MAX};
-use super::plain::PLAIN;
+use super::plain::{BARE, STAMPED};
 use super::syn;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
@@ -80,7 +80,11 @@ pub(crate) fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> us
         Addresses::V4 { .. } => ip::V4,
         Addresses::V6 { .. } => ip::V6,
     };
-    let options = if options.only_timestamps().is_some() { 12 } else { options.len() };
+    let options = match options.at_most_timestamps() {
+        Some(Some(_)) => STAMPED - BARE,
+        Some(None) => 0,
+        None => options.len(),
+    };
     ethernet::HEADER + ip + tcp::HEADER + options
 }
 
@@ -96,22 +100,43 @@ pub(crate) fn emit_headers(
     payload: Payload,
     checks: Checks,
 ) -> usize {
-    let (&Addresses::V4 { local, remote }, Some(timestamps)) = (addresses, options.only_timestamps()) else {
+    let &Addresses::V4 { local, remote } = addresses else {
         return general(out, link, addresses, segment, options, payload, checks);
     };
-    let end = PLAIN + payload.len;
+    let addresses_v4 = (local, remote);
+    match options.at_most_timestamps() {
+        Some(Some(timestamps)) => {
+            at_fixed_places::<STAMPED>(out, link, addresses_v4, segment, timestamps, payload, checks)
+        }
+        Some(None) => at_fixed_places::<BARE>(out, link, addresses_v4, segment, (0, 0), payload, checks),
+        None => general(out, link, addresses, segment, options, payload, checks),
+    }
+}
+
+#[inline(always)]
+fn at_fixed_places<const LEN: usize>(
+    out: &mut [u8],
+    link: &Link,
+    addresses: (u32, u32),
+    segment: &Outgoing,
+    timestamps: (u32, u32),
+    payload: Payload,
+    checks: Checks,
+) -> usize {
+    let end = LEN + payload.len;
     if end > out.len() || end > FRAME_MAX {
         return 0;
     }
-    let Some(head) = out.first_chunk_mut() else { return 0 };
-    plain(head, link, (local, remote), segment, timestamps, payload, checks);
+    let Some(head) = out.first_chunk_mut::<LEN>() else { return 0 };
+    plain(head, link, addresses, segment, timestamps, payload, checks);
     end
 }
 
-/// The headers of IPv4 and TCP with timestamps alone, for a payload of a length that fits into a frame.
+/// The headers of IPv4 and TCP with timestamps alone ([`STAMPED`]) or without options ([`BARE`]), for a payload of a length that
+/// fits into a frame.
 #[inline(always)]
-pub(crate) fn plain(
-    head: &mut [u8; PLAIN],
+pub(crate) fn plain<const LEN: usize>(
+    head: &mut [u8; LEN],
     link: &Link,
     (local, remote): (u32, u32),
     segment: &Outgoing,
@@ -119,22 +144,23 @@ pub(crate) fn plain(
     payload: Payload,
     checks: Checks,
 ) {
-    let segment_len = PLAIN - ethernet::HEADER - ip::V4 + payload.len;
+    let header_len = LEN - ethernet::HEADER - ip::V4;
+    let segment_len = header_len + payload.len;
     let total = (segment_len + ip::V4) as u32;
     let version = 0x4500_0000 | u32::from(segment.traffic_class) << 16;
     let hop = u16::from_be_bytes([segment.hop_limit, ip::TCP]);
     let ports = u32::from(segment.local_port) << 16 | u32::from(segment.remote_port);
-    let flags = 0x8000_0000 | u32::from(segment.flags.0) << 16;
+    let flags = (header_len as u32) << 26 | u32::from(segment.flags.0) << 16;
 
     let addresses = eight(local, remote);
     let ports_and_seq = eight(ports, segment.seq.0);
     let ack_and_window = eight(segment.ack.0, flags | u32::from(segment.window));
-    let timestamps = eight(value, echo);
+    let (list, timestamps) = if LEN == STAMPED { (TIMESTAMPS_ALONE, eight(value, echo)) } else { (0, 0) };
 
     // What is small is added before it is swapped: no carry comes of it.
     let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
     let ip_sum = checksum::sum_words_and([addresses], swapped(around));
-    let (list, protocol) = (TIMESTAMPS_ALONE, u32::from(ip::TCP));
+    let protocol = u32::from(ip::TCP);
     let around = protocol + segment_len as u32 + u32::from(segment.urgent) + (list >> 16) + (list & 0xffff);
     let words = [payload.sum, addresses, ports_and_seq, ack_and_window, timestamps];
     let tcp_sum = checksum::sum_words_and(words, swapped(around));
@@ -151,8 +177,10 @@ pub(crate) fn plain(
     put(head, 42, ack_and_window.to_le_bytes());
     put(head, 50, tcp_checksum.to_le_bytes());
     put(head, 52, segment.urgent.to_be_bytes());
-    put(head, 54, TIMESTAMPS_ALONE.to_be_bytes());
-    put(head, 58, timestamps.to_le_bytes());
+    if LEN == STAMPED {
+        put(head, 54, list.to_be_bytes());
+        put(head, 58, timestamps.to_le_bytes());
+    }
 }
 
 /// Two fields as the word that sums take their bytes for.
@@ -258,7 +286,7 @@ impl Writer<'_> {
 }
 
 #[inline(always)]
-fn put<const N: usize>(head: &mut [u8; PLAIN], at: usize, bytes: [u8; N]) {
+fn put<const LEN: usize, const N: usize>(head: &mut [u8; LEN], at: usize, bytes: [u8; N]) {
     head[at..at + N].copy_from_slice(&bytes);
 }
 

@@ -149,9 +149,9 @@ impl OptionsOut<'_> {
         user_timeout: None,
     };
 
-    /// The timestamps, if there is nothing else.
+    /// The timestamps, or that there are none, if there is nothing else.
     #[inline]
-    pub(crate) const fn only_timestamps(&self) -> Option<(u32, u32)> {
+    pub(crate) const fn at_most_timestamps(&self) -> Option<Option<(u32, u32)>> {
         match *self {
             Self {
                 mss: None,
@@ -160,7 +160,7 @@ impl OptionsOut<'_> {
                 timestamps,
                 sack: [],
                 user_timeout: None,
-            } => timestamps,
+            } => Some(timestamps),
             _ => None,
         }
     }

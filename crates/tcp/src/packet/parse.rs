@@ -9,7 +9,7 @@ use super::icmp::{self, Icmp};
 use super::ip::{self, Addresses};
 use super::options::{Offer, Options};
 #[cfg(test)]
-use super::plain::Plain;
+use super::plain::{Plain, STAMPED};
 use super::syn;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
@@ -189,7 +189,7 @@ pub(crate) enum Refusal {
 /// which stalls.
 #[cfg(test)]
 pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
-    let Some((plain, payload)) = Plain::of(frame) else { return general(frame, checks, place) };
+    let Some((plain, payload)) = Plain::<STAMPED>::of(frame) else { return general(frame, checks, place) };
     plain.verify(payload, checks)?;
     if !plain.is_between_hosts() {
         return Err(Refusal::Address);

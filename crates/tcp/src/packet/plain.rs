@@ -1,5 +1,5 @@
 //! The segment that nearly every frame holds, read where it lies: IPv4 without options and no fragment, TCP with the
-//! timestamps alone.
+//! timestamps alone, or without options.
 //!
 //! Everything in it is at a fixed place, so nothing is copied out before it is asked for.
 
@@ -11,11 +11,17 @@ use super::parse::{Checks, FRAME_MAX, Parsed, Refusal};
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
 
-/// The headers of a plain segment, in their frame.
+/// The headers of a plain segment, in their frame: [`STAMPED`] or [`BARE`] bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain<'a>(&'a [u8; PLAIN]);
+pub(crate) struct Plain<'a, const LEN: usize>(&'a [u8; LEN]);
 
-impl<'a> Plain<'a> {
+impl<'a, const LEN: usize> Plain<'a, LEN> {
+    /// The same without Ethernet's.
+    const PACKET: usize = LEN - ethernet::HEADER;
+
+    /// Where the payload begins, as the TCP header has it.
+    const OFFSET: u8 = ((Self::PACKET - ip::V4) << 2) as u8;
+
     /// The headers and the payload of a frame that holds a plain segment; nothing of any other.
     #[inline(always)]
     pub(crate) fn of(frame: &'a [u8]) -> Option<(Self, &'a [u8])> {
@@ -24,11 +30,11 @@ impl<'a> Plain<'a> {
         // Whatever differs leaves a bit.
         let differs = plain.raw_four(12) & 0x00ff_ffff ^ 0x0045_0008
             | plain.raw_four(20) & 0xff00_ff3f ^ u32::from(ip::TCP) << 24
-            | plain.raw_four(54) ^ TIMESTAMPS_ALONE.swap_bytes()
-            | u32::from(head[46] & 0xf0 ^ 0x80)
+            | if LEN == STAMPED { plain.raw_four(54) ^ TIMESTAMPS_ALONE.swap_bytes() } else { 0 }
+            | u32::from(head[46] & 0xf0 ^ Self::OFFSET)
             | u32::from(head[0] & 1);
-        let payload = rest.get(..usize::from(plain.two(16)).checked_sub(PACKET)?)?;
-        (differs == 0 && payload.len() <= FRAME_MAX - PLAIN).then_some((plain, payload))
+        let payload = rest.get(..usize::from(plain.two(16)).checked_sub(Self::PACKET)?)?;
+        (differs == 0 && payload.len() <= FRAME_MAX - LEN).then_some((plain, payload))
     }
 
     /// The headers of a frame of which this is known already.
@@ -51,8 +57,13 @@ impl<'a> Plain<'a> {
             // in registers.
             let rest = u64::from((self.two(16) - ip::V4 as u16).swap_bytes()) + (u64::from(ip::TCP) << 8);
             let payload = checksum::sum(payload, rest);
-            let headers = [self.raw(26), self.raw(34), self.raw(42), self.raw(50), self.raw(58)];
-            if !checksum::is_right(checksum::sum_words(headers, payload)) {
+            let front = [self.raw(26), self.raw(34), self.raw(42)];
+            let sum = if LEN == STAMPED {
+                checksum::sum_words([front[0], front[1], front[2], self.raw(50), self.raw(58)], payload)
+            } else {
+                checksum::sum_words([front[0], front[1], front[2], self.raw_four(50).into()], payload)
+            };
+            if !checksum::is_right(sum) {
                 return Err(Refusal::TcpChecksum);
             }
         }
@@ -96,16 +107,16 @@ impl<'a> Plain<'a> {
         self.two(48)
     }
 
-    /// TSval.
+    /// TSval, if there is one.
     #[inline(always)]
-    pub(crate) fn timestamp(self) -> u32 {
-        self.four(58)
+    pub(crate) fn timestamp(self) -> Option<u32> {
+        if LEN == STAMPED { Some(self.four(58)) } else { None }
     }
 
-    /// Bytes of payload, which begins at [`PLAIN`].
+    /// Bytes of payload, which begins behind the headers.
     #[inline(always)]
     pub(crate) fn payload_len(self) -> u16 {
-        self.two(16) - PACKET as u16
+        self.two(16) - Self::PACKET as u16
     }
 
     /// All of it, in the form that segments of any kind have.
@@ -116,18 +127,18 @@ impl<'a> Plain<'a> {
             ports: self.ports(),
             seq: self.seq(),
             ack: self.ack(),
-            timestamp: self.timestamp(),
-            timestamp_echo: self.four(62),
+            timestamp: self.timestamp().unwrap_or(0),
+            timestamp_echo: if LEN == STAMPED { self.four(62) } else { 0 },
             window: self.window(),
             urgent: self.two(52),
-            payload_at: PLAIN as u16,
+            payload_at: LEN as u16,
             payload_len: self.payload_len(),
             flags: self.flags(),
             traffic_class: self.0[15],
             hop_limit: self.0[22],
-            options_len: (PACKET - ip::V4 - tcp::HEADER) as u8,
+            options_len: (Self::PACKET - ip::V4 - tcp::HEADER) as u8,
             is_v6: false,
-            has_timestamps: true,
+            has_timestamps: LEN == STAMPED,
             has_other_options: false,
         }
     }
@@ -155,11 +166,11 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Bytes of the headers of a plain segment.
-pub(crate) const PLAIN: usize = ethernet::HEADER + PACKET;
+/// Bytes of the headers of a plain segment with timestamps.
+pub(crate) const STAMPED: usize = BARE + 12;
 
-/// The same without Ethernet's.
-const PACKET: usize = ip::V4 + tcp::HEADER + 12;
+/// Bytes of the headers of a plain segment without options.
+pub(crate) const BARE: usize = ethernet::HEADER + ip::V4 + tcp::HEADER;
 
 #[cfg(test)]
 mod tests {
@@ -168,7 +179,25 @@ mod tests {
     use super::*;
     use crate::packet::arbitrary::{checks, segment, timestamps};
     use crate::packet::parse::general;
-    use crate::packet::{Addresses, Link, Packet, emit};
+    use crate::packet::{Addresses, Link, OptionsOut, Packet, emit};
+
+    /// What is read at fixed places is what the general way reads; gives whether it was a plain one.
+    fn reads_the_same<const LEN: usize>(frame: &[u8], checks: Checks) -> Result<bool, TestCaseError> {
+        let Some((plain, payload)) = Plain::<LEN>::of(frame) else { return Ok(false) };
+        let mut parsed = Parsed::default();
+        let read = plain.verify(payload, checks);
+        let general = general(frame, checks, &mut parsed);
+        if !plain.is_between_hosts() {
+            prop_assert!(general.is_err());
+            return Ok(true);
+        }
+        prop_assert_eq!(read.map(|()| Packet::Tcp), general);
+        if read.is_ok() {
+            prop_assert_eq!(plain.parsed(), parsed);
+            prop_assert_eq!(Plain::<LEN>::again(frame).map(Plain::parsed), Some(parsed));
+        }
+        Ok(true)
+    }
 
     proptest! {
         #[test]
@@ -176,11 +205,13 @@ mod tests {
             addresses: (u32, u32),
             segment in segment(),
             options in timestamps(),
+            is_bare: bool,
             payload: Vec<u8>,
             damage in 0usize..2000,
             checks in checks(),
         ) {
             let addresses = Addresses::V4 { local: addresses.0, remote: addresses.1 };
+            let options = if is_bare { OptionsOut::NONE } else { options };
             let mut frame = vec![0; 1000];
             let link = Link::default();
             let len = emit(&mut frame, &link, &addresses, &segment, &options, &payload, Checks::ALL);
@@ -188,19 +219,10 @@ mod tests {
                 *byte ^= 0x10;
             }
             let frame = &frame[..len];
-            if let Some((plain, payload)) = Plain::of(frame) {
-                let mut parsed = Parsed::default();
-                let read = plain.verify(payload, checks);
-                let general = general(frame, checks, &mut parsed);
-                if !plain.is_between_hosts() {
-                    prop_assert!(general.is_err());
-                    return Ok(());
-                }
-                prop_assert_eq!(read.map(|()| Packet::Tcp), general);
-                if read.is_ok() {
-                    prop_assert_eq!(plain.parsed(), parsed);
-                    prop_assert_eq!(Plain::again(frame).map(Plain::parsed), Some(parsed));
-                }
+            let (stamped, bare) = (reads_the_same::<STAMPED>(frame, checks)?, reads_the_same::<BARE>(frame, checks)?);
+            prop_assert!(!(stamped && bare));
+            if damage >= len {
+                prop_assert_eq!(bare, is_bare);
             }
         }
     }

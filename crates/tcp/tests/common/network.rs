@@ -1,9 +1,10 @@
 //! Two engines and the link between them, which delays, loses, doubles, overtakes, damages and cuts frames, by a seed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use anywire_tcp::{Engine, Frames, Instant};
+use anywire_tcp::{Counters, Engine, Frames, Instant};
 
 use super::random::Random;
 use super::wire::{ACK, SYN, Segment};
@@ -67,6 +68,8 @@ pub struct Network {
     pub lost: u64,
     pub damaged: u64,
     traces: bool,
+    /// A hash of every frame that left, and of when: equal for two runs that are alike.
+    pub course: u64,
     /// Numbers of segments with payload of the first engine that are dropped, counted from 0.
     pub drops: BTreeSet<usize>,
     data_segments: usize,
@@ -89,6 +92,7 @@ impl Network {
             waiting: [0; 2],
             lost: 0,
             damaged: 0,
+            course: 0,
             traces: std::env::var_os("ANYWIRE_TRACE").is_some(),
             drops: BTreeSet::new(),
             data_segments: 0,
@@ -100,6 +104,9 @@ impl Network {
     /// Hands frames that an engine sent to the link.
     fn carry(&mut self, from: usize, frame: &[u8]) {
         let now = self.now.as_micros();
+        let mut hasher = DefaultHasher::new();
+        (self.course, now, from, frame).hash(&mut hasher);
+        self.course = hasher.finish();
         if self.traces
             && let Some(segment) = Segment::of(frame)
         {
@@ -216,6 +223,11 @@ impl Network {
                 }
             }
         }
+    }
+
+    /// What a run has come to: its course, and what both engines counted.
+    pub fn outcome(&self) -> (u64, [Counters; 2]) {
+        (self.course, self.engines.each_ref().map(|engine| *engine.counters()))
     }
 
     /// When something happens next, on the link or in an engine.

@@ -64,3 +64,11 @@ pub fn for_each_seed(usual: u64, check: impl Fn(u64) + std::panic::RefUnwindSafe
     }
     assert!(failed.is_empty(), "failed with the seeds {failed:?}");
 }
+
+/// Runs a simulation for each seed with header prediction and without it: every frame and every counter is the same.
+pub fn for_each_seed_both_ways<T: PartialEq + std::fmt::Debug>(
+    usual: u64,
+    run: impl Fn(u64, bool) -> T + std::panic::RefUnwindSafe,
+) {
+    for_each_seed(usual, |seed| assert_eq!(run(seed, true), run(seed, false), "predicted, and in general"));
+}

@@ -1,0 +1,424 @@
+//! Messages to tasks: to one, to a group, to everyone, from tasks and from other threads.
+//!
+//! A [`Mail`] belongs to the thread of a swarm. Its tasks open [`Mailbox`]es, and groups of them are made there. A [`Post`] sends
+//! from any thread: it costs a lock, and one wake-up for all messages that the thread has not looked at yet. A message to a
+//! group is stored once on the thread, and its members share it by a count that is not atomic.
+//!
+//! Everything has a limit ([`MailLimits`]). A reader that falls behind loses the oldest messages, or the new ones, or its
+//! mailbox, as the group says ([`SlowReader`]), and each is counted.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use thiserror::Error;
+
+use super::leaf::current;
+use super::office::{Office, To};
+
+/// The mailboxes of a thread's tasks; clones are the same. A swarm delivers what is in there once it is
+/// [attached](super::Swarm::attach).
+///
+/// ```no_run
+/// use anywire_stack::swarm::{Either, GroupId, Incoming, Mail, MailLimits, select};
+///
+/// let mail = Mail::<Vec<u8>>::new(MailLimits::default());
+/// let post = mail.post();
+/// let device = move |incoming: Incoming| {
+///     let mailbox = mail.mailbox();
+///     async move {
+///         let (mut conn, Ok(mut mailbox)) = (incoming.conn, mailbox) else { return };
+///         loop {
+///             match select(conn.recv(), mailbox.recv()).await {
+///                 Either::First(Some(received)) => _ = conn.send(received).await,
+///                 Either::Second(Ok(message)) => _ = conn.send(&message[..]).await,
+///                 // The device has gone, or is too slow.
+///                 _ => return,
+///             }
+///         }
+///     }
+/// };
+/// // From any thread:
+/// std::thread::spawn(move || post.to_group(GroupId::EVERYONE, b"hello".to_vec()));
+/// # drop(device);
+/// ```
+pub struct Mail<M> {
+    shared: Rc<Shared<M>>,
+}
+
+/// What the handles of the thread share.
+struct Shared<M> {
+    office: RefCell<Office<M>>,
+    inbox: Arc<Inbox<M>>,
+}
+
+impl<M> Drop for Shared<M> {
+    fn drop(&mut self) {
+        self.inbox.close();
+    }
+}
+
+impl<M> Mail<M> {
+    /// Without mailboxes and groups.
+    pub fn new(limits: MailLimits) -> Self {
+        let list = List { posts: Vec::new(), notify: None, is_open: true, refused: 0 };
+        let inbox = Inbox { list: Mutex::new(list), some: AtomicBool::new(false), posts_max: limits.posts };
+        let (office, inbox) = (RefCell::new(Office::new(limits)), Arc::new(inbox));
+        Self { shared: Rc::new(Shared { office, inbox }) }
+    }
+
+    /// Opens a mailbox.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError::TooManyMailboxes`].
+    pub fn mailbox(&self) -> Result<Mailbox<M>, MailError> {
+        let id = self.shared.office.borrow_mut().open()?;
+        Ok(Mailbox { shared: Rc::clone(&self.shared), id })
+    }
+
+    /// Makes a group, which does this with readers that are too slow.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError::TooManyGroups`].
+    pub fn group(&self, slow: SlowReader) -> Result<GroupId, MailError> {
+        self.shared.office.borrow_mut().group(slow)
+    }
+
+    /// Ends a group: its members stay without it, and later messages to it are undeliverable.
+    pub fn end_group(&self, group: GroupId) {
+        self.shared.office.borrow_mut().end_group(group);
+    }
+
+    /// A handle that sends, from this thread and any other.
+    pub fn post(&self) -> Post<M> {
+        Post { inbox: Arc::clone(&self.shared.inbox) }
+    }
+
+    /// What has become of all messages so far.
+    pub fn counters(&self) -> MailCounters {
+        let refused = self.shared.inbox.lock().refused;
+        MailCounters { refused, ..self.shared.office.borrow().counters() }
+    }
+}
+
+impl<M> Clone for Mail<M> {
+    fn clone(&self) -> Self {
+        Self { shared: Rc::clone(&self.shared) }
+    }
+}
+
+impl<M> fmt::Debug for Mail<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mail").finish_non_exhaustive()
+    }
+}
+
+/// What a swarm does with the mail that is attached to it.
+pub(super) trait Deliver {
+    /// Delivers some; says how many, and adds the tasks to wake.
+    fn deliver(&self, woken: &mut Vec<u32>) -> usize;
+    /// Whether there is something to deliver.
+    fn has_some(&self) -> bool;
+    /// Has this called when there is something again, on any thread.
+    fn notify_with(&self, notify: Box<dyn Fn() + Send>);
+}
+
+impl<M> Deliver for Mail<M> {
+    fn deliver(&self, woken: &mut Vec<u32>) -> usize {
+        let Shared { office, inbox } = &*self.shared;
+        let mut office = office.borrow_mut();
+        let mut done = 0;
+        if inbox.some.load(Ordering::Acquire) {
+            let posts = inbox.take();
+            done += posts.len();
+            for (to, message) in posts {
+                office.accept(&to, message, woken);
+            }
+        }
+        if office.is_delivering() { done + office.deliver(woken) } else { done }
+    }
+
+    fn has_some(&self) -> bool {
+        self.shared.inbox.some.load(Ordering::Acquire) || self.shared.office.borrow().is_delivering()
+    }
+
+    fn notify_with(&self, notify: Box<dyn Fn() + Send>) {
+        self.shared.inbox.lock().notify = Some(notify);
+    }
+}
+
+/// Where a task gets messages. Dropping it closes it, and takes it out of its groups.
+pub struct Mailbox<M> {
+    shared: Rc<Shared<M>>,
+    id: MailboxId,
+}
+
+impl<M> Mailbox<M> {
+    /// What others send to it by. It stays unique: after this mailbox has gone, messages to it are undeliverable.
+    pub const fn id(&self) -> MailboxId {
+        self.id
+    }
+
+    /// Waits for the next message. It is the running task that is woken for it.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError::TooSlow`] once a group with [`SlowReader::Disconnect`] has given this reader up.
+    pub const fn recv(&mut self) -> RecvMail<'_, M> {
+        RecvMail { mailbox: self }
+    }
+
+    /// Becomes a member of a group; nothing if it is one. It gets the messages that are posted from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError::NoGroup`].
+    pub fn join(&self, group: GroupId) -> Result<(), MailError> {
+        self.shared.office.borrow_mut().join(self.id, group)
+    }
+
+    /// Leaves a group; nothing if it is no member.
+    pub fn leave(&self, group: GroupId) {
+        self.shared.office.borrow_mut().leave(self.id, group);
+    }
+}
+
+impl<M> Drop for Mailbox<M> {
+    fn drop(&mut self) {
+        self.shared.office.borrow_mut().close(self.id);
+    }
+}
+
+impl<M> fmt::Debug for Mailbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// See [`Mailbox::recv`].
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct RecvMail<'m, M> {
+    mailbox: &'m mut Mailbox<M>,
+}
+
+impl<M> Future for RecvMail<'_, M> {
+    type Output = Result<Rc<M>, MailError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let Mailbox { shared, id } = &*self.mailbox;
+        shared.office.borrow_mut().take(*id, current()).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl<M> fmt::Debug for RecvMail<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvMail").field("id", &self.mailbox.id).finish_non_exhaustive()
+    }
+}
+
+/// Sends messages to the mailboxes of one [`Mail`], from any thread. Cheap to clone.
+pub struct Post<M> {
+    inbox: Arc<Inbox<M>>,
+}
+
+impl<M> Post<M> {
+    /// Sends a message to one mailbox. If it has gone, or is full, that is counted there.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError::Full`] if too many messages wait for the thread; [`MailError::Gone`] if nobody will ever take them. The
+    /// message is dropped.
+    pub fn to(&self, mailbox: MailboxId, message: M) -> Result<(), MailError> {
+        self.inbox.put(To::One(mailbox), message)
+    }
+
+    /// Sends a message to each member that a group has when the thread takes the message.
+    ///
+    /// # Errors
+    ///
+    /// As [`to`](Self::to).
+    pub fn to_group(&self, group: GroupId, message: M) -> Result<(), MailError> {
+        self.inbox.put(To::Group(group), message)
+    }
+}
+
+impl<M> Clone for Post<M> {
+    fn clone(&self) -> Self {
+        Self { inbox: Arc::clone(&self.inbox) }
+    }
+}
+
+impl<M> fmt::Debug for Post<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").finish_non_exhaustive()
+    }
+}
+
+/// What has come from other threads.
+struct Inbox<M> {
+    list: Mutex<List<M>>,
+    /// Whether the list may hold something: what the swarm reads in each round.
+    some: AtomicBool,
+    posts_max: usize,
+}
+
+struct List<M> {
+    posts: Vec<(To, M)>,
+    notify: Option<Box<dyn Fn() + Send>>,
+    /// The thread has not let go of its mail.
+    is_open: bool,
+    refused: u64,
+}
+
+impl<M> Inbox<M> {
+    fn put(&self, to: To, message: M) -> Result<(), MailError> {
+        let mut list = self.lock();
+        if !list.is_open {
+            return Err(MailError::Gone);
+        }
+        if list.posts.len() >= self.posts_max {
+            list.refused += 1;
+            return Err(MailError::Full);
+        }
+        list.posts.push((to, message));
+        // Once for a list, and under the lock: the swarm clears the mark under it as well.
+        if !self.some.swap(true, Ordering::Release)
+            && let Some(notify) = &list.notify
+        {
+            notify();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn take(&self) -> Vec<(To, M)> {
+        let mut list = self.lock();
+        self.some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut list.posts)
+    }
+
+    /// Nobody will take what comes any more.
+    fn close(&self) {
+        let mut list = self.lock();
+        list.is_open = false;
+        let posts = std::mem::take(&mut list.posts);
+        drop(list);
+        // Their destructors may send again.
+        drop(posts);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List<M>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A mailbox, for those who send to it. Valid on any thread; of one [`Mail`] alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MailboxId {
+    pub(super) place: u32,
+    pub(super) generation: u32,
+}
+
+/// A group of mailboxes, for those who send to it. Valid on any thread; of one [`Mail`] alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupId {
+    pub(super) place: u32,
+    pub(super) generation: u32,
+}
+
+impl GroupId {
+    /// All mailboxes, without their joining.
+    pub const EVERYONE: Self = Self { place: u32::MAX, generation: 0 };
+}
+
+/// What becomes of a message for a mailbox that is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SlowReader {
+    /// The oldest message there makes room for it: for news of which the last is what matters.
+    #[default]
+    DropOldest,
+    /// It does not get this one: for news that each stand alone.
+    Skip,
+    /// Its messages are dropped, and its [`recv`](Mailbox::recv) fails, so that its task ends: for a stream without gaps.
+    Disconnect,
+}
+
+/// The limits of one [`Mail`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailLimits {
+    /// Mailboxes (default 16,777,216). Each takes some 96 bytes, and 8 for each message that waits.
+    pub mailboxes: usize,
+    /// Groups (default 65,536).
+    pub groups: usize,
+    /// Messages that wait in a mailbox (default 16).
+    pub messages: usize,
+    /// What becomes of a message to one, or to everyone, where that is reached.
+    pub slow: SlowReader,
+    /// Messages from other threads that wait for the swarm's (default 65,536).
+    pub posts: usize,
+    /// Members that one round of the swarm delivers to (default 8192), so that a message for a million does not keep it from its
+    /// other work.
+    pub deliveries_a_round: usize,
+}
+
+impl Default for MailLimits {
+    fn default() -> Self {
+        Self {
+            mailboxes: 1 << 24,
+            groups: 1 << 16,
+            messages: 16,
+            slow: SlowReader::DropOldest,
+            posts: 1 << 16,
+            deliveries_a_round: 1 << 13,
+        }
+    }
+}
+
+/// What has become of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MailCounters {
+    /// Put into a mailbox: a message to a group counts for each of its members.
+    pub delivered: u64,
+    /// Dropped from a full mailbox, for a newer one.
+    pub dropped_oldest: u64,
+    /// Not put into a full mailbox.
+    pub skipped: u64,
+    /// Readers that were given up for being too slow.
+    pub disconnected: u64,
+    /// For a mailbox or a group that had gone.
+    pub undeliverable: u64,
+    /// Refused to those who sent them, as too many waited.
+    pub refused: u64,
+}
+
+/// Why something with mail failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MailError {
+    /// The limit of mailboxes is reached.
+    #[error("no mailbox was opened: the limit of mailboxes is reached; raise MailLimits::mailboxes")]
+    TooManyMailboxes,
+    /// The limit of groups is reached.
+    #[error("no group was made: the limit of groups is reached; end some, or raise MailLimits::groups")]
+    TooManyGroups,
+    /// The group has ended.
+    #[error("the group was not joined: it has ended")]
+    NoGroup,
+    /// This reader was given up: it had as many messages waiting as it may. End the task, so that its peer comes again.
+    #[error("this reader was too slow and was given up")]
+    TooSlow,
+    /// Too many messages wait for the swarm's thread: send less, or later.
+    #[error("the message was not sent: too many wait for the thread; send later, or raise MailLimits::posts")]
+    Full,
+    /// The swarm's mail is gone.
+    #[error("the message was not sent: the thread has let go of its mail")]
+    Gone,
+}

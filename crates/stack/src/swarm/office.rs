@@ -1,0 +1,346 @@
+//! The mailboxes and groups of one thread, and the deliveries under way.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::mail::{GroupId, MailCounters, MailError, MailLimits, MailboxId, SlowReader};
+use super::turn::NOBODY;
+
+/// What the handles of one [`Mail`](super::Mail) share on its thread.
+pub(super) struct Office<M> {
+    limits: MailLimits,
+    boxes: Vec<Slot<M>>,
+    free_boxes: Vec<u32>,
+    groups: Vec<Group>,
+    free_groups: Vec<u32>,
+    deliveries: VecDeque<Delivery<M>>,
+    counters: MailCounters,
+}
+
+/// A mailbox.
+struct Slot<M> {
+    generation: u32,
+    is_used: bool,
+    /// A group has given it up; its messages are gone.
+    is_disconnected: bool,
+    /// The task that waits for a message.
+    waiting: u32,
+    /// Nearly always there is one message at most: then there is no allocation.
+    first: Option<Rc<M>>,
+    rest: VecDeque<Rc<M>>,
+    /// Groups, and its place among the members of each.
+    memberships: Vec<(u32, u32)>,
+}
+
+struct Group {
+    generation: u32,
+    is_used: bool,
+    slow: SlowReader,
+    /// Mailboxes by number; [`NOBODY`] where one has left.
+    members: Vec<u32>,
+    holes: usize,
+    /// Messages that are being delivered: meanwhile no member changes its place.
+    deliveries: usize,
+}
+
+/// A message on its way to several.
+struct Delivery<M> {
+    message: Rc<M>,
+    to: GroupId,
+    /// Members from here up to the end have not got it.
+    next: usize,
+    end: usize,
+}
+
+/// Whom a message is for.
+pub(super) enum To {
+    One(MailboxId),
+    Group(GroupId),
+}
+
+impl<M> Office<M> {
+    pub(super) fn new(limits: MailLimits) -> Self {
+        Self {
+            limits,
+            boxes: Vec::new(),
+            free_boxes: Vec::new(),
+            groups: Vec::new(),
+            free_groups: Vec::new(),
+            deliveries: VecDeque::new(),
+            counters: MailCounters::default(),
+        }
+    }
+
+    pub(super) const fn counters(&self) -> MailCounters {
+        self.counters
+    }
+
+    /// Opens a mailbox.
+    pub(super) fn open(&mut self) -> Result<MailboxId, MailError> {
+        let place = match self.free_boxes.pop() {
+            Some(place) => place,
+            None if self.boxes.len() >= self.limits.mailboxes => return Err(MailError::TooManyMailboxes),
+            None => {
+                self.boxes.push(Slot::new());
+                self.boxes.len() as u32 - 1
+            }
+        };
+        let slot = &mut self.boxes[place as usize];
+        slot.is_used = true;
+        Ok(MailboxId { place, generation: slot.generation })
+    }
+
+    /// Closes a mailbox; what is in there is dropped.
+    pub(super) fn close(&mut self, id: MailboxId) {
+        while let Some((group, at)) = self.boxes[id.place as usize].memberships.pop() {
+            self.vacate(group, at);
+        }
+        let slot = &mut self.boxes[id.place as usize];
+        *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::new() };
+        self.free_boxes.push(id.place);
+    }
+
+    /// Makes a group.
+    pub(super) fn group(&mut self, slow: SlowReader) -> Result<GroupId, MailError> {
+        let place = match self.free_groups.pop() {
+            Some(place) => place,
+            None if self.groups.len() >= self.limits.groups => return Err(MailError::TooManyGroups),
+            None => {
+                let members = Vec::new();
+                self.groups.push(Group {
+                    generation: 0,
+                    is_used: false,
+                    slow,
+                    members,
+                    holes: 0,
+                    deliveries: 0,
+                });
+                self.groups.len() as u32 - 1
+            }
+        };
+        let group = &mut self.groups[place as usize];
+        (group.is_used, group.slow) = (true, slow);
+        Ok(GroupId { place, generation: group.generation })
+    }
+
+    /// Ends a group; what is on its way to it is dropped.
+    pub(super) fn end_group(&mut self, id: GroupId) {
+        let Some(group) = self.group_of(id) else { return };
+        let members = std::mem::take(&mut group.members);
+        (group.is_used, group.generation) = (false, group.generation.wrapping_add(1));
+        (group.holes, group.deliveries) = (0, 0);
+        self.free_groups.push(id.place);
+        for member in members.into_iter().filter(|member| *member != NOBODY) {
+            self.boxes[member as usize].memberships.retain(|(group, _)| *group != id.place);
+        }
+    }
+
+    pub(super) fn join(&mut self, id: MailboxId, to: GroupId) -> Result<(), MailError> {
+        let Some(group) = self.group_of(to) else { return Err(MailError::NoGroup) };
+        let at = group.members.len() as u32;
+        let slot = &mut self.boxes[id.place as usize];
+        if !slot.memberships.iter().any(|(group, _)| *group == to.place) {
+            slot.memberships.push((to.place, at));
+            self.groups[to.place as usize].members.push(id.place);
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self, id: MailboxId, from: GroupId) {
+        if self.group_of(from).is_none() {
+            return;
+        }
+        let memberships = &mut self.boxes[id.place as usize].memberships;
+        if let Some(found) = memberships.iter().position(|(group, _)| *group == from.place) {
+            let (group, at) = memberships.swap_remove(found);
+            self.vacate(group, at);
+        }
+    }
+
+    /// The next message of a mailbox. Without one, `task` is woken by the next.
+    pub(super) fn take(&mut self, id: MailboxId, task: u32) -> Option<Result<Rc<M>, MailError>> {
+        let slot = &mut self.boxes[id.place as usize];
+        if let Some(message) = slot.pop() {
+            return Some(Ok(message));
+        }
+        if slot.is_disconnected {
+            return Some(Err(MailError::TooSlow));
+        }
+        slot.waiting = task;
+        None
+    }
+
+    /// Takes a message in, to be delivered by [`deliver`](Self::deliver).
+    pub(super) fn accept(&mut self, to: &To, message: M, woken: &mut Vec<u32>) {
+        match *to {
+            To::One(id) => {
+                if self.boxes.get(id.place as usize).is_some_and(|slot| slot.is(id)) {
+                    self.put(id.place, &Rc::new(message), self.limits.slow, woken);
+                } else {
+                    self.counters.undeliverable += 1;
+                }
+            }
+            To::Group(to) => {
+                let end = if to == GroupId::EVERYONE {
+                    self.boxes.len()
+                } else if let Some(group) = self.group_of(to) {
+                    group.deliveries += 1;
+                    group.members.len()
+                } else {
+                    self.counters.undeliverable += 1;
+                    return;
+                };
+                self.deliveries.push_back(Delivery { message: Rc::new(message), to, next: 0, end });
+            }
+        }
+    }
+
+    pub(super) fn is_delivering(&self) -> bool {
+        !self.deliveries.is_empty()
+    }
+
+    /// Delivers to as many members of groups as a round may; says how many that were, and whom to wake.
+    pub(super) fn deliver(&mut self, woken: &mut Vec<u32>) -> usize {
+        let limit = self.limits.deliveries_a_round.max(1);
+        let mut left = limit;
+        while left > 0
+            && let Some(mut delivery) = self.deliveries.pop_front()
+        {
+            let part = left.min(delivery.end - delivery.next);
+            let until = delivery.next + part;
+            self.deliver_part(&delivery, until, woken);
+            left -= part;
+            delivery.next = until;
+            if until < delivery.end {
+                self.deliveries.push_front(delivery);
+            } else if let Some(group) = self.group_of(delivery.to) {
+                group.deliveries -= 1;
+                self.close_holes(delivery.to.place);
+            }
+        }
+        limit - left
+    }
+
+    fn deliver_part(&mut self, delivery: &Delivery<M>, until: usize, woken: &mut Vec<u32>) {
+        if delivery.to == GroupId::EVERYONE {
+            let slow = self.limits.slow;
+            for place in delivery.next..until {
+                if self.boxes[place].is_used {
+                    self.put(place as u32, &delivery.message, slow, woken);
+                }
+            }
+            return;
+        }
+        let Some(group) = self.group_of(delivery.to) else { return };
+        let (slow, members) = (group.slow, std::mem::take(&mut group.members));
+        for member in members[delivery.next..until].iter().filter(|member| **member != NOBODY) {
+            self.put(*member, &delivery.message, slow, woken);
+        }
+        self.groups[delivery.to.place as usize].members = members;
+    }
+
+    /// Puts a message into a mailbox.
+    fn put(&mut self, place: u32, message: &Rc<M>, slow: SlowReader, woken: &mut Vec<u32>) {
+        let slot = &mut self.boxes[place as usize];
+        if slot.is_disconnected {
+            return;
+        }
+        if slot.len() >= self.limits.messages {
+            match slow {
+                SlowReader::DropOldest => {
+                    slot.pop();
+                    self.counters.dropped_oldest += 1;
+                }
+                SlowReader::Skip => {
+                    self.counters.skipped += 1;
+                    return;
+                }
+                SlowReader::Disconnect => {
+                    self.counters.disconnected += 1;
+                    slot.is_disconnected = true;
+                    (slot.first, slot.rest) = (None, VecDeque::new());
+                    return slot.wake(woken);
+                }
+            }
+        }
+        slot.push(Rc::clone(message));
+        self.counters.delivered += 1;
+        slot.wake(woken);
+    }
+
+    fn group_of(&mut self, id: GroupId) -> Option<&mut Group> {
+        let group = self.groups.get_mut(id.place as usize)?;
+        Some(group).filter(|group| group.is_used && group.generation == id.generation)
+    }
+
+    /// A member has left its place.
+    fn vacate(&mut self, group: u32, at: u32) {
+        let of = &mut self.groups[group as usize];
+        of.members[at as usize] = NOBODY;
+        of.holes += 1;
+        self.close_holes(group);
+    }
+
+    /// Moves the members together if more than half have left.
+    fn close_holes(&mut self, place: u32) {
+        let group = &mut self.groups[place as usize];
+        if group.deliveries > 0 || group.holes * 2 <= group.members.len() {
+            return;
+        }
+        group.members.retain(|member| *member != NOBODY);
+        group.holes = 0;
+        for (at, member) in group.members.iter().enumerate() {
+            let memberships = &mut self.boxes[*member as usize].memberships;
+            if let Some((_, old)) = memberships.iter_mut().find(|(group, _)| *group == place) {
+                *old = at as u32;
+            }
+        }
+    }
+}
+
+impl<M> Slot<M> {
+    const fn new() -> Self {
+        Self {
+            generation: 0,
+            is_used: false,
+            is_disconnected: false,
+            waiting: NOBODY,
+            first: None,
+            rest: VecDeque::new(),
+            memberships: Vec::new(),
+        }
+    }
+
+    const fn is(&self, id: MailboxId) -> bool {
+        self.is_used && self.generation == id.generation
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    fn push(&mut self, message: Rc<M>) {
+        if self.first.is_none() {
+            self.first = Some(message);
+        } else {
+            self.rest.push_back(message);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Rc<M>> {
+        let first = self.first.take();
+        self.first = self.rest.pop_front();
+        if self.rest.is_empty() && self.rest.capacity() > 0 {
+            // Nobody keeps memory for a burst that is over.
+            self.rest = VecDeque::new();
+        }
+        first
+    }
+
+    /// Once for all messages that come before the task runs.
+    fn wake(&mut self, woken: &mut Vec<u32>) {
+        if self.waiting != NOBODY {
+            woken.push(std::mem::replace(&mut self.waiting, NOBODY));
+        }
+    }
+}

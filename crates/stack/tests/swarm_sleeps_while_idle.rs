@@ -1,0 +1,118 @@
+//! A swarm that has nothing to do takes no turns: its thread sleeps until a frame, mail or a deadline comes.
+
+mod hosts;
+mod swarms;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anywire_stack::swarm::{Either, GroupId, Incoming, Instant, Mail, MailLimits, Swarm, select, sleep};
+use anywire_stack::switch::{Settings as SwitchSettings, Switch};
+use swarms::{Net, QUICK, address};
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
+    let switch = Switch::new(SwitchSettings::default());
+    let bells = hosts::Bells::default();
+    let mail = Mail::<u32>::new(MailLimits::default());
+    let live = |host: u8| bells.hang(switch.port(swarms::mac(host)).expect("a free port"));
+    let sent = Rc::new(RefCell::new(Vec::new()));
+    let mut server =
+        Swarm::new(swarms::engine(swarms::settings(1), 1), live(1), 10, |mut incoming: Incoming| {
+            let mut mailbox = mail.mailbox().expect("room");
+            let sent = Rc::clone(&sent);
+            async move {
+                while let Either::First(Ok(message)) = select(mailbox.recv(), incoming.conn.readable()).await
+                {
+                    incoming.conn.send(&message.to_be_bytes()[..]).await;
+                    sent.borrow_mut().push(*message);
+                }
+            }
+        })
+        .expect("address space");
+    server.attach(&mail);
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let got = Rc::new(Cell::new(0));
+    let mut client =
+        Swarm::new(swarms::engine(swarms::settings(2), 2), live(2), 10, |mut incoming: Incoming| {
+            let got = Rc::clone(&got);
+            async move {
+                let mut bytes = [0; 4];
+                while incoming.conn.read_exact(&mut bytes).await.is_ok() {
+                    got.set(u32::from_be_bytes(bytes));
+                    if got.get() == 3 {
+                        return;
+                    }
+                }
+            }
+        })
+        .expect("address space");
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+
+    let post = mail.post();
+    let pushes = async {
+        for message in 1..=3 {
+            // An hour, in which the clock stands only where somebody waits for it.
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            let post = post.clone();
+            let other = std::thread::spawn(move || post.to_group(GroupId::EVERYONE, message));
+            other.join().expect("it does not panic").expect("room");
+        }
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+    };
+    let stop = tokio::sync::Notify::new();
+    let both = async {
+        pushes.await;
+        stop.notify_waiters();
+    };
+    tokio::join!(both, server.run_until(stop.notified()), client.run_until(stop.notified()));
+    assert_eq!((got.get(), &sent.borrow()[..]), (3, &[1, 2, 3][..]));
+    assert_eq!((server.tasks(), client.tasks()), (0, 0));
+    // A turn for the start, each message, and the end.
+    let turns = server.counters().tasks.turns;
+    assert!(turns <= 10, "{turns} turns of tasks");
+}
+
+#[test]
+fn a_thread_without_a_runtime_is_woken_by_mail() {
+    let mail = Mail::<u32>::new(MailLimits::default());
+    let mut net = Net::new();
+    let got = Rc::new(Cell::new(0));
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        let (mut mailbox, got) = (mail.mailbox().expect("room"), Rc::clone(&got));
+        async move {
+            let _conn = incoming.conn;
+            while let Ok(message) = mailbox.recv().await {
+                got.set(*message);
+            }
+        }
+    });
+    server.attach(&mail);
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| async move {
+        let _conn = incoming.conn;
+        sleep(Duration::from_secs(1)).await;
+    });
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(10, &mut [&mut server, &mut client]);
+    let (post, (asleep, sleeps)) = (mail.post(), mpsc::channel());
+    let other = std::thread::spawn(move || {
+        for message in 1..=100 {
+            sleeps.recv().expect("the swarm's thread is there");
+            post.to_group(GroupId::EVERYONE, message).expect("room");
+        }
+    });
+    for message in 1..=100 {
+        asleep.send(()).expect("it listens");
+        while got.get() < message {
+            // Far longer than a test may take: only mail ends it.
+            server.rest(net.now, Duration::from_secs(10_000));
+            net.pass(1, &mut [&mut server]);
+        }
+    }
+    other.join().expect("it does not panic");
+    // With a deadline that is due, there is no rest.
+    client.rest(Instant::from_micros(net.now.as_micros() + 2_000_000), Duration::from_secs(10_000));
+}

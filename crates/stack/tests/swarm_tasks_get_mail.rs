@@ -1,0 +1,197 @@
+//! Messages reach one task, a group or everyone, once each, also from other threads; what cannot be delivered is counted.
+
+mod swarms;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anywire_stack::swarm::{
+    Either, GroupId, Incoming, Mail, MailCounters, MailError, MailLimits, Mailbox, Post, SlowReader, Swarm,
+    select, sleep,
+};
+use anywire_stack::switch::Port;
+use swarms::{Net, QUICK, address};
+
+/// What each task has got, by the port of its peer.
+type Got = Rc<RefCell<BTreeMap<u16, Vec<u32>>>>;
+
+/// So many connections from ports 1000 up, to a swarm whose tasks are made by `start`.
+fn with_tasks<F, S>(connections: u16, mail: &Mail<u32>, start: S) -> (Net, Swarm<F, S, Port>)
+where
+    F: Future<Output = ()>,
+    S: FnMut(Incoming) -> F,
+{
+    let mut net = Net::new();
+    let mut server = net.host(1, 1000, start);
+    server.attach(mail);
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 1000, |incoming: Incoming| async move {
+        let _conn = incoming.conn;
+        sleep(Duration::from_secs(1000)).await;
+    });
+    for port in 1000..1000 + connections {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(50, &mut [&mut server, &mut client]);
+    assert_eq!(server.tasks(), usize::from(connections));
+    (net, server)
+}
+
+async fn collect(incoming: Incoming, mut mailbox: Mailbox<u32>, got: Got) {
+    let port = incoming.peer.port();
+    while let Ok(message) = mailbox.recv().await {
+        got.borrow_mut().entry(port).or_default().push(*message);
+    }
+}
+
+#[test]
+fn one_a_group_and_everyone_are_reached_from_another_thread() {
+    let mail = Mail::new(MailLimits::default());
+    let odd = mail.group(SlowReader::Skip).expect("room");
+    let (got, ids) = (Got::default(), RefCell::new(Vec::new()));
+    let (mut net, mut server) = with_tasks(10, &mail, |incoming: Incoming| {
+        let mailbox = mail.mailbox().expect("room");
+        ids.borrow_mut().push(mailbox.id());
+        if incoming.peer.port() % 2 == 1 {
+            mailbox.join(odd).expect("it is there");
+            mailbox.join(odd).expect("once is enough");
+        }
+        collect(incoming, mailbox, Rc::clone(&got))
+    });
+    let (post, first) = (mail.post(), ids.borrow()[0]);
+    let others = std::thread::spawn(move || {
+        post.to(first, 1).expect("room");
+        post.to_group(odd, 2).expect("room");
+        post.to_group(GroupId::EVERYONE, 3).expect("room");
+        post.to(first, 4).expect("room");
+    });
+    others.join().expect("it does not panic");
+    assert_eq!(server.next_deadline(), Some(Default::default()), "a thread must not sleep on it");
+    let turns = server.counters().tasks.turns;
+    net.pass(1, &mut [&mut server]);
+    // Those of a group come after what is for one.
+    for (port, messages) in got.borrow().iter() {
+        let expected: &[u32] = match port {
+            1000 => &[1, 4, 3],
+            port if port % 2 == 1 => &[2, 3],
+            _ => &[3],
+        };
+        assert_eq!(messages, expected, "{port}");
+    }
+    assert_eq!(got.borrow().len(), 10);
+    assert_eq!(server.counters().tasks.turns - turns, 10, "each task is woken once for all");
+    assert_eq!(mail.counters(), MailCounters { delivered: 17, ..MailCounters::default() });
+}
+
+#[test]
+fn readers_that_are_too_slow_lose_what_their_group_says() {
+    for (slow, kept, counted) in [
+        (SlowReader::DropOldest, &[6, 7, 8, 9][..], MailCounters { dropped_oldest: 6, ..Default::default() }),
+        (SlowReader::Skip, &[0, 1, 2, 3], MailCounters { skipped: 6, ..Default::default() }),
+        (SlowReader::Disconnect, &[], MailCounters { disconnected: 1, ..Default::default() }),
+    ] {
+        let mail = Mail::new(MailLimits { messages: 4, ..MailLimits::default() });
+        let group = mail.group(slow).expect("room");
+        let (got, ends) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(0)));
+        let (mut net, mut server) = with_tasks(1, &mail, |incoming: Incoming| {
+            let (got, ends) = (Rc::clone(&got), Rc::clone(&ends));
+            let mut mailbox = mail.mailbox().expect("room");
+            mailbox.join(group).expect("it is there");
+            async move {
+                let _conn = incoming.conn;
+                sleep(Duration::from_millis(100)).await;
+                loop {
+                    match select(mailbox.recv(), sleep(Duration::from_millis(100))).await {
+                        Either::First(Ok(message)) => got.borrow_mut().push(*message),
+                        Either::First(Err(error)) => {
+                            assert_eq!(error, MailError::TooSlow);
+                            return ends.set(1);
+                        }
+                        Either::Second(()) => return,
+                    }
+                }
+            }
+        });
+        let post = mail.post();
+        (0..10).for_each(|message| post.to_group(group, message).expect("room"));
+        net.pass(400, &mut [&mut server]);
+        assert_eq!(*got.borrow(), kept, "{slow:?}");
+        assert_eq!(ends.get(), u32::from(slow == SlowReader::Disconnect));
+        assert_eq!(MailCounters { delivered: 0, ..mail.counters() }, counted);
+        assert_eq!((server.tasks(), server.counters().tasks.panicked), (0, 0));
+    }
+}
+
+#[test]
+fn what_nobody_can_get_is_refused_or_counted() {
+    let limits = MailLimits { mailboxes: 2, groups: 1, posts: 3, ..MailLimits::default() };
+    let mail = Mail::<u32>::new(limits);
+    let (mut net, mut server) = with_tasks(0, &mail, |incoming: Incoming| async move { drop(incoming) });
+    let first = mail.mailbox().expect("room");
+    let (old, second) = (first.id(), mail.mailbox().expect("room"));
+    assert_eq!(mail.mailbox().expect_err("two"), MailError::TooManyMailboxes);
+    drop(first);
+    let third = mail.mailbox().expect("the place of the first");
+    assert_ne!(old, third.id());
+    let group = mail.group(SlowReader::Skip).expect("room");
+    assert_eq!(mail.group(SlowReader::Skip), Err(MailError::TooManyGroups));
+    second.join(group).expect("it is there");
+    mail.end_group(group);
+    assert_eq!(third.join(group), Err(MailError::NoGroup));
+    let next = mail.group(SlowReader::Skip).expect("the place of the first");
+    assert_ne!(group, next);
+    let post = mail.post();
+    post.to(old, 1).expect("room");
+    post.to_group(group, 2).expect("room");
+    post.to_group(next, 3).expect("room");
+    assert_eq!(post.to_group(next, 4), Err(MailError::Full));
+    net.pass(1, &mut [&mut server]);
+    assert_eq!(mail.counters(), MailCounters { undeliverable: 2, refused: 1, ..Default::default() });
+    drop((server, second, third));
+    post.to(old, 5).expect("the mail is there");
+    drop(mail);
+    assert_eq!(post.to(old, 6), Err(MailError::Gone));
+}
+
+#[test]
+fn members_that_come_and_go_while_a_message_is_delivered_disturb_nobody() {
+    let mail = Mail::new(MailLimits { deliveries_a_round: 7, ..MailLimits::default() });
+    let group = mail.group(SlowReader::Skip).expect("room");
+    let members: Rc<RefCell<Vec<Mailbox<u32>>>> = Rc::default();
+    let (mut net, mut server) = with_tasks(0, &mail, |incoming: Incoming| async move { drop(incoming) });
+    let post: Post<u32> = mail.post();
+    let join = || {
+        let mailbox = mail.mailbox().expect("room");
+        mailbox.join(group).expect("it is there");
+        members.borrow_mut().push(mailbox);
+    };
+    (0..100).for_each(|_| join());
+    post.to_group(group, 1).expect("room");
+    for round in 0..10 {
+        server.turn(net.now);
+        // The first ones have it, the last ones have not.
+        members.borrow_mut().remove(0);
+        members.borrow_mut().pop();
+        if round % 2 == 0 {
+            let kept = members.borrow_mut().remove(50);
+            kept.leave(group);
+        }
+        join();
+    }
+    post.to_group(group, 2).expect("room");
+    net.pass(10, &mut [&mut server]);
+    let delivered = mail.counters().delivered;
+    // 85 members at the end, of which 10 came too late for the first message.
+    let now = members.borrow().len() as u64;
+    assert_eq!(now, 85);
+    assert!((now + 75..now + 100).contains(&delivered), "{delivered}");
+    assert_eq!(mail.counters().skipped, 0, "nobody gets one twice");
+    // All leave, and the group is as it was.
+    members.borrow_mut().clear();
+    join();
+    post.to_group(group, 3).expect("room");
+    net.pass(10, &mut [&mut server]);
+    assert_eq!(mail.counters().delivered, delivered + 1);
+}

@@ -1,0 +1,210 @@
+//! Deadlines of users, and keep-alive, for populations of idle connections.
+//!
+//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it, which
+//! finds out when it fires what is due by then.
+
+use super::{ConnId, End, Engine};
+use crate::block::{Flags, State};
+use crate::time::{Instant, Tick};
+use crate::watch::{FARTHEST_MILLIS, KeepAlive};
+
+impl Engine {
+    /// Tells of this connection by [`Events::DEADLINE`](super::Events::DEADLINE) once `at` has passed, to the millisecond and
+    /// never early, unless another call has moved the deadline or taken it away (`None`) by then. The connection itself goes
+    /// on. A deadline more than 12 days ahead comes after 12 days; closing a connection takes its own away.
+    ///
+    /// To move a deadline with each message costs a write to memory.
+    ///
+    /// ```
+    /// # use anywire_tcp::{ConnectOptions, Engine, Events, Instant, Limits, Mac, Route, Settings};
+    /// # use std::time::Duration;
+    /// # let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default())?;
+    /// # engine.add_address("10.0.0.1".parse()?)?;
+    /// # let mac = Mac::new([2, 0, 0, 0, 0, 1]);
+    /// # engine.add_route(Route { network: "10.0.0.0".parse()?, prefix: 8, source: mac, next_hop: mac, mtu: 1500 })?;
+    /// let id = engine.connect("10.0.0.2:80".parse()?, ConnectOptions::default())?;
+    /// engine.set_idle_deadline(id, Some(Instant::from_micros(5_000)));
+    /// engine.set_idle_deadline(id, Some(Instant::from_micros(9_000)));
+    /// let mut ready = Vec::new();
+    /// engine.advance(Instant::from_micros(8_000));
+    /// engine.take_ready(&mut ready);
+    /// assert!(ready.is_empty());
+    /// engine.advance(Instant::from_micros(9_000));
+    /// engine.take_ready(&mut ready);
+    /// assert!(ready[0].id == id && ready[0].events.has(Events::DEADLINE));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn set_idle_deadline(&mut self, id: ConnId, at: Option<Instant>) {
+        if !self.is_held(id) {
+            return;
+        }
+        match at {
+            Some(at) => self.move_deadline(id.0, first_tick(at, self.now)),
+            None => self.take_deadline_away(id.0),
+        }
+    }
+
+    #[inline]
+    fn move_deadline(&mut self, index: u32, at: Tick) {
+        let block = &mut self.blocks[index];
+        if block.state == State::Closed {
+            return;
+        }
+        block.flags.set(Flags::WATCHED);
+        let watch = self.watches.get_mut(index);
+        watch.set_deadline(Some(at));
+        if watch.has_expired {
+            watch.has_expired = false;
+            self.expired -= 1;
+        }
+        self.set_deadline(index, at);
+    }
+
+    pub(super) fn take_deadline_away(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::WATCHED) {
+            return;
+        }
+        let watch = self.watches.get_mut(index);
+        watch.set_deadline(None);
+        if watch.has_expired {
+            watch.has_expired = false;
+            self.expired -= 1;
+        }
+        self.forget_if_unwatched(index);
+    }
+
+    fn forget_if_unwatched(&mut self, index: u32) {
+        if self.watches.get(index).is_none() {
+            self.blocks[index].flags.clear(Flags::WATCHED);
+        }
+    }
+
+    /// Gives a connection keep-alive with times of its own from now on, or takes it away (RFC 9293 MUST-24, MUST-27).
+    pub fn set_keep_alive(&mut self, id: ConnId, keep_alive: Option<KeepAlive>) {
+        let index = id.0;
+        if !self.is_held(id) || self.blocks[index].state == State::Closed {
+            return;
+        }
+        self.watches.get_mut(index).set_keep_alive(keep_alive);
+        self.blocks[index].flags.set(Flags::WATCHED);
+        // Nothing may be left to watch.
+        self.forget_if_unwatched(index);
+        if self.blocks[index].state.is_synchronized() {
+            self.watch_idle(index);
+        }
+    }
+
+    /// Keep-alive as the settings say, for a connection that asks for it.
+    pub(super) fn keep_alive_by_settings(&mut self, index: u32) {
+        let settings = &self.settings;
+        let keep_alive = KeepAlive {
+            idle: settings.keep_alive_idle,
+            interval: settings.keep_alive_interval,
+            probes: settings.keep_alive_probes,
+        };
+        self.watches.get_mut(index).set_keep_alive(Some(keep_alive));
+        self.blocks[index].flags.set(Flags::WATCHED);
+    }
+
+    /// Starts keep-alive of a connection that has it.
+    pub(super) fn watch_idle(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if !block.has(Flags::WATCHED) || block.times_its_end() {
+            return;
+        }
+        block.heard_at = self.tick;
+        if let Some(at) = self.probe_at(index) {
+            self.set_deadline(index, at);
+        }
+    }
+
+    /// Forgets what is watched of a connection.
+    pub(super) fn unwatch(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        if block.has(Flags::WATCHED) {
+            block.flags.clear(Flags::WATCHED);
+            let watch = self.watches.get_mut(index);
+            self.expired -= usize::from(watch.has_expired);
+            *watch = crate::watch::Watch::NONE;
+        }
+    }
+
+    /// When the next probe of keep-alive is due.
+    pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
+        let block = &self.blocks[index];
+        let is_asked = block.has(Flags::WATCHED) && block.state.is_synchronized();
+        if is_asked { self.watches.get(index).probe_at(block.heard_at) } else { None }
+    }
+
+    /// The deadline that the user has set.
+    pub(super) fn user_deadline(&self, index: u32) -> Option<Tick> {
+        if self.blocks[index].has(Flags::WATCHED) { self.watches.get(index).deadline() } else { None }
+    }
+
+    /// Notes that the user's deadline has passed, if it has.
+    pub(super) fn expire(&mut self, index: u32) -> bool {
+        let is_due = self.user_deadline(index).is_some_and(|at| at.is_due(self.tick));
+        if is_due {
+            let watch = self.watches.get_mut(index);
+            watch.set_deadline(None);
+            watch.has_expired = true;
+            self.expired += 1;
+            self.tell(index, Flags::NONE);
+        }
+        is_due
+    }
+
+    /// Whether the user is to hear that the deadline has passed.
+    #[cold]
+    pub(super) fn take_expired(&mut self, index: u32) -> bool {
+        if !self.watches.get(index).has_expired {
+            return false;
+        }
+        self.watches.get_mut(index).has_expired = false;
+        self.expired -= 1;
+        true
+    }
+
+    /// Keep-alive (RFC 9293 3.8.4): a segment that the peer has to answer. It may be lost, so one silence proves nothing. Gives
+    /// in how many ticks to look again, if that is due before.
+    pub(super) fn probe_peer(&mut self, index: u32) -> u32 {
+        if !self.probe_at(index).is_some_and(|at| at.is_due(self.tick)) {
+            return 1;
+        }
+        let block = &mut self.blocks[index];
+        if block.flight() > 0 || block.has_unsent() {
+            // Not while data is under way (MUST-26), whose own timer tells whether the peer lives.
+            block.heard_at = self.tick;
+            return 1;
+        }
+        let heard_at = block.heard_at;
+        if self.watches.get(index).is_given_up(heard_at) {
+            self.counters.timed_out += 1;
+            self.break_off(index, End::TimedOut);
+            return 1;
+        }
+        if self.replies.len() >= self.limits.replies {
+            return self.put_off_probe();
+        }
+        self.watches.get_mut(index).note_probe(heard_at);
+        self.counters.keep_alives += 1;
+        self.replies_for_probe(index);
+        1
+    }
+
+    /// Of very many probes at once those wait that find no room: until about as many as are before them have left.
+    fn put_off_probe(&mut self) -> u32 {
+        let (tick, before) = self.probes_put_off;
+        let before = if tick == self.tick { before } else { 0 };
+        self.probes_put_off = (self.tick, before + 1);
+        1 + before / self.limits.replies.clamp(1, u32::MAX as usize) as u32
+    }
+}
+
+/// The first tick at which a moment has passed, as far ahead as ticks can be told apart.
+fn first_tick(at: Instant, now: Instant) -> Tick {
+    let farthest = now.as_micros().saturating_add(u64::from(FARTHEST_MILLIS) * 1000);
+    Tick(at.as_micros().min(farthest).div_ceil(1000) as u32)
+}

@@ -1,0 +1,180 @@
+//! What is watched of idle connections: a deadline of the user's, and whether the peer still lives (RFC 9293 3.8.4).
+//!
+//! Beside the blocks, 16 bytes a connection, and nothing as long as nobody asks for either. No entry of the wheel is moved with
+//! a deadline: the one that is there looks here when it fires.
+
+use std::io;
+use std::time::Duration;
+
+use anywire_sys::arena::Arena;
+
+use crate::time::Tick;
+
+/// When the peer of an idle connection is asked whether it still lives (RFC 9293 3.8.4), and when it is taken for dead.
+///
+/// Times are kept in whole seconds, rounded up: from 1 to 65,535.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How long nothing came before the first probe. By default at least two hours (MUST-28).
+    pub idle: Duration,
+    /// The time between two probes, and after the last one.
+    pub interval: Duration,
+    /// So many probes in a row without an answer end the connection by [`End::TimedOut`](crate::End::TimedOut); at least one.
+    pub probes: u8,
+}
+
+/// What is watched of one connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Watch {
+    deadline: Tick,
+    /// When the peer had been heard of last as the first of `probes` left: they count until it is heard of again. So what
+    /// arrives need not be noted here.
+    probed_since: Tick,
+    /// Zero: no keep-alive.
+    idle_seconds: u16,
+    interval_seconds: u16,
+    probes_max: u8,
+    probes: u8,
+    has_deadline: bool,
+    /// The deadline has passed, and the user was not told yet.
+    pub(crate) has_expired: bool,
+}
+
+const _: () = assert!(size_of::<Watch>() == 16);
+
+impl Watch {
+    pub(crate) const NONE: Self = Self {
+        deadline: Tick(0),
+        probed_since: Tick(0),
+        idle_seconds: 0,
+        interval_seconds: 0,
+        probes_max: 0,
+        probes: 0,
+        has_deadline: false,
+        has_expired: false,
+    };
+
+    /// When the user wants to be told, if it does.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Tick> {
+        self.has_deadline.then_some(self.deadline)
+    }
+
+    #[inline]
+    pub(crate) fn set_deadline(&mut self, at: Option<Tick>) {
+        self.has_deadline = at.is_some();
+        self.deadline = at.unwrap_or(Tick(0));
+    }
+
+    pub(crate) fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        let seconds = |duration: Duration| {
+            let rounded_up = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+            rounded_up.clamp(1, u16::MAX.into()) as u16
+        };
+        self.probes = 0;
+        self.idle_seconds = keep_alive.map_or(0, |keep_alive| seconds(keep_alive.idle));
+        self.interval_seconds = keep_alive.map_or(0, |keep_alive| seconds(keep_alive.interval));
+        self.probes_max = keep_alive.map_or(0, |keep_alive| keep_alive.probes.max(1));
+    }
+
+    /// When the next probe is due, or the peer is given up, if nothing comes.
+    #[inline]
+    pub(crate) fn probe_at(&self, heard_at: Tick) -> Option<Tick> {
+        if self.idle_seconds == 0 {
+            return None;
+        }
+        let waited = u32::from(self.interval_seconds) * u32::from(self.probes_since(heard_at));
+        let seconds = u32::from(self.idle_seconds) + waited;
+        Some(heard_at.after(seconds.saturating_mul(1000).min(FARTHEST_MILLIS)))
+    }
+
+    /// Whether as many probes as are allowed have had no answer.
+    pub(crate) fn is_given_up(&self, heard_at: Tick) -> bool {
+        self.probes_since(heard_at) >= self.probes_max
+    }
+
+    /// A probe leaves.
+    pub(crate) fn note_probe(&mut self, heard_at: Tick) {
+        self.probes = self.probes_since(heard_at) + 1;
+        self.probed_since = heard_at;
+    }
+
+    /// Probes since the peer was heard of.
+    fn probes_since(&self, heard_at: Tick) -> u8 {
+        if self.probed_since == heard_at { self.probes } else { 0 }
+    }
+
+    /// Whether it can be forgotten.
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self { deadline: self.deadline, probed_since: self.probed_since, ..Self::NONE }
+    }
+}
+
+/// The watches of all connections, by their places.
+pub(crate) struct Watches {
+    places: Arena<Watch>,
+}
+
+impl Watches {
+    pub(crate) fn new(connections: usize) -> io::Result<Self> {
+        Ok(Self { places: Arena::reserve(connections.max(1), Watch::NONE)? })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Watch {
+        self.places.get(index as usize).copied().unwrap_or(Watch::NONE)
+    }
+
+    /// That of a connection, whose place is below the limit.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut Watch {
+        if self.places.len() <= index as usize {
+            self.places.grow_to(index as usize + 1);
+        }
+        &mut self.places[index as usize]
+    }
+
+    /// Bytes of memory taken from the system.
+    pub(crate) fn bytes(&self) -> usize {
+        self.places.bytes()
+    }
+}
+
+/// Ticks this far apart can still be compared: 12 days.
+pub(crate) const FARTHEST_MILLIS: u32 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_count_until_the_peer_is_heard_of() {
+        let mut watch = Watch::NONE;
+        let (idle, interval) = (Duration::from_millis(9500), Duration::from_secs(2));
+        watch.set_keep_alive(Some(KeepAlive { idle, interval, probes: 2 }));
+        let heard = Tick(u32::MAX - 5);
+        assert_eq!(watch.probe_at(heard), Some(heard.after(10_000)), "rounded up");
+        watch.note_probe(heard);
+        watch.note_probe(heard);
+        assert_eq!(watch.probe_at(heard), Some(heard.after(14_000)));
+        assert!(watch.is_given_up(heard));
+        let again = heard.after(13_000);
+        assert!(!watch.is_given_up(again));
+        assert_eq!(watch.probe_at(again), Some(again.after(10_000)));
+        watch.set_keep_alive(None);
+        assert!(watch.is_none() && watch.probe_at(again).is_none());
+    }
+
+    #[test]
+    fn the_longest_times_can_be_compared() {
+        let mut watch = Watch::NONE;
+        let longest = Duration::MAX;
+        watch.set_keep_alive(Some(KeepAlive { idle: longest, interval: longest, probes: u8::MAX }));
+        assert_eq!(watch.probe_at(Tick(0)), Some(Tick(65_535_000)));
+        for _ in 0..255 {
+            watch.note_probe(Tick(0));
+        }
+        assert_eq!(watch.probe_at(Tick(0)), Some(Tick(FARTHEST_MILLIS)));
+    }
+}
