@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use anywire_load::Protocol;
+use anywire_wire::Address;
 use serde::{Deserialize, Serialize};
 
 use crate::clients::{Plan, Tally};
@@ -29,9 +30,21 @@ impl ServerChild {
     /// # Errors
     /// The child could not start, or says why it does not listen.
     pub fn start(name: &str, http: Protocol, core: usize) -> Result<Self> {
+        Self::start_with(name, (http == Protocol::Http2).then(|| "--http2".to_owned()), core)
+    }
+
+    /// Starts anywire's server, which listens at this address, too.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_at(also: &Address, core: usize) -> Result<Self> {
+        Self::start_with("anywire", Some(format!("--also={also}")), core)
+    }
+
+    fn start_with(name: &str, option: Option<String>, core: usize) -> Result<Self> {
         let mut process = ourselves("serve", core)?
             .arg(name)
-            .args((http == Protocol::Http2).then_some("--http2"))
+            .args(option)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

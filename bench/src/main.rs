@@ -1,4 +1,4 @@
-//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `tls`, `swarm`, `udp`.
+//! Speed comparisons of anywire with its peers and its limits: `bench http-server`, `http-client`, `tls`, `swarm`, `udp`, `ipc`.
 //!
 //! Every candidate runs in a process of its own: this same program, started again with `serve NAME` or `call NAME`.
 //! Candidates are measured in interleaved rounds, on pinned cores, and reported as medians with their spread and as
@@ -13,6 +13,7 @@ mod generators;
 mod http_client;
 mod http_server;
 mod idle;
+mod ipc;
 mod measure;
 mod options;
 mod report;
@@ -52,6 +53,8 @@ enum Command {
     Swarm(swarm::Options),
     /// Datagrams: CPU per echo, a rate that is stood without a loss, and what joining saves.
     Udp(udp::Options),
+    /// Messages between two ends on this machine over each way, and HTTP over each wire within it.
+    Ipc(ipc::Options),
     /// The candidates, their versions and settings.
     List,
     /// Serve as this candidate until standard input closes (how the program starts itself).
@@ -62,6 +65,9 @@ enum Command {
         /// Over HTTP/2.
         #[arg(long)]
         http2: bool,
+        /// Serve as anywire, which listens here, too.
+        #[arg(long, value_name = "ADDRESS")]
+        also: Option<anywire_wire::Address>,
     },
     /// Call as this candidate and print its cost (the program starts itself so).
     #[command(hide = true)]
@@ -109,13 +115,15 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::HttpClient(options) => http_client::run(options),
         Command::Swarm(options) => swarm::run(options),
         Command::Udp(options) => udp::run(options),
+        Command::Ipc(options) => ipc::run(options),
         Command::List => {
             list();
             Ok(())
         }
-        Command::Serve { child, http2 } => {
+        Command::Serve { child, http2, also } => {
             child.pin()?;
-            servers::serve(&child.name, if *http2 { Protocol::Http2 } else { Protocol::Http1 })
+            let http = if *http2 { Protocol::Http2 } else { Protocol::Http1 };
+            servers::serve(&child.name, http, also.as_ref())
         }
         Command::Call { child, plan } => {
             child.pin()?;

@@ -96,6 +96,8 @@ pub enum Bound {
     AtMost(f64),
     /// The value must be below this.
     Below(f64),
+    /// The value must not be below this.
+    AtLeast(f64),
 }
 
 impl Bound {
@@ -103,6 +105,7 @@ impl Bound {
         match self {
             Self::AtMost(bound) => value <= bound,
             Self::Below(bound) => value < bound,
+            Self::AtLeast(bound) => value >= bound,
         }
     }
 
@@ -110,6 +113,7 @@ impl Bound {
         match self {
             Self::AtMost(bound) => format!("<= {bound:.2}"),
             Self::Below(bound) => format!("< {bound:.2}"),
+            Self::AtLeast(bound) => format!(">= {bound:.2}"),
         }
     }
 }
@@ -176,6 +180,7 @@ mod tests {
         let met = |bound, value| Bar::judge(String::new(), bound, value).met;
         assert_eq!(met(Bound::AtMost(1.1), Some(1.1)), Some(true));
         assert_eq!(met(Bound::Below(1.0), Some(1.0)), Some(false));
+        assert_eq!(met(Bound::AtLeast(1.8), Some(1.8)), Some(true));
         assert_eq!(met(Bound::Below(1.0), None), None);
     }
 

@@ -21,6 +21,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use anywire_load::Protocol as Http;
+use anywire_wire::Address;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::child::{self, Announcement};
@@ -95,12 +96,15 @@ pub fn named(name: &str) -> Result<&'static Server> {
     Ok(server)
 }
 
-/// Body of `bench serve NAME`: serves until standard input closes.
+/// Body of `bench serve NAME`: serves until standard input closes. Anywire's server can listen at one address more.
 ///
 /// # Errors
 /// The server did not start, or broke; if nobody knows its address yet, that is told instead of it.
-pub fn serve(name: &str, http: Http) -> Result<()> {
-    let end = named(name).and_then(|server| (server.serve)(&Announce, http));
+pub fn serve(name: &str, http: Http, also: Option<&Address>) -> Result<()> {
+    let end = match also {
+        Some(also) => anywire::run(&Announce, |server| server.listen("tcp:127.0.0.1:0").listen(also)),
+        None => named(name).and_then(|server| (server.serve)(&Announce, http)),
+    };
     if let Err(error) = &end {
         child::announce(&Announcement::Failed(format!("{error:#}")));
     }

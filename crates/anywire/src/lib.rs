@@ -111,6 +111,8 @@ mod guide {
     mod local {}
     #[doc = include_str!("../../../docs/guide/udp.md")]
     mod udp {}
+    #[doc = include_str!("../../../docs/guide/swarm.md")]
+    mod swarm {}
     #[doc = include_str!("../../../docs/guide/own-protocol.md")]
     mod own_protocol {}
     #[doc = include_str!("../../../docs/guide/own-wire.md")]

@@ -7,8 +7,9 @@
 //! | `ping-pong` | one message goes and comes back, again and again | percentiles of the **round trip** |
 //! | `stream` | messages go one way, as fast as they are taken | messages and bytes a second |
 //!
-//! Both ends are threads of this process, on a core each if there are two. The kernel does the same work for them as for two
-//! processes, apart from the switch of address spaces when both share a core.
+//! Both ends are threads of this process, on a core each if there are two. That is like for like with two processes: the
+//! kernel does the same work for each call, each end of shared memory has a mapping of its own, and on a core of its own
+//! neither end pays for a switch of address spaces. So a run needs no second program, and a fault of one end is seen at once.
 //!
 //! | way | how its ends wait |
 //! | --- | --- |

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anywire_stack::swarm::{Conn, Incoming, sleep, yield_now};
-use anywire_tcp::{ListenerId, Status};
+use anywire_tcp::{End, KeepAlive, ListenerId, Status};
 use swarms::{Net, QUICK, address};
 
 /// Sends back what comes.
@@ -183,4 +183,27 @@ fn connections_beyond_the_limit_are_refused_and_counted() {
     net.pass(20, &mut [&mut server, &mut client]);
     assert_eq!((server.tasks(), client.tasks(), server.counters().refused), (2, 2, 3));
     assert_eq!((client.counters().unopened, client.engine().connections()), (1, 2));
+}
+
+#[test]
+fn a_peer_that_vanishes_is_found_out_by_keep_alive() {
+    let mut net = Net::new();
+    let ended = Cell::new(None);
+    let second = Duration::from_secs(1);
+    let mut server = net.host(1, 10, |mut incoming: Incoming| {
+        incoming.conn.set_keep_alive(Some(KeepAlive { idle: 3 * second, interval: second, probes: 2 }));
+        let ended = &ended;
+        async move {
+            while incoming.conn.readable().await {}
+            ended.set(Some(incoming.conn.status()));
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| echo(incoming.conn));
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(10_000, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), ended.get()), (1, None), "the peer answers probes");
+    // From here on it does not.
+    net.pass(10_000, &mut [&mut server]);
+    assert_eq!((server.tasks(), ended.get()), (0, Some(Status::Ended(End::TimedOut))));
 }

@@ -46,8 +46,10 @@ pub mod tcp_info;
 pub mod udp_limit;
 pub mod uring;
 pub mod waker;
+mod words;
 
-/// The atomics of the shared rings' positions. Their model test replaces them by loom's.
+/// The atomics of rings. Their model tests replace them by loom's.
 mod sync {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::Arc;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }

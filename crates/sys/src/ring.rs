@@ -6,11 +6,10 @@
 //!
 //! A frame takes its bytes, four for its length, and up to three to be aligned. It never wraps: what does not
 //! fit before the end of the memory goes to its start, so that each frame is one slice. There is no wake-up
-//! here: both ends are polled.
+//! here: both ends are polled. The test `no_order_of_steps_loses_a_frame` compiles this file against loom.
 
-use std::cell::UnsafeCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::words::{WORD_BYTES, Words};
 
 /// The two ends of a ring with `capacity_bytes` of memory, which is rounded up to a power of two, and to 64
 /// at least.
@@ -31,9 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub fn pair(capacity_bytes: usize) -> (Writer, Reader) {
     assert!(capacity_bytes <= CAPACITY_MAX_BYTES, "a ring of {capacity_bytes} bytes is more than 1 GiB");
     let capacity = capacity_bytes.next_power_of_two().max(64);
-    let words = (0..capacity / WORD_BYTES).map(|_| UnsafeCell::new(0)).collect();
     let shared = Arc::new(Shared {
-        words,
+        words: Words::new(capacity / WORD_BYTES),
         written: Line(AtomicUsize::new(0)),
         read: Line(AtomicUsize::new(0)),
         is_closed: AtomicBool::new(false),
@@ -71,8 +69,12 @@ pub struct Reader {
 }
 
 /// What both ends see.
+///
+/// The words from `read` up to `written` are only ever read, by the one `Reader`; all others are written and read by the one
+/// `Writer` alone. A word passes from one to the other by a store with `Release` of its position, which the other end loads
+/// with `Acquire` before it touches the word.
 struct Shared {
-    words: Box<[UnsafeCell<u32>]>,
+    words: Words,
     /// Where the next frame to be published begins. Written by the writer alone.
     written: Line<AtomicUsize>,
     /// Where the next frame to be freed begins. Written by the reader alone.
@@ -85,13 +87,6 @@ struct Shared {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line<T>(T);
-
-// SAFETY: `words` is the one part that is not `Sync` by itself. The words from `read` up to `written` are
-// only ever read, by the one `Reader`; all others are written and read by the one `Writer` alone. A word
-// passes from one to the other by a store with `Release` of its position, which the other end loads with
-// `Acquire` before it touches the word.
-#[allow(unsafe_code)]
-unsafe impl Sync for Shared {}
 
 impl Writer {
     /// Copies a frame in, which the reader sees after [`publish`](Self::publish). False if there is no room
@@ -158,24 +153,18 @@ impl Writer {
     #[inline]
     #[allow(unsafe_code)]
     fn write_word(&self, offset: usize, word: u32) {
-        let cell = &self.shared.words[offset / WORD_BYTES];
         // SAFETY: `push` has made sure that the word is free: it lies from `head` on, and less than
         // `capacity` beyond `read`, so the reader does not touch it before it is published. Only `push`
         // calls this, by the only reference to the only writer.
-        unsafe { *cell.get() = word }
+        unsafe { self.shared.words.write_word(offset / WORD_BYTES, word) }
     }
 
     #[inline]
     #[allow(unsafe_code)]
     fn write_bytes(&self, offset: usize, bytes: &[u8]) {
-        let words = &self.shared.words[offset / WORD_BYTES..(offset + bytes.len()).div_ceil(WORD_BYTES)];
-        // SAFETY: the slice has room for `bytes`, and its words are free, as in `write_word`. `bytes` are no
-        // part of them: what the reader lends out of a ring is not freed before its loan has ended.
-        // `UnsafeCell` allows the writing through a shared reference, and a `u32` may have any bytes.
-        unsafe {
-            let room = UnsafeCell::raw_get(words.as_ptr()).cast::<u8>();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), room, bytes.len());
-        }
+        // SAFETY: the words are free, as in `write_word`. `bytes` are no part of them: what the reader lends out of a ring is
+        // not freed before its loan has ended.
+        unsafe { self.shared.words.write_bytes(offset / WORD_BYTES, bytes) }
     }
 }
 
@@ -227,19 +216,17 @@ impl Reader {
     #[inline]
     #[allow(unsafe_code)]
     fn word(&self, offset: usize) -> u32 {
-        let cell = &self.shared.words[offset / WORD_BYTES];
         // SAFETY: `next_frame` asks for words from `tail` up to `head` only, which are published and not
         // freed yet: the writer does not touch them.
-        unsafe { *cell.get() }
+        unsafe { self.shared.words.word(offset / WORD_BYTES) }
     }
 
     #[inline]
     #[allow(unsafe_code)]
     fn bytes(&self, offset: usize, length: usize) -> &[u8] {
-        let words = &self.shared.words[offset / WORD_BYTES..(offset + length).div_ceil(WORD_BYTES)];
-        // SAFETY: the words hold `length` bytes and are published, as in `word`; they are freed after the
-        // caller's borrow of the reader has ended, by `Freed`.
-        unsafe { std::slice::from_raw_parts(UnsafeCell::raw_get(words.as_ptr()).cast::<u8>(), length) }
+        // SAFETY: the words are published, as in `word`; they are freed after the caller's borrow of the reader has ended, by
+        // `Freed`.
+        unsafe { self.shared.words.bytes(offset / WORD_BYTES, length) }
     }
 }
 
@@ -285,7 +272,6 @@ const fn record_bytes(frame_bytes: usize) -> usize {
     WORD_BYTES + frame_bytes.next_multiple_of(WORD_BYTES)
 }
 
-const WORD_BYTES: usize = size_of::<u32>();
 /// In the place of a length: the next frame is at the start of the memory.
 const SKIP: u32 = u32::MAX;
 const CAPACITY_MAX_BYTES: usize = 1 << 30;

@@ -2,14 +2,15 @@
 //!
 //! No wake-up is sent in vain: an owner announces that it sleeps, and then looks for frames once more. A sender first
 //! shows its frames and then asks whether the other sleeps. Between the two steps of each there is a fence, so that
-//! at least one of them sees the other.
+//! at least one of them sees the other. The test `no_order_of_steps_leaves_a_port_asleep` compiles this file against
+//! loom.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
-use anywire_sys::ring::{self, Reader, Writer};
 use anywire_tcp::Instant;
+
+use crate::sync::ring::{self, Reader, Writer};
+use crate::sync::{Arc, AtomicBool, AtomicU16, Mutex, OnceLock, Ordering, PoisonError, fence};
 
 /// Wakes the task that drives a port, if it sleeps.
 #[derive(Debug, Default)]
@@ -27,12 +28,14 @@ impl Bell {
             none => *none = Some(owner.clone()),
         }
         drop(place);
-        self.sleeps.store(true, Ordering::Relaxed);
+        // A swap here and below, so that all changes stand in one order with those of two who ring at a time. Loom takes a
+        // plain store for one that may come before a swap which has read what was there before it.
+        self.sleeps.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     pub(super) fn get_up(&self) {
-        self.sleeps.store(false, Ordering::Relaxed);
+        self.sleeps.swap(false, Ordering::Relaxed);
     }
 
     /// To be called after what there is to see has been shown.

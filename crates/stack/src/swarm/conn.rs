@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, ListenerId, Status};
+use anywire_tcp::{ConnId, KeepAlive, ListenerId, Status};
 
 use super::context::{Ending, here, let_go};
 use super::frame::show;
@@ -158,6 +158,12 @@ impl Conn {
     /// of the engine's settings again (180 s by default).
     pub fn set_user_timeout(&mut self, timeout: Duration) {
         here(|here| here.engine.set_user_timeout(self.id, timeout));
+    }
+
+    /// Gives it keep-alive with times of its own, so that a peer that has vanished is found out while nothing is sent; or takes it
+    /// away. Off by default.
+    pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        here(|here| here.engine.set_keep_alive(self.id, keep_alive));
     }
 
     /// Sets the Diffserv field of its packets from now on, 0 (the default) to 63.

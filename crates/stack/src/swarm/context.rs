@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine};
 
+use super::drain::Drain;
 use super::leaf::current;
 use super::turn::{NOBODY, is_leaving};
 
@@ -29,6 +30,8 @@ pub(super) struct Here {
     /// Those who run now have been given their turn.
     pub(super) granting: bool,
     pub(super) owners: Owners,
+    /// Tasks are being told to end.
+    pub(super) drain: Option<Drain>,
     /// How much of the thread's list of connections that were dropped elsewhere this swarm has looked through.
     pub(super) seen_elsewhere: u64,
 }
@@ -44,6 +47,7 @@ impl Here {
             has_opened: false,
             granting: false,
             owners: Owners::default(),
+            drain: None,
             seen_elsewhere: 0,
         }
     }

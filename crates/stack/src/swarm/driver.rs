@@ -176,7 +176,8 @@ where
         if here.has_dropped_elsewhere() || self.mail.iter().any(|mail| mail.has_some()) {
             return Some(Instant::default());
         }
-        [here.engine.next_deadline(), tasks.next_deadline(), device.next_deadline()]
+        let ends = here.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
+        [ends, here.engine.next_deadline(), tasks.next_deadline(), device.next_deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -194,12 +195,35 @@ where
             self.here.engine.receive(now, &mut self.frames);
         }
         let mut done = arrived + self.tasks.advance(now);
+        if self.drains_until().is_some_and(|ends| ends <= now) && !self.tasks.is_empty() {
+            self.cut();
+        }
         for mail in &self.mail {
             done += mail.deliver(&mut self.woken);
         }
         done += self.run();
         done += self.grant(arrived);
         done + self.transmit(now)
+    }
+
+    pub(super) const fn parts(&mut self) -> (&mut Tasks<F>, &mut Here) {
+        (&mut self.tasks, &mut self.here)
+    }
+
+    pub(super) fn drains_until(&self) -> Option<Instant> {
+        self.here.drain.map(|drain| drain.ends)
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.here.engine.connections()
+    }
+
+    pub(super) const fn now(&self) -> Instant {
+        self.tasks.now()
+    }
+
+    pub(super) const fn note_cut(&mut self, cut: u64) {
+        self.counters.cut += cut;
     }
 
     pub(super) fn alarm(&self) -> &Alarm {

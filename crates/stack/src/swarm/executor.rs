@@ -310,6 +310,16 @@ impl<F: Future<Output = ()>> Tasks<F> {
         self.slots.bytes() + self.ready.bytes() + self.sleepers.bytes()
     }
 
+    /// The time that it was told last.
+    pub(super) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// One above the highest index ever used.
+    pub(super) const fn reach(&self) -> u32 {
+        self.reach
+    }
+
     /// What has been done since the start.
     pub fn counters(&self) -> Counters {
         self.counters

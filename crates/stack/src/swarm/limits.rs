@@ -42,6 +42,8 @@ pub struct SwarmCounters {
     /// Connections that were reset because there was no slot for their task: beyond the limit of connections, or because too many
     /// tasks go on without a connection.
     pub refused: u64,
+    /// Tasks that were dropped at the deadline of [`Swarm::drain`](super::Swarm::drain).
+    pub cut: u64,
 }
 
 /// Why a task could not be spawned. The future is dropped.

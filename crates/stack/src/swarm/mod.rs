@@ -14,6 +14,7 @@
 //! - [`Swarm`] puts it on top of an engine and a device: a task for each connection, which it sees as a [`Conn`].
 //! - [`connect`] opens further connections from a task, [`splice`] joins two, and [`LengthPrefix`] makes messages of bytes.
 //! - [`Mail`] brings messages to tasks, to one, a group or all, from other threads as well.
+//! - [`Swarm::drain`] ends all of it by a deadline.
 //! - [`select`], [`timeout`] and [`Deadline`] wait for one of several things, or not for ever.
 //!
 //! Futures that keep a [`Waker`](std::task::Waker), such as timers and channels of another runtime, do not work here:
@@ -47,6 +48,7 @@ mod conn;
 mod context;
 mod deadline;
 mod dial;
+mod drain;
 mod driver;
 mod executor;
 mod frame;
@@ -68,6 +70,7 @@ pub use combine::{Either, Elapsed, Select, Timeout, select, timeout};
 pub use conn::{Conn, Incoming};
 pub use deadline::Deadline;
 pub use dial::{Dial, DialError, connect, connect_from};
+pub use drain::{Draining, draining, spread};
 pub use driver::Swarm;
 pub use executor::Tasks;
 pub use frame::{FrameError, LengthPrefix};

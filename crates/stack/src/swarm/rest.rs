@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -45,10 +45,20 @@ where
     ///
     /// Its clock counts from the first call, so do not mix it with turns of a time of your own.
     pub async fn run_until<R>(&mut self, stop: impl Future<Output = R>) -> R {
+        let mut stop = pin!(stop);
+        self.run_while(|_, cx| stop.as_mut().poll(cx)).await
+    }
+
+    /// The same until it has [drained](Self::drain).
+    pub async fn run_until_drained(&mut self) {
+        self.run_while(|swarm, _| if swarm.is_drained() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    async fn run_while<R>(&mut self, mut stop: impl FnMut(&Self, &mut Context<'_>) -> Poll<R>) -> R {
         let started = *self.started().get_or_insert_with(time::Instant::now);
-        let (mut stop, mut sleep) = (pin!(stop), pin!(time::sleep_until(started)));
+        let mut sleep = pin!(time::sleep_until(started));
         poll_fn(|cx| {
-            if let Poll::Ready(result) = stop.as_mut().poll(cx) {
+            if let Poll::Ready(result) = stop(self, cx) {
                 return Poll::Ready(result);
             }
             self.alarm().set(cx.waker());

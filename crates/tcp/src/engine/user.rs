@@ -155,6 +155,15 @@ impl Engine {
         self.local.remove_listener(listener.0);
     }
 
+    /// Listens nowhere any more; connections go on.
+    pub fn stop_listening_anywhere(&mut self) {
+        for number in 0..self.local.listeners.len() {
+            if self.local.listeners[number].open {
+                self.local.remove_listener(number as u16);
+            }
+        }
+    }
+
     /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or
     /// [`CLOSED`](super::Events::CLOSED) tells how it went; what is sent before that waits.
     ///

@@ -1,0 +1,117 @@
+//! The end of a swarm: tasks are told one after the other, and what is left at a deadline is cut.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anywire_sys::lent::Lent;
+use anywire_tcp::Instant;
+
+use super::conn::Incoming;
+use super::context::{HERE, here};
+use super::deadline::Deadline;
+use super::driver::Swarm;
+use super::leaf::{current, now};
+use crate::device::Device;
+
+impl<F, S, D> Swarm<F, S, D>
+where
+    F: Future<Output = ()>,
+    S: FnMut(Incoming) -> F,
+    D: Device,
+{
+    /// Begins to end: listens no more, and tells tasks ([`draining`]) during the first half of `deadline`, spread evenly, so that
+    /// their peers do not all connect elsewhere at the same moment. Tasks that have not ended at the deadline are dropped and
+    /// [counted](super::SwarmCounters::cut); their connections are closed. To be called once, between turns.
+    pub fn drain(&mut self, deadline: Duration) {
+        let (tasks, here) = self.parts();
+        let begun = tasks.now();
+        here.drain = Some(Drain { begun, told_within: deadline / 2, ends: begun + deadline });
+        here.engine.stop_listening_anywhere();
+        (0..tasks.reach()).for_each(|index| tasks.wake(index));
+    }
+
+    /// Whether it has [drained](Self::drain): no task is left, and no connection either, unless the deadline has passed.
+    pub fn is_drained(&self) -> bool {
+        self.drains_until()
+            .is_some_and(|ends| self.tasks() == 0 && (self.connections() == 0 || self.now() >= ends))
+    }
+
+    /// Drops what is left after the deadline.
+    pub(super) fn cut(&mut self) {
+        let (tasks, here) = self.parts();
+        let mut cut = 0;
+        Lent::lend(&HERE, here, || {
+            for index in 0..tasks.reach() {
+                cut += u64::from(tasks.remove(index));
+            }
+        });
+        self.note_cut(cut);
+    }
+}
+
+/// Waits until the running task is told that its swarm [drains](Swarm::drain).
+///
+/// ```no_run
+/// use anywire_stack::swarm::{Conn, Either, draining, select};
+///
+/// async fn device(mut conn: Conn) {
+///     let mut draining = draining();
+///     while let Either::First(Some(received)) = select(conn.recv(), &mut draining).await {
+///         conn.send(received).await;
+///     }
+///     conn.send(&b"come back later"[..]).await;
+/// }
+/// ```
+pub const fn draining() -> Draining {
+    Draining { told: None }
+}
+
+/// The future of [`draining`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Draining {
+    told: Option<Deadline>,
+}
+
+impl Future for Draining {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.told.is_none() {
+            let Some(drain) = here(|here| here.drain) else { return Poll::Pending };
+            let at = drain.begun + spread(drain.told_within);
+            self.told = Some(Deadline::after(at.since(now().min(at))));
+        }
+        self.told.as_mut().map_or(Poll::Pending, |told| Pin::new(told).poll(cx))
+    }
+}
+
+/// The running task's share of a span of time: each task has another one, spread evenly. For what should not happen at the same
+/// moment everywhere, such as connecting again after a server has restarted:
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use anywire_stack::swarm::{sleep, spread};
+/// # async fn again() {
+/// sleep(spread(Duration::from_secs(60))).await;
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// If no task of a swarm runs on this thread.
+pub fn spread(within: Duration) -> Duration {
+    // The golden ratio: any run of indices is spread evenly.
+    let share = f64::from(current().wrapping_mul(0x9e37_79b1)) / f64::from(u32::MAX);
+    within.mul_f64(share)
+}
+
+/// The end of a swarm under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Drain {
+    begun: Instant,
+    told_within: Duration,
+    pub(super) ends: Instant,
+}

@@ -1,0 +1,106 @@
+//! A swarm ends by a deadline: it listens no more, tells its tasks one after the other, and cuts what is left.
+
+mod hosts;
+mod swarms;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anywire_stack::swarm::{Either, Incoming, Swarm, draining, select, sleep, spread};
+use anywire_stack::switch::{Settings as SwitchSettings, Switch};
+use swarms::{Net, QUICK, address};
+
+const CONNECTIONS: u16 = 200;
+
+#[test]
+fn tasks_are_told_one_after_the_other_and_the_rest_is_cut() {
+    let mut net = Net::new();
+    let mut server = net.host(1, 1000, |mut incoming: Incoming| async move {
+        // One of ten does not listen.
+        if incoming.peer.port().is_multiple_of(10) {
+            while incoming.conn.readable().await {}
+            return;
+        }
+        let told = select(draining(), incoming.conn.readable()).await;
+        assert!(matches!(told, Either::First(())));
+        incoming.conn.send(&b"bye"[..]).await;
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let ended = Rc::new(Cell::new(0_u32));
+    let mut client = net.host(2, 1000, |mut incoming: Incoming| {
+        let ended = Rc::clone(&ended);
+        async move {
+            while incoming.conn.readable().await {
+                incoming.conn.read(<[u8]>::len);
+            }
+            ended.set(ended.get() + 1);
+        }
+    });
+    for port in 1000..1000 + CONNECTIONS {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), server.is_drained()), (200, false));
+    server.drain(Duration::from_secs(4));
+    client.open(address(2, 5000), address(1, 7), QUICK).expect("room");
+    let mut before = 0;
+    for quarter in 1..=4 {
+        net.pass(500, &mut [&mut server, &mut client]);
+        // In the first half of the time, as many in each part of it.
+        let now = ended.get();
+        assert!((35..=55).contains(&(now - before)), "{} in quarter {quarter}", now - before);
+        before = now;
+    }
+    assert_eq!((server.tasks(), client.counters().unopened), (20, 1));
+    net.pass(1900, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), server.counters().cut, ended.get()), (20, 0, 180));
+    net.pass(200, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), server.counters().cut, ended.get()), (0, 20, 200));
+    assert!(server.is_drained());
+    assert_eq!(server.counters().tasks.panicked, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_tokio_ends_with_the_last_connection() {
+    let switch = Switch::new(SwitchSettings::default());
+    let bells = hosts::Bells::default();
+    let live = |host: u8| bells.hang(switch.port(swarms::mac(host)).expect("a free port"));
+    let engine = |host: u8| swarms::engine(swarms::settings(host), host);
+    let mut server = Swarm::new(engine(1), live(1), 10, |mut incoming: Incoming| async move {
+        select(draining(), incoming.conn.readable()).await;
+    })
+    .expect("address space");
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let again = RefCell::new(Vec::new());
+    let mut client = Swarm::new(engine(2), live(2), 10, |mut incoming: Incoming| {
+        let again = &again;
+        async move {
+            while incoming.conn.readable().await {}
+            drop(incoming);
+            let wait = spread(Duration::from_secs(60));
+            sleep(wait).await;
+            again.borrow_mut().push(wait);
+        }
+    })
+    .expect("address space");
+    for port in 1000..1005 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    let stop = tokio::sync::Notify::new();
+    let serve = async {
+        server.run_until(tokio::time::sleep(Duration::from_secs(1))).await;
+        assert_eq!(server.tasks(), 5);
+        let begun = tokio::time::Instant::now();
+        server.drain(Duration::from_secs(100));
+        server.run_until_drained().await;
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        stop.notify_waiters();
+    };
+    tokio::join!(serve, client.run_until(stop.notified()));
+    let mut again = again.take();
+    again.sort_unstable();
+    again.dedup();
+    assert_eq!(again.len(), 5, "each waits for another time");
+}
