@@ -231,6 +231,40 @@ fn what_has_arrived_is_answered_before_the_end() {
     assert_eq!(refused.expect_err("the socket is closed").kind(), io::ErrorKind::ConnectionRefused);
 }
 
+#[test]
+fn what_one_peer_has_sent_is_handled_though_it_has_left() {
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(std::sync::Mutex::new(Some(wait)));
+    let started = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&started);
+    let handler = move || {
+        let (mut wait, started) = (wait.lock().expect("nobody else has it").take(), Arc::clone(&of_handler));
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            started.fetch_add(1, Ordering::SeqCst);
+            if let Some(wait) = wait.take() {
+                let _ = wait.recv_timeout(HANG);
+            }
+            echo(datagram, replies);
+        }
+    };
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let only_peer = Some(peer.local_addr().expect("bound"));
+    let options = UdpOptions { only_peer, offload: false, ..UdpOptions::default() };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").options(options).loops(1);
+    let server = server.start().expect("a free port");
+    peer.connect(server.addresses()[0].socket_addr().expect("an IP address")).expect("UDP needs no answer");
+    send(&peer, b"first", 1);
+    eventually("the handler has begun", || started.load(Ordering::SeqCst) == 1);
+    // More than are taken before the end is looked at.
+    send(&peer, b"waiting", 1500);
+    drop(peer);
+    let ending = server.shutdown(HANG);
+    go_on.send(()).expect("the handler waits");
+    // Each answer is refused, and says so at the next call.
+    let counters = ending.wait().counters;
+    assert_eq!((counters.datagrams, counters.dropped_by_system), (1501, 0), "{counters:?}");
+}
+
 /// A service with so much to do that nothing is ever left to wait for: whatever it gets, it sends to itself again.
 fn flooded(loops: &Loops) -> UdpServerHandle {
     let own = Arc::new(OnceLock::new());

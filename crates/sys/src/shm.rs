@@ -352,6 +352,26 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_that_takes_back_what_was_seen_is_refused() {
+        let (mut here, mut there) = pair(4096);
+        write(&mut here.writer, &[7; 100]);
+        assert_eq!(there.reader.read(&mut [0; 10]), Ok(Found::Bytes(10)));
+        here.writer.head.lie(here.writer.region.direction(0), 50);
+        assert_eq!(there.reader.read(&mut [0; 100]), Err(Broken), "90 bytes were there");
+    }
+
+    #[test]
+    fn of_two_ends_the_first_one_counts() {
+        let (mut here, mut there) = pair(4096);
+        here.writer.end();
+        here.writer.reset();
+        assert_eq!(there.reader.look(), Ok(Found::End));
+        there.writer.reset();
+        there.writer.end();
+        assert_eq!(here.reader.look(), Ok(Found::Reset));
+    }
+
+    #[test]
     fn what_is_not_sealed_or_not_of_that_size_is_refused() {
         let (_, memory) = create(4096).expect("memory");
         assert!(matches!(open(memory.as_fd(), 8192), Err(OpenError::Size { .. })));
