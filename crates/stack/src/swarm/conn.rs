@@ -107,7 +107,7 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// [`ReadError::Ended`] if no more can come and there are fewer; [`ReadError::TooLong`] if it is more than half of the
+    /// [`ReadError::Ended`](super::ReadError::Ended) if no more can come and there are fewer; [`ReadError::TooLong`](super::ReadError::TooLong) if it is more than half of the
     /// receive window, which is 256 KiB unless the engine's settings say otherwise.
     pub const fn fill_to(&mut self, length: usize) -> Fill<'_> {
         Fill::new(self.id, length)
