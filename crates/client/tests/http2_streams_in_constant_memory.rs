@@ -75,7 +75,8 @@ fn a_hundred_megabytes_both_ways() {
             assert_eq!(block_on(read_all(&client, call)), times * block().len(), "{}", server.name);
             feeding.join().expect("no panic");
         }
-        let more = resident() - before;
+        // Memory of the caller before it may have been given back meanwhile.
+        let more = resident().saturating_sub(before);
         assert!(more < 24 << 20, "{}: {more} bytes more", server.name);
     }
 }
