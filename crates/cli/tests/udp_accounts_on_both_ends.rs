@@ -142,6 +142,12 @@ fn what_cannot_be_loaded_says_why() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let silent = format!("udp:{}", silent.local_addr().expect("bound"));
     assert_refused(&load(&[&silent, "--bytes", "10"]), 2, "bytes of a datagram");
+    for repeats in ["0", "101"] {
+        let refused = load(&[&silent, "--search=0", "--repeats", repeats]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = stderr(&refused);
+        assert!(said.contains("--repeats <N>") && said.contains("1..=100"), "{said}");
+    }
     for wrong in [["tcp:127.0.0.1:1", "--rate=1"], [silent.as_str(), "--search=2"]] {
         assert_eq!(load(&wrong).status.code(), Some(2), "{wrong:?}");
     }

@@ -47,7 +47,7 @@ pub(crate) struct UdpLoad {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     search: Option<f64>,
     /// How often each rate of a search has to hold
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "search")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "search", value_parser = values::up_to(1, Search::REPEATS_MAX as u64))]
     repeats: usize,
     /// Send 64 datagrams of a flow in one system call (GSO), and take joined ones (GRO)
     #[arg(long)]

@@ -90,10 +90,6 @@ impl UdpPlan {
     }
 
     pub(crate) fn check(&self) -> Result<(), UdpLoadError> {
-        let within = |what, asked: f64, least: f64, most: f64| {
-            let is_within = (least..=most).contains(&asked);
-            if is_within { Ok(()) } else { Err(UdpLoadError::Limit { what, asked, least, most }) }
-        };
         within("datagrams a second", self.datagrams_per_second, 0.001, 1e8)?;
         within("datagrams in all", self.datagrams() as f64, 1.0, DATAGRAMS_MAX)?;
         within("bytes of a datagram", self.bytes as f64, HEADER_BYTES as f64, 65_507.0)?;
@@ -101,6 +97,11 @@ impl UdpPlan {
         within("sockets", self.sockets() as f64, 1.0, self.flows as f64)?;
         within("seconds of waiting", self.wait.as_secs_f64(), 0.001, 3600.0)
     }
+}
+
+pub(super) fn within(what: &'static str, asked: f64, least: f64, most: f64) -> Result<(), UdpLoadError> {
+    let is_within = (least..=most).contains(&asked);
+    if is_within { Ok(()) } else { Err(UdpLoadError::Limit { what, asked, least, most }) }
 }
 
 /// Each takes a bit of memory, to know it when it comes back: 512 MiB.

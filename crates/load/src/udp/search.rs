@@ -4,18 +4,29 @@ use anywire_loops::Loops;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::UdpOutcome;
-use super::plan::{UdpLoadError, UdpPlan};
+use super::plan::{UdpLoadError, UdpPlan, within};
 use super::run::run;
 
 /// What to search for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// The share of datagrams that may be lost (0).
+    /// The share of datagrams that may be lost (0): 0 to 1.
     pub loss_max: f64,
-    /// How near the result has to be, as a share of it (0.05).
+    /// How near the result has to be, as a share of it (0.05): 0.001 to 1.
     pub precision: f64,
-    /// Runs at a rate, all of which must hold (1).
+    /// Runs at a rate, all of which must hold (1): 1 to [`Search::REPEATS_MAX`].
     pub repeats: usize,
+}
+
+impl Search {
+    /// The most runs at a rate: as many as a search has in all.
+    pub const REPEATS_MAX: usize = TRIALS_MAX;
+
+    fn check(&self) -> Result<(), UdpLoadError> {
+        within("as the share that may be lost", self.loss_max, 0.0, 1.0)?;
+        within("as the precision of the search", self.precision, 0.001, 1.0)?;
+        within("runs at each rate", self.repeats as f64, 1.0, Self::REPEATS_MAX as f64)
+    }
 }
 
 impl Default for Search {
@@ -58,20 +69,21 @@ pub struct Trial {
 /// near enough. `told` hears of each run. Blocks until the end; not to be called on a loop.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`], and [`UdpLoadError::Limit`] if a field of `search` is out of its bounds.
 pub fn search(
     loops: &Loops,
     plan: &UdpPlan,
     search: &Search,
     mut told: impl FnMut(&Trial),
 ) -> Result<SearchOutcome, UdpLoadError> {
+    search.check()?;
     let (mut held_at, mut failed_at) = (None::<f64>, None::<f64>);
     let (mut best, mut trials, mut limited_by_sender) = (None, Vec::new(), false);
     let mut rate = plan.datagrams_per_second;
     loop {
         let mut held = true;
         let mut last = None;
-        for _ in 0..search.repeats.max(1) {
+        for _ in 0..search.repeats {
             let outcome = run(loops, UdpPlan { datagrams_per_second: rate, ..plan.clone() })?;
             let kept = outcome.kept_its_rate();
             let within = outcome.loss <= search.loss_max;
@@ -110,9 +122,7 @@ fn next_rate(held_at: Option<f64>, failed_at: Option<f64>, precision: f64) -> Op
     match (held_at, failed_at) {
         (Some(held), None) => Some(held * 2.0).filter(|rate| *rate <= RATE_MAX),
         (None, Some(failed)) => Some(failed / 2.0).filter(|rate| *rate >= RATE_MIN),
-        (Some(held), Some(failed)) => {
-            (failed - held > precision.max(0.001) * failed).then_some((held + failed) / 2.0)
-        }
+        (Some(held), Some(failed)) => (failed - held > precision * failed).then_some((held + failed) / 2.0),
         (None, None) => None,
     }
 }
@@ -149,6 +159,23 @@ mod tests {
             let rate = rate.expect("it stands some rate");
             assert!((0.95..=1.0).contains(&(rate / 123_456.0)), "{rate} from {begin}");
             assert!(tried < 20, "{tried} runs from {begin}");
+        }
+    }
+
+    #[test]
+    fn a_search_that_is_none_is_refused() {
+        for (wrong, what) in [
+            (Search { repeats: 0, ..Search::default() }, "0 runs at each rate"),
+            (Search { repeats: Search::REPEATS_MAX + 1, ..Search::default() }, "101 runs at each rate"),
+            (Search { loss_max: f64::NAN, ..Search::default() }, "share that may be lost"),
+            (Search { precision: 0.0, ..Search::default() }, "precision"),
+        ] {
+            // Before anything is sent: nobody is there.
+            let loops = Loops::start(1).expect("a thread");
+            let plan = UdpPlan::new("udp:127.0.0.1:1").expect("an address");
+            let said = search(&loops, &plan, &wrong, |trial| panic!("{trial:?}")).expect_err("it is none");
+            assert!(matches!(said, UdpLoadError::Limit { .. }), "{said:?}");
+            assert!(said.to_string().contains(what), "{said}");
         }
     }
 
