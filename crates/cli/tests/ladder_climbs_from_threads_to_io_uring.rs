@@ -169,6 +169,9 @@ fn what_is_asked_wrongly_is_said() {
     for (args, words) in [
         (&["ladder", "--rungs", "kqueue"][..], ["kqueue", "io_uring, tcp"]),
         (&["ladder", "-c", "2", "--active", "3"], ["3 of 2", "--active"]),
+        (&["ladder", "-c", "0"], ["--connections <N>", "1..=100000"]),
+        (&["ladder", "-c", "100001"], ["--connections <N>", "1..=100000"]),
+        (&["ladder", "--active", "0"], ["--active <N>", "1..=100000"]),
     ] {
         let output = anywire(args);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
