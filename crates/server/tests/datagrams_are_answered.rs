@@ -1,6 +1,9 @@
 //! A service of datagrams answers each on its loop, over UDP and Unix sockets, within its limits.
 #![cfg(feature = "udp")]
 
+#[path = "../../wire/tests/again/mod.rs"]
+mod again;
+
 use std::io;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
@@ -183,6 +186,40 @@ fn replies_that_cannot_leave_are_counted_and_harm_no_other() {
     let ended = server.shutdown(HANG).wait().counters;
     assert_eq!((ended.datagrams, ended.replies), (4, 2), "{ended:?}");
     assert_eq!((ended.replies_dropped, ended.replies_failed, ended.panics), (1, 1, 0), "{ended:?}");
+}
+
+#[test]
+fn replies_beyond_what_the_network_takes_are_counted() {
+    const REPLIES: u64 = 20_000;
+    let test = "replies_beyond_what_the_network_takes_are_counted";
+    if !again::is_inner() {
+        let Some(mut inner) = again::within(again::OWN_NETWORK, test) else { return };
+        assert!(inner.status().expect("it starts").success());
+        return;
+    }
+    if !again::slow_loopback() {
+        return;
+    }
+    let refused = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&refused);
+    let handler = move || {
+        let refused = Arc::clone(&seen);
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            let full = (0..REPLIES).filter(|_| replies.send(datagram, &[7; 1000]).is_err()).count();
+            refused.fetch_add(full, Ordering::Relaxed);
+        }
+    };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    send(&client, b"much, please", 1);
+    assert_eq!(answer(&client), [7; 1000]);
+    let ended = server.shutdown(HANG).wait().counters;
+    let refused = refused.load(Ordering::Relaxed) as u64;
+    assert!(refused > 0, "the line took all: {ended:?}");
+    assert_eq!(ended.replies_dropped, refused, "{ended:?}");
+    // All that was taken has left, though the send buffer was full on the way: 1 MiB waited for it.
+    assert_eq!((ended.replies, ended.replies_failed), (REPLIES - refused, 0), "{ended:?}");
+    assert!(ended.replies > 1000, "{ended:?}");
 }
 
 #[test]

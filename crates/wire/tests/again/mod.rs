@@ -1,5 +1,7 @@
 //! Running a test once more in namespaces of its own, where the system is as a test needs it.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 #[path = "../../../sys/tests/skipped/mod.rs"]
 mod skipped;
 
@@ -21,6 +23,26 @@ pub(crate) fn within(namespaces: &[&str], test: &str) -> Option<Command> {
     let mut inner = Command::new("unshare");
     inner.args(options()).arg(this).args(["--exact", test, "--nocapture"]).env(INNER, "1");
     Some(inner)
+}
+
+/// The namespaces in which [`slow_loopback`] may do so, whoever runs the test.
+pub(crate) const OWN_NETWORK: &[&str] = &["--map-root-user", "--net"];
+
+/// Makes the loopback of this network namespace a line of 5 MB a second: what a socket sends waits in its send buffer, and fills
+/// it. `false` if the system cannot do that, which is a failure on a build machine.
+pub(crate) fn slow_loopback() -> bool {
+    for (command, arguments) in [
+        ("ip", "link set lo up"),
+        ("tc", "qdisc replace dev lo root tbf rate 40mbit burst 128kb limit 100mb"),
+    ] {
+        let done = Command::new(command).args(arguments.split(' ')).output();
+        if !done.as_ref().is_ok_and(|done| done.status.success()) {
+            assert!(std::env::var_os("CI").is_none(), "{command} {arguments}: {done:?}");
+            skipped::say(format_args!("{command} cannot slow down loopback"));
+            return false;
+        }
+    }
+    true
 }
 
 /// Whether this is the inner run.
