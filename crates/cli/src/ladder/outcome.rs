@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use anywire::load::compare::{ComparePlan, Comparison, Figures, Placement, Row};
 use anywire::load::text::{Columns, digits, known, whole};
@@ -64,17 +65,17 @@ impl fmt::Display for Outcome {
         if let Some(comparison) = &self.comparison {
             writeln!(formatter, "{}", comparison.host.line())?;
             writeln!(formatter, "{}\n", plan(comparison))?;
-            let headings: Vec<_> =
-                ["rung"].into_iter().chain(COLUMNS.iter().map(|column| column.heading)).collect();
-            let mut columns = Columns::new(1, &headings);
-            for row in &comparison.candidates {
-                columns.row(cells(row));
+            let rows: Vec<_> = comparison.candidates.iter().map(cells).collect();
+            for (range, what_they_are) in TABLES {
+                let headings = COLUMNS[range.clone()].iter().map(|column| column.heading);
+                let mut columns = Columns::new(1, &["rung"].into_iter().chain(headings).collect::<Vec<_>>());
+                for row in &rows {
+                    // The name stands before the figures.
+                    let figures = &row[1..][range.clone()];
+                    columns.row([&row[..1], figures].concat());
+                }
+                writeln!(formatter, "{}\n  {what_they_are}\n", columns.render())?;
             }
-            formatter.write_str(&columns.render())?;
-            writeln!(
-                formatter,
-                "\n  calls, waits and preempts: of a request; user and kernel memory: bytes of an idle connection\n"
-            )?;
             writeln!(formatter, "system calls per request")?;
             let mut columns = Columns::new(2, &[]);
             for row in &comparison.candidates {
@@ -194,6 +195,12 @@ pub(super) const COLUMNS: [Column; 12] = [
     column("kernel/conn", whole, |all| all.kernel_bytes_per_connection),
     column("p50 us", digits, |all| all.p50_us),
     column("p99 us", digits, |all| all.p99_us),
+];
+
+/// The columns as text, in tables that a terminal of 80 columns shows unbroken.
+const TABLES: [(Range<usize>, &str); 2] = [
+    (0..8, "calls, waits and preempts: of a request"),
+    (8..COLUMNS.len(), "user and kernel memory: bytes of an idle connection"),
 ];
 
 pub(super) const HAND_OVER_HEADINGS: [&str; 5] = ["hand-overs/s", "CPU us", "calls", "p50 us", "p99 us"];
