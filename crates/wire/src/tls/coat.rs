@@ -110,10 +110,15 @@ impl Coat {
             return;
         }
         // An error comes again with the next write.
-        let _ = match self.writer.clone() {
-            Some(writer) => self.poll_send(&mut Context::from_waker(&writer)),
-            None => self.poll_send(cx),
+        let Some(writer) = self.writer.clone() else {
+            let _ = self.poll_send(cx);
+            return;
         };
+        if self.poll_send(&mut Context::from_waker(&writer)).is_ready() {
+            // What the writer waits for has been done for it, so the wire may not wake it any more.
+            self.writer = None;
+            writer.wake();
+        }
     }
 
     /// Sends all sealed bytes, and remembers who waits for it.
