@@ -87,7 +87,7 @@ impl Transport for ShmTransport {
     #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (socket, open) = self.open()?;
-        open.waiters.for_bytes.stay_awake();
+        open.waiters.for_bytes.stay_awake(open.waiting.is_some());
         loop {
             match open.ends.reader.look() {
                 Ok(Found::Bytes(_) | Found::End) => return Poll::Ready(Ok(())),
@@ -101,7 +101,7 @@ impl Transport for ShmTransport {
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let (socket, open) = self.open()?;
-        open.waiters.for_bytes.stay_awake();
+        open.waiters.for_bytes.stay_awake(open.waiting.is_some());
         loop {
             match open.ends.reader.read(buffer) {
                 Ok(Found::Bytes(read)) => {
@@ -131,7 +131,7 @@ impl Transport for ShmTransport {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let (socket, open) = self.open()?;
-        open.waiters.for_room.stay_awake();
+        open.waiters.for_room.stay_awake(open.waiting.is_some());
         loop {
             if open.has_ended || socket.is_peer_gone || open.ends.writer.is_reader_gone() {
                 return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));

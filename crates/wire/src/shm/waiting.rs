@@ -137,11 +137,17 @@ impl Waiter {
     }
 
     /// The end is awake, so that its peer need not wake it.
+    ///
+    /// An attempt that was pending before, in the same turn of its task, still gets its wake-up: the waiter stays listed, and
+    /// without a loop the announcement stands. A task may try twice in a turn, give up by the first answer, and find room by the
+    /// second, because the peer works meanwhile.
     #[inline]
-    pub(super) fn stay_awake(&self) {
-        if self.state.replace(State::Awake) == State::Asleep
+    pub(super) fn stay_awake(&self, is_on_loop: bool) {
+        if is_on_loop
+            && self.state.get() == State::Asleep
             && let Some((watch, _)) = &*self.awaited.borrow()
         {
+            self.state.set(State::Awake);
             watch.wake_up();
         }
     }

@@ -1,0 +1,58 @@
+//! A task that was told to wait is woken, also if it tried again in the same turn and could go on by then: its peer works
+//! meanwhile, and the task may have acted by the first answer.
+#![cfg(feature = "shm")]
+
+mod support;
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+
+use anywire_wire::{Address, ListenOptions, Listener};
+use tokio::io::AsyncReadExt;
+use tokio::task::unconstrained;
+use tokio::time::timeout;
+
+#[test]
+fn for_room() {
+    let address: Address = format!("shm:@anywire-twice-{}", std::process::id()).parse().expect("an address");
+    let (here, there) = (support::loops(1), support::loops(1));
+    let (begin, begins) = mpsc::channel();
+    let begins = Arc::new(Mutex::new(begins));
+    let listener = Listener::bind(address.clone(), &ListenOptions::default(), &there).expect("it is free");
+    let _listening = listener.serve(move |mut connection| {
+        let begins = Arc::clone(&begins);
+        drop(anywire_loops::spawn(async move {
+            // Its loop stands still until then, so that the ring fills.
+            while begins.lock().expect("one connection").recv().is_ok() {
+                for _ in 0..8 {
+                    connection.read_exact(&mut [0; 4096]).await.expect("there is more");
+                }
+            }
+        }));
+    });
+    let writing = here.get(0).spawn(move || async move {
+        let mut connection = support::dial(&address).await;
+        for round in 0..ROUNDS {
+            let mut has_given_up = false;
+            // Without a budget, whose end would wake the task, too.
+            let written_twice = unconstrained(poll_fn(|cx| {
+                if std::mem::replace(&mut has_given_up, true) {
+                    return Poll::Ready(());
+                }
+                while connection.poll_write(cx, &[7; 4096]).is_ready() {}
+                begin.send(()).expect("the reader is there");
+                while connection.poll_write(cx, &[7; 4096]).is_pending() {
+                    std::thread::yield_now();
+                }
+                Poll::Pending
+            }));
+            let woken = timeout(support::HANG, written_twice).await;
+            woken.unwrap_or_else(|_| panic!("nobody woke it in round {round}"));
+        }
+    });
+    writing.wait().expect("no panic");
+}
+
+/// The first one may be woken by what is left of the set-up.
+const ROUNDS: usize = 20;
