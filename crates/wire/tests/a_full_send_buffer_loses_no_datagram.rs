@@ -48,7 +48,7 @@ async fn fill(offload: bool) {
     assert!(!client.try_flush(&mut outgoing, &mut sent), "the buffer holds all: {sent:?}");
     assert!(sent.datagrams > 0 && sent.failed == 0, "{sent:?}");
     assert_eq!(outgoing.len(), DATAGRAMS - sent.datagrams as usize, "the rest waits: {sent:?}");
-    // A flush that is given up has counted what it sent for nobody, and the rest waits still.
+    // Nobody hears what a dropped flush has sent; the rest stays in the queue.
     {
         let mut given_up = pin!(client.flush(&mut outgoing));
         let polled = poll_fn(|cx| Poll::Ready(given_up.as_mut().poll(cx))).await;
@@ -62,7 +62,7 @@ async fn fill(offload: bool) {
     for number in 0..DATAGRAMS {
         client.send(&DATAGRAM).await.unwrap_or_else(|error| panic!("datagram {number}: {error}"));
     }
-    // What has left arrives, or is counted where it was dropped: nobody has received meanwhile.
+    // Nobody has read the socket so far: each datagram either arrives or is counted as dropped.
     let (mut received, mut arrived) = (Received::new(&server), 0);
     while arrived + server.drops().expect("the system counts") as usize != 2 * DATAGRAMS {
         while server.try_receive(&mut received).expect("an open socket") {

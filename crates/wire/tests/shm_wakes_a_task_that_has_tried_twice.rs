@@ -1,5 +1,5 @@
-//! A task that was told to wait is woken, also if it tried again in the same turn and could go on by then: its peer works
-//! meanwhile, and the task may have acted by the first answer.
+//! A task that had to wait, and whose second attempt in the same turn succeeds, is still woken: its peer runs at the same
+//! time, and the task may have acted on the first result.
 #![cfg(feature = "shm")]
 
 mod support;

@@ -105,7 +105,7 @@ pub fn search(
             failed_at = Some(rate);
             best = best.or(last);
         }
-        // Where nobody receives, no rate is low enough.
+        // Without a receiver no rate holds.
         let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
         let next = next_rate(held_at, failed_at, search.precision);
         match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped() && !is_nobody_there) {
@@ -170,7 +170,7 @@ mod tests {
             (Search { loss_max: f64::NAN, ..Search::default() }, "share that may be lost"),
             (Search { precision: 0.0, ..Search::default() }, "precision"),
         ] {
-            // Before anything is sent: nobody is there.
+            // Refused before anything is sent: no server runs at this address.
             let loops = Loops::start(1).expect("a thread");
             let plan = UdpPlan::new("udp:127.0.0.1:1").expect("an address");
             let said = search(&loops, &plan, &wrong, |trial| panic!("{trial:?}")).expect_err("it is none");
