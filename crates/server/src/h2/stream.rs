@@ -235,7 +235,12 @@ impl Session {
                 }
                 Piece::Broken(error) => {
                     service.dispatch.body_failed(stream.endpoint, &error);
-                    self.drop_stream(id, Code::INTERNAL_ERROR, service);
+                    // A response that is made of its request, such as an echo, fails with it: by the peer's fault. An
+                    // upstream may be too slow as well, so the error alone does not tell.
+                    let upload_failed = stream.upload.as_ref().is_some_and(Upload::is_aborted);
+                    let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
+                    let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
+                    self.drop_stream(id, code, service);
                 }
                 Piece::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),
             }

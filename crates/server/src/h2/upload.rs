@@ -18,6 +18,8 @@ pub(super) struct Upload {
     awaits_continue: bool,
     /// The reader wants more than has come.
     lacks_input: bool,
+    /// Its reader was told that the rest does not come.
+    is_aborted: bool,
 }
 
 /// What a look at an upload has led to.
@@ -42,6 +44,7 @@ impl Upload {
             ended: false,
             awaits_continue,
             lacks_input: false,
+            is_aborted: false,
         }
     }
 
@@ -107,6 +110,12 @@ impl Upload {
         self.lacks_input = false;
         if let Some(sender) = self.sender.take() {
             sender.abort(why);
+            self.is_aborted = true;
         }
+    }
+
+    /// Whether its reader was told that the rest does not come.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.is_aborted
     }
 }
