@@ -121,7 +121,7 @@ fn options_come_in_any_order_and_unknown_ones_are_passed_over() {
     assert_eq!(all.timestamps.map(|(_, echo)| echo), Some(9));
     // RFC 9293 MUST-7: lengths that cannot be, and ends in the middle of an option.
     for raw in
-        [&[2, 0][..], &[2, 1], &[2], &[3, 255, 1, 1], &[8, 10, 1], &[4, 0, 4, 2], &[250, 1], &[0, 9, 9, 9]]
+        [&[2, 0][..], &[2, 1], &[2], &[3, 255, 1, 1], &[8, 10, 1], &[4, 0, 4, 2], &[250, 1], &[0, 4, 2, 0]]
     {
         let answer = syn(raw);
         assert!(answer.is(SYN | ACK), "{raw:?}");
@@ -191,4 +191,17 @@ fn initial_numbers_move_with_the_clock_and_differ_between_connections() {
         host.sent_one().seq
     };
     assert_eq!(number(8).wrapping_sub(number(0)), 2_000_000);
+}
+
+/// RFC 9293 MUST-9: whoever does not know the secret cannot compute them.
+#[test]
+fn initial_numbers_follow_from_the_secret() {
+    let number = |secret: [u64; 4]| {
+        let mut host = Host::with(anywire_tcp::Settings::new(secret), small_limits());
+        let from = "10.0.0.1:2000".parse().unwrap();
+        host.engine.connect_from(from, "10.0.0.2:80".parse().unwrap(), Default::default()).unwrap();
+        host.sent_one().seq
+    };
+    assert_eq!(number([1, 2, 3, 4]), number([1, 2, 3, 4]));
+    assert_ne!(number([1, 2, 3, 4]), number([5, 6, 7, 8]));
 }

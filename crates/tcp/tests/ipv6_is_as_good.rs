@@ -108,3 +108,12 @@ fn families_do_not_mix_and_groups_are_no_peers() {
     assert_eq!(host.engine.status(id), Status::Open);
     let _ = FIN;
 }
+
+/// RFC 9293 MUST-15: 1220 bytes if the peer says nothing.
+#[test]
+fn a_peer_that_offers_no_mss_gets_segments_of_1220_bytes() {
+    let mut host = Host::new();
+    let (id, _) = host.accept(Peer { mss: None, timestamps: None, ..Peer::v6() });
+    host.engine.send(id, &[1; 5000]);
+    assert_eq!(host.sent()[0].payload.len(), 1220);
+}

@@ -112,6 +112,15 @@ fn an_open_connection_survives_every_error_and_an_opening_one_the_soft_ones() {
     }
 }
 
+/// RFC 9293 MUST-55, RFC 6633.
+#[test]
+fn a_source_quench_slows_nobody_down() {
+    let (mut host, id, _, sent) = flight(Peer::new());
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 4, 0, 0));
+    host.engine.send(id, &[2; 20_000]);
+    assert_eq!(sent.len() + host.sent().len(), 10, "the initial window, as if nothing had come");
+}
+
 #[test]
 fn an_echo_is_answered() {
     let mut host = Host::new();

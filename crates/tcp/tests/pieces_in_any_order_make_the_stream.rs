@@ -5,7 +5,7 @@ mod common;
 
 use common::host::{Host, Peer, settings, small_limits};
 use common::random::{Random, for_each_seed};
-use common::wire::{ACK, FIN, Segment};
+use common::wire::{ACK, FIN, Segment, URG};
 
 #[test]
 fn any_pieces_make_the_stream_that_a_model_makes() {
@@ -153,4 +153,19 @@ fn a_fin_ahead_of_a_gap_waits_for_it() {
     assert_eq!(host.read(id), b"helloworld");
     assert!(host.engine.is_finished(id));
     assert_eq!(host.engine.memory().segments_in_use, 0);
+}
+
+/// RFC 9293 MUST-31, RFC 6093: data that is marked as urgent is data like any other, however much it is.
+#[test]
+fn urgent_data_is_in_line() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer::new());
+    let mut all = Vec::new();
+    for (length, urgent) in [(1, 1), (1448, 1), (1448, 1448), (10, 60_000), (10, 0)] {
+        let bytes = vec![length as u8; length];
+        let data = peer.data(&bytes);
+        host.give(&[Segment { bits: data.bits | URG, urgent, ..data }]);
+        all.extend(bytes);
+    }
+    assert_eq!(host.read(id), all);
 }

@@ -9,7 +9,7 @@ use anywire_tcp::{ConnId, End, Engine, Events, Status};
 use common::host::{Host, Peer, engine, settings, small_limits};
 use common::network::{Impairment, Network};
 use common::random::{Random, for_each_seed_both_ways};
-use common::wire::{ACK, FIN, SYN, Segment};
+use common::wire::{ACK, FIN, RST, SYN, Segment};
 
 const ONE: &str = "10.0.0.1:1000";
 const TWO: &str = "10.0.0.2:2000";
@@ -52,6 +52,22 @@ fn a_plain_ack_completes_it_as_well() {
     host.give(&[peer.segment(ACK)]);
     assert_eq!(host.engine.status(id), Status::Open);
     assert_eq!(host.engine.counters().opened, 1);
+}
+
+/// RFC 9293 MUST-11: it was no LISTEN that it came from, so its user hears of the end.
+#[test]
+fn a_reset_refuses_what_we_opened_too() {
+    let mut host = Host::new();
+    let id =
+        host.engine.connect_from(ONE.parse().unwrap(), TWO.parse().unwrap(), Default::default()).unwrap();
+    let syn = host.sent_one();
+    let mut peer = Peer { here: TWO.parse().unwrap(), there: ONE.parse().unwrap(), ..Peer::new() };
+    host.answers(&peer.syn());
+    peer.heard(&syn);
+    peer.seq += 1;
+    host.give(&[peer.segment(RST)]);
+    assert_eq!(host.engine.status(id), Status::Ended(End::Refused));
+    assert!(matches!(host.news()[..], [(of, events)] if of == id && events.has(Events::CLOSED)));
 }
 
 #[test]

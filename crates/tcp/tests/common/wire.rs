@@ -196,6 +196,9 @@ impl Segment {
             ..Self::new(SocketAddr::new(from, two(0)), SocketAddr::new(to, two(2)))
         };
         segment.read_options(&tcp[20..data]);
+        assert!(segment.urgent == 0 && !segment.is(URG), "no urgent data is ever sent (MUST-62 of RFC 9293)");
+        let offers = segment.mss.is_some() || segment.scale.is_some() || segment.sack_permitted;
+        assert!(!offers || segment.is(SYN), "an offer without SYN (MUST-65 of RFC 9293): {segment:?}");
         Some(segment)
     }
 
@@ -203,7 +206,11 @@ impl Segment {
         let word = |bytes: &[u8]| u32::from_be_bytes(*bytes.first_chunk().unwrap());
         loop {
             options = match options {
-                [] | [0, ..] => return,
+                [] => return,
+                [0, padding @ ..] => {
+                    assert!(padding.iter().all(|byte| *byte == 0), "MUST-69 of RFC 9293: {padding:?}");
+                    return;
+                }
                 [1, rest @ ..] => rest,
                 [kind, length, ..] => {
                     let (option, rest) = options.split_at(usize::from(*length));
