@@ -176,8 +176,9 @@ impl Block {
     #[inline(always)]
     pub(crate) const fn tag(&self) -> u32 {
         let ports = (self.remote_port as u32) << 16 | self.local_port as u32;
+        // The upper bits of a product depend on all bits below them.
         let mixed = (self.remote ^ ports.rotate_left(7)).wrapping_mul(0x9e37_79b1);
-        (mixed ^ mixed >> 15) << 8 | self.generation as u32
+        mixed & !0xff | self.generation as u32
     }
 
     /// Whether anything waits to be sent that never was.

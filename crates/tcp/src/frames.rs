@@ -212,18 +212,27 @@ impl Filling<'_> {
     #[must_use = "a frame that found no room is lost"]
     #[inline(always)]
     pub(crate) fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        if self.entries.len() >= self.limit {
-            return false;
-        }
-        let tail = *self.tail;
-        let Some(room) = self.store.get_mut(tail..tail + bytes_max) else { return false };
+        let Some(room) = self.next(bytes_max) else { return false };
         let length = write(room).min(bytes_max);
         if length == 0 {
             return false;
         }
-        self.entries.push(Entry { offset: tail as u32, length: length as u32 });
-        *self.tail = tail + length.next_multiple_of(LINE);
+        self.add(length);
         true
+    }
+
+    /// The room for a next frame of at most so many bytes, which [`add`](Self::add) makes one of the batch.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, bytes_max: usize) -> Option<&mut [u8]> {
+        let tail = *self.tail;
+        if self.entries.len() < self.limit { self.store.get_mut(tail..tail + bytes_max) } else { None }
+    }
+
+    /// Adds the first bytes of [`next`](Self::next) as a frame.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, length: usize) {
+        self.entries.push(Entry { offset: *self.tail as u32, length: length as u32 });
+        *self.tail += length.next_multiple_of(LINE);
     }
 }
 

@@ -101,33 +101,35 @@ impl Engine {
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
-        let is_written = out.push_with(LEN + payload.len(), |room| {
-            let Some((head, room)) = room.split_first_chunk_mut() else { return 0 };
-            // Before the headers are put together: what they take would not outlive the sum in registers.
-            let summed = Payload::put(room, payload, checks);
-            let segment = Outgoing {
-                local_port: block.local_port,
-                remote_port: block.remote_port,
-                seq: block.snd_nxt - payload.len() as u32 - u32::from(control.has(Control::FIN)),
-                ack: block.rcv_nxt,
-                flags: control,
-                window: announce(block, self.settings.receive_window),
-                traffic_class: block.dscp(),
-                hop_limit: HOP_LIMIT,
-                ..Outgoing::default()
-            };
-            block.last_ack_sent = block.rcv_nxt;
-            let (link, addresses) = (self.local.link(block.route), (local, block.remote));
-            let timestamps = if LEN == STAMPED {
-                let value = timestamp(self.tick, self.secret_key, local.into(), block.remote.into());
-                (value, block.ts_recent)
-            } else {
-                (0, 0)
-            };
-            plain::<LEN>(head, link, addresses, &segment, timestamps, summed, checks);
-            LEN + payload.len()
-        });
-        debug_assert!(is_written, "there was room for it");
+        // No closure: there would be two, one for each length, and the compiler would inline neither.
+        let length = LEN + payload.len();
+        let Some((head, room)) = out.next(length).and_then(|room| room.split_first_chunk_mut()) else {
+            debug_assert!(false, "there was room for it");
+            return true;
+        };
+        // Before the headers are put together: what they take would not outlive the sum in registers.
+        let summed = Payload::put(room, payload, checks);
+        let segment = Outgoing {
+            local_port: block.local_port,
+            remote_port: block.remote_port,
+            seq: block.snd_nxt - payload.len() as u32 - u32::from(control.has(Control::FIN)),
+            ack: block.rcv_nxt,
+            flags: control,
+            window: announce(block, self.settings.receive_window),
+            traffic_class: block.dscp(),
+            hop_limit: HOP_LIMIT,
+            ..Outgoing::default()
+        };
+        block.last_ack_sent = block.rcv_nxt;
+        let (link, addresses) = (self.local.link(block.route), (local, block.remote));
+        let timestamps = if LEN == STAMPED {
+            let value = timestamp(self.tick, self.secret_key, local.into(), block.remote.into());
+            (value, block.ts_recent)
+        } else {
+            (0, 0)
+        };
+        plain::<LEN>(head, link, addresses, &segment, timestamps, summed, checks);
+        out.add(length);
         true
     }
 }
