@@ -1,0 +1,130 @@
+//! Peers that say what is not true: SACK blocks of what they do not have, windows that shrink and jump. The stream arrives
+//! whole as soon as they are honest, and nothing is left over.
+
+mod common;
+
+use std::sync::LazyLock;
+
+use anywire_tcp::{ConnId, Status};
+
+use common::host::{Host, Peer};
+use common::random::{Random, for_each_seed};
+use common::wire::Segment;
+
+const BYTES: usize = 60_000;
+
+static STREAM: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BYTES).map(|at| (at % 251) as u8).collect());
+
+/// A peer, what it has of the stream, and what is still to be sent.
+struct Reader {
+    host: Host,
+    id: ConnId,
+    peer: Peer,
+    taken: usize,
+    heard: usize,
+}
+
+impl Reader {
+    fn new(peer: Peer) -> Self {
+        let mut host = Host::new();
+        let (id, peer) = host.accept(peer);
+        Self { host, id, peer, taken: 0, heard: 0 }
+    }
+
+    fn is_done(&self) -> bool {
+        self.heard == BYTES
+    }
+
+    /// What leaves in so many milliseconds.
+    fn sent(&mut self, millis: u64) -> Vec<Segment> {
+        self.taken += self.host.engine.send(self.id, &STREAM[self.taken..]);
+        self.host.wait_millis(millis).into_iter().map(|(_, segment)| segment).collect()
+    }
+
+    /// Takes of a segment what comes next, at most `room` bytes of it.
+    fn hear(&mut self, segment: &Segment, room: usize) {
+        let old = self.peer.ack.wrapping_sub(segment.seq) as i32;
+        let Some(new) = usize::try_from(old).ok().and_then(|old| segment.payload.get(old..)) else { return };
+        let new = &new[..new.len().min(room)];
+        assert_eq!(new, &STREAM[self.heard..self.heard + new.len()], "at {}", self.heard);
+        self.heard += new.len();
+        self.peer.ack = self.peer.ack.wrapping_add(new.len() as u32);
+    }
+
+    fn finish(&mut self) {
+        for round in 0.. {
+            assert!(round < 1000, "{} of {BYTES} bytes", self.heard);
+            for segment in self.sent(500) {
+                self.hear(&segment, usize::MAX);
+            }
+            self.host.give(&[self.peer.acks()]);
+            if self.is_done() {
+                break;
+            }
+        }
+        self.host.wait_millis(1000);
+        assert_eq!(self.host.engine.status(self.id), Status::Open);
+        assert_eq!(self.host.engine.memory().segments_in_use, 0);
+    }
+}
+
+/// RFC 2018, section 8: what is reported may be taken back, so only the ACK frees anything.
+#[test]
+fn blocks_of_what_never_arrived_lose_nothing() {
+    for_each_seed(500, |seed| {
+        let mut random = Random::new(seed);
+        let mut reader = Reader::new(Peer::new());
+        for _ in 0..random.between(1, 40) {
+            for segment in reader.sent(random.between(1, 400)) {
+                if random.chance(0.6) {
+                    reader.hear(&segment, usize::MAX);
+                }
+            }
+            let from = reader.peer.ack;
+            let blocks = (0..random.between(0, 3)).map(|_| {
+                let left =
+                    from.wrapping_add(random.pick(&[0, 1, 1448, 2896, 14_480, 60_000, 1 << 31, u32::MAX]));
+                let length = random.pick(&[0, 1, 1448, 1449, 30_000, 1 << 30, u32::MAX]);
+                (left, left.wrapping_add(length))
+            });
+            let sack = blocks.collect();
+            for _ in 0..random.between(1, 4) {
+                reader.host.give(&[Segment { sack: Vec::clone(&sack), ..reader.peer.acks() }]);
+            }
+            if reader.is_done() {
+                break;
+            }
+        }
+        reader.finish();
+    });
+}
+
+/// RFC 9293 MUST-34: the peer drops what lies beyond the window that it has now.
+#[test]
+fn windows_that_shrink_and_jump_lose_nothing() {
+    for_each_seed(500, |seed| {
+        let mut random = Random::new(seed);
+        let mut reader = Reader::new(Peer::new());
+        let start = reader.peer.ack;
+        let mut most = 0;
+        for _ in 0..random.between(1, 60) {
+            let right = reader.peer.ack.wrapping_sub(start) + u32::from(reader.peer.window);
+            for segment in reader.sent(random.between(1, 1000)) {
+                let end = segment.end().wrapping_sub(start);
+                // What is sent again, and a probe, may lie anywhere before.
+                assert!(segment.payload.is_empty() || end <= most.max(right), "{segment:?} beyond {right}");
+                most = most.max(if segment.payload.is_empty() { 0 } else { end });
+                let room = (right as usize).saturating_sub(reader.heard);
+                reader.hear(&segment, room);
+            }
+            reader.peer.window = random.pick(&[0, 0, 1, 2, 500, 1447, 1448, 5000, 65_535]);
+            reader.host.give(&[reader.peer.acks()]);
+            if reader.is_done() {
+                break;
+            }
+        }
+        reader.peer.window = 65_535;
+        reader.host.give(&[reader.peer.acks()]);
+        reader.finish();
+    });
+}
