@@ -38,9 +38,7 @@ pub fn switch(core: usize, time: Duration) -> Result<Value> {
         while start.elapsed() < time {
             let now = Moment::from_micros(start.elapsed().as_micros() as u64);
             for _ in 0..BATCHES_A_LOOK {
-                while out.room() > 0 {
-                    out.push(&frame);
-                }
+                while out.push(&frame) {}
                 sent += one.transmit(now, &mut out) as u64;
                 two.receive(now, &mut into);
                 into.clear();

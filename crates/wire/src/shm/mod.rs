@@ -22,7 +22,7 @@
 //! | option | means |
 //! | --- | --- |
 //! | `mode=660` | mode of the socket file, as on `unix:` |
-//! | `ring=64k` | dialling: size of each ring, a power of two from 4k to 1m (64k); listening: the largest that is accepted (1m) |
+//! | `ring=64k` | dialling: size of each ring, a power of two from 4k to 1m (256k); listening: the largest that is accepted (1m) |
 //! | `spin=20us` | how long a loop looks at the rings before it sleeps, up to 1ms (0us: not at all) |
 //!
 //! # Spinning
