@@ -32,6 +32,8 @@ pub(super) struct Run {
     pub(super) segment: usize,
     pub(super) start: usize,
     pub(super) end: usize,
+    /// The system has not refused to take them in one call.
+    pub(super) may_be_joined: bool,
 }
 
 /// The queue has no room for the datagram: the peer, or the way to it, takes less than is sent. The caller sends what waits
@@ -128,7 +130,8 @@ impl Outgoing {
             last.end = end;
             return Ok(());
         }
-        self.runs.push_back(Run { peer: to.cloned(), local_ip: from, ecn, segment: data.len(), start, end });
+        let (peer, segment) = (to.cloned(), data.len());
+        self.runs.push_back(Run { peer, local_ip: from, ecn, segment, start, end, may_be_joined: true });
         Ok(())
     }
 
@@ -136,13 +139,35 @@ impl Outgoing {
         self.runs.front().map(|run| (run, &self.bytes[run.start..run.end]))
     }
 
-    /// Drops the first run, which was sent.
-    pub(super) fn pop(&mut self) {
-        if let Some(run) = self.runs.pop_front() {
-            self.waiting -= run.datagrams();
+    /// The datagrams of the first run have to leave one by one.
+    pub(super) fn part_first(&mut self) {
+        if let Some(run) = self.runs.front_mut() {
+            run.may_be_joined = false;
         }
-        if self.runs.is_empty() {
-            self.bytes.clear();
+    }
+
+    /// Drops the first so many datagrams of the first run, which were sent.
+    pub(super) fn pop(&mut self, datagrams: usize) {
+        let Some(run) = self.runs.front_mut() else { return };
+        self.waiting -= datagrams;
+        if datagrams == run.datagrams() {
+            self.runs.pop_front();
+        } else {
+            run.start += datagrams * run.segment;
+        }
+        self.give_back();
+    }
+
+    /// Gives back the memory of what was sent: once nothing waits, or half of all has left, so that little is moved for it.
+    fn give_back(&mut self) {
+        let Some(first) = self.runs.front() else { return self.bytes.clear() };
+        let sent = first.start;
+        if sent >= Self::BYTES_MAX / 2 {
+            self.bytes.drain(..sent);
+            for run in &mut self.runs {
+                run.start -= sent;
+                run.end -= sent;
+            }
         }
     }
 }
@@ -205,9 +230,41 @@ mod tests {
         }
         assert_eq!(runs(&queue), [(1, 0), (1, 0), (1, 5), (1, 6), (1, 0)]);
         while queue.first().is_some() {
-            queue.pop();
+            queue.pop(1);
         }
         assert!(queue.is_empty() && queue.bytes.is_empty());
+    }
+
+    #[test]
+    fn a_run_can_leave_in_parts() {
+        let mut queue = queue(64);
+        for byte in 1..=4 {
+            queue.push_to_peer(&[byte; 10]).expect("there is room");
+        }
+        queue.push_to_peer(&[5; 3]).expect("there is room");
+        assert_eq!(runs(&queue), [(5, 43)]);
+        queue.pop(2);
+        assert_eq!((runs(&queue), queue.len()), (vec![(3, 23)], 3));
+        let (_, data) = queue.first().expect("three wait");
+        assert_eq!(data, [&[3; 10][..], &[4; 10], &[5; 3]].concat());
+        queue.pop(3);
+        assert!(queue.is_empty() && queue.bytes.is_empty());
+    }
+
+    #[test]
+    fn a_full_queue_has_room_again_once_half_of_it_has_left() {
+        let mut queue = queue(1);
+        let data = |number: usize| vec![number as u8; 1 << 16];
+        let mut pushed = 0;
+        for sent in 0..100 {
+            while queue.push_to_peer(&data(pushed)).is_ok() {
+                pushed += 1;
+            }
+            assert!((9..=16).contains(&queue.len()), "{} wait", queue.len());
+            assert!(queue.bytes.len() <= Outgoing::BYTES_MAX);
+            assert_eq!(queue.first().expect("some wait").1, data(sent));
+            queue.pop(1);
+        }
     }
 
     #[test]

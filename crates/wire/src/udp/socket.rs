@@ -198,10 +198,22 @@ impl Udp {
     /// Sends what the system takes without waiting, and adds it to `sent`; whether all of it left.
     pub fn try_flush(&self, outgoing: &mut Outgoing, sent: &mut Sent) -> bool {
         while let Some((run, data)) = outgoing.first() {
-            if !self.send_run(run, data, sent) {
-                return false;
+            let datagrams = run.datagrams();
+            let joined = datagrams > 1 && run.may_be_joined && self.takes_segments(datagrams);
+            let (count, data) =
+                if joined { (datagrams, data) } else { (1, &data[..run.segment.min(data.len())]) };
+            sent.calls += 1;
+            match self.send_now(run, data, joined.then_some(run.segment)) {
+                Ok(()) => sent.datagrams += count as u64,
+                Err(full) if self.has_room_later(run, &full) => return false,
+                Err(_) if joined => {
+                    // Some devices refuse segments that they would take alone.
+                    outgoing.part_first();
+                    continue;
+                }
+                Err(error) => sent.fail(error),
             }
-            outgoing.pop();
+            outgoing.pop(count);
         }
         true
     }
@@ -232,43 +244,21 @@ impl Udp {
 
     async fn send_alone(&self, to: Option<&Peer>, from: Option<IpAddr>, data: &[u8]) -> io::Result<()> {
         let (segment, end) = (data.len(), data.len());
-        let run = Run { peer: to.cloned(), local_ip: from, ecn: None, segment, start: 0, end };
+        let run = Run {
+            peer: to.cloned(),
+            local_ip: from,
+            ecn: None,
+            segment,
+            start: 0,
+            end,
+            may_be_joined: false,
+        };
         loop {
             match self.send_now(&run, data, None) {
                 Err(full) if self.has_room_later(&run, &full) => self.io.writable_again().await?,
                 done => return done,
             }
         }
-    }
-
-    /// Sends a run, each datagram by itself if the system does not take it whole. `false` if it has no room.
-    fn send_run(&self, run: &Run, data: &[u8], sent: &mut Sent) -> bool {
-        let datagrams = run.datagrams();
-        let joined = datagrams > 1 && self.takes_segments(datagrams);
-        if datagrams == 1 || joined {
-            sent.calls += 1;
-            match self.send_now(run, data, joined.then_some(run.segment)) {
-                Ok(()) => {
-                    sent.datagrams += datagrams as u64;
-                    return true;
-                }
-                Err(full) if self.has_room_later(run, &full) => return false,
-                Err(error) if datagrams == 1 => {
-                    sent.fail(error);
-                    return true;
-                }
-                // Some devices refuse segments that they would take alone.
-                Err(_) => {}
-            }
-        }
-        for datagram in data.chunks(run.segment) {
-            sent.calls += 1;
-            match self.send_now(run, datagram, None) {
-                Ok(()) => sent.datagrams += 1,
-                Err(error) => sent.fail(error),
-            }
-        }
-        true
     }
 
     /// Whether to wait. Unless a Unix socket is connected, the system does not tell when one of its peers has room again, and
