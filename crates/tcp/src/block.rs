@@ -95,6 +95,9 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 128);
 const _: () = assert!(offset_of!(Block, window) == 64);
 
+/// The least payload of a segment that counts as full: what each host takes without having said so (RFC 9293 MUST-15).
+const FULL_LEAST: u32 = 536;
+
 impl Block {
     pub(crate) const NO_EXTENSION: ExtensionId = ExtensionId::NONE;
 
@@ -113,9 +116,14 @@ impl Block {
         self.rtt.sample(micros);
     }
 
-    /// Whether an ACK may wait no longer: every second full segment has one (RFC 9293 3.8.6.3, SHLD-19).
-    pub(crate) fn owes_ack_now(&self) -> bool {
-        self.rcv_nxt - self.last_ack_sent >= 2 * u32::from(self.eff_mss)
+    /// Whether an ACK may wait no longer, after so many bytes have arrived: every second full segment has one (RFC 9293
+    /// 3.8.6.3, SHLD-19). What is full, the peer says by what it sends: its path may take less than ours (RFC 5681 4.2). Smaller
+    /// than [`FULL_LEAST`] no segment is full: then it takes the bytes of two that we would send.
+    #[inline(always)]
+    pub(crate) fn owes_ack_now(&self, arrived: u32) -> bool {
+        let ours = u32::from(self.eff_mss);
+        let full = if arrived < FULL_LEAST { ours } else { arrived.min(ours) };
+        self.rcv_nxt - self.last_ack_sent >= 2 * full
     }
 
     /// Whether an ACK is owed that neither leaves at the next turn nor is in the queue of delayed ones.

@@ -92,6 +92,44 @@ fn every_second_full_segment_is_acknowledged_at_once() {
 }
 
 #[test]
+fn a_full_segment_is_what_the_peer_makes_of_it() {
+    let mut settings = settings();
+    for predicts in [true, false] {
+        settings.predicts = predicts;
+        // The peer's path takes less than ours, down to the least that every host takes: still every second one.
+        for size in [536, 1000, 1440] {
+            let mut host = Host::with(settings.clone(), small_limits());
+            let (id, mut peer) = host.accept(Peer::new());
+            for number in 1..=10 {
+                let answers = host.answers(&peer.data(&vec![1; size]));
+                assert_eq!(answers.len(), usize::from(number % 2 == 0), "segment {number} of {size} bytes");
+                host.read(id);
+            }
+        }
+        // Small ones are not full: an ACK for as many bytes as two of ours have, 29 times 100, and not for every second.
+        let mut host = Host::with(settings.clone(), small_limits());
+        let (id, mut peer) = host.accept(Peer::new());
+        // The first read widens the window to its whole size, and an ACK says so.
+        host.give(&[peer.data(b"x")]);
+        host.read(id);
+        assert_eq!(host.sent_one().ack, peer.seq);
+        for number in 1..=58 {
+            let answers = host.answers(&peer.data(&[1; 100]));
+            assert_eq!(answers.len(), usize::from(number % 29 == 0), "segment {number}");
+            host.read(id);
+        }
+        // A peer that takes small segments only, and whose own are as small.
+        let mut host = Host::with(settings.clone(), small_limits());
+        let (id, mut peer) = host.accept(Peer { mss: Some(200), ..Peer::new() });
+        for number in 1..=10 {
+            let answers = host.answers(&peer.data(&[1; 188]));
+            assert_eq!(answers.len(), usize::from(number % 2 == 0), "segment {number}");
+            host.read(id);
+        }
+    }
+}
+
+#[test]
 fn without_delay_each_batch_is_acknowledged() {
     let mut settings = settings();
     settings.delayed_ack = Duration::ZERO;

@@ -134,7 +134,7 @@ impl Engine {
         block.rcv_nxt += length;
         block.unread += length;
         block.flags.set(Flags::ACK_OWED);
-        if block.owes_ack_now() {
+        if block.owes_ack_now(length) {
             self.acknowledge_now(index);
         }
         self.tell(index, Flags::TELL_READABLE);

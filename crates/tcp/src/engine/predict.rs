@@ -88,7 +88,7 @@ impl Engine {
         let was_ready = flags.has(Flags::IN_READY);
         flags.set(Flags::ACK_OWED.with(Flags::TELL_READABLE).with(Flags::IN_READY));
         block.flags = flags;
-        let owes_ack_now = block.owes_ack_now();
+        let owes_ack_now = block.owes_ack_now(payload);
         if !was_ready {
             self.ready.push(index);
         }
