@@ -89,6 +89,8 @@ impl Engine {
         assert!(block.flight() == 0 || block.has(Flags::RETRANSMIT), "a timer runs for what is in flight");
         let timer_kinds = Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW);
         assert!(!block.has(timer_kinds) || block.has(Flags::RETRANSMIT), "a timer of some kind runs");
+        assert!(!block.has(Flags::TELL) || block.has(Flags::IN_READY), "news are in the ring of news");
+        assert!(!block.has(Flags::ACK_NOW) || block.has(Flags::IN_TURN), "an ACK that leaves now has a turn");
     }
 
     fn check_extension(&self, index: u32, block: &Block) {
