@@ -68,7 +68,7 @@ fn engine(own: u8, other: u8) -> Engine {
 fn use_all(engine: &mut Engine, id: ConnId) {
     assert_eq!((engine.send(id, b"stranger"), engine.send_with(id, 8, |_| panic!("no room"))), (0, false));
     assert_eq!(
-        (engine.recv(id, |_| panic!("nothing to read")), engine.relay(id, 5), engine.readable(id)),
+        (engine.recv(id, |_| panic!("nothing to read")), engine.splice(id, 5), engine.readable(id)),
         (0, 0, 0)
     );
     assert!(engine.is_finished(id) && !engine.has_peer_closed(id) && !engine.wants_room(id));

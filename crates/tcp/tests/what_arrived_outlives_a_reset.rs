@@ -119,7 +119,7 @@ fn what_cannot_be_sent_back_any_more_is_dropped() {
     let mut host = Host::new();
     let id = reset_behind(&mut host, &[b"echo?"], 1);
     // Who sends back whatever there is comes to an end.
-    assert_eq!(host.engine.relay(id, 5), 0);
+    assert_eq!(host.engine.splice(id, 5), 0);
     assert!(host.engine.is_finished(id));
     host.give(&[]);
     assert_eq!(host.engine.memory().segments_in_use, 0);

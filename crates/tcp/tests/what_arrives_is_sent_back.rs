@@ -26,8 +26,8 @@ fn a_message_goes_back_whole_whatever_its_length() {
         for length in (1..300).step_by(11).chain([231, 232, 233, 500]) {
             let message = bytes(length, length);
             assert_eq!(host.answers(&peer.data(&message)), []);
-            assert_eq!(host.engine.relay(id, length), length);
-            assert_eq!((host.engine.readable(id), host.engine.relay(id, 1)), (0, 0));
+            assert_eq!(host.engine.splice(id, length), length);
+            assert_eq!((host.engine.readable(id), host.engine.splice(id, 1)), (0, 0));
             let sent = host.sent_one();
             assert_eq!((sent.payload.clone(), sent.ack), (message, peer.seq));
             peer.heard(&sent);
@@ -44,11 +44,11 @@ fn parts_go_back_in_their_order() {
         let (id, mut peer) = host.accept_with(peer, no_nagle());
         let (first, second) = (bytes(150, 1), bytes(300, 2));
         host.give(&[peer.data(&first), peer.data(&second)]);
-        assert_eq!(host.engine.relay(id, 50), 50);
-        assert_eq!(host.engine.relay(id, 70), 70, "joins what waits");
+        assert_eq!(host.engine.splice(id, 50), 50);
+        assert_eq!(host.engine.splice(id, 70), 70, "joins what waits");
         let mut moved = 120;
         while moved < 450 {
-            moved += host.engine.relay(id, 1000);
+            moved += host.engine.splice(id, 1000);
         }
         let sent = host.sent();
         let payload: Vec<u8> = sent.iter().flat_map(|segment| segment.payload.clone()).collect();

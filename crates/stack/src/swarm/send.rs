@@ -62,7 +62,7 @@ mod sealed {
 
         #[inline]
         fn put(&self, engine: &mut Engine, id: ConnId, sent: usize) -> usize {
-            engine.relay(id, self.length as usize - sent)
+            engine.splice(id, self.length as usize - sent)
         }
     }
 

@@ -58,6 +58,7 @@ impl Engine {
     /// Lets a message of `length` bytes be written into the send queue in place; false if there is no room for it or it is
     /// longer than a segment: then [`send`](Self::send) takes it in parts.
     #[inline]
+    #[must_use = "nothing was sent if there was no room"]
     pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let index = id.0;
         if !self.is_held(id) {
@@ -131,7 +132,8 @@ impl Engine {
     /// Sends back what has arrived: moves the next unread bytes, up to `length`, into the send queue. Gives how many. What is
     /// unread of a connection that has ended can go nowhere, and is dropped.
     #[inline]
-    pub fn relay(&mut self, id: ConnId, length: usize) -> usize {
+    #[must_use = "what was not moved is still to be read"]
+    pub fn splice(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         if !self.is_held(id) {
             return 0;
@@ -154,12 +156,12 @@ impl Engine {
             self.check(index);
             return length;
         }
-        self.relay_any(id, length)
+        self.splice_any(id, length)
     }
 
     /// The same where it takes several parts, or joins what waits to be sent.
     #[inline(never)]
-    fn relay_any(&mut self, id: ConnId, length: usize) -> usize {
+    fn splice_any(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         let block = &self.blocks[index];
         let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
@@ -187,7 +189,7 @@ impl Engine {
                     take_from_frame(&mut self.blocks[index], &mut self.in_frames[number], taken);
                     taken
                 }
-                _ => self.relay_kept(index, cell, wanted - moved),
+                _ => self.splice_kept(index, cell, wanted - moved),
             };
             if taken == 0 {
                 break;
@@ -207,7 +209,7 @@ impl Engine {
 
     /// The same for bytes that are in the pool already: what is read from it must not be written to at the same time.
     #[cold]
-    fn relay_kept(&mut self, index: u32, cell: Cell, wanted: usize) -> usize {
+    fn splice_kept(&mut self, index: u32, cell: Cell, wanted: usize) -> usize {
         let Unread::Kept(tail) = Unread::of(&self.blocks[index]) else { return 0 };
         let mut part = [0; SEGMENT_BYTES];
         let taken = self.read_kept(index, tail, |bytes| {
