@@ -347,7 +347,8 @@ pub enum SlowReader {
     DropOldest,
     /// It does not get this one: for news that each stand alone.
     Skip,
-    /// Its messages are dropped, and its [`recv`](Mailbox::recv) fails, so that its task ends: for a stream without gaps.
+    /// Its messages are dropped, and its [`recv`](Mailbox::recv) fails, so that its task ends: for a stream without gaps. A task
+    /// that waits in a send to a peer that takes nothing does not get there: give sends a [`Deadline`](super::Deadline).
     Disconnect,
 }
 

@@ -1,0 +1,107 @@
+//! A proxy on user-space TCP. The task of each connection that comes in opens one of its own to the server, and passes on what
+//! comes either way. What passes are messages with their length in front; they come in pieces here, and are read whole.
+//!
+//! Client, proxy and server are three hosts on one switch, and one thread runs them all.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant as Clock};
+
+use anywire::stack::swarm::{Conn, FrameError, Incoming, LengthPrefix, Swarm, connect, sleep, splice};
+use anywire::stack::switch::{Settings as SwitchSettings, Switch};
+use anywire::tcp::{ConnectOptions, Engine, Instant, Limits, Mac, Route, Settings};
+
+type Error = Box<dyn std::error::Error>;
+
+/// Messages have four bytes in front that say how long they are: at most this.
+const MESSAGES: LengthPrefix = LengthPrefix::u32(64 << 10);
+const OPTIONS: ConnectOptions = ConnectOptions { no_nagle: true, keep_alive: false, class: 0, dscp: 0 };
+const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 7);
+const PROXY: ([u8; 4], u16) = ([10, 0, 0, 2], 80);
+
+/// The server says everything louder.
+async fn serve(mut conn: Conn) -> Result<(), FrameError> {
+    while let Some(text) = MESSAGES.recv(&mut conn, |message| message.to_ascii_uppercase()).await? {
+        MESSAGES.send(&mut conn, &text).await?;
+    }
+    Ok(())
+}
+
+/// The proxy passes on bytes until both sides have ended, whatever they mean.
+async fn pass_on(mut incoming: Incoming) {
+    match connect(SERVER.into(), OPTIONS).await {
+        Ok(mut server) => splice(&mut incoming.conn, &mut server).await,
+        Err(error) => {
+            eprintln!("the server cannot be reached: {error}");
+            incoming.conn.abort();
+        }
+    }
+}
+
+/// The client sends two messages, cut where no message begins or ends.
+async fn ask(mut conn: Conn, answers: &RefCell<Vec<String>>) -> Result<(), FrameError> {
+    for piece in [&b"\0\0"[..], b"\0\x05he", b"llo\0\0\0\x05w", b"orld"] {
+        conn.send(piece).await;
+        sleep(Duration::from_millis(2)).await;
+    }
+    conn.shutdown();
+    let read = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    while let Some(text) = MESSAGES.recv(&mut conn, read).await? {
+        answers.borrow_mut().push(text);
+    }
+    Ok(())
+}
+
+/// The engine of host 10.0.0.`own`, which reaches the others by their addresses on the switch.
+fn engine(own: u8) -> Result<Engine, Error> {
+    // A real service takes numbers here that nobody can guess.
+    let mut engine = Engine::new(Settings::new([1, 2, 3, own.into()]), Limits::default())?;
+    engine.add_address([10, 0, 0, own].into())?;
+    for other in [1, 2, 3] {
+        let (source, next_hop) = (mac(own), mac(other));
+        engine.add_route(Route {
+            network: [10, 0, 0, other].into(),
+            prefix: 32,
+            source,
+            next_hop,
+            mtu: 1500,
+        })?;
+    }
+    Ok(engine)
+}
+
+const fn mac(host: u8) -> Mac {
+    Mac::new([2, 0, 0, 0, 0, host])
+}
+
+fn told(ended: Result<(), FrameError>) {
+    if let Err(error) = ended {
+        eprintln!("a peer broke the protocol: {error}");
+    }
+}
+
+fn main() -> Result<(), Error> {
+    let switch = Switch::new(SwitchSettings::default());
+    let mut server = Swarm::new(engine(1)?, switch.port(mac(1))?, 100, |incoming| async {
+        told(serve(incoming.conn).await)
+    })?;
+    server.engine().listen(SERVER.into(), OPTIONS)?;
+    let mut proxy = Swarm::new(engine(2)?, switch.port(mac(2))?, 100, pass_on)?;
+    proxy.engine().listen(PROXY.into(), OPTIONS)?;
+    let answers = RefCell::default();
+    let mut client = Swarm::new(engine(3)?, switch.port(mac(3))?, 100, |incoming| async {
+        told(ask(incoming.conn, &answers).await);
+    })?;
+    client.open(([10, 0, 0, 3], 1000).into(), PROXY.into(), OPTIONS)?;
+
+    let begun = Clock::now();
+    while client.counters().tasks.finished == 0 {
+        let now = Instant::from_micros(begun.elapsed().as_micros() as u64);
+        if server.turn(now) + proxy.turn(now) + client.turn(now) == 0 {
+            // Nothing is on its way; timers have a millisecond's time.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    println!("{}", answers.borrow().join(" "));
+    assert_eq!(*answers.borrow(), ["HELLO", "WORLD"]);
+    Ok(())
+}
