@@ -117,8 +117,8 @@ impl Block {
     }
 
     /// Whether an ACK may wait no longer, after so many bytes have arrived: every second full segment has one (RFC 9293
-    /// 3.8.6.3, SHLD-19). What is full, the peer says by what it sends: its path may take less than ours (RFC 5681 4.2). Smaller
-    /// than [`FULL_LEAST`] no segment is full: then it takes the bytes of two that we would send.
+    /// 3.8.6.3, SHLD-19). The size of the segment that has arrived counts, because the peer's path may take less than ours
+    /// (RFC 5681 4.2). A segment smaller than [`FULL_LEAST`] is not full, and the ACK waits for twice our own segment size.
     #[inline(always)]
     pub(crate) fn owes_ack_now(&self, arrived: u32) -> bool {
         let ours = u32::from(self.eff_mss);

@@ -28,8 +28,8 @@ impl Pace {
 }
 
 impl Engine {
-    /// Limits what a connection sends to so many bytes of payload a second, or lifts that limit. It is kept to over
-    /// milliseconds; what is sent again counts as well. False if there are too many connections with such a limit or in
+    /// Limits what a connection sends to so many bytes of payload a second, or lifts that limit. It holds over some
+    /// milliseconds, and retransmissions count too. False if there are too many connections with such a limit or in
     /// trouble ([`Limits::extensions`](crate::Limits::extensions)): then nothing has changed.
     #[must_use = "the limit is not kept if there is no memory for it"]
     pub fn set_rate(&mut self, id: ConnId, bytes_per_second: Option<NonZeroU32>) -> bool {

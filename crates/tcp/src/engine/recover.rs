@@ -41,7 +41,7 @@ impl Engine {
             && extension.tlp.may_probe()
             && extension.duplicate.0 == extension.duplicate.1
             && extension.pace.is_none();
-        // What is in flight does not matter: whoever always has something there would keep it for ever.
+        // Data in flight is no reason to keep it: a connection that always sends would never give it back.
         if is_calm {
             let place = block.extension;
             self.blocks[index].extension = Block::NO_EXTENSION;
