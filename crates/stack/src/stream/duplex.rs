@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use anywire_tcp::ConnId;
+use anywire_tcp::{ConnId, Engine, KeepAlive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::interface::Shared;
@@ -98,6 +99,35 @@ impl Stream {
     /// and the peer sees a reset. To be dropped next.
     pub fn abort(&mut self) {
         self.shared.with(|core| core.abort_when_let_go(self.id));
+    }
+
+    /// Switches Nagle's algorithm on, so that small segments wait for the ACK of those before them, or off again. It is off
+    /// unless the connection was opened or listened for with other options.
+    pub fn set_no_nagle(&mut self, is_off: bool) {
+        self.set(|engine, id| engine.set_no_nagle(id, is_off));
+    }
+
+    /// Gives it a user timeout of its own: how long data may stay without an ACK before the connection is given up. Zero: that
+    /// of the engine's settings again (180 s by default).
+    pub fn set_user_timeout(&mut self, timeout: Duration) {
+        self.set(|engine, id| engine.set_user_timeout(id, timeout));
+    }
+
+    /// Gives it keep-alive with times of its own, so that a peer that has vanished is found out while nothing is sent; or takes it
+    /// away. Off by default. A read or write then fails with `TimedOut`.
+    pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        self.set(|engine, id| engine.set_keep_alive(id, keep_alive));
+    }
+
+    /// Sets the Diffserv field of its packets from now on, 0 (the default) to 63.
+    pub fn set_dscp(&mut self, dscp: u8) {
+        self.set(|engine, id| engine.set_dscp(id, dscp));
+    }
+
+    /// Sets an option, which may bring the engine's next deadline forward: the driver looks at it again.
+    fn set(&self, change: impl FnOnce(&mut Engine, ConnId)) {
+        self.shared.with(|core| change(&mut core.engine, self.id));
+        self.shared.wake_driver();
     }
 
     /// The address and port at this end.

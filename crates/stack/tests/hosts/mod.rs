@@ -3,11 +3,15 @@
 
 mod bells;
 
+use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
+use anywire_stack::capture::Capture;
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::stream::{Interface, Stream};
-use anywire_stack::switch::{Settings, Switch};
+use anywire_stack::switch::{Port, Settings, Switch};
 use anywire_tcp::{Engine, Limits, Mac, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -43,27 +47,70 @@ impl Network {
         last: u8,
         impairment: Impairment,
     ) -> (Interface, anywire_stack::stream::Driver) {
-        let port = self.switch.port(mac(last)).expect("nobody else has this address");
-        let limits = {
-            let mut limits = Limits::default();
-            (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
-            limits
-        };
-        let mut engine = Engine::new(anywire_tcp::Settings::new([7, 7, 7, u64::from(last)]), limits)
-            .expect("address space is there");
-        engine.add_address([10, 0, 0, last].into()).expect("the first one");
-        for neighbour in 1..=9 {
-            let route = Route {
-                network: [10, 0, 0, neighbour].into(),
-                prefix: 32,
-                source: mac(last),
-                next_hop: mac(neighbour),
-                mtu: 1500,
-            };
-            engine.add_route(route).expect("a good route");
-        }
-        Interface::new(engine, self.bells.hang(Impair::new(port, impairment)))
+        Interface::new(engine(last), self.bells.hang(Impair::new(self.port(last), impairment)))
     }
+
+    /// A host whose frames are written down, as pcap.
+    pub(crate) fn host_written_down(&self, last: u8) -> (Interface, Written) {
+        let written = Written::default();
+        let device = Capture::new(self.port(last), written.clone(), Default::default());
+        let (net, driver) = Interface::new(engine(last), self.bells.hang(device));
+        tokio::task::spawn_local(driver);
+        (net, written)
+    }
+
+    fn port(&self, last: u8) -> Port {
+        self.switch.port(mac(last)).expect("nobody else has this address")
+    }
+}
+
+/// What a capture has written.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Rc<RefCell<Vec<u8>>>);
+
+impl Written {
+    /// The frames so far.
+    pub(crate) fn frames(&self) -> Vec<Vec<u8>> {
+        let (file, mut frames) = (self.0.borrow(), Vec::new());
+        let mut rest = &file[24..];
+        while let Some((head, behind)) = rest.split_at_checked(16) {
+            let length = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
+            let (frame, behind) = behind.split_at(length);
+            frames.push(frame.to_vec());
+            rest = behind;
+        }
+        frames
+    }
+}
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn engine(last: u8) -> Engine {
+    let mut limits = Limits::default();
+    (limits.connections, limits.half_open, limits.time_wait) = (10_000, 1000, 1000);
+    let mut engine = Engine::new(anywire_tcp::Settings::new([7, 7, 7, u64::from(last)]), limits)
+        .expect("address space is there");
+    engine.add_address([10, 0, 0, last].into()).expect("the first one");
+    for neighbour in 1..=9 {
+        let route = Route {
+            network: [10, 0, 0, neighbour].into(),
+            prefix: 32,
+            source: mac(last),
+            next_hop: mac(neighbour),
+            mtu: 1500,
+        };
+        engine.add_route(route).expect("a good route");
+    }
+    engine
 }
 
 fn mac(last: u8) -> Mac {
@@ -105,7 +152,7 @@ pub(crate) async fn echo(stream: Stream) {
 }
 
 /// Sends all of this while it reads, and gives what came back.
-pub(crate) async fn exchange(stream: Stream, sent: Vec<u8>) -> std::io::Result<Vec<u8>> {
+pub(crate) async fn exchange(stream: Stream, sent: Vec<u8>) -> io::Result<Vec<u8>> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let writing = tokio::task::spawn_local(async move {
         writer.write_all(&sent).await?;
