@@ -45,6 +45,8 @@ pub(crate) struct Extension {
     pub(crate) rack: Rack,
     pub(crate) tlp: Tlp,
     pub(crate) pace: Pace,
+    /// The path takes less than every IPv4 path should: routers may fragment what is sent.
+    pub(crate) may_be_fragmented: bool,
     /// In a free place: which place is free next.
     pub(crate) next_free: u32,
 }
@@ -109,6 +111,7 @@ impl Linked for Extension {
         rack: Rack::new(Seq(0), 0),
         tlp: Tlp::NONE,
         pace: Pace::NONE,
+        may_be_fragmented: false,
         next_free: 0,
     };
 

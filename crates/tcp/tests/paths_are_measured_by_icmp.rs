@@ -55,6 +55,46 @@ fn what_was_too_long_goes_again_in_shorter_segments() {
     }
 }
 
+/// RFC 1191 has paths down to 68 bytes, RFC 5927 7.2 has segments no smaller than is sensible: routers cut them instead.
+#[test]
+fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
+    for peer in [Peer::new(), Peer { timestamps: None, ..Peer::new() }] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(peer);
+        let headers = if peer.timestamps.is_some() { 52 } else { 40 };
+        host.engine.send(id, &[1; 3000]);
+        let sent = host.sent();
+        assert!(sent.iter().all(|segment| segment.dont_fragment));
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 552));
+        let again = host.sent();
+        assert!(again.iter().all(|segment| segment.dont_fragment), "552 is no such path");
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 296));
+        // What was under way is lost, and goes again when the timer fires; then all is well for as long as the connection is.
+        let mut heard = 0;
+        for _ in 0..100 {
+            for (_, segment) in host.wait_millis(100) {
+                assert!(!segment.dont_fragment && segment.payload.len() <= 552 - headers, "{segment:?}");
+                if segment.seq == peer.ack {
+                    heard += segment.payload.len();
+                    peer.heard(&segment);
+                }
+                host.give(&[peer.acks()]);
+            }
+        }
+        assert_eq!(heard, 3000);
+        host.engine.send(id, &[2; 100]);
+        let frames = host.frames();
+        assert_eq!(frames.len(), 1);
+        let header = &frames[0][14..34];
+        assert_eq!((header[6] & 0x40, sum(&[header])), (0, 0xffff));
+        assert_ne!(header[4..6], [0, 0], "fragments of different segments are told apart");
+    }
+    // Who has had none keeps to what was agreed.
+    let (mut host, id, _, _) = flight(Peer::new());
+    host.engine.send(id, &[3; 100]);
+    assert!(host.sent().iter().all(|segment| segment.dont_fragment));
+}
+
 #[test]
 fn ipv6_says_packet_too_big() {
     let mut host = Host::new();

@@ -318,10 +318,21 @@ impl Engine {
     /// RFC 1191, RFC 8201: the path takes less than its first link.
     fn on_narrow_path(&mut self, index: u32, mtu: u32) {
         let block = &self.blocks[index];
-        let (least, headers) = if self.local.is_v4(block.local) { (552, 40) } else { (1280, 60) };
+        if !block.state.is_synchronized() {
+            return;
+        }
+        let is_v4 = self.local.is_v4(block.local);
+        let (least, headers) = if is_v4 { (LEAST_MTU_V4, 40) } else { (1280, 60) };
         let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu.max(least).min(u32::from(u16::MAX)) as u16 - headers - options;
-        if mss >= block.eff_mss || !block.state.is_synchronized() {
+        let is_narrower = mss < block.eff_mss;
+        if is_v4 && mtu < least {
+            // Segments do not get as small as whoever forges this wants (RFC 5927 7.2), and still pass: in fragments.
+            if let Some(place) = self.extension_of(index) {
+                self.extensions[place].may_be_fragmented = true;
+            }
+        }
+        if !is_narrower {
             return;
         }
         self.blocks[index].eff_mss = mss;
@@ -336,6 +347,9 @@ impl Engine {
         self.echoes.push(frame as u32);
     }
 }
+
+/// A path of IPv4 is not taken for narrower than this, as in Linux; what it does not take whole is fragmented.
+const LEAST_MTU_V4: u32 = 552;
 
 /// How many entries ahead a place is fetched into the cache.
 const AHEAD: usize = 8;

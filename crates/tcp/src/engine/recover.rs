@@ -40,7 +40,8 @@ impl Engine {
             && !extension.probe_due
             && extension.tlp.may_probe()
             && extension.duplicate.0 == extension.duplicate.1
-            && extension.pace.is_none();
+            && extension.pace.is_none()
+            && !extension.may_be_fragmented;
         // Data in flight is no reason to keep it: a connection that always sends would never give it back.
         if is_calm {
             let place = block.extension;

@@ -370,6 +370,9 @@ impl Engine {
         if block.has(Flags::ECHO_CONGESTION) {
             flags |= Control::ECE;
         }
+        let extension = block.extension;
+        let may_be_fragmented =
+            extension != Block::NO_EXTENSION && self.extensions[extension].may_be_fragmented;
         let segment = Outgoing {
             local_port: block.local_port,
             remote_port: block.remote_port,
@@ -380,9 +383,9 @@ impl Engine {
             urgent: 0,
             traffic_class: block.dscp() | ecn,
             hop_limit: HOP_LIMIT,
+            fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
         };
-        let (has_timestamps, recent, extension) =
-            (block.has(Flags::TIMESTAMPS), block.ts_recent, block.extension);
+        let (has_timestamps, recent) = (block.has(Flags::TIMESTAMPS), block.ts_recent);
         let has_sack = block.has(Flags::SACK);
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
@@ -479,6 +482,11 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     }
     block.rcv_right = block.rcv_nxt + (field << shift);
     field as u16
+}
+
+/// Tells the fragments of one segment from those of others that are on their way (RFC 6864): by the number of its first byte.
+const fn fragment_id(seq: Seq) -> u16 {
+    (seq.0 ^ seq.0 >> 16) as u16
 }
 
 /// Segments that a connection sends in one turn, if it has so many.

@@ -21,6 +21,7 @@ pub(super) fn segment() -> impl Strategy<Value = Outgoing> {
                 urgent,
                 traffic_class,
                 hop_limit,
+                fragment_id: None,
             }
         },
     )

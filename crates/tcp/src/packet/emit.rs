@@ -28,6 +28,8 @@ pub(crate) struct Outgoing {
     /// DSCP and ECN of the IP header.
     pub(crate) traffic_class: u8,
     pub(crate) hop_limit: u8,
+    /// Routers may fragment the packet, and this tells its fragments from others. Of IPv4 alone.
+    pub(crate) fragment_id: Option<u16>,
 }
 
 /// Writes a whole frame to the front of `out` and gives its length; zero if there is no room, or if the
@@ -104,6 +106,9 @@ pub(crate) fn emit_headers(
         return general(out, link, addresses, segment, options, payload, checks);
     };
     let addresses_v4 = (local, remote);
+    if segment.fragment_id.is_some() {
+        return general(out, link, addresses, segment, options, payload, checks);
+    }
     match options.at_most_timestamps() {
         Some(Some(timestamps)) => {
             at_fixed_places::<STAMPED>(out, link, addresses_v4, segment, timestamps, payload, checks)
@@ -209,6 +214,7 @@ fn general(
 ) -> usize {
     if let &Addresses::V4 { local, remote } = addresses
         && payload.len == 0
+        && segment.fragment_id.is_none()
         && let Some(written) = syn::emit(out, link, (local, remote), segment, options, checks)
     {
         return written;
@@ -240,6 +246,9 @@ fn by_headers(
     let pseudo = match *addresses {
         Addresses::V4 { local, remote } => {
             let mut head = ip::bytes_v4(local, remote, ip::TCP, class, hop_limit, segment_len);
+            if let Some(id) = segment.fragment_id {
+                ip::let_fragment(&mut head, id);
+            }
             if !checks.ip {
                 head[10..12].fill(0);
             }

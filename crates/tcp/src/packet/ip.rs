@@ -143,6 +143,16 @@ pub(crate) fn bytes_v4(
     head
 }
 
+/// Lets routers fragment the packet with this header.
+#[cold]
+pub(crate) fn let_fragment(head: &mut [u8; V4], id: u16) {
+    head[4..6].copy_from_slice(&id.to_be_bytes());
+    head[6..8].copy_from_slice(&[0; 2]);
+    head[10..12].copy_from_slice(&[0; 2]);
+    let sum = head.chunks_exact(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    head[10..12].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
+}
+
 /// A header of IPv6 without extensions, sent from local to remote, with no flow label.
 #[inline]
 pub(crate) fn bytes_v6(

@@ -123,6 +123,7 @@ proptest! {
             urgent: parsed.urgent,
             traffic_class: parsed.traffic_class,
             hop_limit: parsed.hop_limit,
+            fragment_id: None,
         };
         prop_assert_eq!(fields, case.segment);
         prop_assert_eq!(parsed.payload(&frame), &case.payload);
