@@ -74,8 +74,8 @@ pub fn bulk(core: usize, time: Duration) -> Result<Value> {
             for _ in 0..TURNS_A_LOOK {
                 let now = Moment::from_micros(began.elapsed().as_micros() as u64);
                 at = (at + client.engine.send(sender, &text[at..])) % TEXT_BYTES;
-                client.turn(now);
-                server.turn(now);
+                client.round(now);
+                server.round(now);
                 for news in &server.ready {
                     if news.events.has(Events::INCOMING) {
                         receiver = Some(news.id);

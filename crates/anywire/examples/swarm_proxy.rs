@@ -96,7 +96,7 @@ fn main() -> Result<(), Error> {
     let begun = Clock::now();
     while client.counters().tasks.finished == 0 {
         let now = Instant::from_micros(begun.elapsed().as_micros() as u64);
-        if server.turn(now) + proxy.turn(now) + client.turn(now) == 0 {
+        if server.round(now) + proxy.round(now) + client.round(now) == 0 {
             // Nothing is on its way; timers have a millisecond's time.
             std::thread::sleep(Duration::from_millis(1));
         }

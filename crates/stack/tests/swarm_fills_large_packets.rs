@@ -55,8 +55,8 @@ fn a_batch_of_the_longest_segments_leaves_whole() {
     // Three seconds: whatever was lost on the way has been sent again by then.
     for round in 0..3000 {
         let now = Instant::from_micros(round * 1000);
-        server.turn(now);
-        client.turn(now);
+        server.round(now);
+        client.round(now);
     }
     let (sent, received) = (server.device().counters(), client.device().counters());
     assert!(received.bytes_in > 30_000 * MESSAGE_BYTES as u64, "{received:?}");

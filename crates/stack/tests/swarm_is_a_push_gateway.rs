@@ -12,7 +12,7 @@ use anywire_stack::swarm::{
     Deadline, Either, FrameError, GroupId, Incoming, LengthPrefix, Mail, MailLimits, Mailbox, MailboxId,
     Post, SlowReader, select,
 };
-use swarms::{Net, QUICK, Turn, address};
+use swarms::{Net, QUICK, Rounds, address};
 
 /// 100,000 in all.
 const DEVICES_A_HOST: u32 = 50_000;
@@ -96,7 +96,7 @@ fn a_hundred_thousand_devices_get_what_is_pushed() {
             }
             opened += 1;
         }
-        turn_all(&mut net, &mut gateway, &mut hosts);
+        round_of_all(&mut net, &mut gateway, &mut hosts);
     }
     assert_eq!((gateway.tasks(), gateway.counters().refused), (all, 0));
 
@@ -106,17 +106,17 @@ fn a_hundred_thousand_devices_get_what_is_pushed() {
     say.send(directory.borrow()[&(3 << 16 | 12_345)]).expect("it waits");
     pusher.join().expect("it does not panic");
     while mail.counters().delivered < 1 + 10_000 + all as u64 || got.borrow()[3] < all as u32 {
-        turn_all(&mut net, &mut gateway, &mut hosts);
+        round_of_all(&mut net, &mut gateway, &mut hosts);
     }
     assert_eq!(*got.borrow(), [0, 1, 10_000, all as u32]);
 
     // Nobody says anything any more: all are let go of.
     for _ in 0..70 {
         net.now = net.now + Duration::from_secs(1);
-        turn_all(&mut net, &mut gateway, &mut hosts);
+        round_of_all(&mut net, &mut gateway, &mut hosts);
     }
     while gateway.tasks() > 0 || ended.get() < all as u32 {
-        turn_all(&mut net, &mut gateway, &mut hosts);
+        round_of_all(&mut net, &mut gateway, &mut hosts);
     }
     assert_eq!(gateway.counters().tasks.panicked, 0);
     assert_eq!(mail.counters().disconnected, 0);
@@ -130,7 +130,7 @@ fn push(post: &Post<Vec<u8>>, tens: GroupId, hear: &mpsc::Receiver<MailboxId>) {
 }
 
 /// Lets a millisecond pass.
-fn turn_all(net: &mut Net, gateway: &mut dyn Turn, hosts: &mut [impl Turn; 2]) {
+fn round_of_all(net: &mut Net, gateway: &mut dyn Rounds, hosts: &mut [impl Rounds; 2]) {
     let [one, other] = hosts;
     net.pass(1, &mut [gateway, one, other]);
 }

@@ -29,7 +29,7 @@ fn run<F: Future<Output = ()>>(parts: &[&[u8]], mut serve: impl FnMut(Conn) -> F
     net.pass(1000, &mut [&mut server, &mut client]);
     let counters = server.counters().tasks;
     assert_eq!((server.tasks(), counters.panicked, counters.finished), (0, 0, 1));
-    counters.turns
+    counters.polls
 }
 
 #[test]

@@ -47,8 +47,8 @@ fn run<F: Future<Output = ()>>(connections: u16, rounds: u64, mut start: impl Fn
     }
     for round in 0..rounds {
         let now = Instant::from_micros(round * 100);
-        server.turn(now);
-        client.turn(now);
+        server.round(now);
+        client.round(now);
     }
     assert_eq!(server.tasks(), usize::from(connections));
 }

@@ -71,7 +71,7 @@ async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
     assert_eq!((got.get(), &sent.borrow()[..]), (3, &[1, 2, 3][..]));
     assert_eq!((server.tasks(), client.tasks()), (0, 0));
     // A turn for the start, each message, and the end.
-    let turns = server.counters().tasks.turns;
+    let turns = server.counters().tasks.polls;
     assert!(turns <= 10, "{turns} turns of tasks");
 }
 

@@ -69,7 +69,7 @@ fn one_a_group_and_everyone_are_reached_from_another_thread() {
     });
     others.join().expect("it does not panic");
     assert_eq!(server.next_deadline(), Some(Default::default()), "a thread must not sleep on it");
-    let turns = server.counters().tasks.turns;
+    let turns = server.counters().tasks.polls;
     net.pass(1, &mut [&mut server]);
     // Those of a group come after what is for one.
     for (port, messages) in got.borrow().iter() {
@@ -81,7 +81,7 @@ fn one_a_group_and_everyone_are_reached_from_another_thread() {
         assert_eq!(messages, expected, "{port}");
     }
     assert_eq!(got.borrow().len(), 10);
-    assert_eq!(server.counters().tasks.turns - turns, 10, "each task is woken once for all");
+    assert_eq!(server.counters().tasks.polls - turns, 10, "each task is woken once for all");
     assert_eq!(mail.counters(), MailCounters { delivered: 17, ..MailCounters::default() });
 }
 
@@ -170,7 +170,7 @@ fn members_that_come_and_go_while_a_message_is_delivered_disturb_nobody() {
     (0..100).for_each(|_| join());
     post.to_group(group, 1).expect("room");
     for round in 0..10 {
-        server.turn(net.now);
+        server.round(net.now);
         // The first ones have it, the last ones have not.
         members.borrow_mut().remove(0);
         members.borrow_mut().pop();

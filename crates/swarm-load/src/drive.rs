@@ -24,8 +24,8 @@ use crate::plan::{Mode, Plan, SHORT_TUPLES};
 
 /// One end, whatever its tasks are.
 pub(crate) trait Side {
-    /// A round; see [`Swarm::turn`].
-    fn turn(&mut self, now: Moment) -> usize;
+    /// A round; see [`Swarm::round`].
+    fn round(&mut self, now: Moment) -> usize;
     fn engine(&mut self) -> &mut Engine;
     fn open(&mut self, from: SocketAddr, to: SocketAddr) -> Result<u32, ConnectError>;
     /// Bytes of the tasks and their rings.
@@ -40,8 +40,8 @@ where
     S: FnMut(Incoming) -> F,
     D: Device,
 {
-    fn turn(&mut self, now: Moment) -> usize {
-        Self::turn(self, now)
+    fn round(&mut self, now: Moment) -> usize {
+        Self::round(self, now)
     }
 
     fn engine(&mut self) -> &mut Engine {
@@ -185,8 +185,8 @@ impl<'r> Drive<'r> {
                 return Err(Error::Unstarted { begun, all });
             }
             match self.plan.mode {
-                Mode::Push => self.server.turn(now),
-                _ => self.client.turn(now),
+                Mode::Push => self.server.round(now),
+                _ => self.client.round(now),
             };
         }
         self.clock.stood += begin.elapsed();
@@ -263,10 +263,10 @@ impl<'r> Drive<'r> {
         let (for_client, for_server) =
             (server.frames_out - client.frames_in, client.frames_out - server.frames_in);
         if for_server > for_client {
-            self.server.turn(now);
-        } else if self.client.turn(now) == 0 && for_server == 0 {
+            self.server.round(now);
+        } else if self.client.round(now) == 0 && for_server == 0 {
             // Nothing is on its way; the server may have timers, or something to say of its own.
-            self.server.turn(now);
+            self.server.round(now);
         }
         self.rounds += 1;
     }

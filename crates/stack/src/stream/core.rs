@@ -21,7 +21,7 @@ pub struct InterfaceCounters {
     /// Connections that ended because their other end is known to have gone for good.
     pub departed: u64,
     /// Times that the driver has run.
-    pub turns: u64,
+    pub polls: u64,
 }
 
 /// The engine, and the waiting tasks of each connection that has a stream.

@@ -50,7 +50,7 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         this.shared.set_driver(cx.waker());
-        let is_busy = this.shared.turn();
+        let is_busy = this.shared.step();
         if Rc::strong_count(&this.shared) == 1 && this.shared.is_over() {
             return Poll::Ready(());
         }

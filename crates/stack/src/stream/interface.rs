@@ -96,7 +96,7 @@ impl Interface {
     pub fn finish(&self, patience: Duration) {
         let mut heard_last = std::time::Instant::now();
         loop {
-            let is_busy = self.shared.turn();
+            let is_busy = self.shared.step();
             if self.with_engine(|engine| engine.connections()) == 0 {
                 return;
             }
@@ -171,13 +171,13 @@ impl Shared {
         }
     }
 
-    /// One turn of the driver. Returns whether it has done something: then there may be more to do at once.
-    pub(super) fn turn(&self) -> bool {
+    /// One step of the driver. Returns whether it has done something: then there may be more to do at once.
+    pub(super) fn step(&self) -> bool {
         let now = self.now();
         self.is_woken.set(false);
         let mut core = self.core.borrow_mut();
         let mut device = self.device.borrow_mut();
-        core.counters.turns += 1;
+        core.counters.polls += 1;
         core.advance(now);
         let mut is_busy = core.send(now, &mut **device, SENT_BATCHES_A_TURN);
         for _ in 0..BATCHES_A_TURN {

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::leaf::{Sleep, sleep};
 
-/// Waits for the first of two futures, which is asked first at each turn, and drops the other one.
+/// Waits for the first of two futures, which is asked first at each poll, and drops the other one.
 ///
 /// ```
 /// use std::time::Duration;

@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine};
 
+use super::current::{NOBODY, is_leaving};
 use super::drain::Drain;
 use super::leaf::current;
-use super::turn::{NOBODY, is_leaving};
 
 /// What the tasks of a swarm share, at its place while they run.
 pub(super) struct Here {

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::current::{AGAIN, CURRENT};
 use super::leaf::now;
-use super::turn::{AGAIN, TURN};
 
 /// A time that a task waits for, and that it may put off or take away as often as it likes: that costs a memory write.
 ///
@@ -39,7 +39,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// In so long, counted from this turn's [`now`].
+    /// In so long, counted from this poll's [`now`].
     pub fn after(duration: Duration) -> Self {
         let mut deadline = Self::never();
         deadline.reset(duration);
@@ -83,12 +83,12 @@ impl Future for Deadline {
         let has_note = self.noted != NEVER && left(self.noted) > 0 && left(self.noted) <= left(self.at);
         if !has_note {
             let micros = left(self.at) as u64 * 1000 - now_micros % 1000;
-            TURN.with(|turn| {
-                if turn.sleep(micros) {
+            CURRENT.with(|cells| {
+                if cells.sleep(micros) {
                     self.noted = self.at;
                 } else {
-                    // No place for one more request in this turn: ask again in the next.
-                    turn.request(AGAIN);
+                    // No place for one more request in this poll: ask again in the next.
+                    cells.request(AGAIN);
                 }
             });
         }

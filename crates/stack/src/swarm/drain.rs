@@ -23,7 +23,7 @@ where
 {
     /// Begins to end: listens no more, and tells tasks ([`draining`]) during the first half of `deadline`, spread evenly, so that
     /// their peers do not all connect elsewhere at the same moment. Tasks that have not ended at the deadline are dropped and
-    /// [counted](super::SwarmCounters::cut); their connections are closed. To be called once, between turns; afterwards the swarm
+    /// [counted](super::SwarmCounters::cut); their connections are closed. To be called once, between rounds; afterwards the swarm
     /// takes no connections, even if its engine listens again.
     pub fn drain(&mut self, deadline: Duration) {
         let (tasks, here) = self.parts();

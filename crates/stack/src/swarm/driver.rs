@@ -1,4 +1,4 @@
-//! A swarm of connections: an engine, a device, and a task for each connection, run in turns.
+//! A swarm of connections: an engine, a device, and a task for each connection, run in rounds.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -12,15 +12,15 @@ use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, 
 
 use super::conn::{Conn, Incoming};
 use super::context::{HERE, Here};
+use super::current::NOBODY;
 use super::executor::Tasks;
 use super::limits::SwarmCounters;
 use super::mail::{Deliver, Mail};
 use super::rest::Alarm;
-use super::turn::NOBODY;
 use crate::device::Device;
 use crate::stream::LiveDevice;
 
-/// Connections with a task each, all of one type. The owner calls [`turn`](Self::turn) in a loop.
+/// Connections with a task each, all of one type. The owner calls [`round`](Self::round) in a loop.
 ///
 /// ```
 /// use anywire_stack::swarm::Swarm;
@@ -56,8 +56,8 @@ use crate::stream::LiveDevice;
 /// client.open("10.0.0.2:1000".parse()?, "10.0.0.1:7".parse()?, ConnectOptions::default())?;
 /// for step in 0..100 {
 ///     let now = Instant::from_micros(step * 1000);
-///     client.turn(now);
-///     server.turn(now);
+///     client.round(now);
+///     server.round(now);
 /// }
 /// assert_eq!((client.tasks(), server.tasks()), (0, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,9 +68,9 @@ pub struct Swarm<F, S, D> {
     here: Here,
     device: D,
     frames: Frames,
-    /// Places of connections on their way from the engine; empty between turns.
+    /// Places of connections on their way from the engine; empty between rounds.
     named: Vec<u32>,
-    /// Numbers on their way to the executor; empty between turns.
+    /// Numbers on their way to the executor; empty between rounds.
     woken: Vec<u32>,
     connections_max: u32,
     /// Where to look first for a slot for a task that cannot have that of its connection.
@@ -170,7 +170,7 @@ where
         self.tasks.bytes() + self.here.turns.capacity() * size_of::<u32>() + self.here.owners.bytes()
     }
 
-    /// When a turn is wanted at the latest, if no frame arrives before.
+    /// When a round is due at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
         let Self { here, tasks, device, .. } = self;
         if here.has_dropped_elsewhere() || self.mail.iter().any(|mail| mail.has_some()) {
@@ -183,10 +183,10 @@ where
             .min()
     }
 
-    /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, gives turns to those who
-    /// want to send as far as the device has room, and sends. Says how much was done; 0 means that there is nothing to do
+    /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, lets those send that want to as
+    /// far as the device has room, and transmits. Says how much was done; 0 means that there is nothing to do
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
-    pub fn turn(&mut self, now: Instant) -> usize {
+    pub fn round(&mut self, now: Instant) -> usize {
         self.here.end_dropped_elsewhere();
         // Before the batch: what the last one left is settled here, and this one is to be read from its frames.
         self.here.engine.advance(now);
@@ -241,7 +241,7 @@ where
         self.device.poll_event(cx)
     }
 
-    /// Lets those run that are ready or have news. Says how many turns that were.
+    /// Lets those run that are ready or have news. Says how many polls that were.
     fn run(&mut self) -> usize {
         self.take_news();
         if self.woken.is_empty() && self.tasks.ready() == 0 {
@@ -251,18 +251,18 @@ where
         self.here.last = NOBODY;
         self.here.granting = false;
         let Self { tasks, here, woken, .. } = self;
-        let mut turns = 0;
+        let mut polls = 0;
         if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
             // Nobody stands in front of them, and all that they touch was fetched when they were named.
-            turns += Lent::lend(&HERE, here, || tasks.run_these(woken));
+            polls += Lent::lend(&HERE, here, || tasks.run_these(woken));
         } else {
             tasks.wake_all(woken);
         }
         woken.clear();
         if tasks.ready() > 0 {
-            turns += Lent::lend(&HERE, here, || tasks.run(RUN_LIMIT));
+            polls += Lent::lend(&HERE, here, || tasks.run(RUN_LIMIT));
         }
-        turns
+        polls
     }
 
     /// Starts the tasks of new connections, and notes those whose tasks are to hear news.
@@ -338,7 +338,7 @@ where
         is_nobodys
     }
 
-    /// Gives turns to those who wait to send, in their order: as many as frames have arrived, so that no more is sent than
+    /// Lets those send that wait for it, in their order: as many as frames have arrived, so that no more is sent than
     /// is answered, and what is under way stays in the cache; a batch of them if none has, or if so many do not wait.
     fn grant(&mut self, arrived: usize) -> usize {
         if self.here.turns.is_empty() {
@@ -408,10 +408,10 @@ fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u
 /// the processor has only a dozen or two under way.
 const GROUP: usize = 16;
 
-/// Turns of tasks in one round: a task that yields for ever must not keep the device waiting.
+/// Polls of tasks in one round: a task that yields for ever must not keep the device waiting.
 const RUN_LIMIT: usize = 1024;
 
-/// Turns to send that are given in a round in which nothing has arrived, or more than wait.
+/// How many may send in a round in which nothing has arrived, or more than wait.
 const GRANT_BATCH: usize = 64;
 
 /// In front of the IP packet.

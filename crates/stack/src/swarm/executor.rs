@@ -1,11 +1,11 @@
-//! The executor: one arena of tasks, who of them is ready, who sleeps, and the loop that gives them their turns.
+//! The executor: one arena of tasks, who of them is ready, who sleeps, and the loop that polls them.
 //!
 //! A task's mark (a byte beside its future) says whether it is in the ready ring, so that it is there once at most. It
-//! stays set during the task's turn: whoever wants another turn goes back into the ring without the mark being touched.
+//! stays set while the task is polled: one that wants another poll goes back into the ring without the mark being touched.
 //!
-//! Each turn of a task is likely to miss the cache once, for its slot. That is hidden by asking for slots ahead: of the
-//! ring's entries some turns before, and of tasks that are woken as soon as they are named, while their marks are set
-//! some turns later, when the slot has come.
+//! Each poll of a task is likely to miss the cache once, for its slot. That is hidden by asking for slots ahead: of the
+//! ring's entries some polls before, and of tasks that are woken as soon as they are named, while their marks are set
+//! some polls later, when the slot has come.
 
 use std::fmt;
 use std::future::Future;
@@ -18,11 +18,13 @@ use anywire_sys::slots::Slots;
 use anywire_sys::waker::unkept;
 use anywire_tcp::Instant;
 
+use super::current::{
+    AGAIN, CURRENT, Current, LEAVING, Leaving, NOBODY, Running, SLEEPS, WAKES_OTHERS, wake_current,
+};
 use super::limits::{Counters, Limits, SpawnError};
 use super::ready::Ready;
 use super::remote::Remote;
 use super::sleep::Sleepers;
-use super::turn::{AGAIN, LEAVING, Leaving, NOBODY, Running, SLEEPS, TURN, Turn, WAKES_OTHERS, wake_current};
 
 /// An executor of tasks of one type, run in steps by its owner on one thread. See the [module](super) for an example.
 ///
@@ -95,7 +97,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
         Ok(())
     }
 
-    /// The same for a driver that gives the task its first turn itself, by [`run_these`](Self::run_these) or
+    /// The same for a driver that polls the task for the first time itself, by [`run_these`](Self::run_these) or
     /// [`wake_all`](Self::wake_all).
     #[inline]
     pub(super) fn place_at(&mut self, index: u32, future: F) -> Result<(), SpawnError> {
@@ -136,16 +138,16 @@ impl<F: Future<Output = ()>> Tasks<F> {
 
     /// Drops a task wherever it is; `false` if there is none of this index.
     pub fn remove(&mut self, index: u32) -> bool {
-        TURN.with(|turn| {
-            let running = Running::begin(turn, self.now);
-            running.turn.current.set(LEAVING);
+        CURRENT.with(|cells| {
+            let running = Running::begin(cells, self.now);
+            running.cells.current.set(LEAVING);
             let removed = self.slots.remove(index as usize);
-            self.take_wakes(running.turn, running.turn.woken());
+            self.take_wakes(running.cells, running.cells.woken());
             removed
         })
     }
 
-    /// Gives a task a turn in one of the next [`run`](Self::run)s; nothing if there is none of this index, or if it is
+    /// Has a task polled in one of the next [`run`](Self::run)s; nothing if there is none of this index, or if it is
     /// to have one already.
     ///
     /// This looks at the task's slot: for many tasks, [`wake_all`](Self::wake_all) is faster, or
@@ -175,7 +177,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
         self.slots.prefetch(index as usize);
     }
 
-    /// Gives turns to the ready tasks, in order, until none is ready or `limit` turns were taken. Returns how many.
+    /// Polls the ready tasks in order, until none is ready or `limit` polls were made. Returns how many.
     ///
     /// Tasks that become ready meanwhile are among them: with tasks that always yield, only the limit ends this.
     ///
@@ -192,29 +194,29 @@ impl<F: Future<Output = ()>> Tasks<F> {
     ///
     /// If it is called from a task of a swarm, or if `finished` panics.
     pub fn run_with(&mut self, limit: usize, mut finished: impl FnMut(u32)) -> usize {
-        let before = self.counters.turns;
+        let before = self.counters.polls;
         let until = before.saturating_add(limit as u64);
-        TURN.with(|turn| {
-            let running = Running::begin(turn, self.now);
+        CURRENT.with(|cells| {
+            let running = Running::begin(cells, self.now);
             self.take_remote();
-            // No cost for each turn: a panic leaves the loop, and is looked at here.
+            // No cost for each poll: a panic leaves the loop, and is looked at here.
             while let Err(panic) =
-                catch_unwind(AssertUnwindSafe(|| self.turns(running.turn, until, &mut finished)))
+                catch_unwind(AssertUnwindSafe(|| self.poll_until(running.cells, until, &mut finished)))
             {
-                let index = running.turn.current.replace(NOBODY);
+                let index = running.cells.current.replace(NOBODY);
                 if index == NOBODY {
                     resume_unwind(panic);
                 }
-                self.drop_panicked(running.turn, index);
+                self.drop_panicked(running.cells, index);
                 self.slots.set_mark(index as usize, IDLE);
                 finished(index);
             }
-            self.take_wakes(running.turn, running.turn.woken());
+            self.take_wakes(running.cells, running.cells.woken());
         });
-        (self.counters.turns - before) as usize
+        (self.counters.polls - before) as usize
     }
 
-    /// Gives a turn to each of these tasks at once, in their order; nothing to those that are not there. Their slots should
+    /// Polls each of these tasks at once, in their order; nothing to those that are not there. Their slots should
     /// have been asked for ([`prefetch`](Self::prefetch)).
     ///
     /// This is a [`wake_all`](Self::wake_all) and a [`run`](Self::run) in one, for a driver that knows who is to run: they
@@ -225,20 +227,22 @@ impl<F: Future<Output = ()>> Tasks<F> {
     ///
     /// If it is called from a task of a swarm.
     pub(super) fn run_these(&mut self, indices: &[u32]) -> usize {
-        let before = self.counters.turns;
-        TURN.with(|turn| {
-            let running = Running::begin(turn, self.now);
+        let before = self.counters.polls;
+        CURRENT.with(|cells| {
+            let running = Running::begin(cells, self.now);
             let mut left = indices;
-            while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turns_of(running.turn, &mut left))) {
-                let index = running.turn.current.replace(NOBODY);
+            while let Err(panic) =
+                catch_unwind(AssertUnwindSafe(|| self.poll_these(running.cells, &mut left)))
+            {
+                let index = running.cells.current.replace(NOBODY);
                 if index == NOBODY {
                     resume_unwind(panic);
                 }
-                self.drop_panicked(running.turn, index);
+                self.drop_panicked(running.cells, index);
             }
-            self.take_wakes(running.turn, running.turn.woken());
+            self.take_wakes(running.cells, running.cells.woken());
         });
-        (self.counters.turns - before) as usize
+        (self.counters.polls - before) as usize
     }
 
     /// Tells the time, and wakes those whose sleep has ended by then, in the order of its end, but not more than
@@ -325,26 +329,26 @@ impl<F: Future<Output = ()>> Tasks<F> {
         self.counters
     }
 
-    /// The turns, until nobody is ready or as many were taken as `until` says.
+    /// Polls until nobody is ready, or as many polls were made as `until` says.
     ///
-    /// They go in batches, so that what can be looked at once for some dozen turns costs a single turn nothing.
+    /// They go in batches, so that what can be looked at once for some dozen polls costs a single poll nothing.
     #[inline(always)]
-    fn turns(&mut self, turn: &Turn, until: u64, finished: &mut impl FnMut(u32)) {
+    fn poll_until(&mut self, cells: &Current, until: u64, finished: &mut impl FnMut(u32)) {
         let waker = unkept(wake_current);
         let mut context = Context::from_waker(&waker);
         // Where the wakes end that a whole batch has gone by since: their slots have come by now.
-        let mut settled = turn.woken();
+        let mut settled = cells.woken();
         loop {
-            self.take_wakes(turn, settled);
-            settled = turn.woken();
+            self.take_wakes(cells, settled);
+            settled = cells.woken();
             self.take_remote();
             self.ready.prefetch_tail();
             if self.ready.waiting() > 0 && self.ready.in_ring() < BATCH + AHEAD {
                 self.ready.refill();
             }
-            let left = until - self.counters.turns;
+            let left = until - self.counters.polls;
             let batch = self.ready.in_ring().min(BATCH).min(usize::try_from(left).unwrap_or(BATCH));
-            if batch == 0 && (left == 0 || !turn.has_wakes()) {
+            if batch == 0 && (left == 0 || !cells.has_wakes()) {
                 return;
             }
             let mut next = [0; BATCH + AHEAD];
@@ -352,28 +356,34 @@ impl<F: Future<Output = ()>> Tasks<F> {
             for (index, ahead) in next[..batch].iter().zip(&next[AHEAD..]) {
                 self.slots.prefetch(*ahead as usize);
                 self.ready.skip();
-                self.turn(turn, &mut context, *index, finished);
+                self.poll(cells, &mut context, *index, finished);
             }
         }
     }
 
-    /// One turn of a task that has just left the ring.
+    /// Polls a task that has just left the ring.
     #[inline(always)]
-    fn turn(&mut self, turn: &Turn, context: &mut Context<'_>, index: u32, finished: &mut impl FnMut(u32)) {
+    fn poll(
+        &mut self,
+        cells: &Current,
+        context: &mut Context<'_>,
+        index: u32,
+        finished: &mut impl FnMut(u32),
+    ) {
         let Some((task, mark)) = self.slots.pin_marked(index as usize) else {
             // It was removed.
             self.slots.set_mark(index as usize, IDLE);
             return;
         };
-        turn.current.set(index);
-        self.counters.turns += 1;
+        cells.current.set(index);
+        self.counters.polls += 1;
         let poll = task.poll(context);
-        if poll.is_pending() && !turn.has_requests() {
+        if poll.is_pending() && !cells.has_requests() {
             return mark.set(IDLE);
         }
-        let wants_again = self.take_requests(turn, index);
+        let wants_again = self.take_requests(cells, index);
         if poll.is_ready() {
-            self.finish(turn, index);
+            self.finish(cells, index);
             self.slots.set_mark(index as usize, IDLE);
             finished(index);
         } else if wants_again {
@@ -383,68 +393,68 @@ impl<F: Future<Output = ()>> Tasks<F> {
         }
     }
 
-    /// One turn of each of these, none of which needs to be in the ring. `left` are those to come.
+    /// Polls each of these, none of which needs to be in the ring. `left` are those to come.
     #[inline(always)]
-    fn turns_of(&mut self, turn: &Turn, left: &mut &[u32]) {
+    fn poll_these(&mut self, cells: &Current, left: &mut &[u32]) {
         let waker = unkept(wake_current);
         let mut context = Context::from_waker(&waker);
         while let [index, rest @ ..] = *left {
             *left = rest;
             let Some((task, _)) = self.slots.pin_marked(*index as usize) else { continue };
-            turn.current.set(*index);
-            self.counters.turns += 1;
+            cells.current.set(*index);
+            self.counters.polls += 1;
             let poll = task.poll(&mut context);
-            if poll.is_pending() && !turn.has_requests() {
+            if poll.is_pending() && !cells.has_requests() {
                 continue;
             }
-            let wants_again = self.take_requests(turn, *index);
+            let wants_again = self.take_requests(cells, *index);
             if poll.is_ready() {
-                self.finish(turn, *index);
+                self.finish(cells, *index);
             } else if wants_again {
                 self.wake(*index);
             }
         }
     }
 
-    /// Does what the last turn asked for; says whether it wants another.
+    /// Does what the last poll asked for; says whether it wants another.
     #[inline]
-    fn take_requests(&mut self, turn: &Turn, index: u32) -> bool {
-        let requests = turn.take_requests();
+    fn take_requests(&mut self, cells: &Current, index: u32) -> bool {
+        let requests = cells.take_requests();
         if requests & WAKES_OTHERS != 0 {
-            turn.see_wakes(|woken| self.slots.prefetch(woken as usize));
+            cells.see_wakes(|woken| self.slots.prefetch(woken as usize));
         }
         if requests & SLEEPS != 0 {
             let now = self.now.as_micros();
-            turn.take_sleeps(|micros| self.sleepers.push(now, micros, index));
+            cells.take_sleeps(|micros| self.sleepers.push(now, micros, index));
         }
         requests & AGAIN != 0
     }
 
     /// A task has ended.
-    fn finish(&mut self, turn: &Turn, index: u32) {
+    fn finish(&mut self, cells: &Current, index: u32) {
         // If dropping it panics, it counts as one that panicked.
         self.slots.remove(index as usize);
         self.counters.finished += 1;
-        turn.current.set(NOBODY);
+        cells.current.set(NOBODY);
     }
 
     /// A task has panicked: it is dropped as it is, as it cannot go on. What it asked for counts no more, apart from the
     /// wakes of others.
     #[cold]
-    fn drop_panicked(&mut self, turn: &Turn, index: u32) {
+    fn drop_panicked(&mut self, cells: &Current, index: u32) {
         self.counters.panicked += 1;
-        turn.take_requests();
-        turn.take_sleeps(|_| ());
-        turn.current.set(LEAVING);
+        cells.take_requests();
+        cells.take_sleeps(|_| ());
+        cells.current.set(LEAVING);
         // A second panic, of its destructor, says nothing new; the hook has printed it.
         let _ = catch_unwind(AssertUnwindSafe(|| self.slots.remove(index as usize)));
-        turn.current.set(NOBODY);
+        cells.current.set(NOBODY);
     }
 
     /// Marks those that tasks have woken as ready, up to a position.
     #[inline(always)]
-    fn take_wakes(&mut self, turn: &Turn, end: usize) {
-        turn.take_wakes(end, |index| self.wake(index));
+    fn take_wakes(&mut self, cells: &Current, end: usize) {
+        cells.take_wakes(end, |index| self.wake(index));
     }
 
     #[inline(always)]
@@ -462,8 +472,8 @@ impl<F: Future<Output = ()>> Tasks<F> {
 impl<F> Drop for Tasks<F> {
     /// Tasks may call [`wake`](super::wake) in their destructors: it comes to nothing.
     fn drop(&mut self) {
-        TURN.with(|turn| {
-            let _leaving = Leaving::begin(turn);
+        CURRENT.with(|cells| {
+            let _leaving = Leaving::begin(cells);
             self.slots.clear();
         });
     }
@@ -486,9 +496,9 @@ impl<F> fmt::Debug for Tasks<F> {
 const IDLE: u8 = 0;
 /// A task that has one, or that runs.
 const READY: u8 = 1;
-/// How many turns ahead slots are asked for.
+/// How many polls ahead slots are asked for.
 const AHEAD: usize = 24;
-/// How many turns go by between two looks at wakes, of tasks and from other threads, and at the limit: time enough for
+/// How many polls go by between two looks at wakes, of tasks and from other threads, and at the limit: time enough for
 /// the slots of the woken to arrive.
 const BATCH: usize = 32;
 

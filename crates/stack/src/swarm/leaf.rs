@@ -1,7 +1,7 @@
 //! What a task of a swarm may await, and what it may do to others: futures that know their task by its number.
 //!
 //! There are no wakers. While a task runs, its number is in a cell of its thread ([`current`]), and so is what it asks
-//! of its executor: another turn, the wake of others, a time to sleep. The executor looks there after each turn. A leaf
+//! of its executor: another poll, the wake of others, a time to sleep. The executor looks there after each poll. A leaf
 //! future of another module does the same: it takes [`current`] when it has to wait, remembers that number with the
 //! thing it waits for, and whoever makes that thing happen wakes the number.
 //!
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anywire_tcp::Instant;
 
-use super::turn::{AGAIN, NOBODY, TURN};
+use super::current::{AGAIN, CURRENT, NOBODY};
 
 /// The number of the task that runs: its index in its [`Tasks`](super::Tasks).
 ///
@@ -25,7 +25,7 @@ use super::turn::{AGAIN, NOBODY, TURN};
 /// If no task of a swarm runs on this thread. [`try_current`] asks.
 #[inline(always)]
 pub fn current() -> u32 {
-    match TURN.with(|turn| turn.current.get()) {
+    match CURRENT.with(|cells| cells.current.get()) {
         NOBODY => outside("current()"),
         index => index,
     }
@@ -34,18 +34,18 @@ pub fn current() -> u32 {
 /// The number of the task that runs, if one does on this thread.
 #[inline(always)]
 pub fn try_current() -> Option<u32> {
-    Some(TURN.with(|turn| turn.current.get())).filter(|index| *index != NOBODY)
+    Some(CURRENT.with(|cells| cells.current.get())).filter(|index| *index != NOBODY)
 }
 
-/// The time of this turn: what the executor was told last ([`Tasks::advance`](super::Tasks::advance)). Reads no clock.
+/// The time of this poll: what the executor was told last ([`Tasks::advance`](super::Tasks::advance)). Reads no clock.
 #[inline(always)]
 pub fn now() -> Instant {
-    TURN.with(|turn| Instant::from_micros(turn.now_micros.get()))
+    CURRENT.with(|cells| Instant::from_micros(cells.now_micros.get()))
 }
 
-/// Gives the task of this index in the same swarm a turn; nothing if there is none, or it is to have one already.
+/// Has the task of this index in the same swarm polled; nothing if there is none, or it is to have one already.
 ///
-/// It comes after those that are ready now, and never in the middle of this turn. A task may wake itself.
+/// It comes after those that are ready now, and never in the middle of this poll. A task may wake itself.
 ///
 /// # Panics
 ///
@@ -53,16 +53,16 @@ pub fn now() -> Instant {
 /// thread [`Remote::wake`](super::Remote::wake).
 #[inline(always)]
 pub fn wake(index: u32) {
-    TURN.with(|turn| {
-        let current = turn.current.get();
+    CURRENT.with(|cells| {
+        let current = cells.current.get();
         if current == NOBODY {
             outside("wake()");
         }
-        if index == current { turn.request(AGAIN) } else { turn.wake(index) }
+        if index == current { cells.request(AGAIN) } else { cells.wake(index) }
     });
 }
 
-/// Lets the others that are ready take their turn first.
+/// Lets the others that are ready run first.
 ///
 /// ```
 /// use anywire_stack::swarm::{Tasks, yield_now};
@@ -96,7 +96,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        TURN.with(|turn| turn.request(AGAIN));
+        CURRENT.with(|cells| cells.request(AGAIN));
         Poll::Pending
     }
 }
@@ -126,7 +126,7 @@ impl Future for Park {
     }
 }
 
-/// Waits for so long, counted from this turn's [`now`] at the first poll, to the microsecond.
+/// Waits for so long, counted from this poll's [`now`] at the first poll, to the microsecond.
 ///
 /// It ends with the first [`Tasks::advance`](super::Tasks::advance) at or after that time; wakes before it are ignored.
 /// It takes 8 bytes of its task. Waits of the same length are kept in a queue, in the order of their beginning; up to 16
@@ -161,16 +161,16 @@ impl Future for Sleep {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let micros = u64::from(self.high) << 32 | u64::from(self.low);
-        TURN.with(|turn| {
-            let now_micros = turn.now_micros.get();
+        CURRENT.with(|cells| {
+            let now_micros = cells.now_micros.get();
             if micros & ASLEEP != 0 {
                 return if micros & !ASLEEP <= now_micros { Poll::Ready(()) } else { Poll::Pending };
             }
-            if turn.sleep(micros) {
+            if cells.sleep(micros) {
                 *self = Self::with(now_micros.saturating_add(micros).min(ASLEEP - 1) | ASLEEP);
             } else {
-                // No place for one more request in this turn: ask again in the next.
-                turn.request(AGAIN);
+                // No place for one more request in this poll: ask again in the next.
+                cells.request(AGAIN);
             }
             Poll::Pending
         })

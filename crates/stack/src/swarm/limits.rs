@@ -5,7 +5,7 @@ use thiserror::Error;
 /// The limits of one executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Ready tasks that take turns in the order of their wakes; more go by their index, in rounds (default 65,536: the
+    /// Ready tasks that are polled in the order of their wakes; more go by their index, in rounds (default 65,536: the
     /// ring then takes 256 KiB and stays in the second-level cache). Rounded up to a power of two from 1024.
     pub ring_entries: usize,
     /// Sleepers that one [`Tasks::advance`](super::Tasks::advance) wakes (default 8192), so that a great many that are due at once do not keep
@@ -22,8 +22,8 @@ impl Default for Limits {
 /// What an executor has done since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Turns taken: polls of tasks.
-    pub turns: u64,
+    /// Polls of tasks.
+    pub polls: u64,
     /// Tasks that ended by themselves.
     pub finished: u64,
     /// Tasks that panicked, and were dropped.
@@ -33,7 +33,7 @@ pub struct Counters {
 /// What a swarm has done since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwarmCounters {
-    /// Of its tasks: turns, ends and panics.
+    /// Of its tasks: polls, ends and panics.
     pub tasks: Counters,
     /// Connections that [`Swarm::open`](super::Swarm::open) had asked for and that failed to open: no task was started.
     pub unopened: u64,

@@ -7,7 +7,7 @@
 //! 16, and 100 million of them fit into 2 GB.
 //!
 //! - [`Tasks`] is the executor. Its owner, the driver, runs it in steps: it wakes those that something has happened
-//!   for, lets the ready take their turns, and tells the time.
+//!   for, polls the ready ones, and tells the time.
 //! - [`yield_now`], [`sleep`], [`park`] and [`wake`] are what tasks do among themselves. A leaf future of another
 //!   module needs [`current`] alone: the number by which its task is woken later.
 //! - [`Remote`] wakes tasks from other threads.
@@ -46,6 +46,7 @@
 mod combine;
 mod conn;
 mod context;
+mod current;
 mod deadline;
 mod dial;
 mod drain;
@@ -63,7 +64,6 @@ mod rest;
 mod send;
 mod sleep;
 mod splice;
-mod turn;
 
 pub use anywire_tcp::Instant;
 pub use combine::{Either, Elapsed, Select, Timeout, select, timeout};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::current::NOBODY;
 use super::mail::{GroupId, MailCounters, MailError, MailLimits, MailboxId, SlowReader};
-use super::turn::NOBODY;
 
 /// What the handles of one [`Mail`](super::Mail) share on its thread.
 pub(super) struct Office<M> {

@@ -1,9 +1,9 @@
-//! Who is to have a turn: a ring of numbers, and a bitmap for those that find no room in it.
+//! Which tasks are to be polled: a ring of numbers, and a bitmap for those that find no room in it.
 //!
-//! As long as they fit, the ready take turns in the order of their wakes. The ring is small enough to stay in cache, so
+//! As long as they fit, the ready are polled in the order of their wakes. The ring is small enough to stay in cache, so
 //! that few ready tasks of very many cost no memory traffic. When it is full, the rest is noted by a bit each, and
 //! while there are such bits, all that become ready join them; the ring is then filled again from the bitmap in the
-//! order of the numbers, in a sweep that goes round. So nobody is passed over: between two turns of a task the sweep
+//! order of the numbers, in a sweep that goes round. So nobody is passed over: between two polls of a task the sweep
 //! goes round once. When very many are ready, their order in memory is the better one: a round over all of them
 //! reads memory from front to back, whatever the order of the wakes was.
 //!
@@ -50,7 +50,7 @@ impl Ready {
         })
     }
 
-    /// How many are to have a turn.
+    /// How many are to be polled.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.in_ring() + self.waiting_len
@@ -99,8 +99,8 @@ impl Ready {
         self.head = self.head.wrapping_add(1);
     }
 
-    /// Asks for the places of the ring where the next turns but a few dozen will write. A write to a line that is not
-    /// at hand holds up all writes after it, of which each turn has many.
+    /// Asks for the places of the ring where the next polls but a few dozen will write. A write to a line that is not
+    /// at hand holds up all writes after it, of which each poll has many.
     #[inline(always)]
     pub(super) fn prefetch_tail(&self) {
         for ahead in [TAIL_AHEAD, TAIL_AHEAD + LINE_ENTRIES] {
@@ -151,7 +151,7 @@ impl Ready {
 
 /// A sweep must find room for some words of the bitmap while the executor's look-ahead is in the ring.
 const RING_ENTRIES_MIN: usize = 1024;
-/// Twice what a batch of turns can write.
+/// Twice what a batch of polls can write.
 const TAIL_AHEAD: u32 = 64;
 /// Entries of the ring in a line of the cache.
 const LINE_ENTRIES: u32 = 16;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     /// Numbers that become ready while the ring is worked on, as an executor does it: each comes out once for each
-    /// time it went in, and none waits for more than the others' turns of one round.
+    /// time it went in, and none waits for more than the others' polls of one round.
     fn each_comes_once(steps: &[(u32, u8)]) -> Result<(), TestCaseError> {
         let mut ready = Ready::new(4096, 1024).expect("addresses are free");
         let mut inside = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Wakes from other threads: one list, which the executor looks at between turns.
+//! Wakes from other threads: one list, which the executor looks at between polls.
 
 use std::fmt;
 use std::mem;
@@ -7,7 +7,7 @@ use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, PoisonError};
 
 /// Wakes tasks of one swarm from any thread. Cheap to clone.
 ///
-/// The executor looks for such wakes at the start of each [`run`](super::Tasks::run), and between turns. If the
+/// The executor looks for such wakes at the start of each [`run`](super::Tasks::run), and between polls. If the
 /// driver waits for something else meanwhile, [`Tasks::on_remote_wake`](super::Tasks::on_remote_wake) gets it up.
 ///
 /// ```
@@ -28,7 +28,7 @@ pub struct Remote {
 
 struct Shared {
     list: Mutex<List>,
-    /// Whether the list may hold something: what the executor reads between turns.
+    /// Whether the list may hold something: what the executor reads between polls.
     some: AtomicBool,
     capacity: u32,
 }
@@ -44,7 +44,7 @@ impl Remote {
         Self { shared: Arc::new(Shared { list: Mutex::new(list), some: AtomicBool::new(false), capacity }) }
     }
 
-    /// Gives the task of this index a turn; nothing if there is no such task. After the swarm is gone, nothing.
+    /// Has the task of this index polled; nothing if there is no such task. After the swarm is gone, nothing.
     ///
     /// The list holds at most two entries for each task the swarm has room for: repetitions are then taken out.
     pub fn wake(&self, index: u32) {

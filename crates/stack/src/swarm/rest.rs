@@ -21,7 +21,7 @@ where
     S: FnMut(Incoming) -> F,
     D: Device,
 {
-    /// Blocks the thread after a [`turn`](Self::turn) at `now` that had nothing to do: until the next deadline, until mail comes,
+    /// Blocks the thread after a [`round`](Self::round) at `now` that had nothing to do: until the next deadline, until mail comes,
     /// or for so long at most. For owners without a runtime; what a device brings does not end it, so a device that is not of
     /// this thread sets the limit.
     pub fn rest(&self, now: Instant, at_most: Duration) {
@@ -40,10 +40,10 @@ where
     S: FnMut(Incoming) -> F,
     D: LiveDevice,
 {
-    /// Takes [`turn`](Self::turn)s as a task of tokio, whose timer it needs, until `stop` is ready; while there is nothing to do,
+    /// Takes [`round`](Self::round)s as a task of tokio, whose timer it needs, until `stop` is ready; while there is nothing to do,
     /// it waits for the device, for mail and for deadlines. May be called again.
     ///
-    /// Its clock counts from the first call, so do not mix it with turns of a time of your own.
+    /// Its clock counts from the first call, so do not mix it with rounds of a time of your own.
     pub async fn run_until<R>(&mut self, stop: impl Future<Output = R>) -> R {
         let mut stop = pin!(stop);
         self.run_while(|_, cx| stop.as_mut().poll(cx)).await
@@ -63,7 +63,7 @@ where
             }
             self.alarm().set(cx.waker());
             let now = Instant::from_micros(START_MICROS + started.elapsed().as_micros() as u64);
-            if self.turn(now) > 0 || self.poll_device(cx).is_ready() {
+            if self.round(now) > 0 || self.poll_device(cx).is_ready() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

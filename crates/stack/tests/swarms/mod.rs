@@ -15,14 +15,14 @@ pub struct Net {
 }
 
 /// A swarm, whatever its tasks are.
-pub trait Turn {
-    fn turn(&mut self, now: Instant) -> usize;
+pub trait Rounds {
+    fn round(&mut self, now: Instant) -> usize;
     fn next_deadline(&self) -> Option<Instant>;
 }
 
-impl<F: Future<Output = ()>, S: FnMut(Incoming) -> F, D: Device> Turn for Swarm<F, S, D> {
-    fn turn(&mut self, now: Instant) -> usize {
-        Self::turn(self, now)
+impl<F: Future<Output = ()>, S: FnMut(Incoming) -> F, D: Device> Rounds for Swarm<F, S, D> {
+    fn round(&mut self, now: Instant) -> usize {
+        Self::round(self, now)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -88,10 +88,10 @@ impl Net {
     }
 
     /// Lets so many milliseconds pass.
-    pub fn pass(&mut self, millis: u64, swarms: &mut [&mut dyn Turn]) {
+    pub fn pass(&mut self, millis: u64, swarms: &mut [&mut dyn Rounds]) {
         for _ in 0..millis {
             self.now = Instant::from_micros(self.now.as_micros() + 1000);
-            while swarms.iter_mut().map(|swarm| swarm.turn(self.now)).sum::<usize>() > 0 {}
+            while swarms.iter_mut().map(|swarm| swarm.round(self.now)).sum::<usize>() > 0 {}
         }
     }
 }

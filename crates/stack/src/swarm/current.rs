@@ -1,22 +1,22 @@
 //! What the running task and its executor tell each other: one set of cells for each thread.
 //!
 //! The executor writes down who runs and what time it is; the task's leaf futures write down what it asks for: another
-//! turn, the wake of others, a time to sleep. After each turn the executor looks here. The cells have a fixed place and
+//! poll, the wake of others, a time to sleep. After each poll the executor looks here. The cells have a fixed place and
 //! no destructor, so they are reached without a check, and an executor needs no pointer to be passed to a future.
 //!
-//! Limits: 256 wakes wait here (more go to a list), and a task sleeps in up to 8 futures a turn (more ask again).
+//! Limits: 256 wakes wait here (more go to a list), and a task sleeps in up to 8 futures a poll (more ask again).
 
 use std::cell::{Cell, RefCell};
 
 use anywire_tcp::Instant;
 
 /// The cells of one thread.
-pub(super) struct Turn {
+pub(super) struct Current {
     pub(super) current: Cell<u32>,
     pub(super) now_micros: Cell<u64>,
     /// [`AGAIN`], [`SLEEPS`] and [`WAKES_OTHERS`]: one look tells whether there was anything.
     requests: Cell<u8>,
-    /// Positions in `wakes`, which count on: those between wait here, and those from `seen` on are of the last turn.
+    /// Positions in `wakes`, which count on: those between wait here, and those from `seen` on are of the last poll.
     taken: Cell<usize>,
     seen: Cell<usize>,
     woken: Cell<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Turn {
     sleeps: [Cell<u64>; SLEEPS_A_TURN],
 }
 
-impl Turn {
+impl Current {
     #[inline(always)]
     pub(super) fn request(&self, what: u8) {
         self.requests.set(self.requests.get() | what);
@@ -42,7 +42,7 @@ impl Turn {
         self.request(WAKES_OTHERS);
     }
 
-    /// `false` if this turn has had as many as it may.
+    /// `false` if this poll has had as many as it may.
     #[inline(always)]
     pub(super) fn sleep(&self, micros: u64) -> bool {
         let slept = self.slept.get();
@@ -53,13 +53,13 @@ impl Turn {
         true
     }
 
-    /// Whether the last turn asked for anything.
+    /// Whether the last poll asked for anything.
     #[inline(always)]
     pub(super) fn has_requests(&self) -> bool {
         self.requests.get() != 0
     }
 
-    /// What the last turn asked for, once.
+    /// What the last poll asked for, once.
     #[inline(always)]
     pub(super) fn take_requests(&self) -> u8 {
         self.requests.replace(0)
@@ -77,7 +77,7 @@ impl Turn {
         self.taken.get() != self.woken.get()
     }
 
-    /// Shows those whom the last turn woke, once; they stay here.
+    /// Shows those whom the last poll woke, once; they stay here.
     #[inline(always)]
     pub(super) fn see_wakes(&self, mut see: impl FnMut(u32)) {
         for position in self.seen.replace(self.woken.get())..self.woken.get() {
@@ -100,7 +100,7 @@ impl Turn {
         }
     }
 
-    /// Takes the times that the last turn asked to sleep for.
+    /// Takes the times that the last poll asked to sleep for.
     #[inline(always)]
     pub(super) fn take_sleeps(&self, mut take: impl FnMut(u64)) {
         let slept = self.slept.replace(0);
@@ -123,66 +123,66 @@ fn spill(index: u32) {
     SPILLED.with_borrow_mut(|spilled| spilled.push(index));
 }
 
-/// Says to the executor that the running task wants another turn: what its waker does.
+/// Says to the executor that the running task wants another poll: what its waker does.
 pub(super) fn wake_current() {
-    TURN.with(|turn| turn.request(AGAIN));
+    CURRENT.with(|cells| cells.request(AGAIN));
 }
 
 /// Whether tasks are being dropped on this thread, with their executor or one of them alone.
 pub(super) fn is_leaving() -> bool {
-    TURN.with(|turn| turn.current.get() == LEAVING)
+    CURRENT.with(|cells| cells.current.get() == LEAVING)
 }
 
 /// The tasks of one executor run on this thread until this is dropped.
 pub(super) struct Running<'t> {
-    pub(super) turn: &'t Turn,
+    pub(super) cells: &'t Current,
 }
 
 impl<'t> Running<'t> {
     /// # Panics
     ///
     /// If a task runs on this thread: two executors cannot share its cells.
-    pub(super) fn begin(turn: &'t Turn, now: Instant) -> Self {
+    pub(super) fn begin(cells: &'t Current, now: Instant) -> Self {
         assert!(
-            turn.current.get() == NOBODY,
+            cells.current.get() == NOBODY,
             "a swarm was run inside of a task of a swarm: run it outside, or on another thread"
         );
-        turn.clear();
-        turn.now_micros.set(now.as_micros());
-        Self { turn }
+        cells.clear();
+        cells.now_micros.set(now.as_micros());
+        Self { cells }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.turn.clear();
+        self.cells.clear();
     }
 }
 
 /// Tasks are dropped on this thread until this is: of an executor that is dropped itself, perhaps inside of a task.
 pub(super) struct Leaving<'t> {
-    turn: &'t Turn,
+    cells: &'t Current,
     outer: u32,
 }
 
 impl<'t> Leaving<'t> {
-    pub(super) fn begin(turn: &'t Turn) -> Self {
-        Self { turn, outer: turn.current.replace(LEAVING) }
+    pub(super) fn begin(cells: &'t Current) -> Self {
+        Self { cells, outer: cells.current.replace(LEAVING) }
     }
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.turn.current.set(self.outer);
+        self.cells.current.set(self.outer);
         if self.outer == NOBODY {
-            self.turn.clear();
+            self.cells.clear();
         }
     }
 }
 
 thread_local! {
-    pub(super) static TURN: Turn = const {
-        Turn {
+    pub(super) static CURRENT: Current = const {
+        Current {
             current: Cell::new(NOBODY),
             now_micros: Cell::new(0),
             requests: Cell::new(0),
@@ -194,7 +194,7 @@ thread_local! {
             sleeps: [const { Cell::new(0) }; SLEEPS_A_TURN],
         }
     };
-    /// Wakes beyond those that fit into the turn.
+    /// Wakes beyond those that fit into the cells.
     static SPILLED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -202,13 +202,13 @@ thread_local! {
 pub(super) const NOBODY: u32 = u32::MAX;
 /// No task has this index either: one is being dropped.
 pub(super) const LEAVING: u32 = u32::MAX - 1;
-/// The running task wants another turn.
+/// The running task wants another poll.
 pub(super) const AGAIN: u8 = 1;
 /// The running task wants to be woken at a time.
 pub(super) const SLEEPS: u8 = 2;
 /// The running task has woken others.
 pub(super) const WAKES_OTHERS: u8 = 4;
-/// Wakes that wait here until their slots have come: enough for some dozen turns that wake several others each.
+/// Wakes that wait here until their slots have come: enough for some dozen polls that wake several others each.
 const WAKES: usize = 256;
 /// A task that joins futures may sleep in several at once.
 const SLEEPS_A_TURN: usize = 8;
