@@ -126,7 +126,7 @@ impl End {
     }
 
     /// Takes a batch in, and sends what there is room for.
-    fn turn(&mut self, now: Moment) {
+    fn round(&mut self, now: Moment) {
         self.engine.advance(now);
         if self.port.receive(now, &mut self.frames) > 0 {
             self.engine.receive(now, &mut self.frames);
