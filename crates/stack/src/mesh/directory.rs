@@ -144,8 +144,8 @@ impl Mesh {
         Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
     }
 
-    /// Takes a place in the backlog of a service, for a connection from this address and port. Queues take turns; a
-    /// full queue is skipped. Pending while none has.
+    /// Takes a place in the backlog of a service, for a connection from this address and port. Queues are asked round-robin; a
+    /// full one is skipped. Pending while none has.
     pub(super) fn poll_enqueue(
         &self,
         service: SocketAddr,

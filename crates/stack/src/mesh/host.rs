@@ -74,7 +74,7 @@ impl Host {
         let mut limits = anywire_tcp::Limits::default();
         limits.connections = mesh.limits().connections;
         limits.half_open = limits.half_open.min(limits.connections);
-        // Ports take turns, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
+        // Ports are used round-robin, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);
         let mut engine = Engine::new(settings, limits)?;
         let mtu = u16::try_from(port.mtu()).unwrap_or(u16::MAX);
@@ -176,7 +176,7 @@ impl Drop for FromPort {
     }
 }
 
-/// The local ports of dialled connections. They take turns, so a port that was just given back is reused last.
+/// The local ports of dialled connections. They are used round-robin, so a port that was just given back is reused last.
 #[derive(Debug)]
 struct LocalPorts {
     /// A bit for each port: in use.

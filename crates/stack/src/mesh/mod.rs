@@ -8,7 +8,7 @@
 //!
 //! Each port has an IPv4 and an IPv6 address of its own, from [`NETWORK_V4`] and [`NETWORK_V6`]. All others are
 //! services: an address and port that is [listened on](Mesh::listen), by one or more hosts that share it. A client
-//! first takes a place in the [`ListenQueue`] of the host whose turn it is. Frames from its local port then go to
+//! first takes a place in the [`ListenQueue`] of the next host, round-robin. Frames from its local port then go to
 //! that host for the life of the connection, even if another host listens there later.
 //!
 //! | file | holds |

@@ -105,7 +105,7 @@ impl Core {
         self.engine.wants_to_transmit() && device.room() >= Frames::BATCH
     }
 
-    /// Takes one batch in and notes the news; how many frames it had.
+    /// Takes one batch in and notes its events; gives how many frames it had.
     pub(super) fn receive(&mut self, now: Instant, device: &mut dyn LiveDevice) -> usize {
         let count = device.receive(now, &mut self.incoming);
         if count > 0 {

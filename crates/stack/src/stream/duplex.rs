@@ -188,7 +188,7 @@ impl AsyncWrite for Stream {
         true
     }
 
-    /// Written bytes belong to the engine, which sends them in turn.
+    /// Written bytes belong to the engine, which sends them when it can.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

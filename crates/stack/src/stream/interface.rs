@@ -201,7 +201,7 @@ impl Shared {
         is_busy
     }
 
-    /// When the next turn is due without a wake-up.
+    /// When the next step is due without a wake-up.
     pub(super) fn next_deadline(&self) -> Option<tokio::time::Instant> {
         let core = self.core.borrow();
         let device = self.device.borrow();
@@ -293,11 +293,11 @@ fn kind_of_listen(error: ListenError) -> io::ErrorKind {
 /// The engine's clock starts here, so that nothing of it lies before the start.
 const START_MICROS: u64 = 1_000_000;
 
-/// Batches sent in a turn before one is received. More would delay ACKs and other tasks behind the output of many
+/// Batches sent in a step before one is received. More would delay ACKs and other tasks behind the output of many
 /// streams, and evict sent frames from the cache before they are received.
 const SENT_BATCHES_A_TURN: usize = 4;
 
-/// Batches received in a turn while no task waits for them: mostly the ACKs of a long write.
+/// Batches received in a step while no task waits for them: mostly the ACKs of a long write.
 const BATCHES_A_TURN: usize = 16;
 
 /// How long a device without room is left alone if it does not say that it has some again: as long as a

@@ -12,7 +12,7 @@ use super::frame::show;
 use super::receive::{Fill, ReadExact, Readable, Recv};
 use super::send::{Content, SendFuture, Turn};
 
-/// A connection of a [`Swarm`](super::Swarm). Dropping it closes it: what was sent still leaves.
+/// A connection of a [`Swarm`](super::Swarm). Dropping it closes it; data given to it still leaves.
 ///
 /// It belongs to its thread. It may be dropped anywhere on it, and closes nothing but itself; a task may go on without its
 /// connection. The task that waits for a connection gets its news, so a task can hold several, and pass them on.
@@ -89,7 +89,7 @@ impl Conn {
             })
         });
         if taken == 0 {
-            // Only the first part: what is behind it counts as news.
+            // Only the first part: the bytes behind it count as new.
             self.shown = shown;
         }
         taken
@@ -122,7 +122,7 @@ impl Conn {
         ReadExact::new(self.id, buffer)
     }
 
-    /// What has arrived by now, to be sent on or measured; none once the peer has ended its direction.
+    /// The bytes that have arrived by now, to be sent on or measured; none once the peer has ended its direction.
     ///
     /// ```no_run
     /// # async fn echo(mut conn: anywire_stack::swarm::Conn) {
@@ -135,20 +135,20 @@ impl Conn {
         Recv::new(self.id)
     }
 
-    /// Sends in turn, and waits as long as there is no room. Gives the bytes that were sent: fewer than all only if the
+    /// Sends when the device has room, and waits until then. Gives the bytes that were sent: fewer than all only if the
     /// connection no longer sends.
     pub const fn send<C: Content>(&mut self, content: C) -> SendFuture<'_, C> {
         SendFuture::new(self.id, content)
     }
 
-    /// Waits for the turn to send. Connections take turns in a ring, as the device has room: what has no room waits here
-    /// and not in a queue, and everybody gets a turn a round.
+    /// Waits until this connection may send. The device's room goes round all connections that want to send. Data without
+    /// room waits here and not in a queue, and every connection may send once a round.
     pub const fn turn(&mut self) -> Turn<'_> {
         Turn::new(self.id)
     }
 
     /// Sends a message of at most a segment, written in place; false if the send queue has no room for it, or the
-    /// connection no longer sends. To be called in one's [`turn`](Self::turn).
+    /// connection no longer sends. Call it after [`turn`](Self::turn).
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         here(|here| here.engine.send_with(self.id, length, write))
@@ -177,7 +177,7 @@ impl Conn {
         here(|here| here.engine.set_no_nagle(self.id, is_off));
     }
 
-    /// Ends the own direction; the peer reads the end after what was sent.
+    /// Ends the own direction; the peer reads the end behind the data.
     pub fn shutdown(&mut self) {
         here(|here| here.engine.shutdown(self.id));
     }

@@ -1,4 +1,5 @@
-//! What the tasks of a swarm share while they run: the engine, who waits for room to send, and whose connections are whose.
+//! The state that the tasks of a swarm share while they run: the engine, the tasks that wait for room to send, and the owners of
+//! connections.
 //!
 //! The engine is not in the task: it is lent to a fixed place of the thread while the tasks of its swarm run. So a connection
 //! is a few bytes, and reaching its engine is a load.
@@ -16,18 +17,18 @@ use super::current::{NOBODY, is_leaving};
 use super::drain::Drain;
 use super::leaf::current;
 
-/// What the tasks of a swarm share, at its place while they run.
+/// The state that the tasks of a swarm share; in its place of the thread while they run.
 pub(super) struct Here {
     pub(super) engine: Engine,
-    /// Tasks that wait for their turn to send.
+    /// Tasks that wait until they may send.
     pub(super) turns: VecDeque<u32>,
-    /// Messages that may be sent now by whoever asks while nobody waits.
+    /// Messages that tasks may still send at once while `turns` is empty.
     pub(super) room: usize,
-    /// Who did so last: nobody does it twice in a round, as others may be about to ask.
+    /// The task that did so last. It may not do so twice in a row: others may be about to ask.
     pub(super) last: u32,
     /// Connections have opened in this round.
     pub(super) has_opened: bool,
-    /// Those who run now have been given their turn.
+    /// The tasks that run now were woken to send.
     pub(super) granting: bool,
     pub(super) owners: Owners,
     /// Tasks are being told to end.
@@ -73,7 +74,7 @@ impl Here {
         false
     }
 
-    /// The running task waits for news of this connection.
+    /// The running task waits for events of this connection.
     #[inline(always)]
     pub(super) fn wait_for(&mut self, id: ConnId) {
         let task = current();
@@ -96,7 +97,7 @@ impl Here {
         DROPPED_ELSEWHERE.get() != self.seen_elsewhere
     }
 
-    /// Ends those of them that are its own.
+    /// Ends the connections of this swarm among them.
     pub(super) fn end_dropped_elsewhere(&mut self) {
         if !self.has_dropped_elsewhere() {
             return;
@@ -132,8 +133,8 @@ pub(super) enum Ending {
     Abort,
 }
 
-/// Which task waits for news of a connection, where it is not the task of the same number: a connection that a task has opened,
-/// or one whose own slot was taken when it came in.
+/// The tasks that wait for events of connections, where they do not have the same number: a task has opened the connection, or its
+/// own slot was taken when it came in.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     /// By the place of the connection; empty as long as there is no such connection.
@@ -141,7 +142,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// The task to wake for news of the connection in this place.
+    /// The task to wake for events of the connection in this place.
     #[inline(always)]
     pub(super) fn of(&self, place: u32) -> u32 {
         if self.tasks.is_empty() { place } else { self.noted(place).unwrap_or(place) }

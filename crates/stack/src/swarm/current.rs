@@ -1,6 +1,6 @@
-//! What the running task and its executor tell each other: one set of cells for each thread.
+//! The cells through which the running task and its executor talk: one set for each thread.
 //!
-//! The executor writes down who runs and what time it is; the task's leaf futures write down what it asks for: another
+//! The executor writes down the number of the task and the time; the leaf futures write down the requests of the task: another
 //! poll, the wake of others, a time to sleep. After each poll the executor looks here. The cells have a fixed place and
 //! no destructor, so they are reached without a check, and an executor needs no pointer to be passed to a future.
 //!
@@ -109,7 +109,7 @@ impl Current {
         }
     }
 
-    /// Nobody runs: what an executor begins with, and leaves behind even if it panics.
+    /// No task runs. An executor begins with this, and leaves it behind even if it panics.
     fn clear(&self) {
         self.current.set(NOBODY);
         self.requests.set(0);
@@ -194,7 +194,7 @@ thread_local! {
             sleeps: [const { Cell::new(0) }; SLEEPS_A_TURN],
         }
     };
-    /// Wakes beyond those that fit into the cells.
+    /// Wakes that did not fit into the cells.
     static SPILLED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 

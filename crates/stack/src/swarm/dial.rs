@@ -12,8 +12,8 @@ use super::conn::Conn;
 use super::context::here;
 use super::leaf::current;
 
-/// Opens a connection from the running task, from any address and port of its engine. The task itself gets its news: none is
-/// started for it.
+/// Opens a connection from the running task, from any address and port of its engine. The task itself gets its events: no
+/// other task is started.
 ///
 /// ```no_run
 /// use anywire_stack::swarm::{self, Incoming};

@@ -160,7 +160,7 @@ where
         self.tasks.len()
     }
 
-    /// What has been done since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> SwarmCounters {
         SwarmCounters { tasks: self.tasks.counters(), ..self.counters }
     }
@@ -183,8 +183,8 @@ where
             .min()
     }
 
-    /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, lets those send that want to as
-    /// far as the device has room, and transmits. Says how much was done; 0 means that there is nothing to do
+    /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, lets tasks send as far
+    /// as the device has room, and transmits. Says how much was done; 0 means that there is nothing to do
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
     pub fn round(&mut self, now: Instant) -> usize {
         self.here.end_dropped_elsewhere();
@@ -253,7 +253,7 @@ where
         let Self { tasks, here, woken, .. } = self;
         let mut polls = 0;
         if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
-            // Nobody stands in front of them, and all that they touch was fetched when they were named.
+            // No other task is in front of them, and their memory was fetched when they were named.
             polls += Lent::lend(&HERE, here, || tasks.run_these(woken));
         } else {
             tasks.wake_all(woken);
@@ -326,8 +326,8 @@ where
         None
     }
 
-    /// Whether a connection that has ended was one that [`open`](Self::open) had asked for and that never opened: nobody has
-    /// it, and it is closed here.
+    /// Whether a connection that has ended never opened, and was asked for by [`open`](Self::open). It has no task then, and is
+    /// closed here.
     fn has_failed_to_open(&mut self, place: u32) -> bool {
         let is_nobodys = self.here.owners.noted(place).is_none()
             && (!self.tasks.contains(place) || self.opening.remove(&place));
@@ -338,8 +338,8 @@ where
         is_nobodys
     }
 
-    /// Lets those send that wait for it, in their order: as many as frames have arrived, so that no more is sent than
-    /// is answered, and what is under way stays in the cache; a batch of them if none has, or if so many do not wait.
+    /// Wakes tasks that wait to send, in their order: as many as frames have arrived. So no more is sent than is answered, and
+    /// the data under way stays in the cache. If no frame has arrived, or fewer tasks wait, a batch of tasks is woken.
     fn grant(&mut self, arrived: usize) -> usize {
         if self.here.turns.is_empty() {
             return 0;
@@ -351,7 +351,7 @@ where
         here.room = 0;
         here.granting = true;
         let mut granted = 0;
-        // Whoever wants to send more than one message gets behind the others: few go round several times.
+        // A task that wants to send more than one message goes behind the others; if few wait, they go round several times.
         while granted < most && !here.turns.is_empty() {
             let count = here.turns.len().min(most - granted);
             let (first, wrapped) = here.turns.as_slices();

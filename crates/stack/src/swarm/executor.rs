@@ -324,12 +324,12 @@ impl<F: Future<Output = ()>> Tasks<F> {
         self.reach
     }
 
-    /// What has been done since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Polls until nobody is ready, or as many polls were made as `until` says.
+    /// Polls until no task is ready, or the count of polls is `until`.
     ///
     /// They go in batches, so that what can be looked at once for some dozen polls costs a single poll nothing.
     #[inline(always)]
@@ -393,7 +393,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
         }
     }
 
-    /// Polls each of these, none of which needs to be in the ring. `left` are those to come.
+    /// Polls each of these; they need not be in the ring. `left` has the rest of them.
     #[inline(always)]
     fn poll_these(&mut self, cells: &Current, left: &mut &[u32]) {
         let waker = unkept(wake_current);
@@ -451,7 +451,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
         cells.current.set(NOBODY);
     }
 
-    /// Marks those that tasks have woken as ready, up to a position.
+    /// Marks the tasks that other tasks have woken as ready, up to a position.
     #[inline(always)]
     fn take_wakes(&mut self, cells: &Current, end: usize) {
         cells.take_wakes(end, |index| self.wake(index));
@@ -541,7 +541,7 @@ mod tests {
         assert_eq!(tasks.run_these(&these), 49);
         assert_eq!(SEEN.take(), Vec::from_iter((1..50).rev()));
         assert_eq!(tasks.counters().panicked, 9);
-        // All but those that panicked have kept their places, the first one got another.
+        // The tasks that did not panic are in their places; the first one has got another.
         tasks.run(usize::MAX);
         let expected: Vec<u32> = (2..100).filter(|index| index % 5 != 0 || *index >= 50).collect();
         let mut seen = SEEN.take();

@@ -1,9 +1,9 @@
-//! What a task of a swarm may await, and what it may do to others: futures that know their task by its number.
+//! The futures that a task of a swarm may await, and the functions that wake other tasks. They know a task by its number.
 //!
-//! There are no wakers. While a task runs, its number is in a cell of its thread ([`current`]), and so is what it asks
-//! of its executor: another poll, the wake of others, a time to sleep. The executor looks there after each poll. A leaf
-//! future of another module does the same: it takes [`current`] when it has to wait, remembers that number with the
-//! thing it waits for, and whoever makes that thing happen wakes the number.
+//! There are no wakers. While a task runs, its number is in a cell of its thread ([`current`]). Beside it are its requests to
+//! the executor: another poll, the wake of others, a time to sleep. The executor looks there after each poll. A leaf
+//! future of another module does the same: when it has to wait, it takes [`current`] and stores that number with the
+//! condition that it waits for. The code that makes the condition true wakes the number.
 //!
 //! A wake says "look again", and no more: a task may be woken for something that has passed meanwhile. So a leaf looks
 //! at its condition at each poll.
@@ -101,7 +101,7 @@ impl Future for YieldNow {
     }
 }
 
-/// Waits until somebody wakes this task: another one ([`wake`]), or the driver.
+/// Waits until another task ([`wake`]) or the driver wakes this one.
 ///
 /// A wake that came before does not count, and a wake may have been meant for something else; so wait in a loop around
 /// the condition.
@@ -129,8 +129,8 @@ impl Future for Park {
 /// Waits for so long, counted from this poll's [`now`] at the first poll, to the microsecond.
 ///
 /// It ends with the first [`Tasks::advance`](super::Tasks::advance) at or after that time; wakes before it are ignored.
-/// It takes 8 bytes of its task. Waits of the same length are kept in a queue, in the order of their beginning; up to 16
-/// lengths have such a queue, and other lengths share a heap, which is slower.
+/// It takes 8 bytes of its task. Waits of the same length share a queue, in the order of their beginning. Up to 16 lengths
+/// have such a queue; all others share a heap, which is slower.
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -139,8 +139,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// The future of [`sleep`].
 ///
-/// Before its first poll it holds the time to sleep, then the time to wake with its highest bit set; in two halves, so that
-/// it needs no alignment to 8 bytes, and neither does its task.
+/// Before its first poll it holds the time to sleep, then the time to wake with its highest bit set. It does so in two halves,
+/// because a `u64` would align its task to 8 bytes.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Sleep {

@@ -1,4 +1,4 @@
-//! The limits of a swarm, what it counts, and how spawning fails.
+//! The limits of a swarm, its counters, and the errors of spawning.
 
 use thiserror::Error;
 

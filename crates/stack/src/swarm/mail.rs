@@ -21,7 +21,7 @@ use thiserror::Error;
 use super::leaf::current;
 use super::office::{Office, To};
 
-/// The mailboxes of a thread's tasks; clones are the same. A swarm delivers what is in there once it is
+/// The mailboxes of a thread's tasks; clones are the same. A swarm delivers its messages once it is
 /// [attached](super::Swarm::attach).
 ///
 /// ```no_run
@@ -101,7 +101,7 @@ impl<M> Mail<M> {
         Post { inbox: Arc::clone(&self.shared.inbox) }
     }
 
-    /// What has become of all messages so far.
+    /// Counts of all messages so far.
     pub fn counters(&self) -> MailCounters {
         let refused = self.shared.inbox.lock().refused;
         MailCounters { refused, ..self.shared.office.borrow().counters() }
@@ -305,7 +305,7 @@ impl<M> Inbox<M> {
         std::mem::take(&mut list.posts)
     }
 
-    /// Nobody will take what comes any more.
+    /// No swarm will take messages any more.
     fn close(&self) {
         let mut list = self.lock();
         list.is_open = false;
@@ -320,14 +320,14 @@ impl<M> Inbox<M> {
     }
 }
 
-/// A mailbox, for those who send to it. Valid on any thread; of one [`Mail`] alone.
+/// The sender's handle of a mailbox. Valid on any thread; of one [`Mail`] alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MailboxId {
     pub(super) place: u32,
     pub(super) generation: u32,
 }
 
-/// A group of mailboxes, for those who send to it. Valid on any thread; of one [`Mail`] alone.
+/// The sender's handle of a group of mailboxes. Valid on any thread; of one [`Mail`] alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupId {
     pub(super) place: u32,
@@ -339,13 +339,13 @@ impl GroupId {
     pub const EVERYONE: Self = Self { place: u32::MAX, generation: 0 };
 }
 
-/// What becomes of a message for a mailbox that is full.
+/// How a message for a full mailbox is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowReader {
-    /// The oldest message there makes room for it: for news of which the last is what matters.
+    /// The oldest message there is dropped for it: for updates of which only the last matters.
     #[default]
     DropOldest,
-    /// It does not get this one: for news that each stand alone.
+    /// It does not get this one: for messages that are independent of each other.
     Skip,
     /// Its messages are dropped, and its [`recv`](Mailbox::recv) fails, so that its task ends: for a stream without gaps. A task
     /// that waits in a send to a peer that takes nothing does not get there: give sends a [`Deadline`](super::Deadline).
@@ -383,7 +383,7 @@ impl Default for MailLimits {
     }
 }
 
-/// What has become of messages.
+/// Counts of messages, by their fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MailCounters {
     /// Put into a mailbox: a message to a group counts for each of its members.
@@ -396,7 +396,7 @@ pub struct MailCounters {
     pub disconnected: u64,
     /// For a mailbox or a group that had gone.
     pub undeliverable: u64,
-    /// Refused to those who sent them, as too many waited.
+    /// Refused when they were sent, because too many waited.
     pub refused: u64,
 }
 

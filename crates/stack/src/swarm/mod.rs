@@ -6,8 +6,8 @@
 //! *i* in slot *i*. Polling them is an inlined call; waking one is writing its number. A task that keeps 8 bytes takes
 //! 16, and 100 million of them fit into 2 GB.
 //!
-//! - [`Tasks`] is the executor. Its owner, the driver, runs it in steps: it wakes those that something has happened
-//!   for, polls the ready ones, and tells the time.
+//! - [`Tasks`] is the executor. Its owner, the driver, runs it in steps: it wakes the tasks whose connections have
+//!   events, polls the ready ones, and tells the time.
 //! - [`yield_now`], [`sleep`], [`park`] and [`wake`] are what tasks do among themselves. A leaf future of another
 //!   module needs [`current`] alone: the number by which its task is woken later.
 //! - [`Remote`] wakes tasks from other threads.

@@ -90,7 +90,7 @@ impl<M> Office<M> {
         Ok(MailboxId { place, generation: slot.generation })
     }
 
-    /// Closes a mailbox; what is in there is dropped.
+    /// Closes a mailbox and drops its messages.
     pub(super) fn close(&mut self, id: MailboxId) {
         while let Some((group, at)) = self.boxes[id.place as usize].memberships.pop() {
             self.vacate(group, at);
@@ -123,7 +123,7 @@ impl<M> Office<M> {
         Ok(GroupId { place, generation: group.generation })
     }
 
-    /// Ends a group; what is on its way to it is dropped.
+    /// Ends a group; messages on their way to it are dropped.
     pub(super) fn end_group(&mut self, id: GroupId) {
         let Some(group) = self.group_of(id) else { return };
         let members = std::mem::take(&mut group.members);
@@ -331,7 +331,7 @@ impl<M> Slot<M> {
         let first = self.first.take();
         self.first = self.rest.pop_front();
         if self.rest.is_empty() && self.rest.capacity() > 0 {
-            // Nobody keeps memory for a burst that is over.
+            // No memory is held for a burst that is over.
             self.rest = VecDeque::new();
         }
         first

@@ -1,10 +1,10 @@
-//! Which tasks are to be polled: a ring of numbers, and a bitmap for those that find no room in it.
+//! The tasks to poll: a ring of numbers, and a bitmap for the numbers without room in it.
 //!
 //! As long as they fit, the ready are polled in the order of their wakes. The ring is small enough to stay in cache, so
 //! that few ready tasks of very many cost no memory traffic. When it is full, the rest is noted by a bit each, and
 //! while there are such bits, all that become ready join them; the ring is then filled again from the bitmap in the
-//! order of the numbers, in a sweep that goes round. So nobody is passed over: between two polls of a task the sweep
-//! goes round once. When very many are ready, their order in memory is the better one: a round over all of them
+//! order of the numbers, in a sweep that goes round. So no task starves: between two polls of a task the sweep goes
+//! round once. When very many are ready, their order in memory is the better one: a round over all of them
 //! reads memory from front to back, whatever the order of the wakes was.
 //!
 //! A number must not be added twice; the executor's mark of the task sees to that. So the bound is the number of tasks.
@@ -99,8 +99,8 @@ impl Ready {
         self.head = self.head.wrapping_add(1);
     }
 
-    /// Asks for the places of the ring where the next polls but a few dozen will write. A write to a line that is not
-    /// at hand holds up all writes after it, of which each poll has many.
+    /// Asks for the places of the ring where the next polls but a few dozen will write. A write to a line outside
+    /// of the cache holds up all writes after it, and each poll makes many.
     #[inline(always)]
     pub(super) fn prefetch_tail(&self) {
         for ahead in [TAIL_AHEAD, TAIL_AHEAD + LINE_ENTRIES] {
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(BTreeSet::from_iter(all).len(), 100_000);
     }
 
-    /// Numbers that become ready while the ring is worked on, as an executor does it: each comes out once for each
-    /// time it went in, and none waits for more than the others' polls of one round.
+    /// Numbers become ready while the ring is worked on, as in an executor. Each comes out as often as it went in, and
+    /// waits for no more than one poll of each other number.
     fn each_comes_once(steps: &[(u32, u8)]) -> Result<(), TestCaseError> {
         let mut ready = Ready::new(4096, 1024).expect("addresses are free");
         let mut inside = BTreeSet::new();

@@ -77,7 +77,7 @@ impl Future for Readable<'_> {
     }
 }
 
-/// Whether nothing can come behind what is unread.
+/// Whether nothing can come behind the unread bytes.
 #[cold]
 fn has_no_more(here: &Here, id: ConnId, unread: usize) -> bool {
     has_ended(&here.engine, id) || unread >= unread_max(&here.engine)

@@ -1,4 +1,4 @@
-//! Sending in turn.
+//! Sending as the device has room.
 
 use std::future::Future;
 use std::marker::PhantomData;

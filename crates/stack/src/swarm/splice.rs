@@ -10,8 +10,8 @@ use anywire_tcp::ConnId;
 use super::conn::Conn;
 use super::context::{Here, here};
 
-/// Passes on what comes from each of two connections to the other, in turns, until both directions have ended; what one cannot
-/// take stays unread in the other's receive window. The end of a direction is passed on as such. If one of them fails, the other
+/// Passes on the bytes of each of two connections to the other until both directions have ended. Bytes that one cannot take stay
+/// unread in the receive window of the other. The end of a direction is passed on as such. If one of them fails, the other
 /// one is left as it is: drop both.
 ///
 /// For an example see [`connect`](super::connect).
@@ -56,7 +56,7 @@ impl Way {
         Self { waits: false, is_over: false }
     }
 
-    /// Moves what there is, as far as it is this task's turn and there is room.
+    /// Moves the unread bytes, as far as this task may send and there is room.
     fn pass_on(&mut self, here: &mut Here, from: ConnId, to: ConnId, pieces: &mut Vec<u8>) {
         while !self.is_over && here.engine.readable(from) > 0 {
             if !here.is_turn(to, &mut self.waits) {
@@ -71,7 +71,7 @@ impl Way {
                 left -= here.engine.recv(from, |bytes| bytes.len().min(left));
             }
             if sent == 0 {
-                // Its ACKs bring the news of room, if it still sends.
+                // Its ACKs tell of room, if it still sends.
                 self.is_over = !here.engine.wants_room(to);
                 return;
             }
