@@ -1,5 +1,5 @@
-//! A port's queue is bounded: a sender that asks for room loses nothing, one that does not loses what is too
-//! much, and a port that takes nothing holds nobody back for long.
+//! A port's queue is bounded. A sender that asks for room loses nothing; one that does not loses the frames beyond it; and
+//! a port that takes nothing delays its senders only briefly.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Hosts on several threads reach each other's services over a mesh; who goes is missed, and nobody works in
-//! vain.
+//! Hosts on several threads reach each other's services over a mesh; a host that goes is noticed, and no thread wakes up
+//! for nothing.
 
 mod hosts;
 

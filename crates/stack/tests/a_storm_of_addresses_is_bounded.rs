@@ -1,4 +1,4 @@
-//! A port that sends from ever new addresses fills its own share of the switch's table, and nobody else's.
+//! A port that sends from ever new addresses fills its own share of the switch's table, and no other port's.
 
 mod support;
 

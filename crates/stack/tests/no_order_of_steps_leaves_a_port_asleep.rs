@@ -1,5 +1,5 @@
-//! Loom tries the orders in which the two ends of a cable can take their steps, and other threads those of waking a swarm's
-//! task: nobody sleeps on although there is a frame, room for one, or a wake, and no frame is lost.
+//! Loom tries the orders in which the two ends of a cable can take their steps, and in which other threads wake a swarm's
+//! task. No end sleeps on while there is a frame, room for one, or a wake, and no frame is lost.
 //!
 //! Cable and list are the real ones: their files, compiled once more with loom's atomics and locks. The ring is one of loom's
 //! atomics with the positions of the real one, which has a model test of its own in `sys`.

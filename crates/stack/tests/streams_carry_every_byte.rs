@@ -1,4 +1,4 @@
-//! What is written to a stream is read at its other end, whole and in order, whatever happens to the frames.
+//! All bytes written to a stream are read at its other end, in order, whatever happens to the frames.
 
 mod hosts;
 

@@ -1,4 +1,4 @@
-//! Streams end as kernel sockets do: with the same errors, at the same moments, and nobody is left waiting.
+//! Streams end as kernel sockets do: with the same errors, at the same moments, and no task is left waiting.
 
 mod hosts;
 

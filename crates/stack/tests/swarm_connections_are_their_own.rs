@@ -1,5 +1,5 @@
-//! A connection of a swarm belongs to who holds it: a task that goes on without it never acts on the next one in its place, and
-//! wherever it is dropped it closes itself and nothing else.
+//! A connection of a swarm belongs to the task that holds it. A task that goes on without it never acts on the next one in
+//! its place, and a connection that is dropped, wherever that is, closes itself alone.
 
 mod swarms;
 

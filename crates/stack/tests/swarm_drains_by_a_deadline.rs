@@ -1,4 +1,4 @@
-//! A swarm ends by a deadline: it listens no more, tells its tasks one after the other, and cuts what is left.
+//! A swarm ends by a deadline: it listens no more, tells its tasks one after the other, and cuts the rest.
 
 mod hosts;
 mod swarms;

@@ -1,4 +1,4 @@
-//! Tasks of a swarm take turns: each wake gives one, in order, and nobody is passed over or runs twice for one wake.
+//! Each wake of a task is one poll, in order: no task is passed over, or polled twice for one wake.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ fn however_often_a_task_is_woken_it_gets_one_turn() {
         loop {
             park().await;
             counted.set(counted.get() + 1);
-            // A wake of oneself counts for the next turn, once.
+            // A task that wakes itself is polled once more.
             if counted.get() == 1 {
                 wake(2);
                 wake(current());
@@ -215,7 +215,7 @@ fn slots_are_used_again() {
     assert_eq!(tasks.run(usize::MAX), 1);
 }
 
-/// What a task of the model does with each of its turns.
+/// The actions of a task of the model, one for each poll.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Yield,

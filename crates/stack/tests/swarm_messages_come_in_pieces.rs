@@ -16,7 +16,7 @@ async fn send_parts(mut conn: Conn, parts: Vec<Vec<u8>>) {
     }
 }
 
-/// A server that does `serve` with a connection on which these parts come. Gives its turns.
+/// A server that does `serve` with a connection on which these parts come. Gives its polls.
 fn run<F: Future<Output = ()>>(parts: &[&[u8]], mut serve: impl FnMut(Conn) -> F) -> u64 {
     let mut net = Net::new();
     let mut small = settings(1);

@@ -1,4 +1,4 @@
-//! Connections of a swarm take turns to send: in a ring, one message each, whatever the others do.
+//! Connections of a swarm send round-robin, one message each, whatever the others do.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! A swarm that has nothing to do takes no turns: its thread sleeps until a frame, mail or a deadline comes.
+//! An idle swarm takes no rounds: its thread sleeps until a frame, mail or a deadline comes.
 
 mod hosts;
 mod swarms;
@@ -70,7 +70,7 @@ async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
     tokio::join!(both, server.run_until(stop.notified()), client.run_until(stop.notified()));
     assert_eq!((got.get(), &sent.borrow()[..]), (3, &[1, 2, 3][..]));
     assert_eq!((server.tasks(), client.tasks()), (0, 0));
-    // A turn for the start, each message, and the end.
+    // A poll for the start, each message, and the end.
     let turns = server.counters().tasks.polls;
     assert!(turns <= 10, "{turns} turns of tasks");
 }

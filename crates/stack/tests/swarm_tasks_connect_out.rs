@@ -168,7 +168,7 @@ fn a_deadline_that_moves_costs_no_turns() {
     net.pass(4000, &mut [&mut server, &mut client]);
     let ended_after = ended_after.get().as_millis();
     assert!((2480..2520).contains(&ended_after), "{ended_after} ms");
-    // A turn for each message, and for a look at the deadline every half a second.
+    // A poll for each message, and for a look at the deadline every half a second.
     let turns = server.counters().tasks.polls;
     assert!((100..115).contains(&turns), "{turns} turns");
     assert_eq!(client.tasks(), 0);

@@ -60,7 +60,7 @@ pub(crate) struct Block {
     /// When TS.Recent was set, in units of 2^24 ms (4.7 h): it is out of date after 24 days (RFC 7323 5.5).
     pub(crate) ts_recent_age: u8,
     /// A traffic class as IP has it: the Diffserv field of its packets (RFC 2474). In the two bits of ECN, its class among
-    /// those that wait to send.
+    /// the connections that wait to send.
     pub(crate) class: u8,
 
     // The warm line.
@@ -82,9 +82,10 @@ pub(crate) struct Block {
     pub(crate) stalled_at: Tick,
     /// Bytes that arrived in order and were not read yet.
     pub(crate) unread: u32,
-    /// The sequence number after the last byte that the user has given: SND.UNA up to here is kept.
+    /// The sequence number after the last byte that the user has given: bytes from SND.UNA up to here are in the send
+    /// queue.
     pub(crate) write_end: Seq,
-    /// When the peer was last heard of, for keep-alive; in FIN-WAIT-2 and TIME-WAIT of one that nobody holds when that began.
+    /// When the peer was last heard of, for keep-alive; in FIN-WAIT-2 and TIME-WAIT without a user, when that state began.
     pub(crate) heard_at: Tick,
     /// Segments in the send queue.
     pub(crate) queued: u16,
@@ -126,7 +127,7 @@ impl Block {
         self.rcv_nxt - self.last_ack_sent >= 2 * full
     }
 
-    /// Whether an ACK is owed that neither leaves at the next turn nor is in the queue of delayed ones.
+    /// Whether an ACK is owed that does not leave at the next turn, and is not in the queue of delayed ones.
     pub(crate) const fn owes_unseen_ack(&self) -> bool {
         let seen = Flags::ACK_NOW.with(Flags::ACK_QUEUED);
         self.flags.0 & (seen.0 | Flags::ACK_OWED.0) == Flags::ACK_OWED.0
@@ -148,7 +149,7 @@ impl Block {
         self.class & DSCP
     }
 
-    /// Puts it into a class of those that wait to send.
+    /// Puts it into a class of connections that wait to send.
     #[inline(always)]
     pub(crate) const fn set_turn(&mut self, class: u8) {
         self.class = self.dscp() | class;
@@ -244,8 +245,8 @@ impl Linked for Block {
 pub(crate) const DSCP: u8 = 0b1111_1100;
 
 /// The states of RFC 9293 3.3.2 that have a block. LISTEN is a listener; a passive SYN-RECEIVED is a
-/// [`HalfOpen`](crate::half_open::HalfOpen); TIME-WAIT is a [`TimeWait`](crate::time_wait::TimeWait) as soon as nobody holds the
-/// connection any more.
+/// [`HalfOpen`](crate::half_open::HalfOpen); TIME-WAIT is a [`TimeWait`](crate::time_wait::TimeWait) as soon as the
+/// connection has no user any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -280,7 +281,7 @@ impl State {
     }
 }
 
-/// What is agreed, owed and pending.
+/// Agreements of the handshake, things owed and things pending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flags(pub(crate) u32);
 
@@ -304,7 +305,7 @@ impl Flags {
     pub(crate) const ACK_NOW: Self = Self(1 << 7);
     /// In the queue of delayed ACKs.
     pub(crate) const ACK_QUEUED: Self = Self(1 << 8);
-    /// In a ring of those that wait to send.
+    /// In a ring of connections that wait to send.
     pub(crate) const IN_TURN: Self = Self(1 << 9);
     /// In the list of those whose user has something to see.
     pub(crate) const IN_READY: Self = Self(1 << 10);
@@ -318,7 +319,7 @@ impl Flags {
     pub(crate) const BROKEN: Self = Self(1 << 14);
     /// In the wheel, at `wheel_at`.
     pub(crate) const IN_WHEEL: Self = Self(1 << 15);
-    /// Among those that have sent lately: looked at once before they cost a place in the wheel.
+    /// Among the connections that have sent lately: looked at once before they cost a place in the wheel.
     pub(crate) const FRESH: Self = Self(1 << 16);
     /// `retransmit_at` holds.
     pub(crate) const RETRANSMIT: Self = Self(1 << 17);

@@ -1,4 +1,4 @@
-//! Segments kept in memory: what was sent until it is acknowledged, and what was received until it is read.
+//! Segments in memory: sent ones until they are acknowledged, received ones until they are read.
 //!
 //! Two sizes of cell, so that a small message does not pay for a large one: 256 bytes (232 of data) and 2048 (2024 of
 //! data). Cells are linked into queues by their index; free ones are taken again last in, first out, while their
@@ -31,7 +31,7 @@ impl Cell {
     }
 }
 
-/// What is known of a segment beside its bytes.
+/// The metadata of a segment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -132,7 +132,7 @@ pub(crate) struct Pool {
     bytes_max: usize,
     /// What may be in use while something is received.
     bytes_max_receiving: usize,
-    /// The same for a reader who has read all that came before.
+    /// The same for a connection whose user has read all earlier bytes.
     bytes_max_keeping_up: usize,
 }
 
@@ -140,7 +140,7 @@ impl Pool {
     /// A pool of at most so many bytes.
     pub(crate) fn new(bytes_max: usize) -> io::Result<Self> {
         let cells_max = LARGE as usize - 1;
-        // What was promised comes on top of the limit: a batch of frames, and segments cut in two.
+        // Promised memory comes on top of the limit: a batch of frames, and segments cut in two.
         let reserve = 2 * bytes_max + PROMISED_BYTES;
         Ok(Self {
             small: Shelf::reserve((reserve / size_of::<Small>()).clamp(1, cells_max))?,
@@ -157,16 +157,16 @@ impl Pool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max
     }
 
-    /// Whether nothing more is to be received. A quarter comes on top of the limit, which only what arrives in order may
-    /// use: if two engines were full of what each has to send to the other, neither could take it otherwise.
+    /// Whether nothing more is to be received. A quarter comes on top of the limit, for data that arrives in order alone.
+    /// Without it two engines could be full of data for each other, and neither could take any.
     #[inline]
     pub(crate) const fn is_full_for_receiving(&self) -> bool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_receiving
     }
 
-    /// The same for somebody who has nothing unread, and so needs no cell if it is read at once. More than a quarter is for
-    /// them: where peers give small windows, segments cut in two may have taken that, and if two engines were full of
-    /// such ones, neither could take anything from the other.
+    /// The same for a connection without unread bytes, which needs no cell if its user reads at once. More than a quarter
+    /// is for them: where peers give small windows, segments cut in two may have taken that, and if two engines were full
+    /// of such ones, neither could take anything from the other.
     #[inline]
     pub(crate) const fn is_full_for_who_keeps_up(&self) -> bool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_keeping_up
@@ -188,13 +188,13 @@ impl Pool {
         self.open_within(self.bytes_max, bytes).map(|(cell, ..)| cell)
     }
 
-    /// The same for a queue that has a cell already: it leaves an eighth of the limit to those that have none.
+    /// The same for a queue that has a cell already: it leaves an eighth of the limit to queues without one.
     #[inline]
     pub(crate) fn take_more(&mut self, bytes: usize) -> Option<Cell> {
         self.open_within(self.bytes_max - self.bytes_max / 8, bytes).map(|(cell, ..)| cell)
     }
 
-    /// The same for what was promised before: only the reservation, twice the limit, is heeded.
+    /// The same for promised memory: only the reservation, which is twice the limit, bounds it.
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
         self.open_within(usize::MAX, bytes).map(|(cell, ..)| cell)
@@ -300,14 +300,14 @@ impl Pool {
         }
     }
 
-    /// How many more bytes fit behind those of a segment.
+    /// How many more bytes fit into the cell of a segment.
     pub(crate) fn room_of(&self, cell: Cell) -> usize {
         let data = if cell.is_large() { LARGE_DATA } else { SMALL_DATA };
         let segment = self.segment(cell);
         data - usize::from(segment.start) - usize::from(segment.length)
     }
 
-    /// Lets so many bytes be written behind those of a segment, which has the room.
+    /// Lets so many bytes be written at the end of a segment, whose cell has the room.
     #[inline]
     pub(crate) fn append(&mut self, cell: Cell, bytes: usize) -> &mut [u8] {
         let (segment, data) = self.parts_mut(cell);

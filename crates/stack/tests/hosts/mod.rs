@@ -121,7 +121,7 @@ pub(crate) fn address(last: u8, port: u16) -> SocketAddr {
     ([10, 0, 0, last], port).into()
 }
 
-/// Runs a test on a runtime whose clock stands still, but for jumping to the next timer when nobody has anything to do.
+/// Runs a test on a runtime whose clock stands still, and jumps to the next timer when no task is ready.
 pub(crate) fn run(test: impl AsyncFnOnce()) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime =

@@ -1,4 +1,4 @@
-//! What an ACK brings: room, a measure of the round trip, a wider window, or the news of a loss.
+//! The effects of an ACK: room, a measure of the round trip, a wider window, or the discovery of a loss.
 
 use super::receive::Arrived;
 use super::{End, Engine};
@@ -81,14 +81,14 @@ impl Engine {
             return;
         }
         if block.has(Flags::PROBING_WINDOW) && !block.has(Flags::DETACHED) {
-            // It answers: nobody gives up on it (RFC 9293 MUST-37).
+            // It answers, so it is not given up (RFC 9293 MUST-37).
             block.stalled_at = self.tick;
         }
         let window = u32::from(segment.window) << block.send_scale();
         let right = segment.ack + window;
         if block.backoff > 0 && window == 0 && block.flight() > 0 && !block.has(Flags::DETACHED) {
-            // It has taken back the window of what is in flight, and answers: so it is not given up either (SHLD-17). What is
-            // sent again probes the window.
+            // It has taken back the window of segments in flight, and answers: so it is not given up either (SHLD-17).
+            // Retransmissions probe the window.
             block.stalled_at = self.tick;
         }
         block.snd_wl1 = segment.seq;
@@ -101,13 +101,13 @@ impl Engine {
         }
         let is_wider = right.gt(block.snd_right);
         if is_wider && block.backoff > 0 && block.snd_right.le(segment.ack) && block.flight() > 0 {
-            // What is in flight found it closed: it goes again now, and not when the timer has grown to a minute.
+            // Segments in flight found it closed: they go again now, and not when the timer has grown to a minute.
             block.backoff = 0;
             block.retransmit_at = self.tick;
             self.set_deadline(index, self.tick);
         }
         let block = &mut self.blocks[index];
-        // A peer should not take back what it gave; we must stand it if it does (RFC 9293 MUST-34, SHLD-15).
+        // A peer should not shrink its window; we must cope if it does (RFC 9293 MUST-34, SHLD-15).
         block.snd_right = right;
         if is_wider && (block.has_unsent() || block.has(Flags::PROBING_WINDOW)) {
             if block.has(Flags::PROBING_WINDOW) {
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Frees what is acknowledged and measures the round trip. The ACK is for something new.
+    /// Frees acknowledged segments and measures the round trip. The ACK is for something new.
     #[inline]
     pub(super) fn cover(&mut self, index: u32, segment: &Parsed) -> Covered {
         let block = &mut self.blocks[index];
@@ -138,8 +138,8 @@ impl Engine {
                 break;
             }
             covered.bytes += u32::from(kept.length);
-            // Karn's rule: nobody knows which of two sendings was answered; and what lay behind such a segment has waited for
-            // it at the peer, so it measures nothing either.
+            // Karn's rule: it is unknown which of two sendings was answered. Segments behind such a one have waited for it
+            // at the peer, so they measure nothing either.
             if kept.marks.has(Marks::RESENT) {
                 any_resent = true;
             } else if !kept.marks.has(Marks::SACKED) {
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Timers, states and news after SND.UNA has moved. False if the connection is gone.
+    /// Timers, states and events after SND.UNA has moved. False if the connection is gone.
     #[inline]
     pub(super) fn after_progress(&mut self, index: u32, segment: &Parsed) -> bool {
         let block = &mut self.blocks[index];
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Whoever is never held back by the window never moves it, and sends 2^31 bytes in a second or in a year.
+    /// A connection that the window never holds back never moves it, and sends 2^31 bytes in a second or in a year.
     #[test]
     fn the_recovery_mark_follows_what_is_acknowledged() {
         for messages in [1, 2] {

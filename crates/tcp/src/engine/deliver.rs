@@ -1,7 +1,7 @@
 //! Payload: in order to the reader, out of order to its place, and the FIN behind it.
 //!
-//! What arrives in order is not copied if nothing older is unread: the reader finds it in the frame, as long as the
-//! engine keeps the batch. What is not read by then moves into the pool.
+//! What arrives in order is not copied if nothing older is unread: the reader finds it in the frame, as long as the engine
+//! keeps the batch. Bytes not read by then move into the pool.
 
 use super::Engine;
 use super::receive::Arrived;
@@ -22,7 +22,7 @@ pub(super) struct InFrame {
 }
 
 impl InFrame {
-    /// A frame without payload for anybody.
+    /// A frame without payload.
     pub(super) const NONE: Self = Self { index: u32::MAX, start: 0, length: 0 };
 
     #[inline]
@@ -72,7 +72,7 @@ impl Engine {
         }
         let payload_end = segment.seq + u32::from(segment.payload_len());
         if block.has(Flags::DETACHED) && payload_end.gt(block.rcv_nxt) {
-            // Nobody will read it (RFC 9293 3.6.1, MUST-12; RFC 2525 2.17).
+            // The user will not read it (RFC 9293 3.6.1, MUST-12; RFC 2525 2.17).
             return self.reset_for_unread(index);
         }
         if block.has(Flags::ECN) {
@@ -101,7 +101,7 @@ impl Engine {
             _ => self.pool.is_full_for_receiving(),
         };
         if is_full {
-            // Before it is accepted: what is must not be lost.
+            // Before it is accepted: accepted bytes must not be lost.
             self.counters.dropped_for_memory += 1;
             return false;
         }
@@ -161,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Moves what was not read of the batch into the pool, and sees to the ACKs that it owes.
+    /// Moves the unread payload of the batch into the pool, and sends or delays the ACKs owed for it.
     #[inline]
     pub(super) fn settle_frames(&mut self) {
         let mut in_frames = std::mem::take(&mut self.in_frames);
@@ -173,7 +173,7 @@ impl Engine {
             }
             // It was accepted, so it must not be lost: the pool's limit bends by at most one batch.
             if is_unread && !self.keep(frame, *unread) {
-                // Not even the reserve of addresses is left. What was acknowledged and is lost ends the connection.
+                // Not even the reserve of addresses is left. Losing acknowledged bytes ends the connection.
                 self.reset_for_unread(unread.index);
             }
             self.settle_ack(unread.index);
@@ -182,7 +182,7 @@ impl Engine {
         self.in_frames = in_frames;
     }
 
-    /// Moves payload from its frame behind what is kept for the reader. False if there is no memory.
+    /// Moves payload from its frame to the end of the receive queue. False if there is no memory.
     fn keep(&mut self, frame: usize, unread: InFrame) -> bool {
         let block = &mut self.blocks[unread.index];
         if let Unread::InFrame(_) = Unread::of(block) {
@@ -213,7 +213,7 @@ impl Engine {
     #[cold]
     pub(super) fn on_fin(&mut self, index: u32) {
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
-            // What is held is all old, or lies behind the FIN, where there is nothing.
+            // All held bytes are old, or lie behind the FIN, where there are none.
             let count = std::mem::take(&mut extension.out_of_order_count);
             let rest = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
             self.held_segments -= usize::from(count);
@@ -243,7 +243,7 @@ impl Engine {
     fn on_text_in_trouble(&mut self, index: u32, arrived: &Arrived) {
         let segment = &arrived.segment;
         let block = &self.blocks[index];
-        // What is outside the window on either side is cut off.
+        // Bytes outside the window on either side are cut off.
         let skip = if segment.seq.lt(block.rcv_nxt) { block.rcv_nxt - segment.seq } else { 0 };
         let length = u32::from(segment.payload_len());
         let (seq, room) = (segment.seq + skip, block.rcv_right - (segment.seq + skip));
@@ -303,7 +303,7 @@ impl Engine {
             self.counters.dropped_for_memory += 1;
             return;
         }
-        // Cut what is there already: between `before` and `after`, only what is new is kept.
+        // Cuts bytes that are there already: only the new ones between `before` and `after` stay.
         let tail = self.extensions[place].out_of_order_tail;
         let is_fin = |cell: Cell| self.pool.segment(cell).marks.has(Marks::FIN);
         let has_fin = has_fin && !self.pool.queue(tail).any(is_fin);
@@ -366,7 +366,7 @@ impl Engine {
         }
     }
 
-    /// Delivers what was out of order and now is in order.
+    /// Delivers the held segments that are in order now.
     fn join_out_of_order(&mut self, index: u32) {
         let place = self.blocks[index].extension;
         if place == Block::NO_EXTENSION {
@@ -442,7 +442,7 @@ impl Engine {
         count
     }
 
-    /// Remembers a segment that brought what was there before, to be told (RFC 2883).
+    /// Remembers a duplicate segment, to report it (RFC 2883).
     pub(super) fn note_duplicate(&mut self, index: u32, segment: &Parsed) {
         let block = &self.blocks[index];
         let length = u32::from(segment.payload_len());

@@ -1,8 +1,9 @@
-//! The engine: every connection of one core, fed with frames and time, drained of frames and news.
+//! The engine: every connection of one core, fed with frames and time, drained of frames and events.
 //!
 //! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the outputs are
 //! drained: [`take_ready`](Engine::take_ready) for what the users of connections should see, and
-//! [`transmit`](Engine::transmit) for frames, as many as the device has room for. What has no room waits its turn.
+//! [`transmit`](Engine::transmit) for frames, as many as the device has room for. Segments without room wait for their
+//! turn.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -128,10 +129,10 @@ pub struct Engine {
     held_segments: usize,
     reclaim: Reclaim,
     replies: VecDeque<Reply>,
-    /// Places of connections with news.
+    /// Places of connections with events.
     ready: Vec<u32>,
     watches: Watches,
-    /// Deadlines that have passed and of which nobody was told yet.
+    /// Deadlines that have passed and were not reported yet.
     expired: usize,
     /// Probes of keep-alive that found the queue of replies full in this tick.
     probes_put_off: (Tick, u32),
@@ -228,7 +229,7 @@ impl Engine {
         })
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -243,12 +244,12 @@ impl Engine {
         self.blocks.used()
     }
 
-    /// Connections of which only a SYN was seen.
+    /// Half-open connections: only a SYN has come.
     pub fn half_open(&self) -> usize {
         self.half_open.used()
     }
 
-    /// Connections in TIME-WAIT that nobody holds.
+    /// Connections in TIME-WAIT without a user.
     pub fn in_time_wait(&self) -> usize {
         self.time_wait.used()
     }
@@ -285,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// The id of the connection that is in a place now; of none if nobody holds one there.
+    /// The id of the connection that is in a place now; none if no user holds one there.
     #[inline]
     pub fn at(&self, index: u32) -> Option<ConnId> {
         let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
@@ -298,7 +299,7 @@ impl Engine {
         self.tick = now.tick();
     }
 
-    /// Puts a connection among those that wait to send, if it is not there.
+    /// Puts a connection into the ring of those to send, if it is not there.
     #[inline]
     fn take_turn(&mut self, index: u32) {
         self.turns.enter(index, &mut self.blocks[index]);
@@ -312,7 +313,7 @@ pub struct Memory {
     pub blocks: usize,
     /// The table from addresses and ports to blocks.
     pub table: usize,
-    /// Segments kept until they are acknowledged or read.
+    /// Segments that wait to be acknowledged or read.
     pub segments: usize,
     /// Of these, the ones that hold something now.
     pub segments_in_use: usize,

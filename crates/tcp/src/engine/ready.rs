@@ -1,9 +1,9 @@
-//! News for those who hold connections.
+//! Events for the users of connections.
 
 use super::{ConnId, Engine};
 use crate::block::Flags;
 
-/// What is new about a connection.
+/// The events of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
     /// The connection.
@@ -12,7 +12,7 @@ pub struct Ready {
     pub events: Events,
 }
 
-/// A set of news.
+/// A set of events.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events(u8);
 
@@ -52,11 +52,11 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// News of a batch.
+/// The events of a batch.
 pub type ReadyBatch = Vec<Ready>;
 
 impl Engine {
-    /// Replaces what is in `ready` by the news since the last call, in the order in which they came about.
+    /// Replaces the contents of `ready` by the events since the last call, in the order in which they came about.
     pub fn take_ready(&mut self, ready: &mut ReadyBatch) {
         ready.clear();
         let mut named = std::mem::take(&mut self.ready);
@@ -99,7 +99,7 @@ impl Engine {
         events
     }
 
-    /// Notes news for whoever holds the connection.
+    /// Notes events for the user of the connection.
     #[inline]
     pub(super) fn tell(&mut self, index: u32, news: Flags) {
         let block = &mut self.blocks[index];

@@ -46,7 +46,7 @@ pub(super) fn ticks(duration: Duration) -> u32 {
 }
 
 impl Engine {
-    /// Does what is due by now. To be called before [`transmit`](Self::transmit) whenever
+    /// Handles all timers that are due. To be called before [`transmit`](Self::transmit) whenever
     /// [`next_deadline`](Self::next_deadline) has passed.
     pub fn advance(&mut self, now: Instant) {
         self.set_now(now);
@@ -63,7 +63,7 @@ impl Engine {
                 self.check(*index);
             }
         }
-        // What comes back, since the wheel is full, waits for another call: however many they are, this one ends.
+        // Entries that come back because the wheel is full wait for another call: this one ends, however many they are.
         let mut left = self.fresh.len();
         while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due[..left.min(GROUP)]) {
             left -= count;
@@ -148,10 +148,10 @@ impl Engine {
         self.look_at(index);
     }
 
-    /// Does what is due for a connection, or sees to it that somebody looks at it again.
+    /// Handles the due timers of a connection, or makes sure that it is looked at again.
     fn look_at(&mut self, index: u32) {
         match self.deadline_of(index) {
-            // Among the fresh as well: as long as the wheel is full, nobody else comes to it.
+            // Among the fresh as well: as long as the wheel is full, nothing else leads to it.
             Some(deadline) if deadline.is_due(self.tick) => self.on_deadline(index),
             Some(deadline) => self.set_deadline(index, deadline),
             None => {}
@@ -180,7 +180,7 @@ impl Engine {
         earlier(earlier(retransmit, other), earlier(self.pace_at(block), self.held_until(block)))
     }
 
-    /// Makes sure that somebody looks at a connection by then.
+    /// Makes sure that a connection is looked at by then.
     pub(super) fn set_deadline(&mut self, index: u32, at: Tick) {
         let block = &mut self.blocks[index];
         if block.has(Flags::FRESH) || block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at) {
@@ -300,7 +300,7 @@ impl Engine {
             }
         }
         if let Some(deadline) = self.deadline_of(index) {
-            // What has to wait is not looked at again before there is something to do: this would never end.
+            // Entries that have to wait are not looked at again before there is something to do, or this would never end.
             let soonest = self.tick.after(put_off_millis);
             self.set_deadline(index, if deadline.is_before(soonest) { soonest } else { deadline });
         }
@@ -404,7 +404,7 @@ impl Engine {
     }
 
     /// A probe of a closed window (RFC 9293 3.8.6.1), at growing intervals (SHLD-30), for as long as the peer answers
-    /// (MUST-37); a peer that answers for ever keeps only connections that somebody holds.
+    /// (MUST-37); a peer that answers for ever keeps only connections that have a user.
     fn probe_window(&mut self, index: u32) {
         let limit = self.user_timeout_of(index);
         let block = &mut self.blocks[index];

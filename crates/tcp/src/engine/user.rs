@@ -44,7 +44,7 @@ pub enum End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub(super) u16);
 
-/// Options of a connection that is opened, or of those that a listener brings.
+/// Options of a connection that is opened, or of the connections of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConnectOptions {
     /// Nagle's algorithm is off: small segments leave at once (RFC 9293 3.7.4).
@@ -52,7 +52,7 @@ pub struct ConnectOptions {
     /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4), as the [`Settings`](crate::Settings) say.
     /// [`Engine::set_keep_alive`] gives a connection times of its own.
     pub keep_alive: bool,
-    /// Its class among those that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
+    /// Its class among the connections that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
     pub class: u8,
     /// The Diffserv field of its packets, 0 to 63: the lower six bits count (RFC 2474; RFC 9293 MUST-48). See
     /// [`Engine::set_dscp`].
@@ -164,8 +164,8 @@ impl Engine {
         }
     }
 
-    /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or
-    /// [`CLOSED`](super::Events::CLOSED) tells how it went; what is sent before that waits.
+    /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or [`CLOSED`](super::Events::CLOSED)
+    /// tells how it went; data sent before that waits.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -206,7 +206,7 @@ impl Engine {
         let hash = self.hash_of(&addresses, both);
         let reused = match self.find(hash, &addresses, both).map(Place::of) {
             None => None,
-            // Numbers and timestamps that are all newer than those of the old connection (RFC 6191, RFC 9293 MAY-2).
+            // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
             Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
             Some(_) => return Err(ConnectError::InUse),
         };
@@ -314,7 +314,7 @@ impl Engine {
         number.map(ListenerId)
     }
 
-    /// Whether an ACK of this connection waits for its turn to leave, alone: what is sent now leaves with it.
+    /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
     #[inline]
     pub fn sends_bare(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
@@ -322,7 +322,7 @@ impl Engine {
         block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && self.is_held(id)
     }
 
-    /// Ends the own direction after what was sent; the other one goes on.
+    /// Ends the own direction behind the data; the other one goes on.
     pub fn shutdown(&mut self, id: ConnId) {
         if self.is_held(id) {
             self.end_sending(id.0);
@@ -362,8 +362,8 @@ impl Engine {
         self.check(index);
     }
 
-    /// Lets go of a connection: it ends by FINs once everything was sent. What has arrived and was not read is lost, and
-    /// then the peer is told so by a reset (RFC 2525 2.17). The id is invalid from here on.
+    /// Lets go of a connection: it ends by FINs once everything was sent. Bytes that have arrived and were not read are
+    /// lost, and a reset tells the peer so (RFC 2525 2.17). The id is invalid from here on.
     pub fn close(&mut self, id: ConnId) {
         let index = id.0;
         if !self.is_held(id) {
@@ -394,7 +394,7 @@ impl Engine {
         }
     }
 
-    /// Ends a connection at once: what was not sent is lost, and the peer sees a reset. The id is invalid from here on.
+    /// Ends a connection at once: unsent data is lost, and the peer sees a reset. The id is invalid from here on.
     pub fn abort(&mut self, id: ConnId) {
         let index = id.0;
         if !self.is_held(id) {
