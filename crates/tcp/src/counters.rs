@@ -50,11 +50,11 @@ pub struct Counters {
     pub challenges_withheld: u64,
     /// Answers to segments without payload, and challenges, that their connection's own limit held back.
     pub answers_withheld: u64,
-    /// Segments kept that arrived before their turn.
+    /// Segments held that arrived out of order.
     pub out_of_order: u64,
     /// Of these, the ones dropped again: no progress for a minute, or for two seconds where memory was short.
     pub held_dropped: u64,
-    /// Connections that were reset since their peers kept their windows closed for long, and others found no memory.
+    /// Connections that were reset because their peers had long closed windows while others found no memory.
     pub evicted_for_memory: u64,
     /// Payload dropped because no memory was left for it; the peer sends it again.
     pub dropped_for_memory: u64,

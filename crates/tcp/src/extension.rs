@@ -16,7 +16,7 @@ use crate::time::Tick;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Extension {
-    /// The last of the segments that arrived before their turn, in the order of their numbers, none overlapping another.
+    /// The last of the segments that arrived out of order, in the order of their numbers, none overlapping another.
     pub(crate) out_of_order_tail: Cell,
     pub(crate) out_of_order_count: u16,
     /// When the first of them came, or the last one that filled a gap.

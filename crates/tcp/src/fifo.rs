@@ -1,7 +1,7 @@
 //! A queue of small values that may hold a hundred million of them, and gives its memory back.
 //!
-//! For what comes due in the order in which it was put in: delayed ACKs, TIME-WAIT, the turns of connections. The
-//! values lie in chunks of [`CHUNK`]. So growing never copies what is queued (a `VecDeque` of 400 MB would, and
+//! For entries that come due in the order in which they were put in: delayed ACKs, TIME-WAIT, connections that want to
+//! send. The values lie in chunks of [`CHUNK`]. So growing never copies what is queued (a `VecDeque` of 400 MB would, and
 //! everything would wait), reading is sequential, and an emptied chunk is used again: a queue whose length has settled
 //! allocates nothing. Of the chunks that are not in use it keeps at most as many as are, or [`SPARE_MIN`].
 //!

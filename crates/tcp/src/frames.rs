@@ -94,7 +94,7 @@ impl Frames {
         self.entries.is_empty()
     }
 
-    /// How many more frames it takes, if none is longer than what it was made for.
+    /// How many more frames it takes, if none is longer than it was made for.
     #[inline]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.entries.len())
@@ -136,7 +136,7 @@ impl Frames {
         }
     }
 
-    /// Some bytes of a frame, of which it has as many.
+    /// Some bytes of a frame, which must have them.
     #[inline(always)]
     pub(crate) fn part(&self, index: usize, start: usize, length: usize) -> &[u8] {
         let start = self.entries[index].offset as usize + start;

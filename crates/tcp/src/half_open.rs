@@ -1,4 +1,4 @@
-//! A connection of which only the SYN has been seen: a small block, so that a flood of SYNs costs little.
+//! A half-open connection, whose SYN alone has come: a small block, so that a flood of SYNs costs little.
 
 use crate::seq::Seq;
 use crate::slab::Linked;

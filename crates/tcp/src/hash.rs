@@ -36,7 +36,7 @@ pub(crate) fn secret_hash_of_tuple(key: Key, a: u64, b: u32) -> u64 {
     state.finish()
 }
 
-/// For maps whose keys nobody else chooses: one folded multiplication for each part of a key, where the standard library's
+/// For maps whose keys no peer chooses: one folded multiplication for each part of a key, where the standard library's
 /// hasher takes 100 instructions. What strangers may ask for is looked up with it, and never put in.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct OwnHasher(u64);

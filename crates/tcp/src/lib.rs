@@ -1,7 +1,7 @@
 //! TCP as segments in, segments out: the engine of one core, small enough for millions of connections.
 //!
 //! [`Engine`] is sans-IO: frames come in as [`Frames`], time as [`Instant`], and after each input the outputs are drained:
-//! [`Ready`] news for those who hold connections, and frames to send. It opens no socket, reads no clock and starts no
+//! [`Ready`] events for the users of connections, and frames to send. It opens no socket, reads no clock and starts no
 //! thread. A connection is a control block of 128 bytes; nothing is allocated for a segment.
 //!
 //! ```

@@ -1,7 +1,7 @@
 //! How the peer acknowledges, in a byte: duplicate ACKs in a row, and for how long it delays.
 
-/// Duplicate ACKs in a row, up to three, in the low two bits; only without SACK. In the others for how long the peer has delayed an
-/// ACK at most: 0 if nobody knows yet, else one more than the number of [`DELAY_STEP_MILLIS`].
+/// Duplicate ACKs in a row, up to three, in the low two bits; only without SACK. In the others for how long the peer has
+/// delayed an ACK at most: 0 if it is not known yet, else one more than the number of [`DELAY_STEP_MILLIS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeerAcks(u8);
 

@@ -8,8 +8,8 @@ use crate::congestion::Algorithm;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// What nobody else may know: sequence numbers, cookies, timestamps and the table are keyed with it
-    /// (RFC 6528). Take it from the system's random numbers; in a test, from the seed.
+    /// A secret: sequence numbers, cookies, timestamps and the table are keyed with it (RFC 6528). Take it from the
+    /// system's random numbers; in a test, from the seed.
     pub secret: [u64; 4],
     /// How the congestion window grows. Default: CUBIC (RFC 9438).
     pub congestion: Algorithm,
@@ -38,13 +38,13 @@ pub struct Settings {
     pub keep_alive_probes: u8,
     /// How long TIME-WAIT lasts: 2 x MSL. RFC 9293 has 4 min; everybody keeps 60 s, and so is the default.
     pub time_wait: Duration,
-    /// How long FIN-WAIT-2 waits for the peer's FIN once nobody holds the connection. Default: 60 s.
+    /// How long FIN-WAIT-2 waits for the peer's FIN once no user holds the connection. Default: 60 s.
     pub fin_wait_2: Duration,
     /// Timestamps (RFC 7323). Default: on.
     pub timestamps: bool,
     /// SACK (RFC 2018). Default: on.
     pub sack: bool,
-    /// ECN (RFC 3168). Default: on for those who ask for it, not asked for by us.
+    /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
     /// The window that a connection announces at most, in bytes. Default: 256 KiB.
     pub receive_window: u32,

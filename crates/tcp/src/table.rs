@@ -1,9 +1,9 @@
 //! Who a segment is for: a hash table from the hash of a connection's tuple to a `u32` that the caller understands.
 //!
-//! A bucket is one cache line with ten entries: tags of 16 bits that are compared at once, and values. A lookup costs
-//! one line in the common case, then one look at what the value stands for, which is the caller's (a tag is wrong
-//! once in 10,000 lookups). An entry whose bucket is full goes to one of the next; each bucket counts the entries that
-//! passed over it, so a lookup ends at the first bucket that nobody passed, and a removal leaves no tombstone.
+//! A bucket is one cache line with ten entries: tags of 16 bits that are compared at once, and values. A lookup costs one
+//! line in the common case, then one look at what the value stands for, which is the caller's (a tag is wrong once in
+//! 10,000 lookups). An entry whose bucket is full goes to one of the next; each bucket counts the entries that passed over
+//! it, so a lookup ends at the first bucket that no entry has passed, and a removal leaves no tombstone.
 //!
 //! Limits: `entries_max` is fixed and the memory with it (9.6 bytes an entry at load 2/3); an entry lies less than
 //! [`REACH_MAX`] buckets from home, so a lookup is bounded whatever the hashes are. Both give [`Full`]. Hashes must
@@ -81,7 +81,7 @@ impl Table {
         self.find_from(self.home(hash), hash, is_it)
     }
 
-    /// The same for a caller who has worked out [`home`](Self::home) already.
+    /// The same for a caller that knows [`home`](Self::home) already.
     #[inline(always)]
     pub(crate) fn find_from(&self, home: u32, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = home as usize;
@@ -255,7 +255,7 @@ mod tests {
         Absent(u64),
     }
 
-    /// Hashes as a secret key makes them, and as nobody's luck should be: few buckets, few tags, all the same.
+    /// Hashes as a secret key makes them, and worse ones than chance would: few buckets, few tags, all the same.
     fn hash() -> impl Strategy<Value = u64> {
         prop_oneof![
             4 => any::<u64>(),

@@ -1,7 +1,7 @@
 //! What is watched of idle connections: a deadline of the user's, and whether the peer still lives (RFC 9293 3.8.4).
 //!
-//! Beside the blocks, 16 bytes a connection, and nothing as long as nobody asks for either. No entry of the wheel is moved with
-//! a deadline: the one that is there looks here when it fires.
+//! It lies beside the blocks: 16 bytes a connection, and nothing until a user asks for either. No entry of the wheel is
+//! moved with a deadline: the one that is there looks here when it fires.
 
 use std::io;
 use std::time::Duration;

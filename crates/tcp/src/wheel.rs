@@ -339,7 +339,7 @@ impl Shape {
         Tick(at.0 >> self.width << self.width)
     }
 
-    /// Whether a tick's slot is free of what is due a whole turn earlier.
+    /// Whether a tick's slot is free of entries that are due a whole revolution earlier.
     #[inline(always)]
     const fn reaches(self, clock: Tick, at: Tick) -> bool {
         at.since(self.begin(clock)) < self.slots << self.width

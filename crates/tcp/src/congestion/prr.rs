@@ -1,10 +1,9 @@
 //! Proportional rate reduction (RFC 9937): how much each acknowledgement of a recovery lets out.
 //!
-//! In place of halving the window at once, which stops sending for half a round trip, what leaves is spread
-//! in proportion to what is delivered, down to `ssthresh`. Once less than that is in flight, as much leaves as arrives
-//! (PRR-CRB), and a segment more with each acknowledgement that shows the repair to go well (PRR-SSRB): where it does not,
-//! more would only be lost as well. 12 bytes in the extension of a connection that recovers; the caller computes the pipe
-//! (RFC 6675 4).
+//! Halving the window at once would stop sending for half a round trip. Instead data leaves in proportion to delivered
+//! data, down to `ssthresh`. Once less than that is in flight, as much leaves as arrives (PRR-CRB), and a segment more with
+//! each acknowledgement that shows the repair to go well (PRR-SSRB): where it does not, more would only be lost as well. 12
+//! bytes in the extension of a connection that recovers; the caller computes the pipe (RFC 6675 4).
 
 /// The counts of one recovery, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub(crate) struct Progress {
     /// `DeliveredData`: newly acknowledged and newly selectively acknowledged; without SACK one segment for a
     /// duplicate.
     pub(crate) delivered: u32,
-    /// What is in flight after this acknowledgement (RFC 6675 4).
+    /// The flight after this acknowledgement (RFC 6675 4).
     pub(crate) pipe: u32,
     /// The goal, as `Window::on_loss` set it.
     pub(crate) ssthresh: u32,

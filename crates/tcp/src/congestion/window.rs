@@ -71,9 +71,8 @@ impl Window {
         self.cwnd = u32::from(eff_mss.max(1));
     }
 
-    /// New data was acknowledged outside recovery. Only to be called if the window was what held the sender
-    /// back when the data left (RFC 5681 3.1 leaves this open, RFC 9438 5.8 asks for it): what was not used
-    /// is not grown.
+    /// New data was acknowledged outside recovery. Call it only if the window held the sender back when the data left: an
+    /// unused window does not grow (RFC 9438 5.8; RFC 5681 3.1 leaves it open).
     pub(crate) fn on_ack(&mut self, now: Tick, algorithm: Algorithm, acked: Acked) {
         // Whatever a recovery has set it to.
         self.cwnd = self.cwnd.clamp(1, WINDOW_BYTES_MAX);
@@ -104,9 +103,9 @@ impl Window {
         }
     }
 
-    /// A loss was found and a recovery begins: at most once a window of data. `flight` is what is out
-    /// (SND.NXT - SND.UNA). Sets `ssthresh`, and `cwnd` to it; [`Prr`](super::Prr) may then say another
-    /// `cwnd` with each acknowledgement of the recovery.
+    /// A loss was found and a recovery begins: at most once a window of data. `flight` is SND.NXT - SND.UNA. Sets
+    /// `ssthresh`, and `cwnd` to it; [`Prr`](super::Prr) may then say another `cwnd` with each acknowledgement of the
+    /// recovery.
     pub(crate) fn on_loss(&mut self, algorithm: Algorithm, flight: u32, eff_mss: u16) {
         // What limited transmit sent beyond the window does not count (RFC 5681 3.2 step 2).
         let reduced = self.reduce(algorithm, flight.min(self.cwnd));
@@ -204,7 +203,7 @@ impl Window {
     }
 }
 
-/// A window before its reduction, in case that turns out to have been for nothing. The caller keeps it.
+/// A window before its reduction, in case that was a mistake. The caller keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prior {
     cwnd: u32,

@@ -1,8 +1,8 @@
 //! Connections that were answered a moment ago.
 //!
-//! What is not acceptable is answered by an ACK (RFC 9293 3.10.7.4), and so is what may be forged (RFC 5961). If both ends
-//! were led to believe in bytes that the other never sent, each such ACK would ask for the next one, for ever. So a connection
-//! answers a segment that may be such an ACK only once in a while.
+//! Unacceptable segments are answered by an ACK (RFC 9293 3.10.7.4), and so are segments that may be forged (RFC 5961). If
+//! both ends were led to believe in bytes that the other never sent, each such ACK would ask for the next one, for ever. So
+//! a connection answers a segment that may be such an ACK only once in a while.
 
 use std::collections::HashMap;
 

@@ -123,7 +123,7 @@ impl Engine {
         assert_eq!(count, extension.out_of_order_count);
     }
 
-    /// Somebody looks at it in time.
+    /// It is looked at in time.
     fn check_timers(&self, index: u32, block: &Block) {
         if let Some(at) = self.deadline_of(index) {
             let is_in_time = block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at);

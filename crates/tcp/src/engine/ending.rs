@@ -12,8 +12,8 @@ use crate::time::Tick;
 use crate::time_wait::TimeWait;
 
 impl Engine {
-    /// The connection has ended otherwise than by FINs: what waited to be sent is gone. What has arrived stays until the
-    /// user reads it or lets go, unless we are the ones who break off.
+    /// The connection has ended otherwise than by FINs: what waited to be sent is gone. Arrived bytes stay until the user
+    /// reads them or lets go, unless we break off ourselves.
     pub(super) fn break_off(&mut self, index: u32, end: End) {
         if matches!(end, End::Reset | End::Refused | End::Aborted) {
             self.counters.reset += 1;
@@ -30,7 +30,7 @@ impl Engine {
         self.end(index, end);
     }
 
-    /// Frees what has arrived and was not read.
+    /// Frees the unread bytes.
     pub(super) fn drop_unread(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         block.unread = 0;
@@ -41,7 +41,7 @@ impl Engine {
         }
     }
 
-    /// The connection has ended: its name is free, and so is its block as soon as nobody holds it.
+    /// The connection has ended: its addresses and ports are free, and so is its block as soon as no user holds it.
     pub(super) fn end(&mut self, index: u32, end: End) {
         self.leave_table(index);
         self.release_queues(index);
@@ -108,7 +108,7 @@ impl Engine {
         self.blocks[index].generation = generation.wrapping_add(1);
     }
 
-    /// Data has come for a user who reads no more: the peer must learn that it was lost.
+    /// Data has come that the user will not read: the peer must learn that it was lost.
     #[cold]
     pub(super) fn reset_for_unread(&mut self, index: u32) {
         if self.blocks[index].state == State::Closed {
@@ -222,7 +222,7 @@ impl Engine {
                     let ahead = value.wrapping_sub(wait.ts_recent) as i32;
                     ahead > 0 || ahead == 0 && segment.seq.gt(wait.rcv_nxt)
                 }
-                // The earlier one had none: whoever has a clock now is new.
+                // The earlier one had none: a SYN with a timestamp is new.
                 Some(_) => true,
                 None => segment.seq.gt(wait.rcv_nxt),
             };
@@ -275,8 +275,7 @@ impl Engine {
         self.time_wait_queue.front().map(|(_, at)| at)
     }
 
-    /// ICMP (RFC 9293 3.9.2.2, RFC 5927): of errors only those about what is in flight count, and none ends an open
-    /// connection.
+    /// ICMP (RFC 9293 3.9.2.2, RFC 5927): only errors about segments in flight count, and none ends an open connection.
     #[cold]
     pub(super) fn on_icmp(&mut self, message: crate::packet::Icmp, frame: usize) {
         use crate::packet::{ErrorKind, Icmp, Unreachable};
@@ -327,7 +326,7 @@ impl Engine {
         let mss = mtu.max(least).min(u32::from(u16::MAX)) as u16 - headers - options;
         let is_narrower = mss < block.eff_mss;
         if is_v4 && mtu < least {
-            // Segments do not get as small as whoever forges this wants (RFC 5927 7.2), and still pass: in fragments.
+            // A forged message must not make segments tiny (RFC 5927 7.2). They pass all the same: in fragments.
             if let Some(place) = self.extension_of(index) {
                 self.extensions[place].may_be_fragmented = true;
             }
@@ -348,7 +347,7 @@ impl Engine {
     }
 }
 
-/// A path of IPv4 is not taken for narrower than this, as in Linux; what it does not take whole is fragmented.
+/// A path of IPv4 is not taken for narrower than this, as in Linux; longer packets are fragmented.
 const LEAST_MTU_V4: u32 = 552;
 
 /// How many entries ahead a place is fetched into the cache.

@@ -1,4 +1,4 @@
-//! LISTEN and what follows a SYN: half-open connections, and cookies once there are too many (RFC 4987).
+//! LISTEN, half-open connections, and cookies once there are too many of them (RFC 4987).
 
 use super::local::Listener;
 use super::opening::Agreed;
@@ -257,7 +257,7 @@ impl Engine {
         self.reply(reply);
     }
 
-    /// The ACK of a SYN of which nothing was kept. False if it is none.
+    /// The ACK of a SYN that was answered with a cookie. False if it is none.
     pub(super) fn accept_cookie(
         &mut self,
         listener: u16,

@@ -18,8 +18,8 @@ pub struct Route {
     pub source: Mac,
     /// The neighbour: the destination itself, or a router.
     pub next_hop: Mac,
-    /// The largest IP packet. No segment is longer than 2,028 bytes, options included, so that it can be kept in one piece:
-    /// what an MTU allows beyond that (2,068 bytes for IPv4, 2,088 for IPv6) is not made use of, and not asked of peers.
+    /// The largest IP packet. No segment is longer than 2,028 bytes, options included, so that it fits into one cell. A
+    /// larger MTU (above 2,068 bytes for IPv4, 2,088 for IPv6) is not made use of, and not asked of peers.
     pub mtu: u16,
 }
 

@@ -70,8 +70,8 @@ impl Engine {
         if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
     }
 
-    /// The MSS that we offer: what fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691), and into a
-    /// cell: what arrives out of order has to be kept.
+    /// The MSS that we offer: payload that fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691), and
+    /// into a cell, because segments out of order have to be held.
     pub(super) fn own_mss(&self, route: u16, addresses: &Addresses) -> u16 {
         (self.local.mtu(route) - headers(addresses)).min(SEGMENT_BYTES as u16)
     }
@@ -126,7 +126,7 @@ impl Engine {
         if self.settings.congestion == Algorithm::NewReno { Flags::NEW_RENO } else { Flags::NONE }
     }
 
-    /// What follows from what was agreed.
+    /// The consequences of the agreed options.
     #[inline]
     fn terms(&self, route: u16, agreed: Agreed, addresses: &Addresses) -> Terms {
         let mut flags = Flags::NONE;
@@ -254,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// Fills the block of a connection that we open, whose addresses and options are in it. The SYN leaves at its turn.
+    /// Fills the block of a connection that we open, whose addresses and options are in it. The SYN waits in its ring.
     #[inline]
     pub(super) fn fill_for_syn(&mut self, index: u32, iss: Seq, addresses: &Addresses) {
         let flags = self.own_flags().with(Flags::ACK_NOW);

@@ -36,7 +36,7 @@ impl Engine {
     }
 
     /// Sets the Diffserv field of a connection's packets from now on, 0 to 63: the lower six bits count (RFC 2474; RFC 9293
-    /// MUST-48, SHLD-21). What is sent for it once nobody holds it any more, by its TIME-WAIT, has zero.
+    /// MUST-48, SHLD-21). Segments of its TIME-WAIT, when no user holds it any more, have zero.
     pub fn set_dscp(&mut self, id: ConnId, dscp: u8) {
         if !self.is_held(id) {
             return;

@@ -1,5 +1,4 @@
-//! An own rate for a connection, for those who ask for it: what it would send above it waits, and everybody else's turns go
-//! on.
+//! A rate of its own for a connection: data beyond it waits, and the other connections go on sending.
 
 use std::num::NonZeroU32;
 
@@ -44,7 +43,7 @@ impl Engine {
         true
     }
 
-    /// Whether a connection has used up its rate for now; then its turn comes again by itself.
+    /// Whether a connection has used up its rate for now; then it is put into its ring again in time.
     pub(super) fn must_wait(&mut self, index: u32) -> bool {
         let place = self.blocks[index].extension;
         if place == Block::NO_EXTENSION || self.extensions[place].pace.is_none() {

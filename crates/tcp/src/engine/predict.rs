@@ -137,7 +137,7 @@ impl Block {
         let window = u32::from(window) << self.send_scale();
         self.snd_right = ack + window;
         self.snd_wl1 = self.rcv_nxt;
-        // Whether or not anybody watches: asking costs more than writing.
+        // Whether or not it is watched: asking costs more than writing.
         self.heard_at = now;
         if window >> 6 > u32::from(self.max_snd_wnd) {
             self.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;
@@ -145,8 +145,7 @@ impl Block {
     }
 }
 
-/// The flags that decide: timestamps as the segment has them, and none of the others. Payload needs somebody who reads it as
-/// well.
+/// The flags that decide: timestamps as the segment has them, and none of the others. Payload also needs a user to read it.
 pub(super) const DECISIVE: u32 = Flags::TIMESTAMPS.0
     | Flags::ECN.0
     | Flags::PROBING_WINDOW.0

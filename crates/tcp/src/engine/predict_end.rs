@@ -65,7 +65,7 @@ impl Engine {
                 block.state = State::FinWait2;
                 block.heard_at = self.tick;
                 if block.has(Flags::DETACHED) {
-                    // Nobody is told, and the ACK leaves with the block: it needs no turn.
+                    // There is no event, and the ACK leaves with the block: it does not wait.
                     block.rcv_nxt += 1;
                     block.rcv_right = block.rcv_right.max(block.rcv_nxt);
                     block.flags.set(Flags::FIN_RECEIVED.with(Flags::ACK_NOW));

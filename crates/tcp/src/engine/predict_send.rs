@@ -16,8 +16,8 @@ use crate::packet::{Flags as Control, Outgoing};
 use crate::pool::{Cell, Marks};
 
 impl Engine {
-    /// Sends what a connection whose turn it is most often has to send if it is without trouble: its one unsent segment, be
-    /// it payload or the FIN, or an ACK alone. False if it is something else or finds no room, and then nothing was changed.
+    /// Sends the usual segment of a connection without trouble: its one unsent segment, payload or the FIN, or an ACK
+    /// alone. False if it is something else or finds no room, and then nothing was changed.
     #[inline(always)]
     pub(super) fn send_predicted(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         self.send_plain::<STAMPED>(index, out) || self.send_plain_bare(index, out)
@@ -134,7 +134,7 @@ impl Engine {
     }
 }
 
-/// The flags that decide: whose turn it is, timestamps as the headers have them, and none of the others.
+/// The flags that decide: it is in a ring, has timestamps as the headers do, and has none of the others.
 const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
     | Flags::IN_TURN.0
     | Flags::ECN.0

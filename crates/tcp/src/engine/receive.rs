@@ -1,7 +1,7 @@
 //! A batch of frames comes in: in stages, each over the whole batch, so that the misses of the cache overlap.
 //!
 //! Parse and hash, fetching the bucket of each; find, fetching the block of each; then the protocol, in the order of
-//! arrival. An address to fetch always comes from data at hand, never from a line that was just asked for.
+//! arrival. An address to fetch always comes from data in the cache, never from a line that was just asked for.
 
 use core::net::IpAddr;
 
@@ -257,7 +257,7 @@ impl Engine {
         self.refuse(addresses, segment);
     }
 
-    /// Keeps what was not read of the last batch, and sees to the ACKs that it owes.
+    /// Moves the unread payload of the last batch into the pool, and sends or delays the ACKs owed for it.
     pub(super) fn settle(&mut self) {
         self.settle_frames();
         while let Some(index) = self.owing.pop() {
@@ -268,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// The pool has room again for those who found none.
+    /// The pool has room again for connections that found none.
     fn wake_for_memory(&mut self) {
         while !self.waiting_for_memory.is_empty() && !self.pool.is_full() {
             let Some(index) = self.waiting_for_memory.pop_front() else { return };
@@ -325,5 +325,5 @@ pub(super) fn remote_address(addresses: &Addresses) -> IpAddr {
     }
 }
 
-/// How many segments ahead of its turn a kept segment is fetched into the cache: its block has come by then.
+/// How many segments ahead a sent segment is fetched into the cache: its block has come by then.
 const AHEAD: usize = 8;

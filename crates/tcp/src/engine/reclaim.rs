@@ -1,4 +1,4 @@
-//! Memory that brings nobody anything is taken back, so that a few peers cannot starve all others.
+//! Memory held without progress is taken back, so that a few peers cannot starve all others.
 //!
 //! A peer may never fill a gap, and its data behind the gap is held. Or it keeps its window closed, and our data waits.
 //!

@@ -55,7 +55,7 @@ impl Engine {
     pub(super) fn on_ack_in_trouble(&mut self, index: u32, arrived: &Arrived, was: (Seq, Seq)) -> bool {
         let segment = &arrived.segment;
         let Some(place) = self.extension_of(index) else {
-            // No memory for a board: what is lost is found by the timer.
+            // No memory for a board: the timer finds losses.
             if segment.ack.gt(self.blocks[index].snd_una) {
                 let covered = self.cover(index, segment);
                 let block = &mut self.blocks[index];
@@ -163,7 +163,7 @@ impl Engine {
             delivered += length;
             let retransmitted = kept.marks.has(Marks::RESENT);
             let sent_tick = (micros.wrapping_sub(u64::from(now.wrapping_sub(kept.sent_at))) / 1000) as u32;
-            // Only of what is acknowledged in order does the echo tell: what lies behind a gap never moves TS.Recent on.
+            // The echo tells only of segments acknowledged in order: those behind a gap never move TS.Recent on.
             let echo_is_older =
                 is_acked && stamp.is_some_and(|stamp| (stamp.wrapping_sub(sent_tick) as i32) < 0);
             extension.rack.on_segment_acked(
@@ -223,7 +223,7 @@ impl Engine {
         if (has_new_losses || probe == ProbeEnd::Repaired) && !is_in {
             self.begin_recovery(index, place, delivered);
             if !has_new_losses {
-                // The probe has repaired what was lost: the window is all that has to change (RFC 8985 7.4.2).
+                // The probe has repaired the loss: only the window has to change (RFC 8985 7.4.2).
                 self.end_recovery(index, place);
             }
         }
@@ -312,7 +312,7 @@ impl Engine {
     fn mark_lost_by_duplicates(&mut self, index: u32, is_progress: bool) -> bool {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
-        // Step 1: not for what was sent again before the last recovery ended.
+        // Step 1: not for retransmissions from before the end of the last recovery.
         let is_third = block.peer_acks.duplicates() == 3
             && block.snd_una.gt(block.window.recover)
             && !block.has(Flags::RECOVERING);
@@ -333,7 +333,7 @@ impl Engine {
         sent.filter(|cell| !self.pool.segment(*cell).marks.has(Marks::SACKED)).last()
     }
 
-    /// What is in flight and longer than the path takes goes again, cut to the present size as it leaves.
+    /// Segments in flight that are longer than the path takes go again, cut to the present size as they leave.
     pub(super) fn resend_long(&mut self, index: u32) {
         let block = &self.blocks[index];
         let (tail, unsent, eff_mss) = (block.send_tail, block.send_next, block.eff_mss);
@@ -385,8 +385,8 @@ impl Engine {
         sent.into_iter().find(|cell| self.pool.segment(*cell).marks.has(Marks::LOST))
     }
 
-    /// Whether the first ACK after a retransmission answers what was sent before it, so that nothing was lost: it echoes the
-    /// timestamp of that (RFC 3522), or reports all that was sent again as duplicates (RFC 3708).
+    /// Whether the first ACK after a retransmission answers the original, so that nothing was lost: it echoes the
+    /// original's timestamp (RFC 3522), or reports all retransmissions as duplicates (RFC 3708).
     fn was_mistaken(
         &mut self,
         index: u32,

@@ -45,7 +45,7 @@ impl Engine {
         self.replies.drain(..taken);
     }
 
-    /// Answers a segment that nobody expects with a reset (RFC 9293 3.5.2, group 1). Never called for a RST.
+    /// Answers a segment of no connection with a reset (RFC 9293 3.5.2, group 1). Never called for a RST.
     pub(super) fn refuse(&mut self, addresses: Addresses, segment: &Parsed) {
         let (seq, ack, flags) = if segment.flags.has(Flags::ACK) {
             (segment.ack, Seq(0), Flags::RST)

@@ -39,8 +39,8 @@ impl Engine {
             }
         }
 
-        // First, the sequence number. What comes next goes on at a closed window too: its ACK, RST and URG count (MUST-66), and its
-        // text finds no room. No other number does: whoever guesses would move SND.WL1.
+        // First, the sequence number. What comes next goes on at a closed window too: its ACK, RST and URG count (MUST-66),
+        // and its text finds no room. No other number does: a guessed one would move SND.WL1.
         if segment.seq != block.rcv_nxt && !is_acceptable(segment, block.rcv_nxt, block.rcv_right) {
             if segment.flags.has(Control::RST) {
                 return;
@@ -65,7 +65,7 @@ impl Engine {
             return;
         }
         // RFC 7323 5.3, R3: what is at the left edge of what we acknowledged moves TS.Recent on. Only here, where number
-        // and ACK have proved right, so that nobody who guesses can push it ahead of the peer.
+        // and ACK have proved right: a guessed segment must not push it ahead of the peer.
         let block = &mut self.blocks[index];
         if let Some((value, _)) = segment.timestamps()
             && block.has(Flags::TIMESTAMPS)

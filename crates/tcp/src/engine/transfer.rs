@@ -8,9 +8,8 @@ use crate::frames::Frames;
 use crate::pool::{Cell, Pool, SEGMENT_BYTES};
 
 impl Engine {
-    /// Copies bytes into the send queue, to leave when their turn comes and the windows allow; gives how many were
-    /// taken. Fewer than given means that the queue is full: [`Events::WRITABLE`](super::Events::WRITABLE) tells when
-    /// there is room again.
+    /// Copies bytes into the send queue, to leave when the windows allow; gives how many were taken. Fewer than given means
+    /// that the queue is full: [`Events::WRITABLE`](super::Events::WRITABLE) tells when there is room again.
     pub fn send(&mut self, id: ConnId, mut bytes: &[u8]) -> usize {
         if !self.is_held(id) {
             return 0;
@@ -26,7 +25,7 @@ impl Engine {
             }
             let mss = usize::from(block.eff_mss);
             let (tail, unsent) = (block.send_tail, block.has_unsent());
-            // Behind what has not left yet, as long as it makes one segment.
+            // Behind bytes that have not left yet, as long as they make one segment.
             if unsent {
                 let have = usize::from(self.pool.segment(tail).length);
                 let more = self.pool.room_of(tail).min(mss.saturating_sub(have)).min(wanted);
@@ -129,8 +128,8 @@ impl Engine {
         fits.then_some(block.send_tail)
     }
 
-    /// Sends back what has arrived: moves the next unread bytes, up to `length`, into the send queue. Gives how many. What is
-    /// unread of a connection that has ended can go nowhere, and is dropped.
+    /// Sends arrived bytes back: moves the next unread ones, up to `length`, into the send queue. Gives how many. Unread
+    /// bytes of a connection that has ended can go nowhere, and are dropped.
     #[inline]
     #[must_use = "what was not moved is still to be read"]
     pub fn splice(&mut self, id: ConnId, length: usize) -> usize {
@@ -227,7 +226,7 @@ impl Engine {
         self.blocks.prefetch(place);
     }
 
-    /// A cell for the send queue of a connection. The last of the memory is for those that have nothing there.
+    /// A cell for the send queue of a connection. The last of the memory is for connections with an empty queue.
     #[inline]
     fn take_to_send(&mut self, index: u32, bytes: usize) -> Option<Cell> {
         if !self.blocks[index].send_tail.is_none() {
@@ -236,13 +235,13 @@ impl Engine {
         self.pool.take(bytes).or_else(|| if self.reclaim() { self.pool.take(bytes) } else { None })
     }
 
-    /// Remembers that somebody waits for room: for that of the connection, or for memory.
+    /// Remembers that the user waits for room in the connection's queue, or for memory.
     #[cold]
     fn want_room(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         let waits_already = block.has(Flags::WANTS_ROOM);
         block.flags.set(Flags::WANTS_ROOM);
-        // With something in flight its ACK brings the news.
+        // With something in flight, its ACK tells of room.
         if block.flight() == 0 && self.pool.is_full() && !waits_already {
             self.waiting_for_memory.push_back(index);
         }
@@ -301,7 +300,7 @@ impl Engine {
         taken
     }
 
-    /// The same for what is in the pool.
+    /// The same for bytes in the pool.
     fn read_kept(&mut self, index: u32, tail: Cell, read: impl FnOnce(&[u8]) -> usize) -> usize {
         let first = self.pool.front(tail);
         let bytes = self.pool.bytes_of(first);

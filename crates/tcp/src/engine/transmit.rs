@@ -1,4 +1,4 @@
-//! Frames leave: those whose turn it is, as many as there is room for.
+//! Frames leave: in the order of the rings, as many as there is room for.
 
 use super::reply::HOP_LIMIT;
 use super::{Engine, turns};
@@ -22,9 +22,9 @@ enum Next {
 }
 
 impl Engine {
-    /// Fills `out` with frames, in the order in which their connections' turns come, until it is full or nobody has
-    /// anything to send. What finds no room waits, and nothing is queued inside. A frame that is longer than those that `out`
-    /// was made for waits as well, and ends this batch.
+    /// Fills `out` with frames, connection by connection in the order of the rings, until it is full or there is nothing to
+    /// send. What finds no room waits, and nothing is queued inside. A frame longer than `out` was made for waits as well,
+    /// and ends this batch.
     pub fn transmit(&mut self, now: Instant, out: &mut Frames) {
         self.set_now(now);
         let before = out.len();
@@ -61,7 +61,7 @@ impl Engine {
         out.limit_to(usize::MAX);
     }
 
-    /// ICMP echo, for those who ping.
+    /// Replies to ICMP echo.
     fn answer_echoes(&mut self, out: &mut Filling<'_>) {
         for frame in self.echoes.drain(..) {
             let Some(request) = self.held.get(frame as usize) else { continue };
@@ -81,8 +81,8 @@ impl Engine {
         self.turns.waiting() + self.replies.len()
     }
 
-    /// How many turns in a round a class of connections has: the first is that of connections being opened (default 8),
-    /// the second that of those in no other (32), then two more (64, 128).
+    /// How often a class of connections sends in a round: first the connections being opened (default 8), then the
+    /// connections of no other class (32), then two more classes (64, 128).
     pub fn set_class_weight(&mut self, class: u8, weight: u32) {
         self.turns.set_weight(usize::from(class), weight);
     }
@@ -98,7 +98,7 @@ impl Engine {
         out.has_room_for(headers_len(&addresses, &options) + usize::from(block.eff_mss))
     }
 
-    /// A connection's turn. False if the next of its frames finds no room: then its turn comes again.
+    /// Sends the frames of one connection. False if the next one finds no room: then the connection is in its ring again.
     fn serve(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         if self.blocks[index].state == State::Closed {
             return true;
@@ -109,7 +109,7 @@ impl Engine {
         }
         match self.blocks[index].state {
             State::SynSent | State::SynReceived => {
-                // Something else may have brought the turn, data that waits, say.
+                // It may be in the ring for another reason, such as waiting data.
                 if self.blocks[index].has(Flags::ACK_NOW) {
                     self.send_syn(index, out);
                 }
@@ -285,7 +285,7 @@ impl Engine {
         true
     }
 
-    /// Sends one kept segment.
+    /// Sends one segment of the queue.
     fn send_cell(&mut self, index: u32, cell: Cell, again: Marks, out: &mut Filling<'_>) {
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
         let block = &mut self.blocks[index];

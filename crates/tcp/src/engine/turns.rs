@@ -1,8 +1,8 @@
-//! Who may send next: classes take turns by weight, the connections of a class one after the other.
+//! The order of sending: classes by weight, the connections of a class round-robin.
 //!
-//! Deficit round robin between classes, a ring inside each. A connection sends a quantum of two segments a turn and goes
-//! to the end of its ring if it has more, so that bulk never starves an echo; new connections have a class of their
-//! own, so that a storm of them starves nobody.
+//! Deficit round robin between classes, a ring inside each. A connection sends a quantum of two segments and goes to the
+//! end of its ring if it has more, so that bulk never starves an echo. New connections have a class of their own, so that a
+//! storm of them does not starve the others.
 
 use crate::block::{Block, DSCP, Flags};
 use crate::fifo::Fifo;
@@ -10,7 +10,7 @@ use crate::fifo::Fifo;
 /// Rings of connections that wait to send.
 pub(super) struct Turns {
     classes: [Class; CLASSES],
-    /// The class whose turn it is, counted on.
+    /// The present class, counted on.
     current: usize,
 }
 
@@ -52,7 +52,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Puts a connection among those that wait, if it is not there.
+    /// Puts a connection into its ring, if it is not there.
     #[inline(always)]
     pub(super) fn enter(&mut self, index: u32, block: &mut Block) {
         if !block.has(Flags::IN_TURN) {
@@ -97,5 +97,5 @@ impl Turns {
     }
 }
 
-/// How many turns ahead a block is fetched into the cache.
+/// How many connections ahead a block is fetched into the cache.
 const AHEAD: usize = 8;

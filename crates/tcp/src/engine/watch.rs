@@ -1,7 +1,7 @@
 //! Deadlines of users, and keep-alive, for populations of idle connections.
 //!
-//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it, which
-//! finds out when it fires what is due by then.
+//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it;
+//! when that fires, it looks at what is due.
 
 use super::{ConnId, End, Engine};
 use crate::block::{Flags, State};
@@ -120,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// Forgets what is watched of a connection.
+    /// Forgets the deadline and the keep-alive of a connection.
     pub(super) fn unwatch(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         if block.has(Flags::WATCHED) {

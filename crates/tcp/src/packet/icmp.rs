@@ -1,9 +1,8 @@
 //! ICMP for IPv4 and IPv6 (RFC 792, RFC 4443): errors about segments that we sent, and echo.
 //!
-//! An error is told with the four-tuple and the sequence number that it quotes, so that the engine can see
-//! whether the segment is one of its own and still on the way, before it believes the rest (RFC 5927 4). What
-//! is neither an error about TCP nor an echo request (neighbour discovery, say) is named by its type and left
-//! to others.
+//! An error is told with the four-tuple and the sequence number that it quotes, so that the engine can see whether the
+//! segment is one of its own and still on the way, before it believes the rest (RFC 5927 4). Other messages than errors
+//! about TCP and echo requests (neighbour discovery, say) are named by their type and left to others.
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
@@ -14,7 +13,7 @@ use crate::seq::Seq;
 /// A message that arrived whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Icmp {
-    /// Somebody asks whether we are there; [`emit_echo_reply`] answers, if the local address is ours.
+    /// An echo request; [`emit_echo_reply`] answers it, if the local address is ours.
     EchoRequest(Addresses),
     Error(IcmpError),
     Other {
@@ -49,7 +48,7 @@ pub(crate) enum ErrorKind {
     SourceQuench,
 }
 
-/// What is out of reach.
+/// Why a destination is unreachable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unreachable {
     /// Network, host, address, or a code that tells no more.

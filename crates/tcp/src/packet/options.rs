@@ -98,8 +98,8 @@ impl Options {
     }
 }
 
-/// What a SYN offers: few enough fields to stay in registers, where all options go through memory, and whoever copies
-/// what was just written in smaller pieces waits for it.
+/// The offer of a SYN: few enough fields to stay in registers. All options would go through memory, and reading back what
+/// was written in smaller pieces stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub(crate) mss: Option<u16>,

@@ -24,7 +24,7 @@ pub(crate) enum Packet {
     Other(EtherType),
 }
 
-/// A TCP segment, in 44 bytes. What is rarely wanted stays in the frame.
+/// A TCP segment, in 44 bytes. Rarely used fields stay in the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parsed {
     /// Addresses of IPv4, zero for IPv6; [`Self::addresses`] knows both.
@@ -198,7 +198,7 @@ pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<
     Ok(Packet::Tcp)
 }
 
-/// What any frame holds; a segment is written to `place`. A SYN is what comes here most.
+/// What any frame holds; a segment is written to `place`. Most segments that come here are SYNs.
 #[cold]
 #[inline(never)]
 pub(crate) fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {

@@ -43,7 +43,7 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
         frame.first_chunk().map(Self)
     }
 
-    /// Verifies what is asked for of these headers and their payload. The addresses are another question
+    /// Verifies the checksums of these headers and their payload, as far as asked for. The addresses are another question
     /// ([`is_between_hosts`](Self::is_between_hosts)): if there is a connection between them, they are right.
     #[inline(always)]
     pub(crate) fn verify(self, payload: &[u8], checks: Checks) -> Result<(), Refusal> {
