@@ -338,6 +338,31 @@ mod tests {
     }
 
     #[test]
+    fn an_announcement_that_comes_too_late_is_withdrawn() {
+        let (mut here, mut there) = pair(4096);
+        assert_eq!(there.reader.look(), Ok(Found::Nothing));
+        let watch = there.reader.watch();
+        write(&mut here.writer, b"one");
+        assert!(!watch.sleep(), "there are bytes");
+        write(&mut here.writer, b"more");
+        assert!(!here.writer.must_wake(), "it is awake");
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_room_is_woken_when_the_reader_leaves() {
+        let (mut here, mut there) = pair(4096);
+        write(&mut here.writer, &[7; 4096]);
+        assert_eq!(here.writer.room(), Ok(0));
+        let watch = here.writer.watch();
+        assert!(watch.sleep() && !watch.has_come());
+        // The ring stays full.
+        assert_eq!(there.reader.look(), Ok(Found::Bytes(4096)));
+        there.reader.leave();
+        assert!(there.reader.must_wake() && !there.reader.must_wake());
+        assert!(watch.has_come() && !watch.sleep(), "nobody will make room");
+    }
+
+    #[test]
     fn positions_that_cannot_be_are_refused() {
         for lie in [4097, u64::MAX >> 2, 1 << 61] {
             let (here, mut there) = pair(4096);
