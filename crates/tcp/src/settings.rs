@@ -105,8 +105,8 @@ pub struct Limits {
     pub half_open: usize,
     /// TIME-WAITs; above that the oldest gives way. Default: 262,144.
     pub time_wait: usize,
-    /// Connections that recover from a loss, or hold data out of order, at the same time, up to 16,777,215.
-    /// Default: 65,536.
+    /// Connections that recover from a loss, or hold data out of order, at the same time, up to 16,777,215. Those on a path of
+    /// less than 552 bytes count for as long as they are open, and take at most half. Default: 65,536.
     pub extensions: usize,
     /// Bytes of segments in memory, sent and received, of all connections. The last eighth is for connections that have nothing
     /// to send yet; what arrives out of order has a quarter; what arrives in order may exceed it by a quarter,

@@ -4,7 +4,7 @@ mod common;
 
 use anywire_tcp::{ConnId, End, Status};
 
-use common::host::{Host, Peer};
+use common::host::{Host, Peer, settings, small_limits};
 use common::wire::{ACK, Segment, icmp_error, ip_frame, sum};
 
 fn flight(peer: Peer) -> (Host, ConnId, Peer, Vec<Segment>) {
@@ -89,10 +89,30 @@ fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
         assert_eq!((header[6] & 0x40, sum(&[header])), (0, 0xffff));
         assert_ne!(header[4..6], [0, 0], "fragments of different segments are told apart");
     }
-    // Who has had none keeps to what was agreed.
+    // A connection without such a message goes on as it was.
     let (mut host, id, _, _) = flight(Peer::new());
     host.engine.send(id, &[3; 100]);
     assert!(host.sent().iter().all(|segment| segment.dont_fragment));
+}
+
+/// Whoever reports narrow paths for its own connections takes at most half of the memory for repairs from the others.
+#[test]
+fn narrow_paths_leave_half_of_the_extensions_for_losses() {
+    let mut limits = small_limits();
+    limits.extensions = 6;
+    let mut host = Host::with(settings(), limits);
+    let mut may_be_fragmented = 0;
+    for port in 5000..5010 {
+        let (id, peer) = host.accept(Peer::new().port(port));
+        host.engine.send(id, &[1; 1448]);
+        let sent = host.sent();
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 296));
+        let again = host.sent();
+        assert!(again.iter().all(|segment| segment.to == peer.here && segment.payload.len() <= 500));
+        may_be_fragmented +=
+            u32::from(!again.is_empty() && again.iter().all(|segment| !segment.dont_fragment));
+    }
+    assert_eq!(may_be_fragmented, 3);
 }
 
 #[test]

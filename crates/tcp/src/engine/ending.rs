@@ -325,11 +325,16 @@ impl Engine {
         let options = if block.has(Flags::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu.max(least).min(u32::from(u16::MAX)) as u16 - headers - options;
         let is_narrower = mss < block.eff_mss;
-        if is_v4 && mtu < least {
-            // A forged message must not make segments tiny (RFC 5927 7.2). They pass all the same: in fragments.
-            if let Some(place) = self.extension_of(index) {
-                self.extensions[place].may_be_fragmented = true;
-            }
+        // A forged message must not make segments tiny (RFC 5927 7.2). They pass all the same: in fragments. The extension stays
+        // with the connection, so half of all are left for losses.
+        let has_room =
+            block.extension != Block::NO_EXTENSION || self.extensions.used() < self.limits.extensions / 2;
+        if is_v4
+            && mtu < least
+            && has_room
+            && let Some(place) = self.extension_of(index)
+        {
+            self.extensions[place].may_be_fragmented = true;
         }
         if !is_narrower {
             return;
