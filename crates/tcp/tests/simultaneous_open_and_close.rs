@@ -39,8 +39,8 @@ fn a_syn_for_a_syn_is_answered_by_a_syn_ack_and_opens() {
     assert_eq!((host.engine.readable(id), host.read(id)), (5, b"hello".to_vec()));
 }
 
-#[test]
-fn a_plain_ack_completes_it_as_well() {
+/// A connection in SYN-RECEIVED: both SYNs have crossed.
+fn crossed() -> (Host, ConnId, Peer) {
     let mut host = Host::new();
     let id =
         host.engine.connect_from(ONE.parse().unwrap(), TWO.parse().unwrap(), Default::default()).unwrap();
@@ -49,6 +49,12 @@ fn a_plain_ack_completes_it_as_well() {
     host.answers(&peer.syn());
     peer.heard(&syn);
     peer.seq += 1;
+    (host, id, peer)
+}
+
+#[test]
+fn a_plain_ack_completes_it_as_well() {
+    let (mut host, id, peer) = crossed();
     host.give(&[peer.segment(ACK)]);
     assert_eq!(host.engine.status(id), Status::Open);
     assert_eq!(host.engine.counters().opened, 1);
@@ -57,14 +63,7 @@ fn a_plain_ack_completes_it_as_well() {
 /// RFC 9293 MUST-11: it was no LISTEN that it came from, so its user hears of the end.
 #[test]
 fn a_reset_refuses_what_we_opened_too() {
-    let mut host = Host::new();
-    let id =
-        host.engine.connect_from(ONE.parse().unwrap(), TWO.parse().unwrap(), Default::default()).unwrap();
-    let syn = host.sent_one();
-    let mut peer = Peer { here: TWO.parse().unwrap(), there: ONE.parse().unwrap(), ..Peer::new() };
-    host.answers(&peer.syn());
-    peer.heard(&syn);
-    peer.seq += 1;
+    let (mut host, id, peer) = crossed();
     host.give(&[peer.segment(RST)]);
     assert_eq!(host.engine.status(id), Status::Ended(End::Refused));
     assert!(matches!(host.news()[..], [(of, events)] if of == id && events.has(Events::CLOSED)));
