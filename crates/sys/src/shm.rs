@@ -139,7 +139,7 @@ impl Writer {
         self.head.reset(self.region.direction(self.ring));
     }
 
-    /// Whether the reader has left, so that nobody will read what is written.
+    /// Whether the reader has left, and will read no more.
     #[inline]
     pub fn is_reader_gone(&self) -> bool {
         self.head.is_reader_gone(self.region.direction(self.ring))
@@ -223,7 +223,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether the peer has changed anything since. A load or two, for those who spin; the next look says what it is.
+    /// Whether the peer has changed anything since. It costs a load or two, so it can be asked in a loop; the next look
+    /// tells what has changed.
     #[inline]
     pub fn has_come(&self) -> bool {
         self.awaited.has_come(self.region.direction(self.ring))

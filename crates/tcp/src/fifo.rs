@@ -1,9 +1,9 @@
 //! A queue of small values that may hold a hundred million of them, and gives its memory back.
 //!
 //! For entries that come due in the order in which they were put in: delayed ACKs, TIME-WAIT, connections that want to
-//! send. The values lie in chunks of [`CHUNK`]. So growing never copies what is queued (a `VecDeque` of 400 MB would, and
-//! everything would wait), reading is sequential, and an emptied chunk is used again: a queue whose length has settled
-//! allocates nothing. Of the chunks that are not in use it keeps at most as many as are, or [`SPARE_MIN`].
+//! send. The values lie in chunks of [`CHUNK`]. So growing copies no values, which would stop the engine for a `VecDeque`
+//! of 400 MB. Reading is sequential. An emptied chunk is used again, so a queue of constant length allocates nothing. Of
+//! the chunks that are not in use it keeps at most as many as are, or [`SPARE_MIN`].
 //!
 //! The queue sets no limit of its own: what is queued here are connections, each at most once, and those are bounded.
 

@@ -1,5 +1,4 @@
-//! Resets: where there is no connection, of a connection, and those that nobody should believe (RFC 9293 3.5.2, 3.5.3;
-//! RFC 5961).
+//! Resets: sent where there is no connection, received by a connection, and forged (RFC 9293 3.5.2, 3.5.3; RFC 5961).
 
 mod common;
 

@@ -71,16 +71,16 @@ impl Engine {
         self.ready = named;
     }
 
-    /// The same in two steps, for whoever has other things to do for each connection: exchanges `named`, which comes in
-    /// empty, for the [places](ConnId::index) of connections that may have news since the last call, in the order in which
-    /// these came about. [`take_events`](Self::take_events) says for each of them what they are.
+    /// The same in two steps, for callers with other work for each connection. Fills `named`, which must be empty, with the
+    /// [places](ConnId::index) of connections that may have events since the last call, in the order of the events.
+    /// [`take_events`](Self::take_events) gives those of each place.
     pub fn take_named(&mut self, named: &mut Vec<u32>) {
         debug_assert!(named.is_empty(), "what is in there would be named anew");
         std::mem::swap(&mut self.ready, named);
     }
 
-    /// What is new about the connection in a place that [`take_named`](Self::take_named) has named, once; nothing if the place
-    /// was given up since. [`at`](Self::at) has its id.
+    /// The events of the connection in a place that [`take_named`](Self::take_named) has named, once; none if the place was
+    /// given up since. [`at`](Self::at) has its id.
     #[inline]
     pub fn take_events(&mut self, place: u32) -> Events {
         let block = &mut self.blocks[place];
