@@ -58,6 +58,9 @@ pub struct Counters {
     pub evicted_for_memory: u64,
     /// Payload dropped because no memory was left for it; the peer sends it again.
     pub dropped_for_memory: u64,
+    /// ACKs whose SACK blocks were not looked at, because others of the same connection had told nothing new sixteen times in
+    /// the same millisecond.
+    pub sacks_ignored: u64,
     /// Resets sent.
     pub resets_sent: u64,
     /// Replies that belong to no connection and had no room.

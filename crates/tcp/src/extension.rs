@@ -26,6 +26,12 @@ pub(crate) struct Extension {
     /// Segments in flight that the peer has and others before them it has not.
     pub(crate) sacked_segments: u16,
     pub(crate) sacked_bytes: u32,
+    /// Numbers of the segments in flight that are taken for lost and were not sent again since, as their marks say.
+    pub(crate) lost_bytes: u32,
+    /// What the blocks of the last ACK were, as a checksum.
+    pub(crate) last_blocks: u32,
+    /// When an ACK with other blocks told nothing new, and how many did so in that millisecond.
+    pub(crate) told_nothing: (Tick, u8),
     /// Numbers in the blocks to report first, the newest in front: that of the segment that arrived last, then those that
     /// were reported last (RFC 2018, section 4).
     pub(crate) newest: [Seq; SACK_MAX],
@@ -100,6 +106,9 @@ impl Linked for Extension {
         owner: 0,
         sacked_segments: 0,
         sacked_bytes: 0,
+        lost_bytes: 0,
+        last_blocks: 0,
+        told_nothing: (Tick(0), 0),
         newest: [Seq(0); SACK_MAX],
         duplicate: (Seq(0), Seq(0)),
         prior: None,

@@ -128,3 +128,48 @@ fn windows_that_shrink_and_jump_lose_nothing() {
         reader.finish();
     });
 }
+
+/// A look at the queue for each packet would be dear: an ACK of 60 bytes costs the peer nothing.
+#[test]
+fn acks_that_tell_nothing_new_are_not_looked_at_without_end() {
+    let mut reader = Reader::new(Peer::new());
+    let sent = reader.sent(1);
+    let report = |reader: &Reader, place: usize| {
+        let (segment, acks) = (&sent[place], reader.peer.acks());
+        Segment { sack: vec![(segment.seq, segment.end())], ..acks }
+    };
+    let ignored = |reader: &Reader| reader.host.engine.counters().sacks_ignored;
+    // The same again and again is nothing to look for.
+    for _ in 0..1000 {
+        let again = report(&reader, 2);
+        reader.host.give(&[again]);
+    }
+    assert_eq!(ignored(&reader), 0);
+    // Known ones in turn: the first of them is news, sixteen more are looked at.
+    for number in 0..1000 {
+        let known = report(&reader, [4, 2][number % 2]);
+        reader.host.give(&[known]);
+    }
+    assert_eq!(ignored(&reader), 1000 - 1 - 16);
+    // In the next millisecond it is heard again.
+    reader.host.now = reader.host.now + std::time::Duration::from_millis(1);
+    for place in [2, 4] {
+        let known = report(&reader, place);
+        reader.host.give(&[known]);
+    }
+    assert_eq!(ignored(&reader), 1000 - 1 - 16);
+    reader.finish();
+}
+
+/// The check of every block in debug builds would see a count that is wrong.
+#[test]
+fn an_ack_may_end_within_a_segment_that_was_reported() {
+    let mut reader = Reader::new(Peer::new());
+    let sent = reader.sent(1);
+    let reported = Segment { sack: vec![(sent[1].seq, sent[1].end())], ..reader.peer.acks() };
+    reader.host.give(&[reported]);
+    reader.hear(&sent[0], usize::MAX);
+    reader.hear(&sent[1], 100);
+    reader.host.give(&[reader.peer.acks()]);
+    reader.finish();
+}

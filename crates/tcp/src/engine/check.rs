@@ -100,6 +100,7 @@ impl Engine {
         }
         let extension = &self.extensions[block.extension];
         assert_eq!(extension.owner, index);
+        assert_eq!(extension.lost_bytes, self.lost_bytes(index), "marks of losses");
         if block.has(Flags::SACK) {
             let (mut segments, mut bytes) = (0, 0);
             for cell in self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next) {

@@ -2,7 +2,9 @@
 //! (RFC 6298); repaired at the pace of PRR (RFC 9937).
 //!
 //! The board of what the peer holds is not a thing of its own: each segment kept for retransmission carries its marks.
-//! Walks over them are bounded by the limit on a connection's segments, and happen only in trouble.
+//! Walks over them are bounded by the limit on a connection's segments, and happen only in trouble: when an ACK tells
+//! something new, and not for every segment that is sent. An ACK that tells nothing new is cheap for who sends it, so it has to
+//! be cheap here.
 
 use super::Engine;
 use super::receive::Arrived;
@@ -18,13 +20,15 @@ use crate::time::Instant;
 impl Engine {
     /// The extension of a connection, made if it has none; nothing if there are too many.
     pub(super) fn extension_of(&mut self, index: u32) -> Option<ExtensionId> {
-        let block = &mut self.blocks[index];
+        let block = &self.blocks[index];
         if block.extension == Block::NO_EXTENSION {
             let rack = Rack::new(block.snd_una, block.rtt.srtt_micros());
-            let extension = Extension { rack, owner: index, ..Extension::FREE };
+            let lost_bytes = self.lost_bytes(index);
+            let extension = Extension { rack, owner: index, lost_bytes, ..Extension::FREE };
+            let block = &mut self.blocks[index];
             block.extension = ExtensionId::new(self.extensions.insert(extension)?);
         }
-        Some(block.extension)
+        Some(self.blocks[index].extension)
     }
 
     /// Gives the extension back if nothing in it matters any more.
@@ -37,6 +41,7 @@ impl Engine {
         let is_calm = extension.out_of_order_tail.is_none()
             && extension.sacked_segments == 0
             && extension.sacked_bytes == 0
+            && extension.lost_bytes == 0
             && !extension.probe_due
             && extension.tlp.may_probe()
             && extension.duplicate.0 == extension.duplicate.1
@@ -74,7 +79,13 @@ impl Engine {
         let is_duplicate = self.is_duplicate(index, segment, was);
         let echo = segment.timestamps().map(|(_, echo)| echo);
 
-        let mut delivered = self.note_delivered(index, place, segment.ack, blocks, echo);
+        let is_new = is_progress || !self.tells_nothing(place, blocks);
+        let mut delivered =
+            if is_new { self.note_delivered(index, place, segment.ack, blocks, echo) } else { 0 };
+        if is_new && !is_progress && delivered == 0 {
+            let told_nothing = &mut self.extensions[place].told_nothing;
+            *told_nothing = (self.tick, if told_nothing.0 == self.tick { told_nothing.1 + 1 } else { 1 });
+        }
         if is_duplicate && !self.blocks[index].has(Flags::SACK) {
             delivered += self.count_duplicate(index, place);
         }
@@ -109,6 +120,7 @@ impl Engine {
             is_duplicate && blocks.is_empty(),
             delivered,
             is_progress,
+            is_new,
         );
         let goes_on = if is_progress { self.after_progress(index, segment) } else { true };
         if goes_on {
@@ -116,6 +128,20 @@ impl Engine {
             self.drop_extension_if_calm(index);
         }
         goes_on
+    }
+
+    /// Whether an ACK without progress needs no look at the queue: its blocks are those of the one before, or too many that
+    /// told nothing new have come in this millisecond.
+    fn tells_nothing(&mut self, place: ExtensionId, blocks: &[(Seq, Seq)]) -> bool {
+        let words = blocks.iter().flat_map(|(left, right)| [left.0, right.0]);
+        let sum = words.fold(0_u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
+        let extension = &mut self.extensions[place];
+        if std::mem::replace(&mut extension.last_blocks, sum) == sum {
+            return true;
+        }
+        let is_too_often = extension.told_nothing == (self.tick, TOLD_NOTHING_MAX);
+        self.counters.sacks_ignored += u64::from(is_too_often);
+        is_too_often
     }
 
     /// Marks what this ACK newly covers, cumulatively or selectively; gives the bytes of it.
@@ -136,28 +162,39 @@ impl Engine {
         });
         let block = &self.blocks[index];
         let (tail, unsent) = (block.send_tail, block.send_next);
+        let last = blocks.iter().fold(ack, |last, (_, right)| last.max(*right));
         let mut delivered = 0;
         let mut next = self.pool.front(tail);
         while !next.is_none() && next != unsent {
             let cell = next;
             let kept = self.pool.segment_mut(cell);
+            if kept.seq.ge(last) {
+                break;
+            }
             next = if cell == tail { Cell::NONE } else { kept.next };
             let (end, length) = (kept.end(), u32::from(kept.length));
             let is_acked = end.le(ack);
             let extension = &mut self.extensions[place];
+            // What leaves the queue with this ACK: all of it, its beginning, or nothing.
+            let leaves = if is_acked {
+                end - kept.seq
+            } else if kept.seq.lt(ack) {
+                ack - kept.seq
+            } else {
+                0
+            };
+            if kept.marks.has(Marks::LOST) {
+                extension.lost_bytes -= leaves;
+            }
             if kept.marks.has(Marks::SACKED) {
-                if is_acked {
-                    extension.sacked_segments = extension.sacked_segments.saturating_sub(1);
-                    extension.sacked_bytes = extension.sacked_bytes.saturating_sub(length);
-                }
+                extension.sacked_segments -= u16::from(is_acked);
+                extension.sacked_bytes -= leaves.min(length);
                 continue;
             }
             let is_sacked = !is_acked
                 && blocks.iter().any(|(left, right)| left.le(kept.seq) && end.le(*right) && ack.lt(*right));
             if !is_acked && !is_sacked {
-                if kept.seq.lt(ack) {
-                    delivered += ack - kept.seq;
-                }
+                delivered += leaves;
                 continue;
             }
             delivered += length;
@@ -171,6 +208,9 @@ impl Engine {
                 Delivered { sent_at_micros: kept.sent_at, end_seq: end, retransmitted, echo_is_older },
             );
             if is_sacked {
+                if kept.marks.has(Marks::LOST) {
+                    extension.lost_bytes -= end - kept.seq;
+                }
                 kept.marks.set(Marks::SACKED);
                 kept.marks.clear(Marks::LOST);
                 extension.sacked_segments += 1;
@@ -201,6 +241,7 @@ impl Engine {
         bare_duplicate: bool,
         delivered: u32,
         is_progress: bool,
+        is_new: bool,
     ) {
         let block = &self.blocks[index];
         let in_recovery = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
@@ -214,9 +255,10 @@ impl Engine {
             self.end_recovery(index, place);
         }
         let has_new_losses = if self.blocks[index].has(Flags::SACK) {
-            self.mark_lost_by_time(index, place)
+            // Otherwise only time has passed, and for that there is the timer.
+            is_new && self.mark_lost_by_time(index, place)
         } else {
-            self.mark_lost_by_duplicates(index, is_progress)
+            self.mark_lost_by_duplicates(index, place, is_progress)
         };
         let block = &self.blocks[index];
         let is_in = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
@@ -282,7 +324,7 @@ impl Engine {
         let sacked = u32::from(self.extensions[place].sacked_segments);
         let window = rack.reo_wnd_micros(block.rtt.srtt_micros(), sacked, recovering);
         let (tail, unsent) = (block.send_tail, block.send_next);
-        let (mut any, mut wait) = (false, 0);
+        let (mut lost, mut wait) = (0, 0);
         let mut next = self.pool.front(tail);
         while !next.is_none() && next != unsent {
             let kept = self.pool.segment_mut(next);
@@ -292,11 +334,13 @@ impl Engine {
                 continue;
             }
             match rack.is_lost(now, kept.sent_at, kept.end(), window) {
+                // Those behind it were sent later still.
+                Lost::Unknown if !kept.marks.has(Marks::RESENT) => break,
                 Lost::Unknown => {}
                 Lost::In(micros) => wait = wait.max(micros),
                 Lost::Yes => {
                     kept.marks.set(Marks::LOST);
-                    any = true;
+                    lost += kept.end() - kept.seq;
                 }
             }
         }
@@ -305,11 +349,12 @@ impl Engine {
             let at = Instant::from_micros(self.now.as_micros() + u64::from(wait) + 999).tick();
             self.set_loss_timer(index, at);
         }
-        any
+        self.extensions[place].lost_bytes += lost;
+        lost > 0
     }
 
     /// RFC 6582: the third duplicate, or a partial ACK, means that the first segment is lost.
-    fn mark_lost_by_duplicates(&mut self, index: u32, is_progress: bool) -> bool {
+    fn mark_lost_by_duplicates(&mut self, index: u32, place: ExtensionId, is_progress: bool) -> bool {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
         // Step 1: not for retransmissions from before the end of the last recovery.
@@ -322,7 +367,10 @@ impl Engine {
         }
         let kept = self.pool.segment_mut(first);
         let is_new = !kept.marks.has(Marks::LOST);
-        kept.marks.set(Marks::LOST);
+        if is_new {
+            kept.marks.set(Marks::LOST);
+            self.extensions[place].lost_bytes += kept.end() - kept.seq;
+        }
         is_new
     }
 
@@ -337,15 +385,20 @@ impl Engine {
     pub(super) fn resend_long(&mut self, index: u32) {
         let block = &self.blocks[index];
         let (tail, unsent, eff_mss) = (block.send_tail, block.send_next, block.eff_mss);
+        let mut lost = 0;
         let mut next = self.pool.front(tail);
         while !next.is_none() && next != unsent {
             let cell = next;
             let is_last = cell == tail;
             let kept = self.pool.segment_mut(cell);
             next = if is_last { Cell::NONE } else { kept.next };
-            if kept.length > eff_mss && !kept.marks.has(Marks::SACKED) {
+            if kept.length > eff_mss && !kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
                 kept.marks.set(Marks::LOST);
+                lost += kept.end() - kept.seq;
             }
+        }
+        if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
+            extension.lost_bytes += lost;
         }
         self.blocks[index].flags.set(Flags::TIMED_OUT);
         let nxt = self.blocks[index].snd_nxt;
@@ -359,30 +412,31 @@ impl Engine {
         if block.extension == Block::NO_EXTENSION && !block.has(Flags::TIMED_OUT) {
             return block.flight();
         }
-        let mut lost = 0;
-        for cell in self.pool.queue(block.send_tail) {
-            if cell == block.send_next {
-                break;
-            }
-            let kept = self.pool.segment(cell);
-            if kept.marks.has(Marks::LOST) {
-                // With its FIN, as SND.NXT counts it.
-                lost += kept.end() - kept.seq;
-            }
-        }
-        let sacked = if block.extension == Block::NO_EXTENSION {
-            0
+        let (lost, sacked) = if block.extension == Block::NO_EXTENSION {
+            (self.lost_bytes(index), 0)
         } else {
-            self.extensions[block.extension].sacked_bytes
+            let extension = &self.extensions[block.extension];
+            (extension.lost_bytes, extension.sacked_bytes)
         };
         block.flight().saturating_sub(lost).saturating_sub(sacked)
+    }
+
+    /// Numbers of the segments in flight that are marked as lost, each with its FIN, as SND.NXT counts it.
+    pub(super) fn lost_bytes(&self, index: u32) -> u32 {
+        let block = &self.blocks[index];
+        let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        let lost = sent.map(|cell| self.pool.segment(cell)).filter(|kept| kept.marks.has(Marks::LOST));
+        lost.map(|kept| kept.end() - kept.seq).sum()
     }
 
     /// The first segment that is to be sent again.
     pub(super) fn next_lost(&self, index: u32) -> Option<Cell> {
         let block = &self.blocks[index];
-        let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
-        sent.into_iter().find(|cell| self.pool.segment(*cell).marks.has(Marks::LOST))
+        if block.extension != Block::NO_EXTENSION && self.extensions[block.extension].lost_bytes == 0 {
+            return None;
+        }
+        let mut sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
+        sent.find(|cell| self.pool.segment(*cell).marks.has(Marks::LOST))
     }
 
     /// Whether the first ACK after a retransmission answers the original, so that nothing was lost: it echoes the
@@ -430,6 +484,7 @@ impl Engine {
             block.window.undo(prior);
         }
         self.extensions[place].resent_at = None;
+        self.extensions[place].lost_bytes = 0;
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
         let (tail, unsent) = (block.send_tail, block.send_next);
         let mut next = self.pool.front(tail);
@@ -472,16 +527,24 @@ impl Engine {
         block.flags.clear(Flags::RECOVERING);
         block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
         block.peer_acks.set_duplicates(0);
-        let mut next = first;
+        let (mut next, mut lost) = (first, 0);
         while !next.is_none() && next != unsent {
             let kept = self.pool.segment_mut(next);
             kept.marks.clear(Marks::SACKED);
             kept.marks.set(Marks::LOST);
+            lost += kept.end() - kept.seq;
             next = if next == tail { Cell::NONE } else { kept.next };
+        }
+        if let Some(place) = place {
+            self.extensions[place].lost_bytes = lost;
         }
         self.take_turn(index);
     }
 }
+
+/// ACKs of a connection in a millisecond that may each cost a look at the queue and tell nothing new: duplicates that D-SACK
+/// reports come in such numbers at most.
+const TOLD_NOTHING_MAX: u8 = 16;
 
 /// The right edge of a block that reports a duplicate: the first one, if it is behind the ACK or within the second
 /// (RFC 2883, section 4).

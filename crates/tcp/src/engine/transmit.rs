@@ -308,10 +308,14 @@ impl Engine {
             block.snd_nxt = block.snd_nxt.max(end);
         } else {
             kept.marks.set(Marks::RESENT);
-            kept.marks.clear(Marks::LOST);
         }
+        let was_lost = kept.marks.has(Marks::LOST);
+        kept.marks.clear(Marks::LOST);
         if block.extension != Block::NO_EXTENSION {
             let extension = &mut self.extensions[block.extension];
+            if was_lost {
+                extension.lost_bytes -= end - seq;
+            }
             let length = u32::from(kept.length);
             extension.prr.on_sent(length);
             if !is_new {
