@@ -61,6 +61,8 @@ pub struct Counters {
     /// ACKs whose SACK blocks were not looked at, because others of the same connection had told nothing new sixteen times in
     /// the same millisecond.
     pub sacks_ignored: u64,
+    /// Paths that were forgotten early, because too many narrow ones are known.
+    pub path_mtus_evicted: u64,
     /// Resets sent.
     pub resets_sent: u64,
     /// Replies that belong to no connection and had no room.

@@ -53,6 +53,7 @@ mod frames;
 mod half_open;
 mod hash;
 mod packet;
+mod path_mtu;
 mod peer_acks;
 mod pool;
 mod recovery;

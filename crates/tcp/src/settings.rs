@@ -119,6 +119,9 @@ pub struct Limits {
     pub send_segments: u16,
     /// Segments that a connection keeps out of order. Default: 256.
     pub out_of_order_segments: u16,
+    /// Destinations whose path is remembered to be narrower than its first link (RFC 1191, RFC 8201), for ten minutes; above
+    /// that the oldest gives way. Default: 4096.
+    pub path_mtus: usize,
     /// Listeners. Default: 1024.
     pub listeners: usize,
     /// Replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT) and wait for their turn. Default: 4096.
@@ -138,6 +141,7 @@ impl Default for Limits {
             send_bytes: 256 << 10,
             send_segments: 1024,
             out_of_order_segments: 256,
+            path_mtus: 4096,
             listeners: 1024,
             replies: 4096,
             challenges_per_second: 1000,

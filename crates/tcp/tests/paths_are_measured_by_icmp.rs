@@ -69,8 +69,15 @@ fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
         let again = host.sent();
         assert!(again.iter().all(|segment| segment.dont_fragment), "552 is no such path");
         host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 296));
-        // What was under way is lost, and goes again when the timer fires; then all is well for as long as the connection is.
+        // What was under way is lost and goes again at once; then all is well for as long as the connection is.
         let mut heard = 0;
+        for segment in host.sent() {
+            assert!(!segment.dont_fragment);
+            heard += segment.payload.len();
+            peer.heard(&segment);
+        }
+        assert_ne!(heard, 0);
+        host.give(&[peer.acks()]);
         for _ in 0..100 {
             for (_, segment) in host.wait_millis(100) {
                 assert!(!segment.dont_fragment && segment.payload.len() <= 552 - headers, "{segment:?}");
@@ -113,6 +120,38 @@ fn narrow_paths_leave_half_of_the_extensions_for_losses() {
             u32::from(!again.is_empty() && again.iter().all(|segment| !segment.dont_fragment));
     }
     assert_eq!(may_be_fragmented, 3);
+}
+
+/// RFC 1191 6.3, RFC 8201 5.2: what one connection has learned serves the next, for ten minutes.
+#[test]
+fn the_next_connection_to_a_destination_knows_its_path() {
+    let (mut host, id, _, sent) = flight(Peer::new());
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 1000));
+    assert_eq!(host.engine.segment_bytes(id), 948);
+    host.engine.abort(id);
+    host.sent();
+    let (next, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.segment_bytes(next), 948);
+    let (other, _) = host.accept(Peer::v6());
+    assert_eq!(host.engine.segment_bytes(other), 1428, "another destination");
+    host.wait_millis(600_000);
+    let (later, _) = host.accept(Peer::new().port(5002));
+    assert_eq!(host.engine.segment_bytes(later), 1448, "it may have become wider");
+}
+
+#[test]
+fn too_many_narrow_paths_are_forgotten_and_counted() {
+    let mut limits = small_limits();
+    limits.path_mtus = 0;
+    let mut host = Host::with(settings(), limits);
+    let (id, _) = host.accept(Peer::new());
+    host.engine.send(id, &[1; 1448]);
+    let sent = host.sent();
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 1000));
+    assert_eq!((host.engine.segment_bytes(id), host.engine.counters().path_mtus_evicted), (948, 1));
+    host.sent();
+    let (next, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.segment_bytes(next), 1448);
 }
 
 #[test]

@@ -329,18 +329,25 @@ impl Engine {
         // with the connection, so half of all are left for losses.
         let has_room =
             block.extension != Block::NO_EXTENSION || self.extensions.used() < self.limits.extensions / 2;
+        let mut may_be_fragmented = false;
         if is_v4
             && mtu < least
             && has_room
             && let Some(place) = self.extension_of(index)
         {
-            self.extensions[place].may_be_fragmented = true;
+            may_be_fragmented = !core::mem::replace(&mut self.extensions[place].may_be_fragmented, true);
         }
-        if !is_narrower {
-            return;
+        if is_narrower {
+            self.blocks[index].eff_mss = mss;
+            let remote = self.local.peer(self.blocks[index].local, self.blocks[index].remote);
+            let known = mss + options + headers;
+            let is_evicted = self.path_mtus.learn(remote, known, self.now, self.limits.path_mtus);
+            self.counters.path_mtus_evicted += u64::from(is_evicted);
         }
-        self.blocks[index].eff_mss = mss;
-        self.resend_long(index);
+        if is_narrower || may_be_fragmented {
+            let passed = if may_be_fragmented { mtu as u16 } else { mss + options + headers };
+            self.resend_longer_than(index, passed.saturating_sub(headers + options));
+        }
     }
 
     fn on_echo_request(&mut self, addresses: Addresses, frame: usize) {

@@ -59,6 +59,7 @@ use crate::fifo::Fifo;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::{Key, secret_hash};
+use crate::path_mtu::PathMtus;
 use crate::pool::{Pool, SEGMENT_BYTES};
 use crate::settings::{Limits, Settings};
 use crate::slab::Slab;
@@ -155,6 +156,8 @@ pub struct Engine {
     delayed_acks: Fifo<(u32, Tick)>,
     /// Half-open connections of the last moment, with the time at which their SYN-ACK is sent again.
     young: Fifo<(u32, Tick)>,
+    /// Paths that are narrower than their first link.
+    path_mtus: PathMtus,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
@@ -215,6 +218,7 @@ impl Engine {
             fresh: Fifo::new(),
             delayed_acks: Fifo::new(),
             young: Fifo::new(),
+            path_mtus: PathMtus::default(),
             time_wait_queue: Fifo::new(),
             // The quick hash spreads well only with a key that looks random, whatever the caller has given.
             table_key: Key([secret_hash(Key([a, b]), c, 0), secret_hash(Key([a, b]), d, 1)]),

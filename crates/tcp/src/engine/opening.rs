@@ -1,7 +1,7 @@
 //! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
 
 use super::listen::{SCALE_MAX, default_mss};
-use super::receive::Arrived;
+use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
 use crate::block::{Block, DSCP, Flags, State};
 use crate::congestion::{Algorithm, Window};
@@ -141,7 +141,8 @@ impl Engine {
         }
         // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send
         // all header and no data (CVE-2019-11479).
-        let path = self.own_mss(route, addresses);
+        let known = self.path_mtus.of(remote_address(addresses), self.now);
+        let path = self.own_mss(route, addresses).min(known.map_or(u16::MAX, |mtu| mtu - headers(addresses)));
         let options = if agreed.timestamps.is_some() { 12 } else { 0 };
         let mss = path.min(agreed.peer_mss.max(MSS_MIN));
         Terms {

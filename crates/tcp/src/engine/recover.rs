@@ -381,10 +381,10 @@ impl Engine {
         sent.filter(|cell| !self.pool.segment(*cell).marks.has(Marks::SACKED)).last()
     }
 
-    /// Segments in flight that are longer than the path takes go again, cut to the present size as they leave.
-    pub(super) fn resend_long(&mut self, index: u32) {
+    /// Segments in flight with more payload than the path takes go again, cut to the present size as they leave.
+    pub(super) fn resend_longer_than(&mut self, index: u32, payload: u16) {
         let block = &self.blocks[index];
-        let (tail, unsent, eff_mss) = (block.send_tail, block.send_next, block.eff_mss);
+        let (tail, unsent) = (block.send_tail, block.send_next);
         let mut lost = 0;
         let mut next = self.pool.front(tail);
         while !next.is_none() && next != unsent {
@@ -392,7 +392,7 @@ impl Engine {
             let is_last = cell == tail;
             let kept = self.pool.segment_mut(cell);
             next = if is_last { Cell::NONE } else { kept.next };
-            if kept.length > eff_mss && !kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
+            if kept.length > payload && !kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
                 kept.marks.set(Marks::LOST);
                 lost += kept.end() - kept.seq;
             }

@@ -1,0 +1,101 @@
+//! The known MTUs of paths, by destination (RFC 1191 6.2, RFC 8201 5.2). A router has told one connection, so the next ones lose
+//! no segments to learn it.
+
+use core::net::IpAddr;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::time::Instant;
+
+/// The MTUs of paths that are narrower than their first link.
+#[derive(Default)]
+pub(crate) struct PathMtus {
+    known: HashMap<IpAddr, Known>,
+    /// In the order in which they expire, with those that were learned anew since.
+    order: VecDeque<(IpAddr, Instant)>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    mtu: u16,
+    expires: Instant,
+}
+
+impl PathMtus {
+    /// Remembers a path for ten minutes, among at most `max` others. True if an older one had to give way.
+    pub(crate) fn learn(&mut self, remote: IpAddr, mtu: u16, now: Instant, max: usize) -> bool {
+        if max == 0 {
+            return true;
+        }
+        let expires = now + LIFETIME;
+        self.known.insert(remote, Known { mtu, expires });
+        self.order.push_back((remote, expires));
+        let mut any_evicted = false;
+        while let Some((oldest, at)) = self.order.front().copied() {
+            let is_over = self.known.get(&oldest).is_none_or(|known| known.expires != at || at <= now);
+            // One destination that is learned again and again must not make the queue long.
+            if !is_over && self.order.len() <= max {
+                break;
+            }
+            self.order.pop_front();
+            if self.known.get(&oldest).is_some_and(|known| known.expires == at) {
+                self.known.remove(&oldest);
+                any_evicted |= at > now;
+            }
+        }
+        any_evicted
+    }
+
+    /// The MTU of the path, if one is known.
+    #[inline]
+    pub(crate) fn of(&self, remote: IpAddr, now: Instant) -> Option<u16> {
+        if self.known.is_empty() {
+            return None;
+        }
+        self.known.get(&remote).filter(|known| known.expires > now).map(|known| known.mtu)
+    }
+}
+
+/// A path may become wider again: ten minutes later its first link is tried (RFC 1191 6.3, RFC 8201 4).
+const LIFETIME: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_path_is_known_for_ten_minutes_since_it_was_learned_last() {
+        let mut paths = PathMtus::default();
+        assert!(!paths.learn(remote(1), 1400, at(0), 8));
+        assert!(!paths.learn(remote(1), 1300, at(300), 8));
+        assert_eq!((paths.of(remote(1), at(899)), paths.of(remote(2), at(899))), (Some(1300), None));
+        assert_eq!(paths.of(remote(1), at(900)), None);
+        paths.learn(remote(2), 1000, at(900), 8);
+        assert_eq!((paths.known.len(), paths.order.len()), (1, 1), "what has expired is dropped");
+    }
+
+    #[test]
+    fn the_oldest_gives_way() {
+        let mut paths = PathMtus::default();
+        for last in 0..4 {
+            assert!(!paths.learn(remote(last), 1000, at(last.into()), 4));
+        }
+        assert!(paths.learn(remote(4), 1000, at(4), 4));
+        assert_eq!((paths.of(remote(0), at(5)), paths.of(remote(1), at(5))), (None, Some(1000)));
+        // The same one again takes no place.
+        for second in 5..100 {
+            paths.learn(remote(4), 1000, at(second), 4);
+            assert!(paths.order.len() <= 4);
+        }
+        assert_eq!(paths.of(remote(4), at(100)), Some(1000));
+        assert!(paths.learn(remote(5), 1000, at(100), 0), "no room at all");
+    }
+}
