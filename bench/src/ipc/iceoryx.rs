@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use anywire_ipc::Pattern;
 use anywire_load::Latency;
 use anywire_sys::cpu;
@@ -23,20 +23,20 @@ pub(super) fn measure(pattern: Pattern, duration: Duration) -> Result<f64> {
         cpu::pin_current_thread(core)?;
         End::open(end, pattern)
     };
-    // Both ports of both ends are there before the first message.
-    let ready = Barrier::new(2);
-    let (ready, open, cores) = (&ready, &open, &cores);
+    // Both ports of both ends are there before the first message, and until the last: a message of a publisher that has gone may
+    // be lost.
+    let (ready, done) = (Barrier::new(2), Barrier::new(2));
+    let run = |end: usize, core: usize, work: &dyn Fn(&End) -> Result<f64>| {
+        let end = open(end, core);
+        ready.wait();
+        let figure = end.as_ref().map_err(|error| anyhow!("{error:#}")).and_then(work);
+        done.wait();
+        figure
+    };
+    let (run, cores) = (&run, &cores);
     thread::scope(|scope| {
-        let one = scope.spawn(move || {
-            let end = open(0, cores[0]);
-            ready.wait();
-            end?.ask(pattern, duration)
-        });
-        let other = scope.spawn(move || {
-            let end = open(1, cores[cores.len() - 1]);
-            ready.wait();
-            end?.answer(pattern)
-        });
+        let one = scope.spawn(move || run(0, cores[0], &|end| end.ask(pattern, duration)));
+        let other = scope.spawn(move || run(1, cores[cores.len() - 1], &|end| end.answer(pattern)));
         let asked = one.join().ok().context("an end panicked")??;
         let answered = other.join().ok().context("an end panicked")??;
         Ok(if pattern == Pattern::PingPong { asked } else { answered })
@@ -83,9 +83,9 @@ impl End {
         Ok(())
     }
 
-    /// The first byte of the next message.
+    /// The first byte of the next message; an error if none comes for some seconds.
     fn receive(&self) -> Result<u8> {
-        loop {
+        for _ in 0..LOOKS_MAX {
             if let Some(sample) = self.subscriber.receive().map_err(|error| anyhow!("{error:?}"))? {
                 // All of it is read, as the other ways do.
                 let message: Message = *sample;
@@ -93,6 +93,7 @@ impl End {
             }
             spin_loop();
         }
+        bail!("the other end sends nothing any more")
     }
 
     fn ask(&self, pattern: Pattern, duration: Duration) -> Result<f64> {
@@ -113,8 +114,6 @@ impl End {
             }
         }
         self.send(LAST)?;
-        // The other end has all of it before this one's memory goes.
-        self.receive()?;
         Ok(latency.summary().map_or(0.0, |summary| summary.p50))
     }
 
@@ -126,9 +125,7 @@ impl End {
                 self.send(MORE)?;
             }
         }
-        let rate = count as f64 / start.elapsed().as_secs_f64();
-        self.send(LAST)?;
-        Ok(rate)
+        Ok(count as f64 / start.elapsed().as_secs_f64())
     }
 }
 
@@ -136,5 +133,7 @@ const MORE: u8 = 1;
 const LAST: u8 = 0;
 /// As the ways of `anywire-ipc` have it.
 const SENDS_PER_LOOK: usize = 16;
+/// Some seconds: a look takes tens of nanoseconds.
+const LOOKS_MAX: u32 = 1 << 28;
 /// About as many as a ring of shared memory holds.
 const STREAM_BUFFERED: usize = 512;
