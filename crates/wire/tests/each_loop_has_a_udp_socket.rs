@@ -162,3 +162,35 @@ fn equal_datagrams_leave_and_arrive_together() {
     });
     played.wait().expect("no panic");
 }
+
+#[test]
+fn datagrams_to_several_peers_leave_together_and_one_that_is_refused_alone_is_lost() {
+    use anywire_wire::udp::Outgoing;
+
+    let peers: Vec<_> = (0..100).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
+    let targets: Vec<_> = peers.iter().map(|peer| peer.local_addr().expect("it is bound").into()).collect();
+    let loops = Loops::start(1).expect("a thread");
+    let played = loops.get(0).spawn(move || async move {
+        let socket = Udp::bind("udp:127.0.0.1:0", &UdpOptions::default(), 1).expect("a free port").remove(0);
+        let socket = socket.register().expect("it was bound");
+        let mut outgoing = Outgoing::new(&socket);
+        for (number, target) in targets.iter().enumerate() {
+            let data = if number == REFUSED { vec![0; 65_536] } else { vec![number as u8; number] };
+            outgoing.push(target, None, &data).expect("there is room");
+        }
+        let sent = socket.flush(&mut outgoing).await;
+        assert!(outgoing.is_empty());
+        sent
+    });
+    let sent = played.wait().expect("no panic");
+    assert_eq!((sent.datagrams, sent.failed), (99, 1), "{sent:?}");
+    assert!(sent.calls <= 6, "{sent:?}");
+    for (number, peer) in peers.iter().enumerate().filter(|(number, _)| *number != REFUSED) {
+        let mut data = [0; 128];
+        assert_eq!(peer.recv(&mut data).expect("a datagram"), number);
+        assert!(data[..number].iter().all(|byte| usize::from(*byte) == number));
+    }
+}
+
+/// The datagram that is too large for any way.
+const REFUSED: usize = 50;

@@ -12,7 +12,7 @@
 //! | [`Udp`] | a socket that is registered with one loop |
 //! | [`Unregistered`] | a socket that is bound, on its way to its loop |
 //! | [`Received`], [`Datagram`] | a batch of what has arrived, in memory that is reused |
-//! | [`Outgoing`] | what is to be sent: a bounded queue that joins datagrams to one peer into one system call |
+//! | [`Outgoing`] | a bounded queue of datagrams to send, in as few system calls as the system allows |
 //! | [`Steering`] | which loop's socket a datagram arrives at |
 //! | [`UdpError`] | why a socket could not be bound or connected |
 //!

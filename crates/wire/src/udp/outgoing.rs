@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use quinn_udp::EcnCodepoint;
 
@@ -11,7 +11,8 @@ use super::received::MESSAGE_BYTES_MAX;
 use super::socket::Udp;
 
 /// Datagrams in the order in which they are to leave. Those that follow one another to the same peer and have the same length
-/// are joined: one system call sends up to 64 of them (GSO).
+/// are joined: one system call sends up to 64 of them (GSO). Those to several peers leave in one call, too, up to 32 of them,
+/// unless they have an ECN mark or a local address.
 ///
 /// It holds at most [`Outgoing::BYTES_MAX`] bytes; beyond that [`push`](Self::push) refuses.
 pub struct Outgoing {
@@ -139,6 +140,14 @@ impl Outgoing {
         self.runs.front().map(|run| (run, &self.bytes[run.start..run.end]))
     }
 
+    /// The first datagrams, each with its peer, that leave alone and without control messages.
+    pub(super) fn leading(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        self.runs.iter().map_while(|run| match run.peer {
+            Some(Peer::Ip(to)) if run.is_plain() => Some((to, &self.bytes[run.start..run.end])),
+            _ => None,
+        })
+    }
+
     /// The datagrams of the first run have to leave one by one.
     pub(super) fn part_first(&mut self) {
         if let Some(run) = self.runs.front_mut() {
@@ -184,6 +193,11 @@ impl Run {
             && bytes + len <= RUN_BYTES_MAX
             && self.local_ip == from
             && self.peer.as_ref() == to
+    }
+
+    /// Whether it is one datagram whose only fact is its peer.
+    fn is_plain(&self) -> bool {
+        self.datagrams() == 1 && self.local_ip.is_none() && self.ecn.is_none()
     }
 
     pub(super) fn datagrams(&self) -> usize {

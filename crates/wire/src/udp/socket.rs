@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anywire_sys::datagrams;
+use anywire_sys::send_each::send_each;
 use quinn_udp::{Transmit, UdpSocketState};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
@@ -198,6 +199,12 @@ impl Udp {
     /// Sends what the system takes without waiting, and adds it to `sent`; whether all of it left.
     pub fn try_flush(&self, outgoing: &mut Outgoing, sent: &mut Sent) -> bool {
         while let Some((run, data)) = outgoing.first() {
+            if let Some(count) = self.send_leading(outgoing) {
+                sent.calls += 1;
+                sent.datagrams += count as u64;
+                (0..count).for_each(|_| outgoing.pop(1));
+                continue;
+            }
             let datagrams = run.datagrams();
             let joined = datagrams > 1 && run.may_be_joined && self.takes_segments(datagrams);
             let (count, data) =
@@ -271,6 +278,14 @@ impl Udp {
     /// The system may have refused segments since the queue was made.
     fn takes_segments(&self, segments: usize) -> bool {
         matches!(&self.link, Link::Ip { state, .. } if segments <= state.max_gso_segments())
+    }
+
+    /// Sends the first datagrams in one call if they are for several peers; how many left. If the system refuses the first one,
+    /// it is left to be sent alone, which says why.
+    fn send_leading(&self, outgoing: &Outgoing) -> Option<usize> {
+        let Link::Ip { .. } = &self.link else { return None };
+        outgoing.leading().nth(1)?;
+        send_each(&self.io, outgoing.leading()).ok()
     }
 
     fn send_now(&self, run: &Run, data: &[u8], segment_size: Option<usize>) -> io::Result<()> {
