@@ -20,7 +20,7 @@ const DATAGRAM: [u8; 1000] = [7; 1000];
 #[test]
 fn a_full_send_buffer_loses_no_datagram() {
     if again::is_inner() {
-        if again::slow_loopback() {
+        if again::slow_loopback("40mbit") {
             for offload in [false, true] {
                 let loops = Loops::start(1).expect("a thread");
                 let played = loops.get(0).spawn(move || tokio::time::timeout(HANG, fill(offload)));
