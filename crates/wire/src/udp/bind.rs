@@ -216,6 +216,10 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
         if number > 0 {
             socket.set_reuse_port(true)?;
         }
+        if options.only_peer.is_some() {
+            // Until it is connected, a bound socket would take what anybody sends.
+            datagrams::refuse_from_now_on(&socket)?;
+        }
         socket.bind(&target.into())?;
         if number == 0 {
             target = socket.local_addr()?.as_socket().unwrap_or(target);
@@ -223,6 +227,7 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
         }
         if let Some(peer) = options.only_peer {
             socket.connect(&peer.into())?;
+            datagrams::hear_again(&socket)?;
         }
         let link = Link::of_ip(&socket, target, options.only_peer, options)?;
         sockets.push(finish(socket, link, &target.into(), options)?);

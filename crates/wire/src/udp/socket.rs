@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anywire_sys::datagrams;
-use quinn_udp::{Transmit, UdpSocketState};
+use quinn_udp::{EcnCodepoint, Transmit, UdpSocketState};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
 use socket2::Socket;
@@ -282,12 +282,20 @@ impl Udp {
                     None => *peer,
                 };
                 let destination = to.ok_or(io::ErrorKind::NotConnected)?;
-                let send = || self.send_ip(state, destination, run, data, segment_size);
-                match send() {
+                // A sender may have forged it. The system's refusal would switch GSO and ECN off, as that of a group's address.
+                if destination.port() == 0 {
+                    return Err(Errno::INVAL.into());
+                }
+                let send = |from| self.send_ip(state, destination, from, run.ecn, data, segment_size);
+                let Err(error) = send(run.local_ip) else { return Ok(()) };
+                let is_without_way = Errno::from_io_error(&error) == Some(Errno::NETUNREACH);
+                match run.local_ip {
+                    // The address is that of all machines of a network, or this machine's no more.
+                    Some(_) if is_without_way => send(None),
                     // On a connected socket the system says here, once, what it has heard of an earlier datagram, and sends
                     // nothing.
-                    Err(error) if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(),
-                    done => done,
+                    from if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(from),
+                    _ => Err(error),
                 }
             }
             (Link::Unix { .. }, Some(Peer::Unix(name))) => {
@@ -310,11 +318,11 @@ impl Udp {
         &self,
         state: &UdpSocketState,
         destination: SocketAddr,
-        run: &Run,
+        src_ip: Option<IpAddr>,
+        ecn: Option<EcnCodepoint>,
         data: &[u8],
         segment_size: Option<usize>,
     ) -> io::Result<()> {
-        let (ecn, src_ip) = (run.ecn, run.local_ip);
         if let (None, None, None) = (segment_size, ecn, src_ip) {
             // Without control messages, which the kernel would have to copy and read.
             retry_on_intr(|| sendto(&self.io, data, SendFlags::empty(), &destination))?;
@@ -386,14 +394,13 @@ fn other_family() -> io::Error {
     Errno::AFNOSUPPORT.into()
 }
 
+/// A name that cannot be written as text, or would be read as another one, is none: an answer would go astray.
 fn unix_peer(from: SocketAddrAny) -> Peer {
-    let Ok(from) = SocketAddrUnix::try_from(from) else { return Peer::Unnamed };
-    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match (from.abstract_name(), from.path_bytes()) {
-        (Some(abstract_name), _) => Peer::Unix(Arc::from(format!("@{}", name(abstract_name)))),
-        (None, Some(path)) => Peer::Unix(Arc::from(name(path))),
-        (None, None) => Peer::Unnamed,
-    }
+    let name = SocketAddrUnix::try_from(from).ok().and_then(|from| match (from.abstract_name(), from.path_bytes()) {
+        (Some(name), _) => str::from_utf8(name).ok().map(|name| format!("@{name}")),
+        (None, path) => str::from_utf8(path?).ok().filter(|path| !path.starts_with('@')).map(str::to_owned),
+    });
+    name.map_or(Peer::Unnamed, |name| Peer::Unix(name.into()))
 }
 
 impl fmt::Debug for Udp {
