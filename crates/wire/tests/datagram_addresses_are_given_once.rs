@@ -211,7 +211,7 @@ fn one_peer_alone_is_heard_if_so_wished() {
     let socket = sockets.remove(0);
     let target = socket.local().socket_addr().expect("an IP address");
     for sender in [&stranger, &friend] {
-        // The stranger's system may say at once that nobody receives for it.
+        // The system may tell the stranger at once that it is refused.
         let _ = sender.send_to(b"hello", target);
     }
     let loops = Loops::start(1).expect("a thread");

@@ -1,4 +1,4 @@
-//! Datagrams of any size and content arrive whole, over IPv4, IPv6 and Unix sockets; what is over the limit is said to be cut.
+//! Datagrams of any size and content arrive whole, over IPv4, IPv6 and Unix sockets. Longer ones than the limit are marked as cut.
 #![cfg(feature = "udp")]
 
 use std::io;
@@ -22,7 +22,7 @@ fn addresses() -> (tempfile::TempDir, Vec<DatagramAddress>) {
     (folder, texts.iter().map(|text| text.parse().expect(text)).collect())
 }
 
-/// Sends datagrams to an echo, one at a time, and gives what comes back: the bytes, and whether they were cut.
+/// Sends datagrams to an echo, one at a time, and gives each answer: its bytes, and whether they were cut.
 fn echoed(
     address: &DatagramAddress,
     limit: usize,

@@ -1,5 +1,4 @@
-//! A set-up over shared memory that is malformed or unsafe is refused with a reason, and costs nobody else
-//! anything.
+//! A malformed or unsafe set-up of shared memory is refused with a reason, and harms no other connection.
 #![cfg(feature = "shm")]
 
 #[path = "support/raw_shm.rs"]

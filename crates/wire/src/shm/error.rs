@@ -30,7 +30,7 @@ pub enum ShmError {
     /// two. Change the option `ring` of either address.
     #[error("rings of {asked} bytes are asked for, and only powers of two from 4096 to {max} are accepted")]
     RingSize {
-        /// What was asked for.
+        /// The size in the dialling end's hello.
         asked: u64,
         /// The largest that is accepted.
         max: u64,

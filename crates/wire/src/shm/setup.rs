@@ -99,7 +99,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         Ok(message) => message.bytes,
         Err(error) => left(error)?.0,
     };
-    // Those beyond the room were closed by the kernel, and those that are not used are closed here.
+    // The kernel has closed the descriptors that had no room. Unused ones are closed here.
     let descriptors = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,

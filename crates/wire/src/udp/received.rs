@@ -14,8 +14,7 @@ use super::socket::Udp;
 pub struct Received {
     memory: Vec<u8>,
     pub(super) slots: [Slot; BATCH_SIZE],
-    /// Where the system says what it received. Kept, because clearing it for each call takes longer than the call's own
-    /// preparations.
+    /// Filled in by the system for each message. Reused, because clearing it takes longer than preparing the call.
     metas: [RecvMeta; BATCH_SIZE],
     /// How many slots hold a message.
     pub(super) filled: usize,
@@ -69,7 +68,7 @@ pub struct Cut {
 }
 
 impl<'b> Datagram<'b> {
-    /// Its bytes; those of a cut one as far as there is room for them.
+    /// Its bytes; of a cut one, the part up to the limit.
     pub fn data(&self) -> &'b [u8] {
         self.data
     }

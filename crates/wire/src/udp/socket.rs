@@ -84,7 +84,7 @@ impl Udp {
         datagrams::drops(&self.io).ok()
     }
 
-    /// Drops what arrives from now on. What has arrived can still be received: the first half of an end in order.
+    /// Drops datagrams that arrive from now on. Earlier ones can still be received, so that a service can end in order.
     ///
     /// # Errors
     /// What the system said.
@@ -95,8 +95,8 @@ impl Udp {
     /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe.
     ///
     /// # Errors
-    /// What the system said. `ConnectionRefused` on a connected socket means that nobody receives at the peer's port; the
-    /// socket can still be used.
+    /// What the system said. `ConnectionRefused` on a connected socket means that the peer's port is closed; the socket can
+    /// still be used.
     pub async fn receive(&self, received: &mut Received) -> io::Result<()> {
         loop {
             self.arrived().await?;
@@ -141,7 +141,7 @@ impl Udp {
         Ok(false)
     }
 
-    /// Asks the system for what is there without waiting; `false` and an empty batch if there is nothing.
+    /// Takes a batch without waiting; `false` and an empty batch if nothing is there.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -162,7 +162,7 @@ impl Udp {
                 for number in 0..received.empty() {
                     match self.receive_unix(received, number) {
                         Ok(()) => count += 1,
-                        // What is wrong with the next one, the next call will say.
+                        // The next call reports it.
                         Err(_) if number > 0 => break,
                         Err(error) => return Err(error),
                     }
@@ -182,8 +182,9 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends all that waits, in order. A datagram that the system refuses is counted and dropped: it is too large for the way,
-    /// there is no way, or a Unix peer has not read what it was sent before. Waits while the system has no room. If the future is dropped, the rest stays in the queue.
+    /// Sends all that waits, in order. Waits while the system has no room. A datagram that the system refuses is counted and
+    /// dropped: it is too large for the way, there is no way, or the queue of a Unix peer is full. If the future is dropped,
+    /// the rest stays in the queue.
     pub async fn flush(&self, outgoing: &mut Outgoing) -> Sent {
         let mut sent = Sent::default();
         while !self.try_flush(outgoing, &mut sent) {
@@ -261,8 +262,8 @@ impl Udp {
         }
     }
 
-    /// Whether to wait. Unless a Unix socket is connected, the system does not tell when one of its peers has room again, and
-    /// one that reads nothing must not hold up the others: it loses the datagram, as over a network.
+    /// Whether to wait. The system tells when a connected Unix peer has room again, but not when one of many has. A peer that
+    /// reads nothing must not hold up the others, so it loses the datagram, as over a network.
     fn has_room_later(&self, run: &Run, error: &io::Error) -> bool {
         let is_one_of_many = matches!(self.link, Link::Unix { .. }) && run.peer.is_some();
         error.kind() == io::ErrorKind::WouldBlock && !is_one_of_many
@@ -292,8 +293,8 @@ impl Udp {
                 match run.local_ip {
                     // The address is that of all machines of a network, or this machine's no more.
                     Some(_) if is_without_way => send(None),
-                    // On a connected socket the system says here, once, what it has heard of an earlier datagram, and sends
-                    // nothing.
+                    // On a connected socket the error may belong to an earlier datagram. The system reports that once, and
+                    // sends nothing.
                     from if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(from),
                     _ => Err(error),
                 }
@@ -347,8 +348,8 @@ impl Io {
         })
     }
 
-    /// Waits for a datagram, or for the news that a connected peer is not there: for tokio an error, which makes nothing
-    /// readable.
+    /// Waits for a datagram, or for the news that the port of a connected peer is closed. tokio reports the latter as an
+    /// error, and not as something to read.
     async fn arrival(&self) -> io::Result<Ready> {
         let either = Interest::READABLE | Interest::ERROR;
         match self {

@@ -25,7 +25,7 @@ pub(crate) fn within(namespaces: &[&str], test: &str) -> Option<Command> {
     Some(inner)
 }
 
-/// The namespaces in which [`slow_loopback`] may do so, whoever runs the test.
+/// The namespaces in which any user may call [`slow_loopback`].
 pub(crate) const OWN_NETWORK: &[&str] = &["--map-root-user", "--net"];
 
 /// Makes the loopback of this network namespace a line of this rate, such as `40mbit`: what a socket sends waits in its send

@@ -1,4 +1,4 @@
-//! The dialling end of `shm:` by hand, so that it can break the rules.
+//! A dialling end of `shm:` made by hand, which can break the rules.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Read};
