@@ -2,6 +2,7 @@
 #![cfg(feature = "udp")]
 
 use std::io;
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use anywire_loops::Loops;
@@ -92,6 +93,26 @@ fn what_is_over_the_limit_is_cut_and_said() {
         let found: Vec<_> = answers.iter().map(|(data, cut)| (data.len(), *cut)).collect();
         assert_eq!(found, [(99, false), (100, false), (100, true), (100, true)], "{address}");
     }
+}
+
+#[test]
+fn a_unix_datagram_that_is_longer_than_any_of_udp_is_cut_and_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("app.sock");
+    let options = UdpOptions { datagram_bytes_max: usize::MAX, ..UdpOptions::default() };
+    let server = Udp::bind(&format!("unixgram:{}", file.display()), &options, 1).expect("it is ours").remove(0);
+    let client = UnixDatagram::unbound().expect("the system has sockets");
+    for length in [65_535, 65_536, 100_000] {
+        client.send_to(&vec![7; length], &file).expect("it is bound");
+    }
+    let loops = Loops::start(1).expect("a thread");
+    let found = loops.get(0).spawn(move || async move {
+        let server = server.register().expect("it was bound");
+        let mut received = Received::new(&server);
+        assert!(server.try_receive(&mut received).expect("an open socket"));
+        received.iter().map(|one| (one.data().len(), one.is_cut())).collect::<Vec<_>>()
+    });
+    assert_eq!(found.wait().expect("no panic"), [(65_535, false), (65_535, true), (65_535, true)]);
 }
 
 #[test]

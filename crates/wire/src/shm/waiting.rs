@@ -72,7 +72,8 @@ impl Source for Waiting {
         let (mut at, mut has_found) = (0, false);
         loop {
             let mut list = self.list.borrow_mut();
-            let Some(waiter) = list.get(at) else { return has_found };
+            // Without cores for it the loop stops spinning, though it has found something.
+            let Some(waiter) = list.get(at) else { return has_found && may_spin() };
             if waiter.state.get() == State::Waits && !waiter.has_come() {
                 at += 1;
                 continue;
