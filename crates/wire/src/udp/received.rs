@@ -101,7 +101,7 @@ impl Received {
             filled: 0,
             asked: ASKED_MIN,
             is_full: false,
-            largest: socket.datagram_bytes_max(),
+            largest: socket.datagram_bytes_max().min(MESSAGE_BYTES_MAX),
         }
     }
 
