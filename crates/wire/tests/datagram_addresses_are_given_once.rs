@@ -142,7 +142,8 @@ fn a_forged_sender_harms_no_other() {
 #[test]
 fn a_unix_name_that_has_no_text_is_not_answered() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = bind(&format!("unixgram:{}/server", folder.path().display()), 1).expect("it is ours").remove(0);
+    let server =
+        bind(&format!("unixgram:{}/server", folder.path().display()), 1).expect("it is ours").remove(0);
     let name = format!("anywire-victim-{}", std::process::id());
     // Its path reads like the name of another socket.
     let alike = SocketAddrUnix::new(format!("@{name}")).expect("it is short");

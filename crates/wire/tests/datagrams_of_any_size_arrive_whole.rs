@@ -100,7 +100,8 @@ fn a_unix_datagram_that_is_longer_than_any_of_udp_is_cut_and_said() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("app.sock");
     let options = UdpOptions { datagram_bytes_max: usize::MAX, ..UdpOptions::default() };
-    let server = Udp::bind(&format!("unixgram:{}", file.display()), &options, 1).expect("it is ours").remove(0);
+    let server =
+        Udp::bind(&format!("unixgram:{}", file.display()), &options, 1).expect("it is ours").remove(0);
     let client = UnixDatagram::unbound().expect("the system has sockets");
     for length in [65_535, 65_536, 100_000] {
         client.send_to(&vec![7; length], &file).expect("it is bound");

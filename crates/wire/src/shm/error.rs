@@ -70,7 +70,9 @@ fn refusal(code: u32) -> &'static str {
     match code {
         1 => "it takes this end for another program",
         2 => "it speaks another version of it; renew the older end",
-        3 => "it does not accept rings of this size; ask for smaller ones by the option `ring`, or let it accept larger ones",
+        3 => {
+            "it does not accept rings of this size; ask for smaller ones by the option `ring`, or let it accept larger ones"
+        }
         4 => "its system gives it no memory or no descriptor; raise its limits",
         _ => "for a reason that this version does not know; its log says which",
     }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 use anywire_sys::datagrams;
 use quinn_udp::{EcnCodepoint, Transmit, UdpSocketState};
@@ -397,9 +396,13 @@ fn other_family() -> io::Error {
 
 /// A name that cannot be written as text, or would be read as another one, is none: an answer would go astray.
 fn unix_peer(from: SocketAddrAny) -> Peer {
-    let name = SocketAddrUnix::try_from(from).ok().and_then(|from| match (from.abstract_name(), from.path_bytes()) {
-        (Some(name), _) => str::from_utf8(name).ok().map(|name| format!("@{name}")),
-        (None, path) => str::from_utf8(path?).ok().filter(|path| !path.starts_with('@')).map(str::to_owned),
+    let name = SocketAddrUnix::try_from(from).ok().and_then(|from| {
+        match (from.abstract_name(), from.path_bytes()) {
+            (Some(name), _) => str::from_utf8(name).ok().map(|name| format!("@{name}")),
+            (None, path) => {
+                str::from_utf8(path?).ok().filter(|path| !path.starts_with('@')).map(str::to_owned)
+            }
+        }
     });
     name.map_or(Peer::Unnamed, |name| Peer::Unix(name.into()))
 }
