@@ -33,6 +33,7 @@ fn refused(listening: &ListenerHandle, hello: &[u8]) -> Option<u32> {
     let socket = raw::connect(listening.local());
     raw::send(&socket, hello, &[]);
     let code = raw::answer(&socket);
+    assert_ne!(code, Some(0), "it was accepted");
     assert_eq!((&socket).read(&mut [0]).unwrap_or(0), 0, "the socket is closed");
     support::eventually("it is counted", || listening.counters().failed_handshakes == before + 1);
     serves(listening);
