@@ -88,7 +88,8 @@ impl Job {
             let other = scope.spawn(move || self.answer(there));
             let one = scope.spawn(move || self.ask(here));
             let (asked, answered) = (one.join().expect("no panic"), other.join().expect("no panic"));
-            let (mut counted, answered) = (asked?, answered?);
+            // If both have failed, the one that answers did so first.
+            let (answered, mut counted) = (answered?, asked?);
             counted.there_cpu = answered.cpu;
             if self.pattern == Pattern::Stream {
                 (counted.messages, counted.elapsed) = (answered.messages, answered.elapsed);
@@ -104,16 +105,14 @@ impl Job {
         let mut counted = Counted::default();
         let warm = Instant::now() + self.duration / WARM_UP_SHARE;
         while self.pattern == Pattern::PingPong && Instant::now() < warm {
-            end.send(&message)?;
-            end.receive(&mut back)?;
+            exchange(&mut *end, &message, &mut back)?;
         }
         let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
         let over = start + self.duration;
         let mut now = start;
         while now < over {
             if self.pattern == Pattern::PingPong {
-                end.send(&message)?;
-                end.receive(&mut back)?;
+                exchange(&mut *end, &message, &mut back)?;
                 let then = std::mem::replace(&mut now, Instant::now());
                 counted.latency.record(now - then);
                 counted.messages += 2;
@@ -184,7 +183,14 @@ impl Counted {
     }
 }
 
-/// What is sent.
+/// Sends a message, and waits for the answer.
+fn exchange(end: &mut dyn End, message: &[u8], back: &mut [u8]) -> io::Result<()> {
+    end.send(message)?;
+    // The other end has failed, and says why itself.
+    if end.receive(back)? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// The bytes of a message.
 pub(crate) fn message(size_bytes: usize) -> Vec<u8> {
     (0..size_bytes).map(|at| (at * 31) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! What was measured.
+//! The outcome of a run.
 
 use anywire_load::{Host, LatencySummary};
 use serde::Serialize;

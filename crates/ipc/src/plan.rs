@@ -1,4 +1,4 @@
-//! What is measured.
+//! The plan of a run: ways, sizes and patterns.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::hint::spin_loop;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anywire_sys::shm::{self, Ends, Found};
 
@@ -55,44 +55,68 @@ impl Drop for Ring {
 
 /// Two ends that pass a number to and fro in one line of the cache.
 pub(crate) fn line() -> [Box<dyn End>; 2] {
-    let line = Arc::new(Line(AtomicU64::new(0)));
+    let line = Arc::new(Line::default());
     [Box::new(LineEnd { line: Arc::clone(&line), next: 0 }), Box::new(LineEnd { line, next: 1 })]
+}
+
+#[derive(Default)]
+struct Line {
+    turn: OwnLine<AtomicU64>,
+    /// An end has left. Not a number of `turn`, which the other end may be about to store.
+    is_over: OwnLine<AtomicBool>,
 }
 
 /// Two lines for itself: the processor fetches them in pairs.
 #[repr(align(128))]
-struct Line(AtomicU64);
+#[derive(Default)]
+struct OwnLine<T>(T);
 
 struct LineEnd {
     line: Arc<Line>,
-    /// The number that makes it this end's turn: even at the end that begins.
+    /// This end's turn comes with this number, which is even for the end that begins.
     next: u64,
 }
 
 impl End for LineEnd {
     fn send(&mut self, _: &[u8]) -> io::Result<()> {
-        self.line.0.store(self.next + 1, Ordering::Release);
+        self.line.turn.0.store(self.next + 1, Ordering::Release);
         self.next += 2;
         Ok(())
     }
 
     fn receive(&mut self, _: &mut [u8]) -> io::Result<bool> {
-        loop {
-            match self.line.0.load(Ordering::Acquire) {
-                OVER => return Ok(false),
-                now if now == self.next => return Ok(true),
-                _ => spin_loop(),
+        while self.line.turn.0.load(Ordering::Acquire) != self.next {
+            if self.line.is_over.0.load(Ordering::Relaxed) {
+                return Ok(false);
             }
+            spin_loop();
         }
+        Ok(true)
     }
 }
 
 impl Drop for LineEnd {
     fn drop(&mut self) {
-        self.line.0.store(OVER, Ordering::Release);
+        self.line.is_over.0.store(true, Ordering::Relaxed);
     }
 }
 
-const OVER: u64 = u64::MAX;
 /// As a connection has them.
 const RING_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_has_left_is_not_waited_for() {
+        for ends in [line(), rings().expect("memory")] {
+            let [mut here, there] = ends;
+            drop(there);
+            // The rings say so at once, and the line at the answer that does not come.
+            if here.send(&[7]).is_ok() {
+                assert!(!here.receive(&mut [0]).expect("it has left in order"));
+            }
+        }
+    }
+}

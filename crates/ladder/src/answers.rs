@@ -26,8 +26,8 @@ impl Answers {
         &self.bytes
     }
 
-    /// Where the next bytes are for a connection that is owed so many. What is owed always ends at the end of a response, so
-    /// that one number says where in it the peer is.
+    /// Where the next bytes are for a connection that is owed so many. They always end with a whole response, so one number
+    /// says how much of the current one the peer has.
     #[inline]
     pub(crate) fn part(&self, owed: usize) -> Range<usize> {
         let into = owed % self.one;

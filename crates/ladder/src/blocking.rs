@@ -2,7 +2,7 @@
 //!
 //! The oldest model, and the easiest to read: the state of a connection is where its thread stands in the code. The kernel
 //! does the bookkeeping. It wakes the thread when bytes come, and puts it to sleep again at the next `recv`: two context
-//! switches for a request, unless the next one is there already. Each thread needs a stack, and a kernel stack beside it.
+//! switches for a request, unless the next one is there already. Each thread needs a stack and a kernel stack.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::answers::Answers;
 use crate::request_counter::RequestCounter;
 
-/// How far a connection is. Nothing of what arrives is kept, so all connections of a thread share one buffer.
+/// How far a connection is. It keeps no byte that arrives, so all connections of a thread share one buffer.
 #[derive(Default)]
 pub(crate) struct Connection {
     requests: RequestCounter,
@@ -53,7 +53,7 @@ impl Connection {
         Wants::Requests
     }
 
-    /// What it waits for after a turn that did not end it.
+    /// What it waits for, unless a turn has ended it.
     pub(crate) fn wants(&self) -> Wants {
         if self.owed > 0 { Wants::Room } else { Wants::Requests }
     }

@@ -1,13 +1,13 @@
 //! epoll (Linux 2.5.44, 2002): the kernel keeps the list, and each call returns the ready ones alone.
 //!
 //! A descriptor is registered once. From then on the kernel itself puts it on a list of ready ones when something arrives,
-//! and `epoll_wait` copies that list: its cost does not depend on how many connections are idle. A request costs one `recv`
-//! and one `send`, and its share of an `epoll_wait`: less, the more connections are ready at once. Level-triggered: a descriptor
-//! is returned again as long as it is ready, so that reading once a turn is enough.
+//! and `epoll_wait` copies that list. Idle connections cost nothing. A request costs one `recv`, one `send` and its share of an
+//! `epoll_wait`: less, the more connections are ready at once. The loop is level-triggered: the kernel returns a descriptor
+//! again while it is ready, so one read a turn is enough.
 //!
 //! This loop is written the way one would in C, and parses nothing: what another server costs beyond it is that server's own,
-//! the rest is the kernel's. The answers are the same response over and over, so what is still owed to a peer is one number,
-//! and nothing is copied or queued.
+//! the rest is the kernel's. All answers are the same response, so one number says how much a peer is owed, and
+//! nothing is copied or queued.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -40,7 +40,7 @@ struct EventLoop {
     accepting: bool,
     /// Indexed by descriptor, so that an event finds its connection without a search.
     connections: Vec<Option<Registered>>,
-    /// The buffer of `recv`. All connections share it, since nothing in it is kept.
+    /// The buffer of `recv`. All connections share it, because they keep no byte in it.
     input: Vec<u8>,
 }
 

@@ -19,8 +19,9 @@
 //! and join them in any way. A peer that does not take its answers is not read from until it has (only `io_uring`'s multishot
 //! receive reads on, and counts).
 //!
-//! Limits: a first request of at most 64 KiB (else the connection is closed), bodies of at most [`Options::BODY_BYTES_MAX`]
-//! bytes, and as many connections as there are descriptors: when those run out, accepting pauses until one is free.
+//! Limits: a first request of at most 64 KiB (else the connection is closed), and bodies of at most
+//! [`Options::BODY_BYTES_MAX`] bytes. Each connection takes a descriptor. When those run out, accepting pauses until one is
+//! free.
 //!
 //! [`hand_over`] measures one step further down: what it costs to hand a job to another thread.
 

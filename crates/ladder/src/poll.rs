@@ -1,7 +1,7 @@
 //! `poll` (System V, 1986): `select` with a list in place of the sets.
 //!
-//! The list has an entry for each descriptor, with what is asked and a field for the answer. So there is no highest number,
-//! and what is asked stays as it was: the program changes the list only when a connection comes, goes, or waits for something
+//! The list has an entry for each descriptor, with the question and a field for the answer. So there is no highest number, and
+//! the questions stay as they were: the program changes the list only when a connection comes, goes, or waits for something
 //! else. But the kernel still copies and walks the whole list at each call, and the program walks it once more to find the
 //! ready ones.
 
@@ -36,7 +36,7 @@ struct Connections {
     input: Vec<u8>,
 }
 
-/// What has to be done before the list can be polled again.
+/// What to do before the next poll.
 #[derive(PartialEq, Eq)]
 enum Next {
     Accept,

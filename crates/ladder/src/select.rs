@@ -1,8 +1,8 @@
 //! `select` (4.2BSD, 1983): one call that sleeps until one of many descriptors is ready.
 //!
 //! The program hands over sets of bits, one bit a descriptor. The kernel looks at each bit up to the highest, asks each file
-//! whether it is ready, and registers with it if none is. It overwrites the sets with its answer, so that the program builds
-//! them anew for each call, and then looks at each of its connections to see whose bit is set. All of that grows with the
+//! whether it is ready, and registers with it if none is. It overwrites the sets with its answer, so the program builds
+//! them anew for each call. Afterwards it looks at each of its connections to see whose bit is set. All of that grows with the
 //! number of connections, not of ready ones. The sets end at 1024: a descriptor with a higher number cannot be watched.
 
 use std::io;

@@ -26,7 +26,7 @@ pub(crate) struct Site {
 /// What came of an attempt to accept.
 pub(crate) enum Accepted {
     Socket(OwnedFd),
-    /// Nobody waits.
+    /// No connection waits.
     Nobody,
     /// The process or the system is out of descriptors or memory: pause, since the listener stays ready.
     Exhausted,

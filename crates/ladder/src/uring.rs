@@ -1,8 +1,8 @@
 //! io_uring (Linux 5.1, 2019; the parts used here: 6.1, 2022): requests and completions through shared memory.
 //!
 //! All rungs below ask the kernel "who is ready?" and then make a call for each read and write. Here the program asks for the
-//! work itself. One request accepts all connections, one more for each connection receives everything that ever arrives on it,
-//! into buffers that the kernel picks from a pool: an idle connection has none. A send is an entry in a ring. One
+//! work itself. One request accepts all connections. One more for each connection receives everything that arrives on it. The
+//! kernel picks the buffers from a pool, so an idle connection has none. A send is an entry in a ring. One
 //! `io_uring_enter` hands over all new entries and waits for completions, so that a batch of requests costs one call.
 //!
 //! The calls get fewer; the work does not. The same TCP code runs for each receive and send, and entries and completions are
@@ -80,7 +80,7 @@ struct Connection {
     owed: usize,
     sending: bool,
     receiving: bool,
-    /// Nothing more is expected of the peer; what is owed to it is still sent.
+    /// The peer sends nothing more; the answers owed to it are still sent.
     ended: bool,
 }
 
@@ -159,8 +159,8 @@ impl Connection {
     /// Ends it at once. The receive holds the socket open, so that closing alone would not: it ends by the shutdown.
     fn cut(&mut self) {
         (self.ended, self.owed) = (true, 0);
-        // The close that follows sends a reset. Without that, a peer that is still sending would wait for a minute: it met a
-        // full receive buffer, and nobody tells it of room any more. Errors mean that the peer was faster.
+        // The close that follows sends a reset. Otherwise a peer that is still sending would wait for a minute: it met a full
+        // receive buffer, and would not hear of room any more. Errors mean that the peer was faster.
         let _ = set_socket_linger(&self.socket, Some(Duration::ZERO));
         let _ = shutdown(&self.socket, Shutdown::Both);
     }

@@ -220,16 +220,16 @@ impl Sources {
 
     /// Asks the sources in turn, until one says so. A panic of one is counted and logged.
     fn each(&self, mut ask: impl FnMut(&dyn Source) -> bool) -> bool {
-        let mut at = 0;
+        let mut from = 0;
         loop {
-            // Not under the borrow: waking a task may run code of users, which may add or remove sources.
-            let Some(source) = self.list.borrow().get(at).map(|(_, source)| Rc::clone(source)) else {
-                return false;
-            };
+            // Not under the borrow: asking may run code of users, which may add or remove sources. The next one is found by its
+            // number, because a removed one shifts the places of all behind it, and one that is left out here sleeps on.
+            let next = self.list.borrow().iter().find(|(id, _)| *id >= from).cloned();
+            let Some((id, source)) = next else { return false };
             if contain("a source", || ask(&*source)) == Ok(true) {
                 return true;
             }
-            at += 1;
+            from = id + 1;
         }
     }
 }

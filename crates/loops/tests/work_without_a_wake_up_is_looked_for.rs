@@ -138,6 +138,35 @@ fn it_ends_when_the_time_has_passed_and_before_the_loop_sleeps_it_is_told() {
 }
 
 #[test]
+fn a_source_that_leaves_hides_no_other_one() {
+    /// Leaves when the loop is about to sleep.
+    #[derive(Default)]
+    struct Leaves(RefCell<Option<AddedSource>>);
+    impl Source for Leaves {
+        fn look(&self) -> bool {
+            false
+        }
+        fn prepare_to_sleep(&self) {
+            drop(self.0.take());
+        }
+    }
+    let (_loops, here) = start();
+    let number = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&number);
+    let told = here.spawn(move || async move {
+        let leaves = Rc::new(Leaves::default());
+        *leaves.0.borrow_mut() = Some(add_source(Rc::clone(&leaves) as Rc<dyn Source>));
+        let (source, added) = add(&theirs);
+        // It comes without an event, and is found before the loop sleeps or never.
+        theirs.store(1, SeqCst);
+        let found = wait_for(&source, &added, 1, Duration::ZERO);
+        tokio::time::timeout(HANG, found).await.expect("it is asked before the loop sleeps");
+        leaves.0.borrow().is_none()
+    });
+    assert!(told.wait().expect("no panic"), "the other one has left");
+}
+
+#[test]
 fn a_source_that_panics_costs_nobody_the_loop() {
     struct Panics;
     impl Source for Panics {

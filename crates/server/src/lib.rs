@@ -44,6 +44,7 @@ mod respond;
 mod router;
 mod server;
 mod service;
+mod signals;
 #[cfg(feature = "udp")]
 pub mod udp;
 mod upgrade;

@@ -197,7 +197,7 @@ fn replies_beyond_what_the_network_takes_are_counted() {
         assert!(inner.status().expect("it starts").success());
         return;
     }
-    if !again::slow_loopback() {
+    if !again::slow_loopback("40mbit") {
         return;
     }
     let refused = Arc::new(AtomicUsize::new(0));
@@ -220,6 +220,32 @@ fn replies_beyond_what_the_network_takes_are_counted() {
     // All that was taken has left, though the send buffer was full on the way: 1 MiB waited for it.
     assert_eq!((ended.replies, ended.replies_failed), (REPLIES - refused, 0), "{ended:?}");
     assert!(ended.replies > 1000, "{ended:?}");
+}
+
+#[test]
+fn a_slow_network_does_not_hold_up_the_end() {
+    const REPLIES: u64 = 1000;
+    let test = "a_slow_network_does_not_hold_up_the_end";
+    if !again::is_inner() {
+        let Some(mut inner) = again::within(again::OWN_NETWORK, test) else { return };
+        assert!(inner.status().expect("it starts").success());
+        return;
+    }
+    // At this rate the replies would take more than a minute.
+    if !again::slow_loopback("100kbit") {
+        return;
+    }
+    let handler = || {
+        |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            (0..REPLIES).for_each(|_| replies.send(datagram, &[7; 1000]).expect("there is room"));
+        }
+    };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    send(&client, b"much, please", 1);
+    assert_eq!(answer(&client), [7; 1000]);
+    let ended = server.shutdown(Duration::ZERO).wait().counters;
+    assert!((1..REPLIES).contains(&ended.replies) && ended.replies_failed == 0, "{ended:?}");
 }
 
 #[test]
@@ -363,6 +389,33 @@ fn later_replies_are_bounded_and_waited_for() {
     let counters = ending.wait().counters;
     assert_eq!((counters.replies, counters.later_refused), (2, 1), "{counters:?}");
     (0..2).for_each(|_| assert_eq!(answer(&client), b"later"));
+}
+
+#[test]
+fn a_reply_that_never_comes_does_not_keep_the_address() {
+    let (failed, failure) = mpsc::channel();
+    let loops = Loops::start(1).expect("a thread");
+    let handler = move || {
+        let failed = failed.clone();
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            let (later, failed) = (replies.later(datagram).expect("there is room"), failed.clone());
+            drop(anywire_loops::spawn(async move {
+                // The service has ended by then.
+                anywire_loops::stopping().await;
+                let _ = failed.send(later.send(b"too late").await.map_err(|error| error.kind()));
+            }));
+        }
+    };
+    let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").on(&loops).start().expect("a free port");
+    let address = server.addresses()[0].clone();
+    send(&client(&server), b"ask", 1);
+    eventually("it is handled", || server.counters().datagrams == 1);
+    let _ = server.shutdown(Duration::ZERO).wait();
+    let again = UdpServer::new(|| echo).listen(&address).on(&loops).start().expect("it is free again");
+    drop(again);
+    loops.shutdown(HANG).expect("this thread is no loop");
+    let told = failure.recv_timeout(HANG).expect("the task has ended");
+    assert_eq!(told, Err(io::ErrorKind::NotConnected));
 }
 
 #[test]

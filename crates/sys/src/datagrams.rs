@@ -91,6 +91,16 @@ pub fn refuse_from_now_on(socket: impl AsFd) -> io::Result<()> {
     attach(&socket, libc::SO_ATTACH_FILTER, &mut [step(RETURN, 0)])
 }
 
+/// Ends [`refuse_from_now_on`].
+///
+/// # Errors
+///
+/// What `setsockopt(2)` said: `NotFound` if the socket refuses nothing.
+pub fn hear_again(socket: impl AsFd) -> io::Result<()> {
+    // The value is of no interest.
+    switch_off(&socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER)
+}
+
 #[allow(unsafe_code)]
 fn attach(socket: &impl AsFd, option: libc::c_int, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let length = u16::try_from(program.len()).expect("programs here have a few steps");
@@ -149,28 +159,27 @@ pub fn drops(socket: impl AsFd) -> io::Result<u32> {
 /// errors of one peer that would meet the next call for another one (`IP_RECVERR`). Options that a socket of this family
 /// does not have are left out.
 pub fn without_extras(socket: impl AsFd) {
-    switch_off(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
-    switch_off(&socket, libc::IPPROTO_IP, libc::IP_RECVERR);
-    switch_off(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
+    let _ = switch_off(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
+    let _ = switch_off(&socket, libc::IPPROTO_IP, libc::IP_RECVERR);
+    let _ = switch_off(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
 }
 
 /// Has the address that a datagram was sent to left out (`IP_PKTINFO`): on a socket that is bound to one address it is known.
 pub fn without_local_ip(socket: impl AsFd) {
-    switch_off(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO);
-    switch_off(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO);
+    let _ = switch_off(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO);
+    let _ = switch_off(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO);
 }
 
 /// Has each datagram given alone, instead of several of one flow at once (`UDP_GRO`).
 pub fn without_coalescing(socket: impl AsFd) {
-    switch_off(&socket, libc::SOL_UDP, libc::UDP_GRO);
+    let _ = switch_off(&socket, libc::SOL_UDP, libc::UDP_GRO);
 }
 
 #[allow(unsafe_code)]
-fn switch_off(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) {
+fn switch_off(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     let off: libc::c_int = 0;
     // SAFETY: the borrowed descriptor stays open for the call; the kernel reads one int from `off` and keeps no pointer.
-    // A refusal changes nothing, so its result is of no interest.
-    let _ = unsafe {
+    let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             level,
@@ -179,6 +188,7 @@ fn switch_off(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) {
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn step(code: u16, value: u32) -> libc::sock_filter {
@@ -227,6 +237,10 @@ mod tests {
         assert_eq!(receiver.recv(&mut buffer).expect("it has arrived"), 6);
         assert_eq!(receiver.recv(&mut buffer).expect_err("it was refused").kind(), io::ErrorKind::WouldBlock);
         assert_eq!(drops(&receiver).expect("a socket"), 1);
+        hear_again(&receiver).expect("it refused");
+        sender.send(b"again").expect("over loopback");
+        assert_eq!(receiver.recv(&mut buffer).expect("it has arrived"), 5);
+        assert_eq!(hear_again(&receiver).expect_err("it refuses nothing").kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

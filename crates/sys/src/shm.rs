@@ -176,7 +176,8 @@ impl Reader {
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<Found, Broken> {
         let direction = self.region.direction(self.ring);
-        let found = self.tail.look(direction, buffer.len())?;
+        // Also without room for a byte: else it would never see that some have come.
+        let found = self.tail.look(direction, buffer.len().max(1))?;
         let Found::Bytes(waiting) = found else { return Ok(found) };
         let read = waiting.min(buffer.len());
         self.region.copy_out(self.ring, self.tail.position(), &mut buffer[..read]);
@@ -291,8 +292,10 @@ mod tests {
         assert_eq!(write(&mut here.writer, &[7; 5000]), 4096);
         assert_eq!(write(&mut here.writer, &[7]), 0);
         assert_eq!(here.writer.room(), Ok(0));
+        assert_eq!(there.reader.read(&mut []), Ok(Found::Bytes(0)));
         assert_eq!(there.reader.read(&mut [0; 10_000]), Ok(Found::Bytes(4096)));
         assert_eq!(there.reader.read(&mut [0; 1]), Ok(Found::Nothing));
+        assert_eq!(there.reader.read(&mut []), Ok(Found::Nothing));
         assert_eq!(here.writer.room(), Ok(4096));
     }
 

@@ -1,8 +1,8 @@
 //! The handshakes of a listener: how many may be under way on each loop, and how they ended.
 //!
 //! A handshake costs its peer a byte and this end some memory and ten seconds of patience. So at the limit the **oldest**
-//! one is ended: peers that are silent, or send a byte now and then, cannot lock others out, because a handshake that goes
-//! on is done long before that many newer ones have come.
+//! one is ended. A handshake that goes on is done long before so many newer ones have come. So peers that are silent, or
+//! send a byte now and then, cannot lock others out.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -80,7 +80,7 @@ impl Handshakes {
         .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Fills in what was counted here.
+    /// Fills in the counts of handshakes.
     pub(crate) fn add_to(&self, counters: &mut ListenerCounters) {
         let value = |count: &AtomicU64| count.load(Ordering::Relaxed);
         counters.handshakes_under_way = value(&self.under_way);

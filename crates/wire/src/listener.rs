@@ -160,7 +160,7 @@ pub struct ListenerCounters {
     pub handshakes_under_way: u64,
     /// Handshakes made, on wires that have one.
     pub handshakes: u64,
-    /// Those of them that resumed an earlier session.
+    /// Of these, how many resumed an earlier session.
     pub resumed_handshakes: u64,
     /// Connections closed because their handshake failed.
     pub failed_handshakes: u64,

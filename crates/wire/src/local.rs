@@ -1,4 +1,4 @@
-//! Whole messages between two programs, over any wire, for those that want no HTTP.
+//! Whole messages between two programs over any wire, without HTTP.
 //!
 //! A [`Channel`] sends and receives byte messages of any size up to a limit. On one machine it is meant for `shm:` and `unix:`
 //! addresses, and it works on all others. Each message travels as its length (four bytes, little-endian) and its bytes.
@@ -39,7 +39,7 @@ use crate::error::DialError;
 pub struct Channel {
     connection: Connection,
     limits: Limits,
-    /// Received bytes from `start` to `end`: messages that nobody has asked for, the last one perhaps in part.
+    /// Received bytes from `start` to `end`: messages to be given out, of which the last one may be incomplete.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -177,7 +177,7 @@ impl Channel {
 
     /// Makes room for more bytes of a message that needs so many from `start` on.
     ///
-    /// Memory follows what has come and not what the peer has announced: four bytes of a head cost it nothing.
+    /// Memory grows with the bytes that have come. A length alone, which costs the peer four bytes, takes none.
     fn make_room(&mut self, needed: usize) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -1,5 +1,5 @@
 //! A wire may need a handshake and may hold bytes back until they are flushed, as TLS does. Listener and dialer make the
-//! handshake, each with a deadline, and a peer that is slow in it holds nobody up.
+//! handshake, each with a deadline, and a slow peer delays no other one.
 
 #[path = "support/coat.rs"]
 mod coat;

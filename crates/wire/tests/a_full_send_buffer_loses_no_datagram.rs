@@ -1,4 +1,4 @@
-//! While the send buffer of a UDP socket is full, sending waits, and what has not left stays in the queue.
+//! While the send buffer of a UDP socket is full, sending waits, and the other datagrams stay in the queue.
 #![cfg(feature = "udp")]
 
 mod again;
@@ -20,7 +20,7 @@ const DATAGRAM: [u8; 1000] = [7; 1000];
 #[test]
 fn a_full_send_buffer_loses_no_datagram() {
     if again::is_inner() {
-        if again::slow_loopback() {
+        if again::slow_loopback("40mbit") {
             for offload in [false, true] {
                 let loops = Loops::start(1).expect("a thread");
                 let played = loops.get(0).spawn(move || tokio::time::timeout(HANG, fill(offload)));
@@ -48,7 +48,7 @@ async fn fill(offload: bool) {
     assert!(!client.try_flush(&mut outgoing, &mut sent), "the buffer holds all: {sent:?}");
     assert!(sent.datagrams > 0 && sent.failed == 0, "{sent:?}");
     assert_eq!(outgoing.len(), DATAGRAMS - sent.datagrams as usize, "the rest waits: {sent:?}");
-    // Nobody hears what a dropped flush has sent; the rest stays in the queue.
+    // A dropped flush does not tell what it has sent; the rest stays in the queue.
     {
         let mut given_up = pin!(client.flush(&mut outgoing));
         let polled = poll_fn(|cx| Poll::Ready(given_up.as_mut().poll(cx))).await;
@@ -62,7 +62,7 @@ async fn fill(offload: bool) {
     for number in 0..DATAGRAMS {
         client.send(&DATAGRAM).await.unwrap_or_else(|error| panic!("datagram {number}: {error}"));
     }
-    // Nobody has read the socket so far: each datagram either arrives or is counted as dropped.
+    // The socket was not read so far: each datagram either arrives or is counted as dropped.
     let (mut received, mut arrived) = (Received::new(&server), 0);
     while arrived + server.drops().expect("the system counts") as usize != 2 * DATAGRAMS {
         while server.try_receive(&mut received).expect("an open socket") {

@@ -2,11 +2,15 @@
 #![cfg(feature = "udp")]
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anywire_loops::Loops;
-use anywire_wire::udp::{Outgoing, Received, Udp, UdpError, UdpOptions};
+use anywire_wire::udp::{Outgoing, Peer, Received, Udp, UdpError, UdpOptions};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
+use socket2::SockRef;
 
 fn bind(address: &str, loops: usize) -> Result<Vec<anywire_wire::udp::Unregistered>, UdpError> {
     Udp::bind(address, &UdpOptions::default(), loops)
@@ -89,6 +93,112 @@ fn answers_leave_from_the_address_that_was_asked() {
     }
 }
 
+/// Answers one datagram that a client sent to this address, then one to each of `forged`, and at last ten at once to the client.
+/// Gives the system calls that the ten took.
+fn calls_for_ten_behind(target: &str, forged: &[SocketAddr]) -> u64 {
+    let server = bind("udp:0.0.0.0:0", 1).expect("a free port").remove(0);
+    let port = server.local().port().expect("an IP address");
+    let client = UdpSocket::bind(("127.0.0.1", 0)).expect("a free port");
+    client.set_broadcast(true).expect("an open socket");
+    SockRef::from(&client).set_multicast_if_v4(&Ipv4Addr::LOCALHOST).expect("an open socket");
+    client.send_to(b"ask", (target, port)).expect("over loopback");
+    let forged: Vec<Peer> = forged.iter().map(|address| (*address).into()).collect();
+    let loops = Loops::start(1).expect("a thread");
+    let answered = loops.get(0).spawn(move || async move {
+        let server = server.register().expect("it was bound");
+        let (mut received, mut replies) = (Received::new(&server), Outgoing::new(&server));
+        server.receive(&mut received).await.expect("an open socket");
+        let asked = received.iter().next().expect("it was received");
+        replies.push(&asked.peer, asked.local_ip, b"answer").expect("there is room");
+        for peer in &forged {
+            (0..2).for_each(|_| replies.push(peer, None, b"none").expect("there is room"));
+        }
+        let sent = server.flush(&mut replies).await;
+        assert_eq!((sent.datagrams, sent.failed), (1, 2 * forged.len() as u64), "{sent:?}");
+        (0..10).for_each(|_| replies.push(&asked.peer, None, b"equal").expect("there is room"));
+        server.flush(&mut replies).await
+    });
+    let sent = answered.wait().expect("no panic");
+    assert_eq!((sent.datagrams, sent.failed), (10, 0), "{sent:?}");
+    let mut answer = [0; 16];
+    assert_eq!(client.recv(&mut answer).expect("it was answered"), 6);
+    sent.calls
+}
+
+#[test]
+fn who_asks_all_machines_is_answered_and_harms_no_other() {
+    let in_one_call = calls_for_ten_behind("127.0.0.1", &[]);
+    for group in ["127.255.255.255", "224.0.0.1"] {
+        assert_eq!(calls_for_ten_behind(group, &[]), in_one_call, "{group}");
+    }
+}
+
+#[test]
+fn a_forged_sender_harms_no_other() {
+    let no_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    assert_eq!(calls_for_ten_behind("127.0.0.1", &[no_port]), calls_for_ten_behind("127.0.0.1", &[]));
+}
+
+#[test]
+fn a_unix_name_that_has_no_text_is_not_answered() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server =
+        bind(&format!("unixgram:{}/server", folder.path().display()), 1).expect("it is ours").remove(0);
+    let name = format!("anywire-victim-{}", std::process::id());
+    // Its path reads like the name of another socket.
+    let alike = SocketAddrUnix::new(format!("@{name}")).expect("it is short");
+    let invalid = SocketAddrUnix::new_abstract_name(&[0xff; 8]).expect("it is short");
+    for address in [alike, invalid] {
+        let kind = SocketType::DGRAM;
+        let client = rustix::net::socket(AddressFamily::UNIX, kind, None).expect("the system has sockets");
+        rustix::net::bind(&client, &address).expect("it is free");
+        let server = SocketAddrUnix::new(folder.path().join("server")).expect("it is short");
+        rustix::net::sendto(&client, b"ask", SendFlags::empty(), &server).expect("it is bound");
+    }
+    fs::remove_file(format!("@{name}")).expect("it is ours");
+    let loops = Loops::start(1).expect("a thread");
+    let peers = loops.get(0).spawn(move || async move {
+        let server = server.register().expect("it was bound");
+        let mut received = Received::new(&server);
+        assert!(server.try_receive(&mut received).expect("an open socket"));
+        received.iter().map(|datagram| datagram.peer).collect::<Vec<_>>()
+    });
+    assert_eq!(peers.wait().expect("no panic"), [Peer::Unnamed, Peer::Unnamed]);
+}
+
+#[test]
+fn a_stranger_is_not_heard_while_the_socket_is_bound() {
+    let friend = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let only_peer = Some(friend.local_addr().expect("bound"));
+    let options = UdpOptions { only_peer, ..UdpOptions::default() };
+    let address = bind("udp:127.0.0.1:0", 1).expect("a free port").remove(0).local().clone();
+    let target = address.socket_addr().expect("an IP address");
+    let is_over = AtomicBool::new(false);
+    let heard = thread::scope(|scope| {
+        scope.spawn(|| {
+            let stranger = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = stranger.send_to(b"let me in", target);
+            }
+        });
+        let loops = Loops::start(1).expect("a thread");
+        let heard = loops.get(0).spawn(move || async move {
+            let mut heard = 0;
+            for _ in 0..1000 {
+                let socket = Udp::bind(&address, &options, 1).expect("it is free").remove(0);
+                let socket = socket.register().expect("it was bound");
+                let mut received = Received::new(&socket);
+                heard += u32::from(socket.try_receive(&mut received).expect("an open socket"));
+            }
+            heard
+        });
+        let heard = heard.wait();
+        is_over.store(true, Ordering::Relaxed);
+        heard
+    });
+    assert_eq!(heard.expect("no panic"), 0);
+}
+
 #[test]
 fn one_peer_alone_is_heard_if_so_wished() {
     let (friend, stranger) = (
@@ -102,7 +212,7 @@ fn one_peer_alone_is_heard_if_so_wished() {
     let socket = sockets.remove(0);
     let target = socket.local().socket_addr().expect("an IP address");
     for sender in [&stranger, &friend] {
-        // The stranger's system may say at once that nobody receives for it.
+        // The system may tell the stranger at once that it is refused.
         let _ = sender.send_to(b"hello", target);
     }
     let loops = Loops::start(1).expect("a thread");

@@ -1,7 +1,8 @@
-//! Datagrams of any size and content arrive whole, over IPv4, IPv6 and Unix sockets; what is over the limit is said to be cut.
+//! Datagrams of any size and content arrive whole, over IPv4, IPv6 and Unix sockets. Longer ones than the limit are marked as cut.
 #![cfg(feature = "udp")]
 
 use std::io;
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use anywire_loops::Loops;
@@ -22,7 +23,7 @@ fn addresses() -> (tempfile::TempDir, Vec<DatagramAddress>) {
     (folder, texts.iter().map(|text| text.parse().expect(text)).collect())
 }
 
-/// Sends datagrams to an echo, one at a time, and gives what comes back: the bytes, and whether they were cut.
+/// Sends datagrams to an echo, one at a time, and gives each answer: its bytes, and whether they were cut.
 fn echoed(
     address: &DatagramAddress,
     limit: usize,
@@ -92,6 +93,28 @@ fn what_is_over_the_limit_is_cut_and_said() {
         let found: Vec<_> = answers.iter().map(|(data, cut)| (data.len(), *cut)).collect();
         assert_eq!(found, [(99, false), (100, false), (100, true), (100, true)], "{address}");
     }
+}
+
+#[test]
+fn a_unix_datagram_that_is_longer_than_any_of_udp_is_cut_and_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("app.sock");
+    let options = UdpOptions { datagram_bytes_max: usize::MAX, ..UdpOptions::default() };
+    let server =
+        Udp::bind(&format!("unixgram:{}", file.display()), &options, 1).expect("it is ours").remove(0);
+    let client = UnixDatagram::unbound().expect("the system has sockets");
+    for length in [65_535, 65_536, 100_000] {
+        client.send_to(&vec![7; length], &file).expect("it is bound");
+    }
+    let loops = Loops::start(1).expect("a thread");
+    let found = loops.get(0).spawn(move || async move {
+        let server = server.register().expect("it was bound");
+        let mut received = Received::new(&server);
+        assert!(server.try_receive(&mut received).expect("an open socket"));
+        let found = received.iter().map(|one| one.whole().map(<[u8]>::len).map_err(|cut| cut.limit_bytes));
+        found.collect::<Vec<_>>()
+    });
+    assert_eq!(found.wait().expect("no panic"), [Ok(65_535), Err(65_535), Err(65_535)]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anywire_loops::Loops;
 use anywire_wire::udp::{Outgoing, Sent, Udp, UdpOptions};
 
-/// More than a Unix socket takes while nobody reads (`net.unix.max_dgram_qlen`, and its send buffer).
+/// More than an unread Unix socket takes (`net.unix.max_dgram_qlen`, and its send buffer).
 const DATAGRAMS: usize = 20_000;
 /// Far beyond what the test needs: only a hang gets there.
 const HANG: Duration = Duration::from_secs(60);

@@ -1,7 +1,9 @@
 //! Each loop has a UDP socket of its own at one port, and a small program in the kernel says which gets a datagram.
 #![cfg(feature = "udp")]
 
+use std::fmt;
 use std::net::UdpSocket;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anywire_loops::Loops;
@@ -105,6 +107,45 @@ fn a_receive_buffer_beyond_what_the_system_counts_is_a_large_one() {
     for beyond in [1 << 32, (1 << 32) + 1, usize::MAX] {
         assert_eq!(given(beyond), large, "{beyond}");
     }
+}
+
+#[test]
+fn a_smaller_receive_buffer_is_logged_with_its_remedy() {
+    let log = Log::default();
+    let bind = |receive_buffer_bytes| {
+        let options = UdpOptions { receive_buffer_bytes, ..UdpOptions::default() };
+        tracing::subscriber::with_default(log.clone(), || Udp::bind("udp:127.0.0.1:0", &options, 1))
+            .expect("a free port");
+    };
+    bind(4096);
+    assert_eq!(*log.0.lock().expect("no panic"), [""; 0]);
+    bind(i32::MAX as usize);
+    let lines = log.0.lock().expect("no panic").clone();
+    assert!(lines.len() == 1 && lines[0].contains("sysctl -w net.core.rmem_max=2147483647"), "{lines:?}");
+}
+
+/// The messages of warnings.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut |field: &tracing::field::Field, value: &dyn fmt::Debug| {
+            if field.name() == "message" {
+                self.0.lock().expect("no panic").push(format!("{value:?}"));
+            }
+        });
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 #[test]

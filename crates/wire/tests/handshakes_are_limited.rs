@@ -74,7 +74,7 @@ fn at_the_limit_the_oldest_is_ended() {
     slow[1].assert_open();
     slow[2].assert_open();
 
-    // Nobody is locked out, whatever the others do.
+    // More slow peers lock no honest one out.
     for count in 1..=20 {
         let mut more = Slow::begin(&listening);
         support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);

@@ -21,7 +21,8 @@ fn by_path_and_by_abstract_name_both_ends_know() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = format!("unix:{}/app.sock", folder.path().display());
     let name = format!("unix:@peer-credentials-are-told-{}", std::process::id());
-    for address in [path, name] {
+    let ring = cfg!(feature = "shm").then(|| format!("shm:{}/app.ring", folder.path().display()));
+    for address in [path, name].into_iter().chain(ring) {
         let address: Address = address.parse().expect("an address");
         support::play(
             &address,

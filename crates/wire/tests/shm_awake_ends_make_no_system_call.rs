@@ -18,7 +18,7 @@ fn while_both_are_awake() {
     assert_eq!((all.parks, all.wakes), (0, 0), "{all:?}");
     assert!(all.spins >= 2 * ROUND_TRIPS, "{all:?}");
     if let Some(calls) = all.system_calls {
-        // A round trip polls the task of either end a few times, and turns are polls, too. Some calls are the counter's own.
+        // A round trip polls the task of each end a few times, and each turn of the spinning task is a poll, too. Some calls are the counter's own.
         let polls = all.turns + 8 * ROUND_TRIPS;
         assert!(calls <= polls / 61 + 10, "{all:?}");
     }
@@ -39,7 +39,7 @@ struct All {
     parks: u64,
     wakes: u64,
     spins: u64,
-    /// Turns in which the dialling loop looked by itself.
+    /// Turns of the dialling loop's spinning task.
     turns: u64,
     /// System calls of that loop; `None` if they may not be counted.
     system_calls: Option<u64>,

@@ -1,4 +1,4 @@
-//! Ten thousand peers leave at every step of the set-up and after it, and some are killed: what they had is given back, and
+//! Ten thousand peers leave at every step of the set-up and after it, and some are killed. All that they held is freed, and
 //! others are served meanwhile.
 #![cfg(feature = "shm")]
 
@@ -18,7 +18,7 @@ const CYCLES: usize = 10_000;
 const KILLS: usize = 5 * STEPS;
 const INNER: &str = "ANYWIRE_SHM_DIES_AT";
 
-/// Goes so many steps, and gives what has to stay open until then.
+/// Goes so many steps of the set-up. The peer leaves when the returned value is dropped.
 fn go(address: &Address, steps: usize) -> Box<dyn std::any::Any> {
     if steps < 4 {
         let socket = raw::connect(address);

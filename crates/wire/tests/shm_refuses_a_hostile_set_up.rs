@@ -1,5 +1,4 @@
-//! A set-up over shared memory that is malformed or unsafe is refused with a reason, and costs nobody else
-//! anything.
+//! A malformed or unsafe set-up of shared memory is refused with a reason, and harms no other connection.
 #![cfg(feature = "shm")]
 
 #[path = "support/raw_shm.rs"]
@@ -34,6 +33,7 @@ fn refused(listening: &ListenerHandle, hello: &[u8]) -> Option<u32> {
     let socket = raw::connect(listening.local());
     raw::send(&socket, hello, &[]);
     let code = raw::answer(&socket);
+    assert_ne!(code, Some(0), "it was accepted");
     assert_eq!((&socket).read(&mut [0]).unwrap_or(0), 0, "the socket is closed");
     support::eventually("it is counted", || listening.counters().failed_handshakes == before + 1);
     serves(listening);
@@ -47,7 +47,7 @@ fn each_part_of_it_is_checked() {
     let refused = |hello: Hello| refused(&listening, &hello.bytes());
     assert_eq!(refused(Hello { magic: *b"GET / HT", ..HELLO }), Some(1));
     assert_eq!(refused(Hello { version: 1, ..HELLO }), Some(2));
-    assert_eq!(refused(Hello { features: 1, ..HELLO }), Some(2));
+    assert_eq!(refused(Hello { features: 1, ..HELLO }), Some(1));
     for ring_bytes in [0, 1, 4095, 4097, 2048, 6000, 2 << 20, 1 << 63, u64::MAX] {
         assert_eq!(refused(Hello { ring_bytes, ..HELLO }), Some(3), "{ring_bytes}");
     }
@@ -75,6 +75,7 @@ fn a_listener_may_accept_small_rings_alone() {
     let error = dial("16k").expect_err("it is too large");
     let DialError::Handshake { cause, .. } = &error else { panic!("{error}") };
     assert!(matches!(ShmError::of(cause), Some(ShmError::Refused { code: 3 })), "{error}");
+    assert!(error.to_string().contains("option `ring`"), "{error}");
 }
 
 /// Dials a server that answers with these bytes and descriptors and closes, and gives the reason for which that fails.

@@ -1,5 +1,5 @@
-//! A task that had to wait, and whose second attempt in the same turn succeeds, is still woken: its peer runs at the same
-//! time, and the task may have acted on the first result.
+//! A task is woken that had to wait, although its second attempt in the same turn succeeded: it may have acted on the first
+//! result, because its peer runs at the same time.
 #![cfg(feature = "shm")]
 
 mod support;
@@ -54,5 +54,5 @@ fn for_room() {
     writing.wait().expect("no panic");
 }
 
-/// The first one may be woken by what is left of the set-up.
+/// A wake-up of the set-up may come in the first one.
 const ROUNDS: usize = 20;

@@ -25,6 +25,18 @@ fn writing_nothing_is_nothing() {
 }
 
 #[test]
+fn reading_into_nothing_takes_nothing() {
+    support::on_each_wire(
+        async |mut accepted: Connection| accepted.write_all(b"!").await.expect("the peer reads"),
+        async |mut dialled| {
+            dialled.readable().await.expect("a byte comes");
+            assert_eq!(dialled.read(&mut []).await.expect("an open connection"), 0);
+            assert_eq!(support::read_to_end(&mut dialled).await.expect("an orderly end"), b"!");
+        },
+    );
+}
+
+#[test]
 fn more_slices_than_a_system_call_takes_leave_in_order() {
     let bytes: Vec<u8> = (0..3000_u32).map(|at| (at % 251) as u8).collect();
     let expected = bytes.clone();

@@ -99,7 +99,8 @@ impl UdpServe {
         let service = service.options(options).limits(limits).on(&loops).shutdown_deadline(self.shutdown);
         let service = self.listen.iter().fold(service, UdpServer::listen);
         let failed = |error: UdpServerError| Failure::of(Code::Failed, &error);
-        let service = service.start().map_err(failed)?;
+        let mut service = service.start().map_err(failed)?;
+        service.register_signals().map_err(failed)?;
         for address in service.addresses() {
             output::print_line(format_args!("receiving on {address}"))?;
         }

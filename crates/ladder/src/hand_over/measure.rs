@@ -40,7 +40,7 @@ impl Default for Options {
     }
 }
 
-/// What was measured.
+/// The figures of all ways.
 #[derive(Clone, Debug, Serialize)]
 pub struct HandOvers {
     /// A row for each way and number of jobs.
@@ -234,7 +234,7 @@ fn run(
 }
 
 impl Pair {
-    /// A thread's part: takes what comes and hands it on, until told to stop. The first thread leads: it brings the jobs.
+    /// A thread's part: takes each job and hands it on, until told to stop. The first thread leads: it brings the jobs.
     fn pass_on(&self, index: usize, jobs: usize) -> io::Result<Histogram<u64>> {
         let (inward, outward) = (&self.lanes[index], &self.lanes[1 - index]);
         let now = || self.start.elapsed().as_nanos() as u64;

@@ -1,7 +1,7 @@
 //! What it costs to hand a job to another thread, by four ways of telling it.
 //!
 //! Two threads pass jobs back and forth, so many of them at a time ([`Options::in_flight`]). The queue between them is the same
-//! each time: memory, without a lock. The ways differ in what happens beside it:
+//! each time: memory, without a lock. The ways differ in how the taker learns of a job:
 //!
 //! | way | the giver | the taker |
 //! | --- | --- | --- |
@@ -11,7 +11,7 @@
 //! | [`Way::Spin`] | does nothing more | looks for ever |
 //!
 //! With one job in flight each hand-over meets a sleeping taker, so that each costs a wake-up. With many, the taker is mostly
-//! awake, and what is left is what the way does although it need not. The event loops of anywire tell each other by the third.
+//! awake, and the rest is needless work of the way. The event loops of anywire tell each other by the third.
 
 mod measure;
 mod queue;

@@ -9,8 +9,8 @@ pub(super) struct Queue {
     given: OwnLine,
 }
 
-/// A count that one side writes, on lines of the cache of its own, so that writing it does not take the other side's count away. Two lines,
-/// because processors fetch them in pairs.
+/// A count that one side writes, on cache lines of its own, so that a write does not take the other side's count out of its
+/// cache. Two lines, because processors fetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct OwnLine(AtomicUsize);
@@ -28,7 +28,7 @@ impl Queue {
         let given = self.given.0.load(Ordering::Relaxed);
         debug_assert!(given.wrapping_sub(self.taken.0.load(Ordering::Acquire)) < self.slots.len());
         self.slots[given & (self.slots.len() - 1)].store(job, Ordering::Relaxed);
-        // Release: whoever sees the count sees the job.
+        // Release: a thread that sees the count sees the job.
         self.given.0.store(given.wrapping_add(1), Ordering::Release);
     }
 

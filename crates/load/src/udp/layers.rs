@@ -1,7 +1,7 @@
 //! Where datagrams were lost: the counters of this machine, before and after.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use anywire_wire::udp::DatagramAddress;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,10 @@ impl Counters {
             return Self::default();
         };
         let text = |path: &str| fs::read_to_string(path).ok();
-        let tables = [text("/proc/net/udp"), text("/proc/net/udp6")];
+        // Else a service of this machine that has the same port, on all addresses, would be taken for the target.
+        let is_elsewhere = target.ip().is_some_and(|ip| UdpSocket::bind((ip, 0)).is_err());
+        let tables =
+            if is_elsewhere { [None, None] } else { [text("/proc/net/udp"), text("/proc/net/udp6")] };
         let rows: Vec<u64> =
             tables.iter().flatten().flat_map(|table| drops_of(table, target.ip(), port)).collect();
         let v4 = text("/proc/net/snmp").and_then(|snmp| in_errors_v4(&snmp));
@@ -175,6 +178,16 @@ mod tests {
             Some(Ipv4Addr::LOCALHOST.into())
         );
         assert_eq!(host_of("0100"), None);
+    }
+
+    #[test]
+    fn a_service_here_is_not_taken_for_one_elsewhere() {
+        let here = UdpSocket::bind("0.0.0.0:0").expect("a free port");
+        let port = here.local_addr().expect("bound").port();
+        let rows =
+            |host: &str| Counters::read(&format!("udp:{host}:{port}").parse().expect("an address")).there;
+        assert_eq!(rows("127.0.0.1"), Some(vec![0]));
+        assert_eq!(rows("192.0.2.1"), None);
     }
 
     #[test]

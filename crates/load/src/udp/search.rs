@@ -77,53 +77,91 @@ pub fn search(
     mut told: impl FnMut(&Trial),
 ) -> Result<SearchOutcome, UdpLoadError> {
     search.check()?;
-    let (mut held_at, mut failed_at) = (None::<f64>, None::<f64>);
-    let (mut best, mut trials, mut limited_by_sender) = (None, Vec::new(), false);
+    let mut bounds = Bounds::default();
+    let (mut best, mut trials) = (None, Vec::new());
     let mut rate = plan.datagrams_per_second;
     loop {
-        let mut held = true;
+        let mut verdict = Verdict::Held;
         let mut last = None;
         for _ in 0..search.repeats {
             let outcome = run(loops, UdpPlan { datagrams_per_second: rate, ..plan.clone() })?;
             let kept = outcome.kept_its_rate();
-            let within = outcome.loss <= search.loss_max;
+            let held = outcome.loss <= search.loss_max;
             let (sent, lost) = (outcome.sent, outcome.lost);
-            let trial = Trial { datagrams_per_second: rate, sent, lost, held: within, kept };
+            let trial = Trial { datagrams_per_second: rate, sent, lost, held, kept };
             told(&trial);
             trials.push(trial);
-            held &= within && kept;
-            // A rate that this end does not reach says nothing of the service.
-            limited_by_sender = within && !kept;
+            verdict = Verdict::of(held, kept);
             last = Some(outcome);
-            if !held {
+            if verdict != Verdict::Held {
                 break;
             }
         }
-        if held {
-            (held_at, best) = (Some(rate), last);
-        } else {
-            failed_at = Some(rate);
-            best = best.or(last);
+        // A run that was ended early has shown nothing.
+        if !plan.stop.is_stopped() {
+            bounds.take(rate, verdict);
         }
+        best = if verdict == Verdict::Held { last } else { best.or(last) };
         // Without a receiver no rate holds.
         let is_nobody_there = best.as_ref().is_some_and(|best| best.received == 0 && best.unreachable > 0);
-        let next = next_rate(held_at, failed_at, search.precision);
+        let next = bounds.next_rate(search.precision);
         match next.filter(|_| trials.len() < TRIALS_MAX && !plan.stop.is_stopped() && !is_nobody_there) {
             Some(next) => rate = next,
             None => break,
         }
     }
     let outcome = best.expect("each rate has at least one run, and the first one is kept");
-    Ok(SearchOutcome { loss_max: search.loss_max, highest_rate: held_at, limited_by_sender, trials, outcome })
+    let Bounds { held_at: highest_rate, limited_by_sender, .. } = bounds;
+    Ok(SearchOutcome { loss_max: search.loss_max, highest_rate, limited_by_sender, trials, outcome })
 }
 
-/// The rate to try next; `None` if it is near enough.
-fn next_rate(held_at: Option<f64>, failed_at: Option<f64>, precision: f64) -> Option<f64> {
-    match (held_at, failed_at) {
-        (Some(held), None) => Some(held * 2.0).filter(|rate| *rate <= RATE_MAX),
-        (None, Some(failed)) => Some(failed / 2.0).filter(|rate| *rate >= RATE_MIN),
-        (Some(held), Some(failed)) => (failed - held > precision * failed).then_some((held + failed) / 2.0),
-        (None, None) => None,
+/// What the runs at a rate have shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Held,
+    LostTooMuch,
+    /// A rate that this end does not reach says nothing of the service.
+    NotReached,
+}
+
+impl Verdict {
+    fn of(held: bool, kept: bool) -> Self {
+        match (held, kept) {
+            (true, true) => Self::Held,
+            (true, false) => Self::NotReached,
+            (false, _) => Self::LostTooMuch,
+        }
+    }
+}
+
+/// Between which rates the result is.
+#[derive(Default)]
+struct Bounds {
+    held_at: Option<f64>,
+    failed_at: Option<f64>,
+    /// Whether it was this end that failed there.
+    limited_by_sender: bool,
+}
+
+impl Bounds {
+    fn take(&mut self, rate: f64, verdict: Verdict) {
+        if verdict == Verdict::Held {
+            self.held_at = Some(rate);
+        } else {
+            (self.failed_at, self.limited_by_sender) = (Some(rate), verdict == Verdict::NotReached);
+        }
+    }
+
+    /// The rate to try next; `None` if it is near enough.
+    fn next_rate(&self, precision: f64) -> Option<f64> {
+        match (self.held_at, self.failed_at) {
+            (Some(held), None) => Some(held * 2.0).filter(|rate| *rate <= RATE_MAX),
+            (None, Some(failed)) => Some(failed / 2.0).filter(|rate| *rate >= RATE_MIN),
+            (Some(held), Some(failed)) => {
+                (failed - held > precision * failed).then_some((held + failed) / 2.0)
+            }
+            (None, None) => None,
+        }
     }
 }
 
@@ -135,30 +173,43 @@ const RATE_MIN: f64 = 1.0;
 mod tests {
     use super::*;
 
-    /// The search against a service that stands this rate.
-    fn found(stands: f64, begin: f64) -> (Option<f64>, usize) {
-        let (mut held, mut failed, mut rate, mut tried) = (None, None, begin, 0);
+    /// The search from `begin` on, if this is what runs at a rate show: what it finds, and with how many runs.
+    fn found(shows: impl Fn(f64) -> Verdict, begin: f64) -> (Bounds, usize) {
+        let (mut bounds, mut rate, mut tried) = (Bounds::default(), begin, 0);
         loop {
             tried += 1;
-            if rate <= stands {
-                held = Some(rate)
-            } else {
-                failed = Some(rate)
-            }
-            match next_rate(held, failed, 0.05) {
+            bounds.take(rate, shows(rate));
+            match bounds.next_rate(0.05) {
                 Some(next) => rate = next,
-                None => return (held, tried),
+                None => return (bounds, tried),
             }
         }
+    }
+
+    fn stands(most: f64) -> impl Fn(f64) -> Verdict {
+        move |rate| Verdict::of(rate <= most, true)
     }
 
     #[test]
     fn the_highest_rate_is_found_from_below_and_from_above() {
         for begin in [100.0, 1_000_000.0] {
-            let (rate, tried) = found(123_456.0, begin);
-            let rate = rate.expect("it stands some rate");
+            let (bounds, tried) = found(stands(123_456.0), begin);
+            let rate = bounds.held_at.expect("it stands some rate");
             assert!((0.95..=1.0).contains(&(rate / 123_456.0)), "{rate} from {begin}");
             assert!(tried < 20, "{tried} runs from {begin}");
+            assert!(!bounds.limited_by_sender);
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_sender_is_said_however_the_last_run_ends() {
+        // These limits end the search with a run that holds, and with one that does not.
+        for reached in [99_000.0, 101_000.0, 123_456.0, 150_000.0] {
+            let (bounds, _) = found(|rate| Verdict::of(true, rate <= reached), 1000.0);
+            assert!(bounds.limited_by_sender, "{reached}");
+            // If the service loses first, that is the limit.
+            let loses = |rate| Verdict::of(rate <= reached / 2.0, rate <= reached);
+            assert!(!found(loses, 1000.0).0.limited_by_sender, "{reached}");
         }
     }
 
@@ -181,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_service_that_stands_nothing_ends_the_search() {
-        assert_eq!(found(0.0, 1000.0).0, None);
-        assert!(found(f64::INFINITY, 1000.0).0.is_some());
+        assert_eq!(found(stands(0.0), 1000.0).0.held_at, None);
+        assert!(found(stands(f64::INFINITY), 1000.0).0.held_at.is_some());
     }
 }

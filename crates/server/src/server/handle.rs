@@ -7,13 +7,14 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use anywire_loops::{self as loops, Loops, Task};
+use anywire_loops::{self as loops, Loops};
 use anywire_wire::{Address, ListenerHandle};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::ServerError;
 use super::services::Services;
 use crate::counters::Counters;
+use crate::signals::Signals;
 
 /// A server that runs. Dropping it closes its addresses and cuts its connections at once.
 #[must_use = "dropping the handle of a server stops it"]
@@ -120,10 +121,8 @@ impl ServerHandle {
     pub fn wait_for_signal(mut self) -> Result<Shutdown, ServerError> {
         self.register_signals()?;
         loops::block_on(async move {
-            let ended = || ServerError::Signals(loops_have_ended());
-            // The process no longer dies of a signal, so without its loops nothing would end it.
-            let mut signals = self.signals.take().ok_or_else(ended)?;
-            signals.received.recv().await.ok_or_else(ended)?;
+            let mut signals = self.signals.take().expect("they were registered above");
+            signals.recv().await.map_err(ServerError::Signals)?;
             let deadline = self.shutdown_deadline;
             tracing::info!(?deadline, "shutting down; a second signal ends it at once");
             let (services, loops) = (Arc::clone(&self.services), self.loops.clone());
@@ -131,7 +130,7 @@ impl ServerHandle {
             loop {
                 tokio::select! {
                     shutdown = &mut stopping => return Ok(shutdown),
-                    Some(()) = signals.received.recv() => services.cut(&loops),
+                    Ok(()) = signals.recv() => services.cut(&loops),
                 }
             }
         })
@@ -167,44 +166,6 @@ impl Future for Stopping {
             None => Poll::Ready(Shutdown::default()),
         }
     }
-}
-
-/// The signals that end a server. They are received as long as this is there.
-struct Signals {
-    received: mpsc::UnboundedReceiver<()>,
-    task: Task<()>,
-}
-
-impl Signals {
-    fn register(loops: &Loops) -> io::Result<Self> {
-        let (sender, received) = mpsc::unbounded_channel();
-        let (registered, registration) = oneshot::channel();
-        let task = loops.get(0).spawn(move || async move {
-            let mut signals = match loops::Signals::register() {
-                Ok(signals) => signals,
-                Err(cause) => return drop(registered.send(Err(cause))),
-            };
-            drop(registered.send(Ok(())));
-            // The loop's shutdown need not wait for this task.
-            while tokio::select! { _ = signals.recv() => true, () = loops::stopping() => false } {
-                if sender.send(()).is_err() {
-                    return;
-                }
-            }
-        });
-        loops::block_on(registration).unwrap_or_else(|_| Err(loops_have_ended()))?;
-        Ok(Self { received, task })
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-fn loops_have_ended() -> io::Error {
-    io::Error::other("the server's loops have ended")
 }
 
 /// Runs a blocking call on its own thread, so that any runtime can await it.

@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::counters::{Counts, UdpCounters};
 use super::server::UdpServerError;
+use crate::signals::Signals;
 
 /// A service of datagrams that runs. Dropping it closes its sockets at once.
 #[must_use = "dropping the handle of a service stops it"]
@@ -22,6 +23,7 @@ pub struct UdpServerHandle {
     parts: Vec<Part>,
     end: watch::Sender<Option<Instant>>,
     shutdown_deadline: Duration,
+    signals: Option<Signals>,
 }
 
 /// One socket.
@@ -53,7 +55,7 @@ impl UdpServerHandle {
         end: watch::Sender<Option<Instant>>,
         shutdown_deadline: Duration,
     ) -> Self {
-        Self { local, loops, owns_loops, parts, end, shutdown_deadline }
+        Self { local, loops, owns_loops, parts, end, shutdown_deadline, signals: None }
     }
 
     /// Where it receives, in the order in which the addresses were given, with the ports that the system chose.
@@ -88,19 +90,28 @@ impl UdpServerHandle {
         UdpStopping(thread.is_ok().then_some(ended))
     }
 
+    /// From now on SIGTERM and SIGINT no longer kill the process: [`wait_for_signal`](Self::wait_for_signal), which calls
+    /// this itself, ends the service in order instead. Call it before you announce the service, because a signal may follow
+    /// at once. Blocks for a moment; not to be called on a loop.
+    ///
+    /// # Errors
+    /// [`UdpServerError::Signals`].
+    pub fn register_signals(&mut self) -> Result<(), UdpServerError> {
+        if self.signals.is_none() {
+            self.signals = Some(Signals::register(&self.loops).map_err(UdpServerError::Signals)?);
+        }
+        Ok(())
+    }
+
     /// Serves until SIGTERM or SIGINT, and ends as [`UdpServer::run`](super::UdpServer::run) does: for a program that has
     /// something to do between start and end. Blocks; not to be called on a loop.
     ///
     /// # Errors
-    /// [`UdpServerError::Signals`]; the service has stopped then.
+    /// [`UdpServerError::Signals`], also if its loops end meanwhile; the service has stopped then.
     pub fn wait_for_signal(mut self) -> Result<UdpShutdown, UdpServerError> {
-        let waiting = self.loops.get(0).spawn(|| async {
-            let mut signals = loops::Signals::register()?;
-            signals.recv().await;
-            Ok::<_, std::io::Error>(())
-        });
-        let gone = |_| UdpServerError::Signals(std::io::Error::other("the service's loops have ended"));
-        waiting.wait().map_err(gone)?.map_err(UdpServerError::Signals)?;
+        self.register_signals()?;
+        let mut signals = self.signals.take().expect("they were registered above");
+        loops::block_on(signals.recv()).map_err(UdpServerError::Signals)?;
         Ok(self.finish(self.shutdown_deadline))
     }
 

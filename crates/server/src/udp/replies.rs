@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use anywire_wire::udp::{Datagram, Full, Outgoing, Peer, Sent, Udp};
@@ -61,7 +61,7 @@ impl Replies<'_> {
         self.desk.under_way.count.set(waiting + 1);
         let desk = self.desk;
         Ok(Later {
-            socket: Rc::clone(&desk.socket),
+            socket: Rc::downgrade(&desk.socket),
             counts: Arc::clone(&desk.counts),
             peer: to.peer.clone(),
             from: to.local_ip,
@@ -87,25 +87,24 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn send_what_can_be_sent(&self, outgoing: &mut Outgoing) {
+    /// Whether all of it left.
+    pub(super) fn send_what_can_be_sent(&self, outgoing: &mut Outgoing) -> bool {
         let mut sent = Sent::default();
-        self.socket.try_flush(outgoing, &mut sent);
-        self.count(&sent);
-    }
-
-    pub(super) fn count(&self, sent: &Sent) {
+        let all_left = self.socket.try_flush(outgoing, &mut sent);
         self.counts.replies.add(sent.datagrams);
         self.counts.send_calls.add(sent.calls);
         if let Some(error) = &sent.error {
             self.counts.replies_failed.add(sent.failed);
             tracing::debug!(%error, failed = sent.failed, "replies were refused by the system");
         }
+        all_left
     }
 }
 
 /// Answers one datagram at a later time. Dropped, it answers nothing. An end in order waits for it, up to its deadline.
 pub struct Later {
-    socket: Rc<Udp>,
+    /// A reply that never comes must not keep the address in use behind the service's end.
+    socket: Weak<Udp>,
     counts: Arc<Counts>,
     peer: Peer,
     from: Option<IpAddr>,
@@ -121,10 +120,16 @@ impl Later {
     /// Sends the reply.
     ///
     /// # Errors
-    /// What the system said: it is too large for the way, or there is no way. It is counted, too.
+    /// What the system said: it is too large for the way, or there is no way; `NotConnected` if the service has ended. It is
+    /// counted, too.
     pub async fn send(self, data: &[u8]) -> io::Result<()> {
-        self.counts.send_calls.increment();
-        let done = self.socket.send_to(&self.peer, self.from, data).await;
+        let done = match self.socket.upgrade() {
+            Some(socket) => {
+                self.counts.send_calls.increment();
+                socket.send_to(&self.peer, self.from, data).await
+            }
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
         match &done {
             Ok(()) => self.counts.replies.increment(),
             Err(_) => self.counts.replies_failed.increment(),

@@ -73,8 +73,12 @@ impl<H: DatagramHandler> Service<H> {
             }
             self.batch();
             if !self.outgoing.is_empty() {
-                let sent = self.desk.socket.flush(&mut self.outgoing).await;
-                self.desk.count(&sent);
+                tokio::select! {
+                    biased;
+                    () = self.send_replies() => {}
+                    // A network that takes little must not hold up the end.
+                    deadline = &mut told => return deadline,
+                }
             }
             batches += 1;
             if batches >= BATCHES_AT_ONCE {
@@ -94,17 +98,26 @@ impl<H: DatagramHandler> Service<H> {
             tracing::debug!(%error, "what arrives from now on is not refused");
         }
         loop {
+            self.send_replies().await;
             match self.desk.socket.try_receive(&mut self.received) {
                 Ok(true) => self.batch(),
                 // Of the one peer of a connected socket; it may have sent before it left.
                 Err(gone) if gone.kind() == io::ErrorKind::ConnectionRefused => continue,
                 _ => break,
             }
-            let sent = self.desk.socket.flush(&mut self.outgoing).await;
-            self.desk.count(&sent);
             tokio::task::yield_now().await;
         }
         self.desk.under_way.none().await;
+    }
+
+    /// Sends all replies. Cancel safe: what has left is counted, and the rest stays in the queue.
+    async fn send_replies(&mut self) {
+        while !self.desk.send_what_can_be_sent(&mut self.outgoing) {
+            // Fails only if the loop is ending, which the caller hears of.
+            if self.desk.socket.room().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Gives a batch to the handler. A panic costs the rest of the batch.

@@ -190,7 +190,8 @@ where
     /// # Errors
     /// As [`start`](Self::start), and [`UdpServerError::Signals`].
     pub fn run(self) -> Result<UdpShutdown, UdpServerError> {
-        let server = self.start()?;
+        let mut server = self.start()?;
+        server.register_signals()?;
         for address in server.addresses() {
             tracing::info!(%address, "receiving");
         }

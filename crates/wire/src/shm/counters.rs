@@ -19,7 +19,7 @@ pub struct ShmCounters {
     pub bytes_read: u64,
     /// How often a reader or a writer announced that it sleeps, so that its peer has to wake it.
     pub parks: u64,
-    /// How often an end found what it waited for by looking, so that it need not sleep.
+    /// How often a spinning loop found bytes or room for an end, which then did not sleep.
     pub spins: u64,
     /// How often a peer was woken: one system call each. None is made while both ends are awake.
     pub wakes: u64,
@@ -47,7 +47,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Those of the present thread.
+    /// The counters of the present thread.
     pub(super) fn here() -> Arc<Self> {
         HERE.with(|here| Arc::clone(&here.0))
     }
@@ -68,7 +68,7 @@ thread_local! {
     static HERE: Here = Here::new();
 }
 
-/// A thread's counters, which are added to those of ended threads when it ends.
+/// A thread's counters. When the thread ends, they are added to the sum of all ended threads.
 struct Here(Arc<Counts>);
 
 impl Here {

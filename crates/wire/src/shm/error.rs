@@ -30,7 +30,7 @@ pub enum ShmError {
     /// two. Change the option `ring` of either address.
     #[error("rings of {asked} bytes are asked for, and only powers of two from 4096 to {max} are accepted")]
     RingSize {
-        /// What was asked for.
+        /// The size in the dialling end's hello.
         asked: u64,
         /// The largest that is accepted.
         max: u64,
@@ -45,10 +45,10 @@ pub enum ShmError {
     /// The memory that the listening end has passed cannot be used.
     #[error(transparent)]
     Memory(#[from] OpenError),
-    /// The listening end has refused the set-up, for a reason of its own. Its log says which.
-    #[error("the peer refused the set-up (code {code}); its log says why")]
+    /// The listening end has refused the set-up. It logs the whole reason, at debug level.
+    #[error("the peer refused the set-up: {}", refusal(*code))]
     Refused {
-        /// What it gave as the reason.
+        /// The reason: 1 malformed, 2 another version, 3 rings of this size, 4 no memory or descriptor left.
         code: u32,
     },
     /// The peer closed the socket during the set-up. A listening end does so with users that it does not allow.
@@ -63,6 +63,18 @@ impl ShmError {
     /// The reason inside an error of a connection, if it is one of these.
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
+    }
+}
+
+fn refusal(code: u32) -> &'static str {
+    match code {
+        1 => "it takes this end for another program",
+        2 => "it speaks another version of it; renew the older end",
+        3 => {
+            "it does not accept rings of this size; ask for smaller ones by the option `ring`, or let it accept larger ones"
+        }
+        4 => "its system gives it no memory or no descriptor; raise its limits",
+        _ => "for a reason that this version does not know; its log says which",
     }
 }
 

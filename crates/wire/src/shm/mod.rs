@@ -3,16 +3,16 @@
 //! The address is that of a Unix socket. Over it the listening end passes a sealed memfd with two byte rings, one for each
 //! direction, and the dialling end checks and maps it. From then on bytes are copied into a ring and out of it, and the
 //! kernel carries none of them. The socket stays open for two purposes:
-//! - it wakes a peer that sleeps, by one byte; a peer that is awake is not woken, so that two busy ends make no system call;
-//! - its end tells at once that the peer's process has died.
+//! - One byte on it wakes a peer that sleeps. A peer that is awake is not woken, so two busy ends make no system call.
+//! - Its end tells at once that the peer's process has died.
 //!
 //! # The two ends do not trust each other
-//! Whoever may connect to the socket may be hostile. The positions in the rings are checked each time they are read, bytes
-//! are copied out before anybody looks at them, and the memory cannot shrink. So a hostile peer can spoil its own connection
-//! and nothing else. The connection then ends with a [`ShmError`].
+//! A peer may be hostile. Each end checks the positions in the rings each time it reads them, and copies bytes out before it
+//! looks at them. The memory cannot shrink. So a hostile peer can spoil its own connection and nothing else. The connection
+//! then ends with a [`ShmError`].
 //!
-//! The listening end takes no descriptor from its peers, and from Linux 6.16 on the system refuses them: closing one can block
-//! a loop for as long as a peer likes.
+//! The listening end takes no descriptor from its peers, because closing one can block a loop for as long as a peer likes. From
+//! Linux 6.16 on the system refuses them.
 //!
 //! A wake-up is a byte on the socket and no write to an eventfd. An eventfd is non-blocking by a flag that all processes which
 //! hold it share, so that a hostile peer could make a wake-up block the loop. It also saves two descriptors a connection.
@@ -32,8 +32,7 @@
 //! more.
 //!
 //! # What it costs
-//! A connection holds one descriptor and one mapping on either side, and a page and two rings of memory once all of it was
-//! used. The kernel counts a page for the process that touches it first.
+//! A connection holds one descriptor and one mapping in each process. Its memory grows with use, up to a page and two rings. The kernel counts a page for the process that touches it first.
 
 mod counters;
 mod error;

@@ -99,7 +99,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         Ok(message) => message.bytes,
         Err(error) => left(error)?.0,
     };
-    // Those beyond the room were closed by the kernel, and those that are not used are closed here.
+    // The kernel has closed the descriptors that had no room. Unused ones are closed here.
     let descriptors = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
@@ -125,8 +125,11 @@ fn check(hello: &[u8], ring_max_bytes: usize) -> Result<usize, ShmError> {
         return Err(ShmError::NotShm);
     }
     let (theirs, features) = (number(&hello[8..]), number(&hello[12..]));
-    if theirs != VERSION || features != 0 {
+    if theirs != VERSION {
         return Err(ShmError::Version { theirs, ours: VERSION });
+    }
+    if features != 0 {
+        return Err(ShmError::NotShm);
     }
     let asked = u64::from(number(&hello[16..])) | u64::from(number(&hello[20..])) << 32;
     let ring_bytes = usize::try_from(asked).unwrap_or(usize::MAX);
@@ -157,7 +160,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// What the dialling end is told.
+/// What the dialling end is told, which [`ShmError::Refused`] puts into words.
 fn code_of(error: &io::Error) -> u32 {
     match ShmError::of(error) {
         Some(ShmError::Version { .. }) => 2,

@@ -185,7 +185,7 @@ impl Transport for ShmTransport {
 /// The socket that the set-up went over. Later it wakes this end, and tells that the peer has gone.
 struct Socket {
     stream: UnixStream,
-    /// The socket has ended: what is in the rings is all that there will be.
+    /// The socket has ended, so nothing more comes into the rings.
     is_peer_gone: bool,
 }
 
@@ -261,13 +261,13 @@ struct Open {
     /// The own direction has ended.
     has_ended: bool,
     waiters: Waiters,
-    /// Those that wait on this loop; `None` if the connection lives on no loop of ours.
+    /// The list of ends that wait on this loop; `None` if the connection lives on no loop of ours.
     waiting: Option<Rc<Waiting>>,
     spin: Duration,
     counts: Arc<Counts>,
 }
 
-/// The two directions, each of which may wait.
+/// A waiter for each direction.
 #[derive(Default)]
 struct Waiters {
     for_bytes: Rc<Waiter>,
@@ -368,7 +368,7 @@ fn make_room_for_wakes(socket: &impl AsFd) -> io::Result<()> {
 
 /// Each end takes the wake-ups out of its socket when there may be so many.
 const WAKES_WAITING_MAX: u32 = 32;
-/// The kernel takes about 1 KiB for a wake-up, calls a socket full from a quarter of its buffer on, and doubles what is asked for.
+/// The kernel takes about 1 KiB for a wake-up, and calls a socket full from a quarter of its buffer on. It doubles this number.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 /// With room for as many again: a wake-up may be under way while its announcement is no longer counted.
 const _: () = assert!(2 * WAKES_WAITING_MAX as usize * 1024 * 4 <= 2 * SEND_BUFFER_BYTES);

@@ -1,8 +1,8 @@
 //! The ends on one loop that wait for their peers.
 //!
-//! An end that waits is only listed here. While the loop is awake its peer need not wake it. Before the loop sleeps, all that
-//! are listed announce it to their peers, each of which then sends a wake-up. If an address asks for that, the loop looks at
-//! the rings for a while before it sleeps.
+//! An end that waits is only listed here, because its peer need not wake a loop that is awake. Before the loop sleeps, each
+//! listed end announces that to its peer, which then sends a wake-up. If an address asks for it, the loop looks at the rings
+//! for a while before it sleeps.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -16,17 +16,17 @@ use anywire_sys::shm::Watch;
 
 use super::counters::Counts;
 
-/// Those of one loop.
+/// The waiting ends of one loop.
 pub(super) struct Waiting {
     list: RefCell<Vec<Rc<Waiter>>>,
     counts: Arc<Counts>,
     source: OnceCell<AddedSource>,
-    /// Whether the loop counts among those that spin.
+    /// Whether [`SPINNING_LOOPS`] counts this loop.
     spins: Cell<bool>,
 }
 
 impl Waiting {
-    /// Those of the present loop; `None` on a thread that is none.
+    /// The list of the present loop; `None` on a thread without a loop.
     pub(super) fn here() -> Option<Rc<Self>> {
         anywire_loops::current()?;
         let here = anywire_loops::local(|| Self {
@@ -72,7 +72,8 @@ impl Source for Waiting {
         let (mut at, mut has_found) = (0, false);
         loop {
             let mut list = self.list.borrow_mut();
-            let Some(waiter) = list.get(at) else { return has_found };
+            // Without cores for it the loop stops spinning, though it has found something.
+            let Some(waiter) = list.get(at) else { return has_found && may_spin() };
             if waiter.state.get() == State::Waits && !waiter.has_come() {
                 at += 1;
                 continue;
@@ -106,7 +107,7 @@ pub(super) struct Waiter {
     state: Cell<State>,
     /// Whether it is in the list. It may be there although it does not wait any more.
     is_listed: Cell<bool>,
-    /// What it waits for, and who is to be told.
+    /// The change that it waits for, and the task to wake then.
     awaited: RefCell<Option<(Watch, Waker)>>,
     /// How often it has announced its sleep since that was last asked.
     announced: Cell<u32>,
@@ -123,8 +124,8 @@ enum State {
 }
 
 impl Waiter {
-    /// Waits from now on. The task has to be registered with the socket, which brings the wake-up. False if what it waits for has
-    /// come already.
+    /// Waits from now on. The task has to be registered with the socket, which brings the wake-up. False if the change has come
+    /// already.
     pub(super) fn wait(self: &Rc<Self>, watch: Watch, waiting: Option<&Waiting>, cx: &Context<'_>) -> bool {
         let replaced = self.awaited.replace(Some((watch, cx.waker().clone())));
         drop(replaced);
@@ -138,9 +139,9 @@ impl Waiter {
 
     /// The end is awake, so that its peer need not wake it.
     ///
-    /// An attempt that was pending before, in the same turn of its task, still gets its wake-up: the waiter stays listed, and
-    /// without a loop the announcement stands. A task may try twice in a turn, give up by the first answer, and find room by the
-    /// second, because the peer works meanwhile.
+    /// A task may try twice in a turn and wait by the first answer, although the second attempt succeeded because the peer works
+    /// meanwhile. So an attempt that was pending in the same turn still gets its wake-up: the waiter stays listed. Without a loop
+    /// its announcement stands.
     #[inline]
     pub(super) fn stay_awake(&self, is_on_loop: bool) {
         if is_on_loop

@@ -128,13 +128,13 @@ fn ring_bytes(value: &str) -> Option<usize> {
     (bytes.is_power_of_two() && (RING_MIN_BYTES..=RING_MAX_BYTES).contains(&bytes)).then_some(bytes)
 }
 
-/// Each ring of a connection that is dialled: about what the buffer of a Unix socket holds. An end that is woken begins some
-/// 50 us later, and 64 KiB are read long before that: with rings of that size both ends mostly wait, and messages of 64 KiB come
-/// at a sixth of the rate (`anywire ipc`).
+/// Each ring of a connection that is dialled: about as large as the buffer of a Unix socket. A woken end begins some 50 us
+/// later, and its peer reads 64 KiB in far less. With rings of 64 KiB both ends mostly wait, and messages of that size come at a
+/// sixth of the rate (`anywire ipc`).
 const RING_BYTES: usize = 256 * 1024;
-/// The largest ring that is accepted. The peer's process pays for the pages that it touches, this one for those that it does.
+/// The largest ring that is accepted. Each process pays for the pages that it touches first.
 const RING_MAX_BYTES: usize = 1024 * 1024;
-/// The other tasks of a loop have their turns while it spins, but its core is busy.
+/// A loop that spins keeps its core busy, though other tasks have their turns.
 const SPIN_MAX: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ pub struct UdpOptions {
     pub datagram_bytes_max: usize,
     /// Which loop's socket a datagram arrives at, if there are several ([`Steering::Flow`]).
     pub steering: Steering,
-    /// Whether the kernel may join datagrams of a flow, received or sent (GRO and GSO; on). It joins only what it would have
-    /// treated alike, so nothing but speed differs.
+    /// Whether the kernel may join datagrams of a flow, received or sent (GRO and GSO; on). It joins only equal ones, so only
+    /// the speed differs.
     pub offload: bool,
     /// The one peer that is heard (`None`: everybody). The system drops datagrams of others unseen. Then there is one
     /// socket, on the first loop.
@@ -50,7 +50,7 @@ impl Default for UdpOptions {
 /// The receive buffer of a socket, in bytes, as [`UdpOptions::receive_buffer_bytes`] counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// What was asked for.
+    /// The size that the options ask for.
     pub asked_bytes: usize,
     /// What the system gave.
     pub given_bytes: usize,
@@ -107,9 +107,9 @@ impl Unregistered {
 }
 
 impl Udp {
-    /// Sockets at an address, one for each of so many loops, in the order of the loops: over UDP they share the port
-    /// (`SO_REUSEPORT`), and [`UdpOptions::steering`] says which gets a datagram. There is a single one for a Unix address,
-    /// which cannot be shared, and with [`UdpOptions::only_peer`]. Blocks while a name is resolved.
+    /// Sockets at an address, one for each loop, in the order of the loops. Over UDP they share the port (`SO_REUSEPORT`), and
+    /// [`UdpOptions::steering`] chooses the socket for each datagram. A Unix address has one socket, because it cannot be
+    /// shared. So has one with [`UdpOptions::only_peer`]. Blocks while a name is resolved.
     ///
     /// # Errors
     /// [`UdpError`]; no socket is left then.
@@ -127,7 +127,7 @@ impl Udp {
         }
     }
 
-    /// A socket that speaks with one peer, registered with the loop that calls. Nothing is sent: nobody need be there.
+    /// A socket that speaks with one peer, registered with the loop that calls. It sends nothing, so the peer need not run yet.
     ///
     /// # Errors
     /// [`UdpError`]: the name does not resolve, or the system refused.
@@ -216,6 +216,10 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
         if number > 0 {
             socket.set_reuse_port(true)?;
         }
+        if options.only_peer.is_some() {
+            // Until it is connected, a bound socket would take what anybody sends.
+            datagrams::refuse_from_now_on(&socket)?;
+        }
         socket.bind(&target.into())?;
         if number == 0 {
             target = socket.local_addr()?.as_socket().unwrap_or(target);
@@ -223,6 +227,7 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
         }
         if let Some(peer) = options.only_peer {
             socket.connect(&peer.into())?;
+            datagrams::hear_again(&socket)?;
         }
         let link = Link::of_ip(&socket, target, options.only_peer, options)?;
         sockets.push(finish(socket, link, &target.into(), options)?);
@@ -285,7 +290,7 @@ fn finish(
     let asked_bytes = options.receive_buffer_bytes;
     // The system takes an int. A larger number would wrap around, and give the smallest buffer.
     socket.set_recv_buffer_size(asked_bytes.min(i32::MAX as usize))?;
-    // The system doubles the number, for what it keeps beside the bytes.
+    // The system doubles the number, because it counts its own data beside the bytes.
     let given_bytes = socket.recv_buffer_size()? / 2;
     if given_bytes < asked_bytes && matches!(link, Link::Ip { .. }) {
         tracing::warn!(

@@ -3,8 +3,8 @@
 //! A datagram is no stream: it arrives whole or not at all, in any order, and without a connection. So datagrams stand beside
 //! [`Wire`](crate::Wire) with an address, a socket and errors of their own.
 //!
-//! [`Udp`] is one type and no trait: both kinds of sockets have the same calls, and differ in a few lines that an enum inside
-//! chooses. A trait would make batches, steering and offload optional, and nobody could rely on them.
+//! [`Udp`] is one type and no trait: both kinds of sockets have the same calls, and an enum inside chooses the few lines that
+//! differ. With a trait, a program could not rely on batches, steering and offload.
 //!
 //! | type | is |
 //! | --- | --- |

@@ -10,9 +10,8 @@ use super::peer::Peer;
 use super::received::MESSAGE_BYTES_MAX;
 use super::socket::Udp;
 
-/// Datagrams in the order in which they are to leave. Those that follow one another to the same peer and have the same length
-/// are joined: one system call sends up to 64 of them (GSO). Those to several peers leave in one call, too, up to 32 of them,
-/// unless they have an ECN mark or a local address.
+/// Datagrams in the order in which they are to leave. Consecutive ones of one length to one peer are joined: one system call
+/// sends up to 64 of them (GSO). Those to several peers leave up to 32 a call, unless they have an ECN mark or a local address.
 ///
 /// It holds at most [`Outgoing::BYTES_MAX`] bytes; beyond that [`push`](Self::push) refuses.
 pub struct Outgoing {
@@ -167,7 +166,7 @@ impl Outgoing {
         self.give_back();
     }
 
-    /// Gives back the memory of what was sent: once nothing waits, or half of all has left, so that little is moved for it.
+    /// Frees the memory of datagrams that have left, once none waits or half of the limit has left. So few bytes are moved.
     fn give_back(&mut self) {
         let Some(first) = self.runs.front() else { return self.bytes.clear() };
         let sent = first.start;

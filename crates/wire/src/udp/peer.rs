@@ -13,7 +13,8 @@ pub enum Peer {
     Ip(SocketAddr),
     /// A Unix socket with a path or, with `@`, an abstract name.
     Unix(Arc<str>),
-    /// A Unix socket without a name, which cannot be answered.
+    /// A Unix socket without a name, or with one that has no text: it is not UTF-8, or a path that begins with `@`. It cannot
+    /// be answered.
     Unnamed,
 }
 

@@ -1,7 +1,7 @@
 //! A batch of datagrams that have arrived, in memory that each batch uses again.
 
 use std::io::{self, IoSliceMut};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 
@@ -14,8 +14,7 @@ use super::socket::Udp;
 pub struct Received {
     memory: Vec<u8>,
     pub(super) slots: [Slot; BATCH_SIZE],
-    /// Where the system says what it received. Kept, because clearing it for each call takes longer than the call's own
-    /// preparations.
+    /// Filled in by the system for each message. Reused, because clearing it takes longer than preparing the call.
     metas: [RecvMeta; BATCH_SIZE],
     /// How many slots hold a message.
     pub(super) filled: usize,
@@ -48,6 +47,7 @@ pub struct Datagram<'b> {
     /// Who sent it.
     pub peer: Peer,
     /// The address of this machine that it was sent to, if the socket is bound to all of them: answers shall leave from there.
+    /// `None` if it was sent to a group of machines.
     pub local_ip: Option<IpAddr>,
     /// Its two ECN bits (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion was met.
     pub ecn: u8,
@@ -68,7 +68,7 @@ pub struct Cut {
 }
 
 impl<'b> Datagram<'b> {
-    /// Its bytes; those of a cut one as far as there is room for them.
+    /// Its bytes; of a cut one, the part up to the limit.
     pub fn data(&self) -> &'b [u8] {
         self.data
     }
@@ -101,7 +101,7 @@ impl Received {
             filled: 0,
             asked: ASKED_MIN,
             is_full: false,
-            largest: socket.datagram_bytes_max(),
+            largest: socket.datagram_bytes_max().min(MESSAGE_BYTES_MAX),
         }
     }
 
@@ -164,7 +164,7 @@ impl Received {
         let filled = receive(&mut buffers[..asked], &mut self.metas[..asked])?;
         for (slot, meta) in self.slots.iter_mut().zip(&self.metas[..filled]) {
             slot.peer = Peer::Ip(meta.addr);
-            slot.local_ip = if keeps_local_ip { meta.dst_ip } else { None };
+            slot.local_ip = meta.dst_ip.filter(|ip| keeps_local_ip && can_be_sent_from(*ip));
             slot.ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
             slot.len = meta.len;
             slot.stride = meta.stride;
@@ -195,6 +195,13 @@ impl Received {
     pub(super) fn buffer(&mut self, number: usize) -> &mut [u8] {
         &mut self.memory[number * STEP..][..MESSAGE_BYTES_MAX]
     }
+}
+
+/// Nothing leaves from the address of a group. Trying it would be refused as a wrong argument, which `quinn-udp` takes for a
+/// system without GSO and ECN: one datagram to 224.0.0.1 would switch both off for all peers.
+fn can_be_sent_from(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// The least that a call asks for.

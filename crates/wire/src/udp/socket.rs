@@ -4,11 +4,10 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 use anywire_sys::datagrams;
 use anywire_sys::send_each::send_each;
-use quinn_udp::{Transmit, UdpSocketState};
+use quinn_udp::{EcnCodepoint, Transmit, UdpSocketState};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
 use socket2::Socket;
@@ -85,7 +84,7 @@ impl Udp {
         datagrams::drops(&self.io).ok()
     }
 
-    /// Drops what arrives from now on. What has arrived can still be received: the first half of an end in order.
+    /// Drops datagrams that arrive from now on. Earlier ones can still be received, so that a service can end in order.
     ///
     /// # Errors
     /// What the system said.
@@ -96,8 +95,8 @@ impl Udp {
     /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe.
     ///
     /// # Errors
-    /// What the system said. `ConnectionRefused` on a connected socket means that nobody receives at the peer's port; the
-    /// socket can still be used.
+    /// What the system said. `ConnectionRefused` on a connected socket means that the peer's port is closed; the socket can
+    /// still be used.
     pub async fn receive(&self, received: &mut Received) -> io::Result<()> {
         loop {
             self.arrived().await?;
@@ -142,7 +141,7 @@ impl Udp {
         Ok(false)
     }
 
-    /// Asks the system for what is there without waiting; `false` and an empty batch if there is nothing.
+    /// Takes a batch without waiting; `false` and an empty batch if nothing is there.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -163,7 +162,7 @@ impl Udp {
                 for number in 0..received.empty() {
                     match self.receive_unix(received, number) {
                         Ok(()) => count += 1,
-                        // What is wrong with the next one, the next call will say.
+                        // The next call reports it.
                         Err(_) if number > 0 => break,
                         Err(error) => return Err(error),
                     }
@@ -183,8 +182,9 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends all that waits, in order. A datagram that the system refuses is counted and dropped: it is too large for the way,
-    /// there is no way, or a Unix peer has not read what it was sent before. Waits while the system has no room. If the future is dropped, the rest stays in the queue.
+    /// Sends all that waits, in order. Waits while the system has no room. A datagram that the system refuses is counted and
+    /// dropped: it is too large for the way, there is no way, or the queue of a Unix peer is full. If the future is dropped,
+    /// the rest stays in the queue.
     pub async fn flush(&self, outgoing: &mut Outgoing) -> Sent {
         let mut sent = Sent::default();
         while !self.try_flush(outgoing, &mut sent) {
@@ -268,8 +268,8 @@ impl Udp {
         }
     }
 
-    /// Whether to wait. Unless a Unix socket is connected, the system does not tell when one of its peers has room again, and
-    /// one that reads nothing must not hold up the others: it loses the datagram, as over a network.
+    /// Whether to wait. The system tells when a connected Unix peer has room again, but not when one of many has. A peer that
+    /// reads nothing must not hold up the others, so it loses the datagram, as over a network.
     fn has_room_later(&self, run: &Run, error: &io::Error) -> bool {
         let is_one_of_many = matches!(self.link, Link::Unix { .. }) && run.peer.is_some();
         error.kind() == io::ErrorKind::WouldBlock && !is_one_of_many
@@ -297,12 +297,20 @@ impl Udp {
                     None => *peer,
                 };
                 let destination = to.ok_or(io::ErrorKind::NotConnected)?;
-                let send = || self.send_ip(state, destination, run, data, segment_size);
-                match send() {
-                    // On a connected socket the system says here, once, what it has heard of an earlier datagram, and sends
-                    // nothing.
-                    Err(error) if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(),
-                    done => done,
+                // A sender may have forged it. The system's refusal would switch GSO and ECN off, as that of a group's address.
+                if destination.port() == 0 {
+                    return Err(Errno::INVAL.into());
+                }
+                let send = |from| self.send_ip(state, destination, from, run.ecn, data, segment_size);
+                let Err(error) = send(run.local_ip) else { return Ok(()) };
+                let is_without_way = Errno::from_io_error(&error) == Some(Errno::NETUNREACH);
+                match run.local_ip {
+                    // The address is that of all machines of a network, or this machine's no more.
+                    Some(_) if is_without_way => send(None),
+                    // On a connected socket the error may belong to an earlier datagram. The system reports that once, and
+                    // sends nothing.
+                    from if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(from),
+                    _ => Err(error),
                 }
             }
             (Link::Unix { .. }, Some(Peer::Unix(name))) => {
@@ -325,11 +333,11 @@ impl Udp {
         &self,
         state: &UdpSocketState,
         destination: SocketAddr,
-        run: &Run,
+        src_ip: Option<IpAddr>,
+        ecn: Option<EcnCodepoint>,
         data: &[u8],
         segment_size: Option<usize>,
     ) -> io::Result<()> {
-        let (ecn, src_ip) = (run.ecn, run.local_ip);
         if let (None, None, None) = (segment_size, ecn, src_ip) {
             // Without control messages, which the kernel would have to copy and read.
             retry_on_intr(|| sendto(&self.io, data, SendFlags::empty(), &destination))?;
@@ -354,8 +362,8 @@ impl Io {
         })
     }
 
-    /// Waits for a datagram, or for the news that a connected peer is not there: for tokio an error, which makes nothing
-    /// readable.
+    /// Waits for a datagram, or for the news that the port of a connected peer is closed. tokio reports the latter as an
+    /// error, and not as something to read.
     async fn arrival(&self) -> io::Result<Ready> {
         let either = Interest::READABLE | Interest::ERROR;
         match self {
@@ -401,14 +409,17 @@ fn other_family() -> io::Error {
     Errno::AFNOSUPPORT.into()
 }
 
+/// A name that cannot be written as text, or would be read as another one, is none: an answer would go astray.
 fn unix_peer(from: SocketAddrAny) -> Peer {
-    let Ok(from) = SocketAddrUnix::try_from(from) else { return Peer::Unnamed };
-    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match (from.abstract_name(), from.path_bytes()) {
-        (Some(abstract_name), _) => Peer::Unix(Arc::from(format!("@{}", name(abstract_name)))),
-        (None, Some(path)) => Peer::Unix(Arc::from(name(path))),
-        (None, None) => Peer::Unnamed,
-    }
+    let name = SocketAddrUnix::try_from(from).ok().and_then(|from| {
+        match (from.abstract_name(), from.path_bytes()) {
+            (Some(name), _) => str::from_utf8(name).ok().map(|name| format!("@{name}")),
+            (None, path) => {
+                str::from_utf8(path?).ok().filter(|path| !path.starts_with('@')).map(str::to_owned)
+            }
+        }
+    });
+    name.map_or(Peer::Unnamed, |name| Peer::Unix(name.into()))
 }
 
 impl fmt::Debug for Udp {

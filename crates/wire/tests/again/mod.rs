@@ -25,16 +25,14 @@ pub(crate) fn within(namespaces: &[&str], test: &str) -> Option<Command> {
     Some(inner)
 }
 
-/// The namespaces in which [`slow_loopback`] may do so, whoever runs the test.
+/// The namespaces in which any user may call [`slow_loopback`].
 pub(crate) const OWN_NETWORK: &[&str] = &["--map-root-user", "--net"];
 
-/// Makes the loopback of this network namespace a line of 5 MB a second: what a socket sends waits in its send buffer, and fills
-/// it. `false` if the system cannot do that, which is a failure on a build machine.
-pub(crate) fn slow_loopback() -> bool {
-    for (command, arguments) in [
-        ("ip", "link set lo up"),
-        ("tc", "qdisc replace dev lo root tbf rate 40mbit burst 128kb limit 100mb"),
-    ] {
+/// Makes the loopback of this network namespace a line of this rate, such as `40mbit`: what a socket sends waits in its send
+/// buffer, and fills it. `false` if the system cannot do that, which is a failure on a build machine.
+pub(crate) fn slow_loopback(rate: &str) -> bool {
+    let slow = format!("qdisc replace dev lo root tbf rate {rate} burst 128kb limit 100mb");
+    for (command, arguments) in [("ip", "link set lo up"), ("tc", slow.as_str())] {
         let done = Command::new(command).args(arguments.split(' ')).output();
         if !done.as_ref().is_ok_and(|done| done.status.success()) {
             assert!(std::env::var_os("CI").is_none(), "{command} {arguments}: {done:?}");

@@ -38,7 +38,7 @@ pub(crate) fn addresses() -> impl Iterator<Item = Address> {
     })
 }
 
-/// Those on which a dial is done before anybody accepts.
+/// The wires on which a dial is done before the listener accepts.
 pub(crate) fn addresses_without_handshake() -> impl Iterator<Item = Address> {
     addresses().filter(|address| !has_tls(address) && address.scheme() != "shm")
 }
@@ -57,7 +57,7 @@ pub(crate) fn is_cut(connection: &Connection, end: &Result<(), io::ErrorKind>) -
     }
 }
 
-/// How to listen on any wire: with a certificate for those that need one.
+/// How to listen on any wire: with a certificate if it needs one.
 pub(crate) fn listening() -> ListenOptions {
     ListenOptions {
         #[cfg(feature = "tls")]

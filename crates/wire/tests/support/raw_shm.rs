@@ -1,4 +1,4 @@
-//! The dialling end of `shm:` by hand, so that it can break the rules.
+//! A dialling end of `shm:` made by hand, which can break the rules.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Read};
@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use anywire_wire::Address;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -50,7 +51,10 @@ pub(crate) fn memory(bytes: u64, is_sealed: bool) -> File {
 }
 
 pub(crate) fn connect(address: &Address) -> UnixStream {
-    UnixStream::connect(address.location()).expect("somebody listens there")
+    let socket = UnixStream::connect(address.location()).expect("somebody listens there");
+    // Far beyond what any test needs: only a hang gets there.
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("it is open");
+    socket
 }
 
 /// Sends a message with descriptors.
