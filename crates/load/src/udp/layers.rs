@@ -1,5 +1,6 @@
 //! Where datagrams were lost: the counters of this machine, before and after.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -32,8 +33,8 @@ pub struct LossByLayer {
 /// The counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Of each socket at the target's address.
-    there: Option<Vec<u64>>,
+    /// What each socket at the target's address has dropped, by its inode.
+    there: Option<BTreeMap<u64, u64>>,
     in_errors: Option<u64>,
     device: Option<u64>,
 }
@@ -48,10 +49,14 @@ impl Counters {
         let text = |path: &str| fs::read_to_string(path).ok();
         // Else a service of this machine that has the same port, on all addresses, would be taken for the target.
         let is_elsewhere = target.ip().is_some_and(|ip| UdpSocket::bind((ip, 0)).is_err());
-        let tables =
-            if is_elsewhere { [None, None] } else { [text("/proc/net/udp"), text("/proc/net/udp6")] };
-        let rows: Vec<u64> =
-            tables.iter().flatten().flat_map(|table| drops_of(table, target.ip(), port)).collect();
+        let mut rows = BTreeMap::new();
+        if !is_elsewhere {
+            // The kernel gives a table in parts, and leaves rows out if other sockets come or go meanwhile.
+            for table in ["/proc/net/udp", "/proc/net/udp6"].repeat(TABLE_READS).into_iter().filter_map(text)
+            {
+                rows.extend(drops_of(&table, target.ip(), port));
+            }
+        }
         let v4 = text("/proc/net/snmp").and_then(|snmp| in_errors_v4(&snmp));
         // Without IPv6 there is no such file.
         let v6 = text("/proc/net/snmp6").and_then(|snmp| in_errors_v6(&snmp)).unwrap_or(0);
@@ -67,8 +72,12 @@ impl Counters {
     /// What was lost since an earlier moment. `here` is what the sockets of this end dropped.
     pub(crate) fn since(&self, before: &Self, here: u64, lost: u64, target: &DatagramAddress) -> LossByLayer {
         let difference = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        let sum = |rows: &Option<Vec<u64>>| rows.as_ref().map(|rows| rows.iter().sum());
-        let there = difference(sum(&self.there), sum(&before.there));
+        let there = self.there.as_ref().zip(before.there.as_ref()).map(|(now, then)| {
+            let dropped = |(inode, drops): (&u64, &u64)| {
+                drops.saturating_sub(then.get(inode).copied().unwrap_or_default())
+            };
+            now.iter().map(dropped).sum()
+        });
         let errors = difference(self.in_errors, before.in_errors);
         // A socket that drops counts an error of the namespace, too.
         let namespace = errors.map(|errors| errors.saturating_sub(here + there.unwrap_or(0)));
@@ -96,21 +105,24 @@ impl Counters {
     }
 }
 
-/// The column `drops` of the sockets that receive at this address.
-fn drops_of(table: &str, ip: Option<IpAddr>, port: u16) -> Vec<u64> {
+/// The columns `inode` and `drops` of the sockets that receive at this address.
+fn drops_of(table: &str, ip: Option<IpAddr>, port: u16) -> Vec<(u64, u64)> {
     let rows = table.lines().skip(1).filter_map(|row| {
         let mut columns = row.split_ascii_whitespace();
-        let (address, drops) = (columns.nth(1)?, columns.next_back()?);
+        let (address, inode, drops) = (columns.nth(1)?, columns.nth(7)?, columns.next_back()?);
         let (host, found_port) = address.split_once(':')?;
         if u16::from_str_radix(found_port, 16).ok()? != port {
             return None;
         }
         let host = host_of(host)?;
         let is_there = host.is_unspecified() || ip.is_none_or(|ip| ip.to_canonical() == host.to_canonical());
-        if is_there { drops.parse().ok() } else { None }
+        if is_there { Some((inode.parse().ok()?, drops.parse().ok()?)) } else { None }
     });
     rows.collect()
 }
+
+/// How often a table of sockets is read.
+const TABLE_READS: usize = 3;
 
 /// Words of 32 bits in the machine's byte order, each as eight hexadecimal digits.
 fn host_of(digits: &str) -> Option<IpAddr> {
@@ -162,16 +174,16 @@ mod tests {
     use super::*;
 
     const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
-        \x20 49: 0100007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 17\n\
-        \x20 50: 00000000:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 3\n\
-        \x20 51: 0200007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 100\n\
-        \x20 52: 0100007F:1F91 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0000000000000000 100\n";
+        \x20 49: 0100007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 7 2 0000000000000000 17\n\
+        \x20 50: 00000000:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 8 2 0000000000000000 3\n\
+        \x20 51: 0200007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9 2 0000000000000000 100\n\
+        \x20 52: 0100007F:1F91 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 10 2 0000000000000000 100\n";
 
     #[cfg(target_endian = "little")]
     #[test]
     fn the_sockets_of_the_target_are_found() {
-        assert_eq!(drops_of(UDP, Some(Ipv4Addr::LOCALHOST.into()), 8080), [17, 3]);
-        assert_eq!(drops_of(UDP, Some(Ipv4Addr::LOCALHOST.into()), 8082), [0_u64; 0]);
+        assert_eq!(drops_of(UDP, Some(Ipv4Addr::LOCALHOST.into()), 8080), [(7, 17), (8, 3)]);
+        assert_eq!(drops_of(UDP, Some(Ipv4Addr::LOCALHOST.into()), 8082), []);
         assert_eq!(host_of("00000000000000000000000001000000"), Some(Ipv6Addr::LOCALHOST.into()));
         assert_eq!(
             host_of("0000000000000000FFFF00000100007F").map(|host| host.to_canonical()),
@@ -186,7 +198,8 @@ mod tests {
         let port = here.local_addr().expect("bound").port();
         let rows =
             |host: &str| Counters::read(&format!("udp:{host}:{port}").parse().expect("an address")).there;
-        assert_eq!(rows("127.0.0.1"), Some(vec![0]));
+        let found: Vec<_> = rows("127.0.0.1").expect("it is here").into_values().collect();
+        assert_eq!(found, [0]);
         assert_eq!(rows("192.0.2.1"), None);
     }
 
@@ -210,8 +223,11 @@ mod tests {
         let loss = Counters::default().since(&Counters::default(), 2, 10, &target);
         assert_eq!((loss.socket, loss.socket_here, loss.unexplained), (None, 2, 8));
         assert_eq!(loss.unread.len(), 3, "{loss:?}");
-        let before = Counters { there: Some(vec![1, 1]), in_errors: Some(5), device: Some(1) };
-        let after = Counters { there: Some(vec![4, 2]), in_errors: Some(12), device: Some(2) };
+        // One socket was closed meanwhile, and one opened.
+        let before =
+            Counters { there: Some([(7, 1), (8, 1), (9, 5)].into()), in_errors: Some(5), device: Some(1) };
+        let after =
+            Counters { there: Some([(7, 3), (8, 1), (10, 2)].into()), in_errors: Some(12), device: Some(2) };
         let loss = after.since(&before, 2, 10, &target);
         assert_eq!(
             (loss.socket, loss.namespace, loss.device, loss.unexplained),
