@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use super::listen::behind;
 use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
-use super::{ConnId, Engine, Place, turns};
+use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, State};
 use crate::hash::secret_hash;
 use crate::packet::Addresses;
@@ -39,10 +39,6 @@ pub enum End {
     /// We reset it.
     Aborted,
 }
-
-/// A port that is listened on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ListenerId(pub(super) u16);
 
 /// Options of a connection that is opened, or of the connections of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
