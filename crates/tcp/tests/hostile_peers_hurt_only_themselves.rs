@@ -173,3 +173,34 @@ fn an_ack_may_end_within_a_segment_that_was_reported() {
     reader.host.give(&[reader.peer.acks()]);
     reader.finish();
 }
+
+/// In time, and after a timeout that no timestamp shows to be mistaken.
+#[test]
+fn an_ack_may_end_within_a_segment_that_it_reports() {
+    for millis in [1, 1000] {
+        let mut reader = Reader::new(Peer { timestamps: None, ..Peer::new() });
+        let sent = reader.sent(millis);
+        reader.hear(&sent[0], usize::MAX);
+        reader.hear(&sent[1], 100);
+        let reported = Segment { sack: vec![(sent[1].seq, sent[3].end())], ..reader.peer.acks() };
+        reader.host.give(&[reported]);
+        reader.finish();
+    }
+}
+
+/// From 2^31 on its right edge counts as less than all numbers.
+#[test]
+fn a_block_that_ends_beyond_what_was_sent_reports_nothing() {
+    // In time, and after a timeout.
+    for (ahead, millis) in
+        [1, 1 << 30, 1 << 31, (1 << 31) + 10_000].into_iter().flat_map(|ahead| [(ahead, 1), (ahead, 300)])
+    {
+        let mut reader = Reader::new(Peer { timestamps: None, ..Peer::new() });
+        let sent = reader.sent(millis);
+        reader.hear(&sent[0], usize::MAX);
+        let lie = vec![(sent[1].seq, sent[9].end().wrapping_add(ahead))];
+        reader.host.give(&[Segment { sack: lie, ..reader.peer.acks() }]);
+        assert!(reader.sent(1).len() <= 2, "the others still are in flight, or lost");
+        reader.finish();
+    }
+}

@@ -161,8 +161,10 @@ impl Engine {
             echo.wrapping_sub(offset)
         });
         let block = &self.blocks[index];
-        let (tail, unsent) = (block.send_tail, block.send_next);
-        let last = blocks.iter().fold(ack, |last, (_, right)| last.max(*right));
+        let (tail, unsent, nxt) = (block.send_tail, block.send_next, block.snd_nxt);
+        // A block that ends beyond SND.NXT is a lie. Far enough beyond, it would even count as old.
+        let blocks = blocks.iter().filter(|(_, right)| (*right - 1).within(ack, nxt));
+        let last = blocks.clone().fold(ack, |last, (_, right)| last.max(*right));
         let mut delivered = 0;
         let mut next = self.pool.front(tail);
         while !next.is_none() && next != unsent {
@@ -191,8 +193,8 @@ impl Engine {
                 extension.sacked_bytes -= leaves.min(length);
                 continue;
             }
-            let is_sacked = !is_acked
-                && blocks.iter().any(|(left, right)| left.le(kept.seq) && end.le(*right) && ack.lt(*right));
+            let is_sacked =
+                !is_acked && blocks.clone().any(|(left, right)| left.le(kept.seq) && end.le(*right));
             if !is_acked && !is_sacked {
                 delivered += leaves;
                 continue;
@@ -209,12 +211,12 @@ impl Engine {
             );
             if is_sacked {
                 if kept.marks.has(Marks::LOST) {
-                    extension.lost_bytes -= end - kept.seq;
+                    extension.lost_bytes -= end - kept.seq - leaves;
                 }
                 kept.marks.set(Marks::SACKED);
                 kept.marks.clear(Marks::LOST);
                 extension.sacked_segments += 1;
-                extension.sacked_bytes += length;
+                extension.sacked_bytes += length - leaves;
             }
         }
         delivered
