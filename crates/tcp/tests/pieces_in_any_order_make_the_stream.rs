@@ -155,6 +155,23 @@ fn a_fin_ahead_of_a_gap_waits_for_it() {
     assert_eq!(host.engine.memory().segments_in_use, 0);
 }
 
+/// Data beyond a FIN that came first is nothing; a FIN within data that came first is a lie.
+#[test]
+fn a_fin_in_front_of_data_that_has_arrived_is_not_held() {
+    // Alone, at the end of what is there, and behind bytes that are new.
+    for (at, payload) in [(10, &b""[..]), (5, b"world"), (4, b"oworld"), (2, b"lloworld")] {
+        let mut host = Host::new();
+        let (id, peer) = host.accept(Peer::new());
+        host.give(&[peer.data_at(5, b"world"), peer.data_at(10, b"again")]);
+        host.give(&[Segment { bits: FIN | ACK, ..peer.data_at(at, payload) }]);
+        assert!(!host.engine.is_finished(id));
+        host.give(&[peer.data_at(0, b"hello")]);
+        assert_eq!(host.read(id), b"helloworldagain");
+        assert!(!host.engine.is_finished(id));
+        assert_eq!(host.engine.memory().segments_in_use, 0);
+    }
+}
+
 /// RFC 9293 MUST-31, RFC 6093: data that is marked as urgent is data like any other, however much it is.
 #[test]
 fn urgent_data_is_in_line() {

@@ -8,7 +8,7 @@ use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
 use crate::extension::ExtensionId;
 use crate::packet::{Flags as Control, Parsed, SACK_MAX};
-use crate::pool::{Cell, Marks};
+use crate::pool::{Cell, Marks, Segment};
 use crate::seq::Seq;
 
 /// Payload that is still in its frame: what the engine keeps for each frame of the batch.
@@ -305,8 +305,9 @@ impl Engine {
         }
         // Cuts bytes that are there already: only the new ones between `before` and `after` stay.
         let tail = self.extensions[place].out_of_order_tail;
-        let is_fin = |cell: Cell| self.pool.segment(cell).marks.has(Marks::FIN);
-        let has_fin = has_fin && !self.pool.queue(tail).any(is_fin);
+        let is_beyond = |held: &Segment| held.marks.has(Marks::FIN) || held.end().gt(seq + u32::from(length));
+        // Not a second FIN, and none in front of data: that is a lie.
+        let has_fin = has_fin && !self.pool.queue(tail).any(|cell| is_beyond(self.pool.segment(cell)));
         let (mut start, mut end) = (seq, seq + u32::from(length));
         let mut before = Cell::NONE;
         let mut is_contained = false;
