@@ -59,6 +59,15 @@ pub(crate) struct Extension {
 
 const _: () = assert!(size_of::<Extension>() <= 192);
 
+impl Extension {
+    /// Forgets the retransmissions so far, and keeps the window to go back to if those to come prove mistaken.
+    pub(crate) const fn begin_repair(&mut self, prior: Option<Prior>) {
+        self.prior = prior;
+        self.resent_at = None;
+        self.resent_count = 0;
+    }
+}
+
 /// The place of an extension, in the 24 bits that a block has for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExtensionId([u8; 3]);

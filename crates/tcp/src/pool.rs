@@ -386,6 +386,19 @@ impl Pool {
             Some(cell)
         })
     }
+
+    /// Calls `visit` for the segments of a queue in order: those before the cell `end`, for as long as it returns true.
+    #[inline]
+    pub(crate) fn walk(&mut self, tail: Cell, end: Cell, mut visit: impl FnMut(&mut Segment) -> bool) {
+        let mut next = self.front(tail);
+        while !next.is_none() && next != end {
+            let segment = self.segment_mut(next);
+            next = if next == tail { Cell::NONE } else { segment.next };
+            if !visit(segment) {
+                return;
+            }
+        }
+    }
 }
 
 /// A cell of the pool, and where it goes when it is given back.

@@ -225,7 +225,8 @@ impl Engine {
     /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
     fn count_duplicate(&mut self, index: u32, place: ExtensionId) -> u32 {
         let block = &mut self.blocks[index];
-        block.peer_acks.set_duplicates(block.peer_acks.duplicates() + 1);
+        let count = block.peer_acks.duplicates();
+        block.peer_acks.set_duplicates(count + 1);
         let mss = u32::from(block.eff_mss).min(block.flight());
         let extension = &mut self.extensions[place];
         extension.sacked_bytes = (extension.sacked_bytes + mss).min(block.snd_nxt - block.snd_una);
@@ -290,9 +291,7 @@ impl Engine {
         self.counters.fast_recoveries += 1;
         let block = &mut self.blocks[index];
         let extension = &mut self.extensions[place];
-        extension.prior = Some(block.window.prior());
-        extension.resent_at = None;
-        extension.resent_count = 0;
+        extension.begin_repair(Some(block.window.prior()));
         extension.tlp = Tlp::NONE;
         extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
         block.window.on_loss(block.algorithm(), block.flight(), block.eff_mss);
@@ -308,9 +307,7 @@ impl Engine {
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
         block.peer_acks.set_duplicates(0);
         let extension = &mut self.extensions[place];
-        extension.prior = None;
-        extension.resent_at = None;
-        extension.resent_count = 0;
+        extension.begin_repair(None);
         if !block.has(Flags::SACK) {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
@@ -327,25 +324,21 @@ impl Engine {
         let window = rack.reo_wnd_micros(block.rtt.srtt_micros(), sacked, recovering);
         let (tail, unsent) = (block.send_tail, block.send_next);
         let (mut lost, mut wait) = (0, 0);
-        let mut next = self.pool.front(tail);
-        while !next.is_none() && next != unsent {
-            let kept = self.pool.segment_mut(next);
-            let is_last = next == tail;
-            next = if is_last { Cell::NONE } else { kept.next };
+        self.pool.walk(tail, unsent, |kept| {
             if kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
-                continue;
+                return true;
             }
             match rack.is_lost(now, kept.sent_at, kept.end(), window) {
-                // Those behind it were sent later still.
-                Lost::Unknown if !kept.marks.has(Marks::RESENT) => break,
-                Lost::Unknown => {}
+                // The segments behind an original were sent later still.
+                Lost::Unknown => return kept.marks.has(Marks::RESENT),
                 Lost::In(micros) => wait = wait.max(micros),
                 Lost::Yes => {
                     kept.marks.set(Marks::LOST);
                     lost += kept.end() - kept.seq;
                 }
             }
-        }
+            true
+        });
         if wait > 0 {
             // The first tick that is not before the moment: a little too early would find nothing lost.
             let at = Instant::from_micros(self.now.as_micros() + u64::from(wait) + 999).tick();
@@ -388,17 +381,13 @@ impl Engine {
         let block = &self.blocks[index];
         let (tail, unsent) = (block.send_tail, block.send_next);
         let mut lost = 0;
-        let mut next = self.pool.front(tail);
-        while !next.is_none() && next != unsent {
-            let cell = next;
-            let is_last = cell == tail;
-            let kept = self.pool.segment_mut(cell);
-            next = if is_last { Cell::NONE } else { kept.next };
+        self.pool.walk(tail, unsent, |kept| {
             if kept.length > payload && !kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
                 kept.marks.set(Marks::LOST);
                 lost += kept.end() - kept.seq;
             }
-        }
+            true
+        });
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             extension.lost_bytes += lost;
         }
@@ -488,13 +477,10 @@ impl Engine {
         self.extensions[place].resent_at = None;
         self.extensions[place].lost_bytes = 0;
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        let (tail, unsent) = (block.send_tail, block.send_next);
-        let mut next = self.pool.front(tail);
-        while !next.is_none() && next != unsent {
-            let kept = self.pool.segment_mut(next);
+        self.pool.walk(block.send_tail, block.send_next, |kept| {
             kept.marks.clear(Marks::LOST);
-            next = if next == tail { Cell::NONE } else { kept.next };
-        }
+            true
+        });
     }
 
     /// The retransmission timer has fired (RFC 6298, section 5; RFC 6675 5.1).
@@ -512,10 +498,7 @@ impl Engine {
             let prior = block.window.prior();
             block.window.on_timeout(block.algorithm(), block.flight(), block.eff_mss);
             if let Some(place) = place {
-                let extension = &mut self.extensions[place];
-                extension.prior = Some(prior);
-                extension.resent_at = None;
-                extension.resent_count = 0;
+                self.extensions[place].begin_repair(Some(prior));
             }
         }
         if let Some(place) = place {
@@ -529,14 +512,13 @@ impl Engine {
         block.flags.clear(Flags::RECOVERING);
         block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
         block.peer_acks.set_duplicates(0);
-        let (mut next, mut lost) = (first, 0);
-        while !next.is_none() && next != unsent {
-            let kept = self.pool.segment_mut(next);
+        let mut lost = 0;
+        self.pool.walk(tail, unsent, |kept| {
             kept.marks.clear(Marks::SACKED);
             kept.marks.set(Marks::LOST);
             lost += kept.end() - kept.seq;
-            next = if next == tail { Cell::NONE } else { kept.next };
-        }
+            true
+        });
         if let Some(place) = place {
             self.extensions[place].lost_bytes = lost;
         }
