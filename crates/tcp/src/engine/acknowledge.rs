@@ -240,7 +240,6 @@ impl Engine {
                 false
             }
             State::LastAck => {
-                self.counters.closed += 1;
                 self.end(index, End::Closed);
                 false
             }

@@ -43,13 +43,14 @@ impl Engine {
 
     /// The connection has ended: its addresses and ports are free, and so is its block as soon as no user holds it.
     pub(super) fn end(&mut self, index: u32, end: End) {
-        self.leave_table(index);
+        self.leave_table(Place::Block(index));
         self.release_queues(index);
         let block = &mut self.blocks[index];
         block.state = State::Closed;
         if !block.has(Flags::BROKEN) {
             block.backoff = end as u8;
         }
+        self.counters.closed += u64::from(end == End::Closed);
         block.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         if block.has(Flags::DETACHED) {
             self.free_block(index);
@@ -64,13 +65,6 @@ impl Engine {
         self.free_block(index);
     }
 
-    fn leave_table(&mut self, index: u32) {
-        let block = &self.blocks[index];
-        let addresses = self.local.addresses(block.local, block.remote);
-        let hash = self.hash_of(&addresses, ports(block.remote_port, block.local_port));
-        self.table.remove(hash, Place::Block(index).value());
-    }
-
     fn release_queues(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         let (send, extension) = (block.send_tail, block.extension);
@@ -80,9 +74,7 @@ impl Engine {
         block.extension = Block::NO_EXTENSION;
         self.pool.free_all(send);
         if extension != Block::NO_EXTENSION {
-            let held = &self.extensions[extension];
-            self.held_segments -= usize::from(held.out_of_order_count);
-            self.pool.free_all(held.out_of_order_tail);
+            self.free_held(extension);
             self.extensions.remove(extension.place());
         }
         if !self.user_timeouts.is_empty() {
@@ -166,7 +158,6 @@ impl Engine {
             self.acknowledge_for(&wait, addresses, dscp);
         }
         if self.timings.time_wait == 0 {
-            self.counters.closed += 1;
             return self.end(index, End::Closed);
         }
         while self.time_wait.used() >= self.limits.time_wait {
@@ -176,10 +167,10 @@ impl Engine {
                 self.drop_time_wait(oldest);
             }
         }
-        self.counters.closed += 1;
         let Some(place) = self.time_wait.insert(wait) else {
             return self.end(index, End::Closed);
         };
+        self.counters.closed += 1;
         let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
         self.table.replace(hash, Place::Block(index).value(), Place::TimeWait(place).value());
         self.time_wait_queue.push_back((place, wait.expires));
@@ -245,10 +236,8 @@ impl Engine {
 
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
     pub(super) fn drop_time_wait(&mut self, place: u32) {
+        self.leave_table(Place::TimeWait(place));
         let wait = self.time_wait[place];
-        let addresses = self.local.addresses(wait.local, wait.remote);
-        let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
-        self.table.remove(hash, Place::TimeWait(place).value());
         self.local.release_peer(wait.local, wait.remote);
         self.time_wait.remove(place);
     }
@@ -287,16 +276,9 @@ impl Engine {
                 return;
             }
         };
-        let hash = self.hash_of(&error.addresses, ports(error.remote_port, error.local_port));
-        let found = self.table.find(hash, |value| match Place::of(value) {
-            Place::Block(index) => {
-                let block = &self.blocks[index];
-                (block.remote_port, block.local_port) == (error.remote_port, error.local_port)
-                    && self.local.addresses(block.local, block.remote) == error.addresses
-            }
-            _ => false,
-        });
-        let Some(Place::Block(index)) = found.map(Place::of) else { return };
+        let both = ports(error.remote_port, error.local_port);
+        let hash = self.hash_of(&error.addresses, both);
+        let Some(Place::Block(index)) = self.find(hash, &error.addresses, both) else { return };
         let block = &self.blocks[index];
         let in_flight = block.snd_una.le(error.seq) && error.seq.lt(block.snd_nxt.max(block.snd_una + 1));
         if !in_flight {

@@ -2,7 +2,7 @@
 
 use super::local::Listener;
 use super::opening::Agreed;
-use super::receive::{Arrived, ports, remote_address};
+use super::receive::{Arrived, fold, ports, remote_address};
 use super::reply::{HOP_LIMIT, Reply};
 use super::{Engine, Place};
 use crate::block::DSCP;
@@ -67,8 +67,7 @@ impl Engine {
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
         self.young.push_back((place, half.deadline));
-        let reply = self.syn_ack(addresses, &half, half.iss, self.timestamp(&addresses));
-        self.reply(reply);
+        self.send_syn_ack(addresses, &half);
     }
 
     /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
@@ -97,6 +96,7 @@ impl Engine {
         self.young.front().map(|(_, deadline)| young_until(deadline))
     }
 
+    #[inline(always)]
     fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen) {
         let reply = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
         self.reply(reply);
@@ -196,10 +196,8 @@ impl Engine {
 
     /// Forgets a half-open connection.
     pub(super) fn drop_half_open(&mut self, place: u32) {
+        self.leave_table(Place::HalfOpen(place));
         let half = self.half_open[place];
-        let addresses = self.local.addresses(half.local, half.remote);
-        let hash = self.hash_of(&addresses, ports(half.remote_port, half.local_port));
-        self.table.remove(hash, Place::HalfOpen(place).value());
         self.local.release_peer(half.local, half.remote);
         self.half_open.remove(place);
     }
@@ -235,14 +233,8 @@ impl Engine {
         self.counters.cookies_sent += 1;
         self.cookie_tick = Some(self.tick);
         let mss = COOKIE_MSS.iter().rposition(|mss| *mss <= half.peer_mss).unwrap_or(0);
-        let iss = self.cookie(
-            &addresses,
-            half.local_port,
-            half.remote_port,
-            half.irs,
-            cookie_age(self.tick),
-            mss as u32,
-        );
+        let both = ports(half.remote_port, half.local_port);
+        let iss = self.cookie(&addresses, both, half.irs, cookie_age(self.tick), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
         let scale = half.window_scale.min(15) as u32;
         let bits = scale | u32::from(half.offered.sack) << 4 | u32::from(half.offered.ecn) << 5;
@@ -272,11 +264,8 @@ impl Engine {
         }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
         let (age, mss) = (iss.0 >> 27, iss.0 >> 24 & 7);
-        let age_now = cookie_age(self.tick);
-        let is_fresh = age_now.wrapping_sub(age) & 31 <= 1;
-        if !is_fresh
-            || self.cookie(&addresses, segment.local_port(), segment.remote_port(), irs, age, mss) != iss
-        {
+        let is_fresh = cookie_age(self.tick).wrapping_sub(age) & 31 <= 1;
+        if !is_fresh || self.cookie(&addresses, segment.ports, irs, age, mss) != iss {
             return false;
         }
         let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
@@ -322,20 +311,11 @@ impl Engine {
     }
 
     /// Five bits of age, three of MSS, and 24 that only we can make.
-    fn cookie(
-        &self,
-        addresses: &Addresses,
-        local_port: u16,
-        remote_port: u16,
-        irs: Seq,
-        age: u32,
-        mss: u32,
-    ) -> Seq {
-        let (local, remote) = super::receive::fold(self.secret_key, addresses);
-        let who =
-            secret_hash(self.secret_key, local << 32 | remote, u64::from(ports(remote_port, local_port)));
-        let hash =
-            secret_hash(self.secret_key, who, u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss));
+    fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, age: u32, mss: u32) -> Seq {
+        let (local, remote) = fold(self.secret_key, addresses);
+        let who = secret_hash(self.secret_key, local << 32 | remote, u64::from(ports));
+        let what = u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss);
+        let hash = secret_hash(self.secret_key, who, what);
         Seq(age << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
     }
 
@@ -354,10 +334,7 @@ pub(super) const fn behind(iss: Seq, last: Option<Seq>) -> Seq {
 
 /// What a peer takes that says nothing: 536 bytes over IPv4, 1220 over IPv6 (RFC 9293 MUST-15).
 pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
-    match addresses {
-        Addresses::V4 { .. } => 536,
-        Addresses::V6 { .. } => 1220,
-    }
+    if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
 }
 
 /// A period of 64 s, in five bits.

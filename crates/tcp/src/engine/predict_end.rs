@@ -58,10 +58,7 @@ impl Engine {
         block.all_is_acknowledged(ack);
         block.flags.clear(Flags::TIMES_A_FLIGHT);
         match block.state {
-            State::LastAck => {
-                self.counters.closed += 1;
-                self.end(index, End::Closed);
-            }
+            State::LastAck => self.end(index, End::Closed),
             State::FinWait1 => {
                 block.state = State::FinWait2;
                 block.heard_at = self.tick;

@@ -205,24 +205,14 @@ impl Engine {
 
     fn is_mini_for(&self, value: u32, arrived: &Arrived) -> bool {
         let segment = &arrived.segment;
-        let (local, remote, ports) = match Place::of(value) {
-            Place::Block(_) => return false,
-            Place::HalfOpen(place) => {
-                let half = &self.half_open[place];
-                if !half.used {
-                    return false;
-                }
-                (half.local, half.remote, ports(half.remote_port, half.local_port))
-            }
-            Place::TimeWait(place) => {
-                let wait = &self.time_wait[place];
-                if !wait.used {
-                    return false;
-                }
-                (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
-            }
+        let place = Place::of(value);
+        let is_used = match place {
+            Place::Block(_) => false,
+            Place::HalfOpen(place) => self.half_open[place].used,
+            Place::TimeWait(place) => self.time_wait[place].used,
         };
-        if ports != segment.ports {
+        let (local, remote, ports) = self.name_of(place);
+        if !is_used || ports != segment.ports {
             return false;
         }
         let local_v4 = self.local.address_v4(local);

@@ -8,6 +8,7 @@
 
 use super::{End, Engine};
 use crate::block::{Block, Flags};
+use crate::extension::ExtensionId;
 use crate::pool::Cell;
 use crate::time::Tick;
 
@@ -43,13 +44,19 @@ impl Engine {
     /// (RFC 2018, section 8).
     #[cold]
     pub(super) fn drop_held(&mut self, index: u32) {
-        let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
-        let dropped = std::mem::take(&mut extension.out_of_order_count);
-        let tail = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
-        self.held_segments -= usize::from(dropped);
+        let dropped = self.free_held(self.blocks[index].extension);
         self.counters.held_dropped += u64::from(dropped);
-        self.pool.free_all(tail);
         self.drop_extension_if_calm(index);
+    }
+
+    /// Frees the data out of order in an extension, if it is one. Gives the number of segments.
+    pub(super) fn free_held(&mut self, id: ExtensionId) -> u16 {
+        let Some(extension) = self.extensions_mut(id) else { return 0 };
+        let count = std::mem::take(&mut extension.out_of_order_count);
+        let tail = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
+        self.held_segments -= usize::from(count);
+        self.pool.free_all(tail);
+        count
     }
 
     /// Frees memory for a connection that needs some and finds none. Data out of order without progress goes first. If

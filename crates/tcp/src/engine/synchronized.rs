@@ -99,8 +99,7 @@ impl Engine {
             block.snd_right = segment.ack + u32::from(segment.window);
             block.max_snd_wnd = segment.window >> 6;
         }
-        self.blocks[index].flags.set(Flags::ACK_NOW);
-        self.take_turn(index);
+        self.acknowledge_now(index);
     }
 
     /// A reset: at the left edge it is believed, elsewhere in the window it is challenged (RFC 5961 3.2).
@@ -125,8 +124,7 @@ impl Engine {
     /// An ACK that says where we are, to one who may not be our peer.
     pub(super) fn challenge(&mut self, index: u32) {
         if self.may_answer(index) && self.may_challenge() {
-            self.blocks[index].flags.set(Flags::ACK_NOW);
-            self.take_turn(index);
+            self.acknowledge_now(index);
         }
     }
 
@@ -134,14 +132,8 @@ impl Engine {
     /// itself, and two ends that disagree would answer each other for ever. So their number is limited.
     fn answer_unacceptable(&mut self, index: u32, segment: &Parsed) {
         if segment.sequence_len() > 0 || self.may_answer(index) {
-            self.answer_out_of_window(index);
+            self.acknowledge_now(index);
         }
-    }
-
-    /// An ACK for a segment outside the window: one in a transmission, however many segments came.
-    pub(super) fn answer_out_of_window(&mut self, index: u32) {
-        self.blocks[index].flags.set(Flags::ACK_NOW);
-        self.take_turn(index);
     }
 }
 

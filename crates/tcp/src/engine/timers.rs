@@ -289,14 +289,10 @@ impl Engine {
         } else if !waited {
             match block.state {
                 State::TimeWait | State::FinWait2 if block.has(Flags::DETACHED) => {
-                    self.counters.closed += 1;
                     return self.end(index, End::Closed);
                 }
                 // Its user still holds it, and hears of the end.
-                State::TimeWait => {
-                    self.counters.closed += 1;
-                    return self.end(index, End::Closed);
-                }
+                State::TimeWait => return self.end(index, End::Closed),
                 _ => put_off_millis = self.probe_peer(index),
             }
         }

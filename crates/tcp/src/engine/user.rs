@@ -200,7 +200,7 @@ impl Engine {
         let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
-        let reused = match self.find(hash, &addresses, both).map(Place::of) {
+        let reused = match self.find(hash, &addresses, both) {
             None => None,
             // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
             Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
@@ -249,26 +249,6 @@ impl Engine {
             let hash = self.hash_of(&addresses, ports(remote.port(), from.port()));
             self.table.prefetch(self.table.home(hash));
         }
-    }
-
-    fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<u32> {
-        self.table.find(hash, |value| {
-            let (local, remote, of) = match Place::of(value) {
-                Place::Block(index) => {
-                    let block = &self.blocks[index];
-                    (block.local, block.remote, ports(block.remote_port, block.local_port))
-                }
-                Place::HalfOpen(place) => {
-                    let half = &self.half_open[place];
-                    (half.local, half.remote, ports(half.remote_port, half.local_port))
-                }
-                Place::TimeWait(place) => {
-                    let wait = &self.time_wait[place];
-                    (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
-                }
-            };
-            of == both && self.local.addresses(local, remote) == *addresses
-        })
     }
 
     /// How a connection stands.
