@@ -28,14 +28,7 @@ impl Engine {
             self.check_extension(index, block);
             self.check_timers(index, block);
         }
-        // While it opens, the time of the SYN stands there.
-        if block.state != State::SynSent {
-            assert_eq!(
-                block.unread as usize,
-                self.bytes_unread(index),
-                "unread is what waits for the reader"
-            );
-        }
+        assert_eq!(block.readable() as usize, self.bytes_unread(index), "the bytes that wait for the reader");
     }
 
     fn check_numbers(&self, block: &Block) {
@@ -127,10 +120,9 @@ impl Engine {
     /// It is looked at in time.
     fn check_timers(&self, index: u32, block: &Block) {
         if let Some(at) = self.deadline_of(index) {
-            let is_in_time = block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at);
             // A due timer that could not run yet was postponed.
             let is_late = at.is_due(self.tick) && block.has(Flags::IN_WHEEL);
-            assert!(block.has(Flags::FRESH) || is_in_time || is_late, "nobody looks at it at {at:?}");
+            assert!(block.is_looked_at_by(at) || is_late, "nobody looks at it at {at:?}");
         }
     }
 

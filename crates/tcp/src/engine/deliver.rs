@@ -132,7 +132,7 @@ impl Engine {
     pub(super) fn advance_receive(&mut self, index: u32, length: u32) {
         let block = &mut self.blocks[index];
         block.rcv_nxt += length;
-        block.unread += length;
+        *block.unread_mut() += length;
         block.flags.set(Flags::ACK_OWED);
         if block.owes_ack_now(length) {
             self.acknowledge_now(index);

@@ -2,7 +2,7 @@
 
 use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports};
-use super::reply::{HOP_LIMIT, Reply};
+use super::reply::{HOP_LIMIT, Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
@@ -18,12 +18,8 @@ impl Engine {
         if matches!(end, End::Reset | End::Refused | End::Aborted) {
             self.counters.reset += 1;
         }
-        let block = &mut self.blocks[index];
-        block.flags.set(Flags::BROKEN);
-        block.backoff = end as u8;
-        if block.state == State::SynSent {
-            // The time of the SYN stood there.
-            block.unread = 0;
+        if self.blocks[index].state == State::SynSent {
+            *self.blocks[index].syn_sent_at_mut() = 0;
         } else if end == End::Aborted {
             self.drop_unread(index);
         }
@@ -33,7 +29,7 @@ impl Engine {
     /// Frees the unread bytes.
     pub(super) fn drop_unread(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        block.unread = 0;
+        *block.unread_mut() = 0;
         let waiting = Unread::of(block);
         block.receive_tail = Cell::NONE;
         if let Unread::Kept(tail) = waiting {
@@ -46,10 +42,7 @@ impl Engine {
         self.leave_table(Place::Block(index));
         self.release_queues(index);
         let block = &mut self.blocks[index];
-        block.state = State::Closed;
-        if !block.has(Flags::BROKEN) {
-            block.backoff = end as u8;
-        }
+        block.set_end(end);
         self.counters.closed += u64::from(end == End::Closed);
         block.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         if block.has(Flags::DETACHED) {
@@ -117,15 +110,7 @@ impl Engine {
         let addresses = self.local.addresses(block.local, block.remote);
         // A reset should carry them as well (RFC 7323 3.2).
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
-        let reset = Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_nxt,
-            ack: block.rcv_nxt,
-            flags: Control::RST | Control::ACK,
-            traffic_class: block.dscp(),
-            ..Outgoing::default()
-        };
+        let reset = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
         self.send_reset(addresses, reset, timestamps);
     }
 
@@ -135,8 +120,7 @@ impl Engine {
         if !block.has(Flags::DETACHED) {
             // Its user may have something left to read.
             block.state = State::TimeWait;
-            block.heard_at = now;
-            return self.set_deadline(index, now.after(self.timings.time_wait));
+            return self.time_last_state(index);
         }
         let wait = TimeWait {
             remote: block.remote,
@@ -152,7 +136,7 @@ impl Engine {
             timestamps: block.has(Flags::TIMESTAMPS),
             used: true,
         };
-        let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.dscp());
+        let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.class.field());
         let addresses = self.local.addresses(wait.local, wait.remote);
         if owes_ack {
             self.acknowledge_for(&wait, addresses, dscp);

@@ -5,12 +5,12 @@ use super::opening::Agreed;
 use super::receive::{Arrived, fold, ports, remote_address};
 use super::reply::{HOP_LIMIT, Reply};
 use super::{Engine, Place};
-use crate::block::DSCP;
 use crate::half_open::{HalfOpen, Offered};
 use crate::hash::secret_hash;
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 use crate::settings::Ecn;
+use crate::slab::Linked;
 use crate::time::Tick;
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
-            window_scale: offer.window_scale.map_or(HalfOpen::NO_SCALE, |shift| shift.min(SCALE_MAX)),
+            window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
             offered: Offered {
                 timestamps: offer.timestamps.is_some() && self.settings.timestamps,
                 sack: offer.sack_permitted && self.settings.sack,
@@ -53,7 +53,7 @@ impl Engine {
             transmissions: 1,
             young: true,
             used: true,
-            ..HalfOpen::EMPTY
+            ..HalfOpen::FREE
         };
         if self.half_open.used() >= self.limits.half_open {
             self.send_cookie(addresses, half);
@@ -125,13 +125,13 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
-            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class & DSCP),
+            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
         let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
-            window_scale: (half.window_scale != HalfOpen::NO_SCALE).then(|| self.own_scale()),
+            window_scale: half.window_scale.map(|_| self.own_scale()),
             sack_permitted: half.offered.sack,
             timestamps: half.offered.timestamps.then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
@@ -236,11 +236,11 @@ impl Engine {
         let both = ports(half.remote_port, half.local_port);
         let iss = self.cookie(&addresses, both, half.irs, cookie_age(self.tick), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
-        let scale = half.window_scale.min(15) as u32;
+        let scale = u32::from(half.window_scale.unwrap_or(NO_SCALE));
         let bits = scale | u32::from(half.offered.sack) << 4 | u32::from(half.offered.ecn) << 5;
         let timestamp = (self.timestamp(&addresses).wrapping_sub(64) & !63) | bits;
         let plain = HalfOpen {
-            window_scale: HalfOpen::NO_SCALE,
+            window_scale: None,
             offered: Offered { timestamps: false, sack: false, ecn: false },
             ..half
         };
@@ -282,16 +282,13 @@ impl Engine {
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
             listener,
-            window_scale: match bits.map(|bits| bits & 15) {
-                Some(scale) if scale != 15 => (scale as u8).min(SCALE_MAX),
-                _ => HalfOpen::NO_SCALE,
-            },
+            window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
             offered: Offered {
                 timestamps: bits.is_some(),
                 sack: bits.is_some_and(|bits| bits & 16 != 0),
                 ecn: bits.is_some_and(|bits| bits & 32 != 0),
             },
-            ..HalfOpen::EMPTY
+            ..HalfOpen::FREE
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
         let opened = self.open_passive(&half, agreed, None);
@@ -361,3 +358,6 @@ pub(super) const INITIAL_RTO_MILLIS: u32 = 1000;
 
 /// RFC 7323 2.3.
 pub(super) const SCALE_MAX: u8 = 14;
+
+/// Stands for no scale in the four bits of a cookie.
+const NO_SCALE: u8 = 15;

@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
 use crate::packet::{Addresses, Link, Mac};
 
@@ -62,7 +63,7 @@ pub(super) struct Listener {
     pub(super) address: Option<u16>,
     pub(super) port: u16,
     pub(super) open: bool,
-    pub(super) class: u8,
+    pub(super) class: ServiceClass,
     pub(super) no_nagle: bool,
     pub(super) keep_alive: bool,
     /// The next listener of the same port: its number plus one.
@@ -276,7 +277,7 @@ impl Listener {
             address,
             port,
             open: true,
-            class: super::turns::NORMAL,
+            class: ServiceClass::new(0, super::turns::NORMAL),
             no_nagle: false,
             keep_alive: false,
             next: 0,

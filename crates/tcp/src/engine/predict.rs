@@ -84,7 +84,7 @@ impl Engine {
         block.receive_tail = in_frame(frame);
         self.in_frames[frame as usize] = InFrame { index, start: LEN as u16, length: payload as u16 };
         block.rcv_nxt += payload;
-        block.unread += payload;
+        *block.unread_mut() += payload;
         let was_ready = flags.has(Flags::IN_READY);
         flags.set(Flags::ACK_OWED.with(Flags::TELL_READABLE).with(Flags::IN_READY));
         block.flags = flags;
@@ -121,8 +121,8 @@ impl Block {
         self.queued = 0;
         self.snd_una = ack;
         self.window.keep_recover_near(ack);
-        self.backoff = 0;
-        self.peer_acks.set_duplicates(0);
+        self.set_backoff(0);
+        self.peer_acks_mut().set_duplicates(0);
     }
 
     /// The peer's window and timestamp, if there is one, of a segment that starts at RCV.NXT.
@@ -138,7 +138,7 @@ impl Block {
         self.snd_right = ack + window;
         self.snd_wl1 = self.rcv_nxt;
         // Whether or not it is watched: asking costs more than writing.
-        self.heard_at = now;
+        self.set_heard_at(now);
         if window >> 6 > u32::from(self.max_snd_wnd) {
             self.max_snd_wnd = (window >> 6).min(u32::from(u16::MAX)) as u16;
         }

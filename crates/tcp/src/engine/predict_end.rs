@@ -61,7 +61,6 @@ impl Engine {
             State::LastAck => self.end(index, End::Closed),
             State::FinWait1 => {
                 block.state = State::FinWait2;
-                block.heard_at = self.tick;
                 if block.has(Flags::DETACHED) {
                     // There is no event, and the ACK leaves with the block: it does not wait.
                     block.rcv_nxt += 1;

@@ -117,7 +117,7 @@ impl Engine {
             let block = &self.blocks[index];
             let is_stalled = block.state.is_synchronized()
                 && block.has(Flags::PROBING_WINDOW)
-                && block.backoff >= PROBES_WITHOUT_ROOM
+                && block.backoff() >= PROBES_WITHOUT_ROOM
                 && block.queued > 0;
             if is_stalled {
                 return Some(index);

@@ -225,8 +225,8 @@ impl Engine {
     /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
     fn count_duplicate(&mut self, index: u32, place: ExtensionId) -> u32 {
         let block = &mut self.blocks[index];
-        let count = block.peer_acks.duplicates();
-        block.peer_acks.set_duplicates(count + 1);
+        let count = block.peer_acks().duplicates();
+        block.peer_acks_mut().set_duplicates(count + 1);
         let mss = u32::from(block.eff_mss).min(block.flight());
         let extension = &mut self.extensions[place];
         extension.sacked_bytes = (extension.sacked_bytes + mss).min(block.snd_nxt - block.snd_una);
@@ -305,7 +305,7 @@ impl Engine {
             block.window.on_recovered();
         }
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        block.peer_acks.set_duplicates(0);
+        block.peer_acks_mut().set_duplicates(0);
         let extension = &mut self.extensions[place];
         extension.begin_repair(None);
         if !block.has(Flags::SACK) {
@@ -353,7 +353,7 @@ impl Engine {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
         // Step 1: not for retransmissions from before the end of the last recovery.
-        let is_third = block.peer_acks.duplicates() == 3
+        let is_third = block.peer_acks().duplicates() == 3
             && block.snd_una.gt(block.window.recover)
             && !block.has(Flags::RECOVERING);
         let first = self.pool.front(block.send_tail);
@@ -469,7 +469,7 @@ impl Engine {
     fn undo(&mut self, index: u32, place: ExtensionId, was_lone: bool) {
         let block = &mut self.blocks[index];
         if was_lone && block.has(Flags::TIMED_OUT) {
-            block.peer_acks.assume_longer_delay();
+            block.peer_acks_mut().assume_longer_delay();
         }
         if let Some(prior) = self.extensions[place].prior.take() {
             block.window.undo(prior);
@@ -511,7 +511,7 @@ impl Engine {
         block.window.recover = block.snd_nxt;
         block.flags.clear(Flags::RECOVERING);
         block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
-        block.peer_acks.set_duplicates(0);
+        block.peer_acks_mut().set_duplicates(0);
         let mut lost = 0;
         self.pool.walk(tail, unsent, |kept| {
             kept.marks.clear(Marks::SACKED);

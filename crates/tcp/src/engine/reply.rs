@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::receive::{fold, remote_address};
+use crate::block::Block;
 use crate::frames::Filling;
 use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
 use crate::packet::emit::{Payload, emit_headers};
@@ -111,6 +112,20 @@ pub(super) const fn timestamp(tick: Tick, secret_key: Key, local: u64, remote: u
     let [a, b] = secret_key.0;
     let offset = ((local << 32 | remote) ^ a).wrapping_mul(b | 1) >> 32;
     tick.0.wrapping_add(offset as u32)
+}
+
+/// A segment of a connection without payload, and without a window: the caller adds one.
+pub(super) fn without_payload(block: &Block, seq: Seq, flags: Flags) -> Outgoing {
+    Outgoing {
+        local_port: block.local_port,
+        remote_port: block.remote_port,
+        seq,
+        ack: block.rcv_nxt,
+        flags,
+        traffic_class: block.class.field(),
+        hop_limit: HOP_LIMIT,
+        ..Outgoing::default()
+    }
 }
 
 /// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.

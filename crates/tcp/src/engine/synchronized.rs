@@ -16,7 +16,7 @@ impl Engine {
             return self.in_syn_sent(index, arrived);
         }
         if block.has(Flags::WATCHED) && !block.times_its_end() {
-            block.heard_at = self.tick;
+            block.set_heard_at(self.tick);
         }
 
         // RFC 7323 5.3, R1: a timestamp older than the last one means an old segment, if the last one is not older than

@@ -164,8 +164,8 @@ impl Engine {
         let index = id.0;
         let block = &self.blocks[index];
         let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
-        let wanted = length.min(block.unread as usize).min(room);
-        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.unread == 0 {
+        let wanted = length.min(block.readable() as usize).min(room);
+        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.readable() == 0 {
             if block.state == State::Closed {
                 self.drop_unread(index);
             }
@@ -312,7 +312,7 @@ impl Engine {
         if kept.length == 0 {
             block.receive_tail = self.pool.pop_front(tail);
         }
-        block.unread -= taken as u32;
+        *block.unread_mut() -= taken as u32;
         taken
     }
 
@@ -351,9 +351,7 @@ impl Engine {
 
     /// Bytes that have arrived in order and wait to be read.
     pub fn readable(&self, id: ConnId) -> usize {
-        let block = &self.blocks[id.0];
-        // While it opens, the time of the SYN stands there.
-        if block.state == State::SynSent || !self.is_held(id) { 0 } else { block.unread as usize }
+        if self.is_held(id) { self.blocks[id.0].readable() as usize } else { 0 }
     }
 
     /// Whether the peer has ended its direction by a FIN; a reset that came behind it changes nothing of that.
@@ -365,7 +363,7 @@ impl Engine {
     pub fn is_finished(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
         !self.is_held(id)
-            || block.unread == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
+            || block.readable() == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
     }
 }
 
@@ -407,7 +405,7 @@ fn take_from_frame(block: &mut Block, unread: &mut InFrame, taken: usize) {
     if unread.length == 0 {
         block.receive_tail = Cell::NONE;
     }
-    block.unread -= taken as u32;
+    *block.unread_mut() -= taken as u32;
 }
 
 /// After reading: a window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
@@ -417,7 +415,7 @@ fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
     if left >= limit / 2 {
         return;
     }
-    let right = block.rcv_nxt + (limit - block.unread.min(limit));
+    let right = block.rcv_nxt + (limit - block.unread().min(limit));
     if right.gt(block.rcv_right) && block.state.may_receive() {
         let step = right - block.rcv_right;
         if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {

@@ -1,7 +1,7 @@
 //! Frames leave: in the order of the rings, as many as there is room for.
 
-use super::reply::HOP_LIMIT;
-use super::{Engine, turns};
+use super::Engine;
+use super::reply::{HOP_LIMIT, without_payload};
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
@@ -187,7 +187,7 @@ impl Engine {
             let at = block.eff_mss;
             return if self.split(index, cell, at) { Next::New(cell) } else { Next::Nothing };
         }
-        if block.snd_nxt == block.snd_una && block.retransmit_at.is_due(self.tick) {
+        if block.flight() == 0 && block.was_idle_for_rto(self.tick) {
             block.window.after_idle(block.eff_mss);
         }
         Next::New(cell)
@@ -251,7 +251,7 @@ impl Engine {
         let half = u32::from(block.max_snd_wnd) << 5;
         // A segment shorter than both half of the peer's largest window and the MSS waits until the timer has fired once.
         let is_worth_it = room >= half.max(1) || room >= u32::from(block.eff_mss);
-        let is_overdue = block.flight() == 0 && block.has(Flags::PROBING_WINDOW) && block.backoff > 0;
+        let is_overdue = block.flight() == 0 && block.has(Flags::PROBING_WINDOW) && block.backoff() > 0;
         if room > 0 && (is_worth_it || is_overdue) {
             let at = room.min(u32::from(block.eff_mss)) as u16;
             return if self.split(index, cell, at) { Next::New(cell) } else { Next::Nothing };
@@ -385,7 +385,7 @@ impl Engine {
             flags,
             window,
             urgent: 0,
-            traffic_class: block.dscp() | ecn,
+            traffic_class: block.class.field() | ecn,
             hop_limit: HOP_LIMIT,
             fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
         };
@@ -421,11 +421,10 @@ impl Engine {
         let block = &mut self.blocks[index];
         let is_answer = block.state == State::SynReceived;
         block.snd_nxt = block.snd_una + 1;
-        if block.backoff == 0 && !is_answer {
-            block.unread = self.now.short();
+        if block.backoff() == 0 && !is_answer {
+            *block.syn_sent_at_mut() = self.now.short();
         }
         block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
-        block.set_turn(turns::NEW);
         let block = &self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let mut flags = Control::SYN;
@@ -434,21 +433,13 @@ impl Engine {
             if block.has(Flags::ECN) {
                 flags |= Control::ECE;
             }
-        } else if self.settings.ecn == Ecn::Ask && block.backoff == 0 {
+        } else if self.settings.ecn == Ecn::Ask && block.backoff() == 0 {
             // Not on a retry: some path may drop what asks for it (RFC 3168 6.1.1.1).
             flags |= Control::ECE | Control::CWR;
         }
-        let segment = Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_una,
-            ack: if is_answer { block.rcv_nxt } else { Seq(0) },
-            flags,
-            window: self.first_window(),
-            traffic_class: block.dscp(),
-            hop_limit: HOP_LIMIT,
-            ..Outgoing::default()
-        };
+        let ack = if is_answer { block.rcv_nxt } else { Seq(0) };
+        let window = self.first_window();
+        let segment = Outgoing { ack, window, ..without_payload(block, block.snd_una, flags) };
         let has_timestamps = if is_answer { block.has(Flags::TIMESTAMPS) } else { self.settings.timestamps };
         let options = OptionsOut {
             mss: Some(self.own_mss(block.route, &addresses)),
@@ -471,7 +462,7 @@ impl Engine {
 /// moves on in steps that are worth it (3.8.6.2.2).
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
-    let right = block.rcv_nxt + limit.saturating_sub(block.unread);
+    let right = block.rcv_nxt + limit.saturating_sub(block.unread());
     // What would go back is a step below zero.
     let step = (right - block.rcv_right).cast_signed();
     if step >= u32::from(block.eff_mss).min(limit / 2).cast_signed() {

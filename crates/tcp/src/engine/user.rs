@@ -6,7 +6,7 @@ use super::listen::behind;
 use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
-use crate::block::{Flags, State};
+use crate::block::{Flags, ServiceClass, State};
 use crate::hash::secret_hash;
 use crate::packet::Addresses;
 use crate::pool::Marks;
@@ -223,16 +223,13 @@ impl Engine {
         let iss = behind(self.initial_seq(&addresses, both), last);
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
-        block.flags = Flags::NONE;
+        block.flags = Flags::NO_NAGLE.when(options.no_nagle);
         block.remote = number;
         block.remote_port = remote.port();
         block.local_port = from.port();
         block.local = local;
         block.route = route;
         block.class = class_of(options);
-        if options.no_nagle {
-            block.flags.set(Flags::NO_NAGLE);
-        }
         if options.keep_alive {
             self.keep_alive_by_settings(index);
         }
@@ -259,13 +256,7 @@ impl Engine {
         let block = &self.blocks[id.0];
         match block.state {
             State::SynSent | State::SynReceived => Status::Opening,
-            State::Closed => Status::Ended(match block.backoff {
-                2 => End::Reset,
-                3 => End::Refused,
-                4 => End::TimedOut,
-                5 => End::Aborted,
-                _ => End::Closed,
-            }),
+            State::Closed => Status::Ended(block.end()),
             _ if block.has(Flags::FIN_RECEIVED) => Status::PeerClosed,
             _ => Status::Open,
         }
@@ -352,7 +343,7 @@ impl Engine {
                 self.blocks[index].flags.set(Flags::DETACHED);
                 return self.end(index, End::Aborted);
             }
-            _ if block.unread > 0 => return self.abort(id),
+            _ if block.unread() > 0 => return self.abort(id),
             _ => {}
         }
         self.end_sending(index);
@@ -362,10 +353,7 @@ impl Engine {
         block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
         match block.state {
             State::TimeWait => self.enter_time_wait(index),
-            State::FinWait2 => {
-                block.heard_at = self.tick;
-                self.set_deadline(index, self.tick.after(self.timings.fin_wait_2));
-            }
+            State::FinWait2 => self.time_last_state(index),
             _ => {}
         }
     }
@@ -388,12 +376,12 @@ impl Engine {
     }
 }
 
-fn class_of(options: ConnectOptions) -> u8 {
-    let turn = match options.class {
+fn class_of(options: ConnectOptions) -> ServiceClass {
+    let ring = match options.class {
         0 => turns::NORMAL,
         class => class.min(turns::CLASSES as u8 - 1),
     };
-    options.dscp << 2 | turn
+    ServiceClass::new(options.dscp, ring)
 }
 
 fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {

@@ -114,7 +114,7 @@ impl Engine {
         if !block.has(Flags::WATCHED) || block.times_its_end() {
             return;
         }
-        block.heard_at = self.tick;
+        block.set_heard_at(self.tick);
         if let Some(at) = self.probe_at(index) {
             self.set_deadline(index, at);
         }
@@ -135,7 +135,7 @@ impl Engine {
     pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
         let is_asked = block.has(Flags::WATCHED) && block.state.is_synchronized();
-        if is_asked { self.watches.get(index).probe_at(block.heard_at) } else { None }
+        if is_asked { self.watches.get(index).probe_at(block.heard_at()) } else { None }
     }
 
     /// The deadline that the user has set.
@@ -176,10 +176,10 @@ impl Engine {
         let block = &mut self.blocks[index];
         if block.flight() > 0 || block.has_unsent() {
             // Not while data is under way (MUST-26), whose own timer tells whether the peer lives.
-            block.heard_at = self.tick;
+            block.set_heard_at(self.tick);
             return 1;
         }
-        let heard_at = block.heard_at;
+        let heard_at = block.heard_at();
         if self.watches.get(index).is_given_up(heard_at) {
             self.counters.timed_out += 1;
             self.break_off(index, End::TimedOut);
