@@ -247,3 +247,30 @@ fn a_mistaken_timeout_is_taken_back() {
     assert_eq!(host.engine.counters().retransmits, before);
     assert_eq!(host.engine.memory().segments_in_use, 0);
 }
+
+/// RACK's times wrap after 71 minutes, and the extension of a connection with a rate stays while it is idle. The last
+/// segment before the idle time must not seem to be sent after the present ones.
+#[test]
+fn a_long_idle_time_makes_no_segment_look_lost() {
+    let mut host = Host::new();
+    host.round_trip = 100;
+    let (id, mut peer) = host.accept(Peer::new());
+    assert!(host.engine.set_rate(id, std::num::NonZeroU32::new(100_000_000)));
+    for idle_minutes in [1, 40, 0] {
+        host.engine.send(id, &[1; 4 * 1448]);
+        let sent: Vec<_> = host.wait_millis(100).into_iter().map(|(_, segment)| segment).collect();
+        assert_eq!(sent.len(), 4);
+        peer.later(100);
+        // The first one is lost. The last two may only be late.
+        host.give(&[duplicate(&peer, &sent, 1)]);
+        let again = host.wait_millis(50);
+        assert!(matches!(&again[..], [(_, one)] if one.seq == sent[0].seq), "{idle_minutes}: {again:?}");
+        peer.heard_all(&sent[..2]);
+        assert_eq!(host.answers(&peer.acks()), [], "the others are in flight");
+        peer.heard_all(&sent[2..]);
+        host.give(&[peer.acks()]);
+        host.wait(Duration::from_secs(60 * idle_minutes));
+        peer.later(60_000 * idle_minutes as u32);
+    }
+    assert_eq!(host.engine.counters().retransmits, 3);
+}
