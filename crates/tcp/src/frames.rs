@@ -55,7 +55,7 @@ impl Frames {
         Self::with_room(Self::BATCH, Self::FRAME_BYTES)
     }
 
-    /// An empty batch for so many frames of so many bytes.
+    /// An empty batch for a number of frames, and a number of bytes in each.
     pub fn with_room(frames_max: usize, bytes_each: usize) -> Self {
         let bytes = frames_max * bytes_each.next_multiple_of(LINE);
         assert!(
@@ -115,9 +115,9 @@ impl Frames {
         })
     }
 
-    /// Lets a frame of at most `bytes_max` bytes be written in place. `write` gets exactly so many, with anything in
-    /// them, and says how many it wrote: with none, nothing is added. False if there is no room, or nothing was
-    /// written.
+    /// Lets a frame of at most `bytes_max` bytes be written in place. `write` gets exactly that many bytes, with any
+    /// contents, and returns how many it wrote. If it wrote none, no frame is added. False if there is no room, or nothing
+    /// was written.
     #[must_use = "a frame that found no room is lost"]
     #[inline]
     pub fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
@@ -221,7 +221,7 @@ impl Filling<'_> {
         true
     }
 
-    /// The room for a next frame of at most so many bytes, which [`add`](Self::add) makes one of the batch.
+    /// Room for the next frame of at most this many bytes. [`add`](Self::add) makes it a frame of the batch.
     #[inline(always)]
     pub(crate) fn next(&mut self, bytes_max: usize) -> Option<&mut [u8]> {
         let tail = *self.tail;

@@ -19,8 +19,7 @@ impl PeerAcks {
         self.0 = self.0 & !DUPLICATES | count;
     }
 
-    /// Takes note of a segment that was in flight alone, whose ACK came so much later than the smoothed round trip says
-    /// (RFC 9293 3.8.6.3).
+    /// Notes the ACK of a lone segment that came this much later than the smoothed round trip (RFC 9293 3.8.6.3).
     #[inline(always)]
     pub(crate) fn measure_delay(&mut self, excess_micros: u32) {
         if self.code() == 0 || excess_micros > self.delay_millis() * 1000 {

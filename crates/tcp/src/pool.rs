@@ -182,7 +182,7 @@ impl Pool {
         self.small.cells.bytes() + self.large.cells.bytes()
     }
 
-    /// An empty cell for at least so many bytes, or none: over the limit, or longer than any cell.
+    /// An empty cell for at least this many bytes. None if the pool is at its limit, or if no cell is that long.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Cell> {
         self.open_within(self.bytes_max, bytes).map(|(cell, ..)| cell)
@@ -307,7 +307,7 @@ impl Pool {
         data - usize::from(segment.start) - usize::from(segment.length)
     }
 
-    /// Lets so many bytes be written at the end of a segment, whose cell has the room.
+    /// Extends a segment by this many bytes, and gives them to be written. Its cell must have the room.
     #[inline]
     pub(crate) fn append(&mut self, cell: Cell, bytes: usize) -> &mut [u8] {
         let (segment, data) = self.parts_mut(cell);

@@ -1,5 +1,5 @@
-//! Segments with numbers around those of an open connection, in any order, and any calls of its user between them. The check
-//! of every block in debug builds finds what they break.
+//! Random segments with numbers near the ones of an open connection, and random calls of its user between them. The check
+//! of every block in debug builds finds any damage.
 
 mod common;
 
@@ -70,7 +70,7 @@ fn open(host: &mut Host, peer: &mut Peer) -> Option<ConnId> {
     host.news().iter().find(|(_, events)| events.has(Events::INCOMING)).map(|(id, _)| *id)
 }
 
-/// A segment with any bits, most often those of data, and with a number, an ACK and blocks that may be right.
+/// A segment with random bits, most often valid ones, and with a number, an ACK and blocks that may be right.
 fn segment(random: &mut Random, peer: &Peer) -> Segment {
     let mut segment = peer.segment(Bits(random.next() as u8));
     if random.chance(0.75) {

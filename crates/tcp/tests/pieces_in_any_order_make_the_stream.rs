@@ -158,7 +158,7 @@ fn a_fin_ahead_of_a_gap_waits_for_it() {
 /// Data beyond a FIN that came first is nothing; a FIN within data that came first is a lie.
 #[test]
 fn a_fin_in_front_of_data_that_has_arrived_is_not_held() {
-    // Alone, at the end of what is there, and behind bytes that are new.
+    // Alone, at the end of known bytes, and behind new bytes.
     for (at, payload) in [(10, &b""[..]), (5, b"world"), (4, b"oworld"), (2, b"lloworld")] {
         let mut host = Host::new();
         let (id, peer) = host.accept(Peer::new());

@@ -88,7 +88,7 @@ fn w_cubic(w_max: u32, from_plateau_millis: i32, mss: u16) -> u32 {
     }
 }
 
-/// The largest integer whose cube is not above `value`, one bit of it at a time; once an epoch.
+/// The largest integer with a cube of at most `value`, found bit by bit, once an epoch.
 fn cube_root(mut value: u64) -> u32 {
     let mut root = 0_u64;
     for shift in (0..=63).rev().step_by(3) {

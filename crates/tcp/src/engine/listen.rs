@@ -78,7 +78,7 @@ impl Engine {
         {
             self.young.pop_front();
             let half = &mut self.half_open[place];
-            // Otherwise the place is that of another one by now, or of none.
+            // Otherwise another half-open connection has the place by now, or it is free.
             if half.used
                 && half.deadline == deadline
                 && std::mem::take(&mut half.young)
@@ -339,7 +339,7 @@ const fn cookie_age(now: Tick) -> u32 {
     (now.0 / COOKIE_MILLIS) & 31
 }
 
-/// When a half-open connection is looked at whose SYN-ACK is to be sent again at `deadline`.
+/// When to check a half-open connection whose SYN-ACK is sent again at `deadline`.
 const fn young_until(deadline: Tick) -> Tick {
     Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
 }

@@ -102,7 +102,7 @@ impl Engine {
         Flags::NEW_RENO.when(self.settings.congestion == Algorithm::NewReno)
     }
 
-    /// Gives a block what was agreed. Its route and SND.UNA are set already.
+    /// Sets the agreed options of a block. Its route and SND.UNA are set already.
     #[inline(always)]
     fn agree(&mut self, index: u32, agreed: Agreed, addresses: &Addresses) {
         // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send

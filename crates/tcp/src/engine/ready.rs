@@ -27,7 +27,8 @@ impl Events {
     pub const WRITABLE: Self = Self(8);
     /// It has ended, or failed: [`Engine::status`] says how.
     pub const CLOSED: Self = Self(16);
-    /// The deadline of [`Engine::set_idle_deadline`] has passed, and is none any more. Nothing else has happened to it.
+    /// The deadline of [`Engine::set_idle_deadline`] has passed and is removed. Nothing else has happened to the
+    /// connection.
     pub const DEADLINE: Self = Self(32);
 
     /// Whether any of these is among them.

@@ -22,7 +22,7 @@ pub(super) struct Arrived {
     pub(super) hash: u64,
     /// Where the table looks first.
     home: u32,
-    /// What the table has under this tag: most likely its connection; or [`Place::NOBODY`].
+    /// The value that the table has for this tag: most likely its connection, or [`Place::NOBODY`].
     candidate: u32,
     /// Which frame it is.
     pub(super) frame: u32,

@@ -137,7 +137,8 @@ const HELD_MILLIS: u32 = 60_000;
 /// The same where others find no memory.
 const NO_PROGRESS_MILLIS: u32 = 2_000;
 
-/// A window was closed for at least two seconds after so many probes of it, as each waits twice as long as the one before.
+/// After so many probes a window has been closed for at least two seconds, because each probe waits twice as long as the
+/// one before.
 const PROBES_WITHOUT_ROOM: u8 = 5;
 
 /// Places that one search looks at.

@@ -130,8 +130,8 @@ impl Engine {
         goes_on
     }
 
-    /// Whether an ACK without progress can skip the walk over the queue. It can if its blocks equal those of the previous
-    /// ACK, or if too many ACKs without news have come in this millisecond.
+    /// Whether an ACK without progress can skip the walk over the queue. It can if it has the same blocks as the previous
+    /// ACK, or if too many ACKs in this millisecond have told nothing.
     fn tells_nothing(&mut self, place: ExtensionId, blocks: &[(Seq, Seq)]) -> bool {
         let words = blocks.iter().flat_map(|(left, right)| [left.0, right.0]);
         let sum = words.fold(0_u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));

@@ -121,7 +121,7 @@ impl Engine {
         self.break_off(index, end);
     }
 
-    /// An ACK that says where we are, to one who may not be our peer.
+    /// An ACK with our present numbers, for a sender that may not be our peer.
     pub(super) fn challenge(&mut self, index: u32) {
         if self.may_answer(index) && self.may_challenge() {
             self.acknowledge_now(index);

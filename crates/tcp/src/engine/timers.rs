@@ -70,7 +70,8 @@ impl Engine {
                 self.check(*index);
             }
         }
-        // Entries that come back because the wheel is full wait for another call: this one ends, however many they are.
+        // If the wheel is full, an entry joins the queue again. Only the entries present now are handled, so this loop
+        // ends.
         let mut left = self.fresh.len();
         while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due[..left.min(GROUP)]) {
             left -= count;

@@ -75,7 +75,7 @@ impl Engine {
         is_put
     }
 
-    /// The same where something waits to be sent, or the message is a long one.
+    /// The same for a queue that is not empty, or for a long message.
     #[inline(never)]
     fn send_with_any(&mut self, index: u32, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let block = &self.blocks[index];
@@ -104,7 +104,7 @@ impl Engine {
         true
     }
 
-    /// Whether a message of so many bytes finds room in a segment, in a cell and in the queue, and has none to join.
+    /// Whether a message of `length` bytes fits into a segment, a cell and the queue, and joins no other message.
     #[inline(always)]
     fn takes_at_once(&self, block: &Block, length: usize) -> bool {
         block.state == State::Established
@@ -158,7 +158,7 @@ impl Engine {
         self.splice_any(id, length)
     }
 
-    /// The same where it takes several parts, or joins what waits to be sent.
+    /// The same for several parts, or for bytes that join a queued segment.
     #[inline(never)]
     fn splice_any(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;

@@ -262,8 +262,8 @@ impl Engine {
         Next::Nothing
     }
 
-    /// Cuts a segment in two. False if there is no memory for the second. The limit does not hold for that: it is there
-    /// already, and nothing would come back to a connection that found no room.
+    /// Cuts a segment in two. False if there is no memory for the second. The limit does not apply: the bytes are in memory
+    /// already, and no event would wake a connection that found no room.
     pub(super) fn split(&mut self, index: u32, cell: Cell, at: u16) -> bool {
         let kept = *self.pool.segment(cell);
         let rest = usize::from(kept.length - at);
@@ -479,7 +479,8 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     field as u16
 }
 
-/// The number of a segment's first byte tells its fragments from those of other segments on the path (RFC 6864).
+/// Fragments of one segment share this number, and those of other segments on the path have another one (RFC 6864). It is
+/// made of the number of the first byte.
 const fn fragment_id(seq: Seq) -> u16 {
     (seq.0 ^ seq.0 >> 16) as u16
 }

@@ -60,8 +60,8 @@ impl Turns {
         }
     }
 
-    /// The next one, if any waits. With it comes one of those a few places behind it, if so many wait that it may have left
-    /// the cache: to be fetched meanwhile.
+    /// The next one, if any waits. If so many wait that a later one may have left the cache, that one comes with it, to be
+    /// prefetched.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<(u32, Option<u32>)> {
         self.classes[self.current % CLASSES].pop().or_else(|| self.pop_of_next_class())

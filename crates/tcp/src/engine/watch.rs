@@ -9,9 +9,9 @@ use crate::time::{Instant, Tick};
 use crate::watch::{FARTHEST_MILLIS, KeepAlive};
 
 impl Engine {
-    /// Tells of this connection by [`Events::DEADLINE`](super::Events::DEADLINE) once `at` has passed, to the millisecond and
-    /// never early, unless another call has moved the deadline or taken it away (`None`) by then. The connection itself goes
-    /// on. A deadline more than 12 days ahead comes after 12 days; closing a connection takes its own away.
+    /// Reports [`Events::DEADLINE`](super::Events::DEADLINE) for this connection once `at` has passed, to the millisecond
+    /// and never early. Another call before then moves the deadline or removes it (`None`). The connection itself goes on.
+    /// A deadline more than 12 days ahead comes after 12 days; closing a connection takes its own away.
     ///
     /// To move a deadline with each message costs a write to memory.
     ///

@@ -33,8 +33,8 @@ pub(crate) struct IcmpError {
     pub(crate) seq: Seq,
 }
 
-/// What the error says. Only an unreachable protocol or port is hard (RFC 1122 4.2.3.9), and even that only
-/// before a connection stands (RFC 5927 5.2).
+/// The kind of the error. Only an unreachable protocol or port is hard (RFC 1122 4.2.3.9), and even that only before a
+/// connection stands (RFC 5927 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ErrorKind {
     Unreachable(Unreachable),
