@@ -58,8 +58,8 @@ pub struct Counters {
     pub evicted_for_memory: u64,
     /// Payload dropped because no memory was left for it; the peer sends it again.
     pub dropped_for_memory: u64,
-    /// ACKs whose SACK blocks were not looked at, because others of the same connection had told nothing new sixteen times in
-    /// the same millisecond.
+    /// ACKs with SACK blocks that were skipped, because sixteen others of the same connection had told nothing new in that
+    /// millisecond.
     pub sacks_ignored: u64,
     /// Paths that were forgotten early, because too many narrow ones are known.
     pub path_mtus_evicted: u64,

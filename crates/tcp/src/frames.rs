@@ -1,8 +1,8 @@
 //! A batch of frames, packed into one piece of memory that is handed over whole or in parts without copying.
 //!
-//! A frame is an Ethernet II frame without its check sequence. Frames lie one behind the other, each on a line of the
-//! cache of its own: sixty-four small ones leave room in the first-level cache, where slots of two kilobytes
-//! each would fight for the same few sets of it.
+//! A frame is an Ethernet II frame without its check sequence. Frames lie one behind the other, each starting on a cache
+//! line of its own. Sixty-four small frames leave room in the first-level cache. Slots of two kilobytes each would compete
+//! for a few of its sets.
 
 use std::ops::{Index, Range};
 use std::rc::Rc;
@@ -47,7 +47,7 @@ impl Entry {
 impl Frames {
     /// As many frames a batch holds by default: more gains nothing, since the misses of this many overlap already.
     pub const BATCH: usize = 64;
-    /// Room for each of them by default: for the longest segment that a connection sends, with all of its headers.
+    /// Default room for each frame: the longest segment that a connection sends, with all of its headers.
     pub const FRAME_BYTES: usize = 2176;
 
     /// An empty batch for 64 frames of up to 2176 bytes.
@@ -55,7 +55,7 @@ impl Frames {
         Self::with_room(Self::BATCH, Self::FRAME_BYTES)
     }
 
-    /// An empty batch for so many frames of so many bytes.
+    /// An empty batch for a number of frames, and a number of bytes in each.
     pub fn with_room(frames_max: usize, bytes_each: usize) -> Self {
         let bytes = frames_max * bytes_each.next_multiple_of(LINE);
         assert!(
@@ -94,7 +94,7 @@ impl Frames {
         self.entries.is_empty()
     }
 
-    /// How many more frames it takes, if none is longer than it was made for.
+    /// How many more frames fit, if each is at most as long as the batch was made for.
     #[inline]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.entries.len())
@@ -115,9 +115,9 @@ impl Frames {
         })
     }
 
-    /// Lets a frame of at most `bytes_max` bytes be written in place. `write` gets exactly so many, with anything in
-    /// them, and says how many it wrote: with none, nothing is added. False if there is no room, or nothing was
-    /// written.
+    /// Lets a frame of at most `bytes_max` bytes be written in place. `write` gets exactly that many bytes, with any
+    /// contents, and returns how many it wrote. If it wrote none, no frame is added. False if there is no room, or nothing
+    /// was written.
     #[must_use = "a frame that found no room is lost"]
     #[inline]
     pub fn push_with(&mut self, bytes_max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
@@ -221,7 +221,7 @@ impl Filling<'_> {
         true
     }
 
-    /// The room for a next frame of at most so many bytes, which [`add`](Self::add) makes one of the batch.
+    /// Room for the next frame of at most this many bytes. [`add`](Self::add) makes it a frame of the batch.
     #[inline(always)]
     pub(crate) fn next(&mut self, bytes_max: usize) -> Option<&mut [u8]> {
         let tail = *self.tail;

@@ -17,7 +17,7 @@ pub(crate) struct HalfOpen {
     pub(crate) irs: Seq,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
-    /// Microseconds, wrapping: when the SYN-ACK left first, for a first measure of the round trip.
+    /// When the SYN-ACK left first, in microseconds that wrap: gives the first measurement of the round trip.
     pub(crate) sent_at: u32,
     /// When the SYN-ACK is sent again.
     pub(crate) deadline: Tick,
@@ -25,8 +25,8 @@ pub(crate) struct HalfOpen {
     pub(crate) window: u16,
     pub(crate) peer_mss: u16,
     pub(crate) listener: u16,
-    /// The shift that the peer offered; 255: none.
-    pub(crate) window_scale: u8,
+    /// The shift that the peer offered.
+    pub(crate) window_scale: Option<u8>,
     pub(crate) transmissions: u8,
     pub(crate) offered: Offered,
     /// It waits in the queue of young ones, and not yet in the wheel.
@@ -45,14 +45,6 @@ pub(crate) struct Offered {
     pub(crate) ecn: bool,
 }
 
-impl HalfOpen {
-    pub(crate) const NO_SCALE: u8 = 255;
-}
-
-impl HalfOpen {
-    pub(crate) const EMPTY: Self = <Self as Linked>::FREE;
-}
-
 impl Linked for HalfOpen {
     const FREE: Self = Self {
         remote: 0,
@@ -68,7 +60,7 @@ impl Linked for HalfOpen {
         window: 0,
         peer_mss: 0,
         listener: 0,
-        window_scale: Self::NO_SCALE,
+        window_scale: None,
         transmissions: 0,
         offered: Offered { timestamps: false, sack: false, ecn: false },
         young: false,

@@ -13,14 +13,13 @@ impl PeerAcks {
         self.0 & DUPLICATES
     }
 
-    /// Counts so many, of which no more than three are told apart.
+    /// Sets the count of duplicate ACKs. All counts from three up are equal.
     pub(crate) const fn set_duplicates(&mut self, count: u8) {
         let count = if count > DUPLICATES { DUPLICATES } else { count };
         self.0 = self.0 & !DUPLICATES | count;
     }
 
-    /// Takes note of a segment that was in flight alone, whose ACK came so much later than the smoothed round trip says
-    /// (RFC 9293 3.8.6.3).
+    /// Notes the ACK of a lone segment that came this much later than the smoothed round trip (RFC 9293 3.8.6.3).
     #[inline(always)]
     pub(crate) fn measure_delay(&mut self, excess_micros: u32) {
         if self.code() == 0 || excess_micros > self.delay_millis() * 1000 {
@@ -34,8 +33,8 @@ impl PeerAcks {
         self.0 = self.duplicates() | (steps + 1).max(self.code()) << DELAY_SHIFT;
     }
 
-    /// A timeout was spurious, and for how long the peer has delayed the ACK is not known: as long as most that do, and after
-    /// that as long as it may (RFC 9293 MUST-40).
+    /// A timeout was spurious, and the peer's delay of the ACK is unknown. The first time assumes the delay of most peers,
+    /// the next time the longest delay allowed (RFC 9293 MUST-40).
     pub(crate) fn assume_longer_delay(&mut self) {
         let is_within = self.delay_millis() < ASSUMED_DELAY_MILLIS;
         self.note_delay(if is_within { ASSUMED_DELAY_MILLIS } else { DELAY_MAX_MILLIS });
@@ -59,11 +58,11 @@ impl PeerAcks {
 const DUPLICATES: u8 = 3;
 const DELAY_SHIFT: u32 = 2;
 
-/// The unit in which a delay is kept, and the most of it: an ACK waits for less than half a second (RFC 9293 MUST-40).
+/// The unit of a stored delay, and its maximum: an ACK is delayed by less than half a second (RFC 9293 MUST-40).
 const DELAY_STEP_MILLIS: u32 = 9;
 const DELAY_MAX_MILLIS: u32 = 56 * DELAY_STEP_MILLIS;
 
-/// What a peer is thought to do of which nothing is known: the most that common systems do.
+/// The delay assumed for a peer before a measurement: the longest that common systems use.
 const ASSUMED_DELAY_MILLIS: u32 = 200;
 
 const _: () = assert!(DELAY_MAX_MILLIS / DELAY_STEP_MILLIS < 63);

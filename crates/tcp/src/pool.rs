@@ -164,9 +164,9 @@ impl Pool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_receiving
     }
 
-    /// The same for a connection without unread bytes, which needs no cell if its user reads at once. More than a quarter
-    /// is for them: where peers give small windows, segments cut in two may have taken that, and if two engines were full
-    /// of such ones, neither could take anything from the other.
+    /// The same for a connection without unread bytes, which needs no cell if its user reads at once. It may exceed a
+    /// quarter: with small windows, segments cut in two may have taken that much. If two engines were full of such
+    /// segments, each would have to refuse what the other sends.
     #[inline]
     pub(crate) const fn is_full_for_who_keeps_up(&self) -> bool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_keeping_up
@@ -182,7 +182,7 @@ impl Pool {
         self.small.cells.bytes() + self.large.cells.bytes()
     }
 
-    /// An empty cell for at least so many bytes, or none: over the limit, or longer than any cell.
+    /// An empty cell for at least this many bytes. None if the pool is at its limit, or if no cell is that long.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Cell> {
         self.open_within(self.bytes_max, bytes).map(|(cell, ..)| cell)
@@ -200,7 +200,7 @@ impl Pool {
         self.open_within(usize::MAX, bytes).map(|(cell, ..)| cell)
     }
 
-    /// Like [`take`](Self::take), with what is in it: its segment, a queue of its own, and all of its room.
+    /// Like [`take`](Self::take), and gives the contents too: its segment, a queue of its own, and all of its room.
     #[inline(always)]
     pub(crate) fn open(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
         self.open_within(self.bytes_max, bytes)
@@ -307,7 +307,7 @@ impl Pool {
         data - usize::from(segment.start) - usize::from(segment.length)
     }
 
-    /// Lets so many bytes be written at the end of a segment, whose cell has the room.
+    /// Extends a segment by this many bytes, and gives them to be written. Its cell must have the room.
     #[inline]
     pub(crate) fn append(&mut self, cell: Cell, bytes: usize) -> &mut [u8] {
         let (segment, data) = self.parts_mut(cell);
@@ -385,6 +385,19 @@ impl Pool {
             next = if cell == tail { Cell::NONE } else { self.segment(cell).next };
             Some(cell)
         })
+    }
+
+    /// Calls `visit` for the segments of a queue in order: those before the cell `end`, for as long as it returns true.
+    #[inline]
+    pub(crate) fn walk(&mut self, tail: Cell, end: Cell, mut visit: impl FnMut(&mut Segment) -> bool) {
+        let mut next = self.front(tail);
+        while !next.is_none() && next != end {
+            let segment = self.segment_mut(next);
+            next = if next == tail { Cell::NONE } else { segment.next };
+            if !visit(segment) {
+                return;
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A connection that has ended and whose last segments may still wander: 32 bytes of it.
+//! A connection that has ended, in 32 bytes: its last segments may still be on the path.
 
 use crate::seq::Seq;
 use crate::slab::Linked;

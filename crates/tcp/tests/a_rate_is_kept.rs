@@ -1,8 +1,13 @@
 //! A connection with a rate of its own sends no faster, and the others are not held back by it.
 
+mod common;
+
 use std::num::NonZeroU32;
 
 use anywire_tcp::{ConnId, ConnectOptions, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings};
+
+use common::host::{Host, Peer, settings, small_limits};
+use common::wire::RST;
 
 #[test]
 fn a_rate_is_kept_and_others_go_on() {
@@ -45,6 +50,20 @@ fn a_rate_is_kept_and_others_go_on() {
     let [slow_bytes, fast_bytes] = received;
     assert!((950_000..=1_010_000).contains(&slow_bytes), "{slow_bytes} bytes in a second at 1 MB/s");
     assert!(fast_bytes > 20 * slow_bytes, "the other one sent {fast_bytes}");
+}
+
+/// A connection that has ended takes no memory for a rate, so that closing it gives back all that it had.
+#[test]
+fn a_connection_that_has_ended_has_no_rate() {
+    let mut limits = small_limits();
+    limits.extensions = 1;
+    let mut host = Host::with(settings(), limits);
+    let (ended, peer) = host.accept(Peer::new());
+    host.give(&[peer.segment(RST)]);
+    assert!(!host.engine.set_rate(ended, NonZeroU32::new(1000)));
+    host.engine.close(ended);
+    let (open, _) = host.accept(Peer::new().port(5001));
+    assert!(host.engine.set_rate(open, NonZeroU32::new(1000)));
 }
 
 fn engine(address: &str, own: u8, peer: u8) -> Engine {

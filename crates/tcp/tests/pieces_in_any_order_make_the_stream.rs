@@ -1,5 +1,5 @@
-//! Segments out of order, overlapping, again and beyond the window, against a model; and what is reported of them (SACK,
-//! RFC 2018, D-SACK, RFC 2883).
+//! Segments out of order, overlapping, repeated and beyond the window, against a model. The reports about them are checked
+//! too (SACK, RFC 2018; D-SACK, RFC 2883).
 
 mod common;
 
@@ -79,7 +79,7 @@ fn any_pieces_make_the_stream_that_a_model_makes() {
     });
 }
 
-/// What is reported was really sent, and lies ahead of the ACK but for a duplicate in front.
+/// Each reported block was really sent and lies ahead of the ACK, except a duplicate in front.
 fn check_blocks(answer: &Segment, peer: &Peer, held: &[bool], acked: usize) {
     assert!(peer.sack || answer.sack.is_empty());
     for (number, (left, right)) in answer.sack.iter().enumerate() {
@@ -153,6 +153,23 @@ fn a_fin_ahead_of_a_gap_waits_for_it() {
     assert_eq!(host.read(id), b"helloworld");
     assert!(host.engine.is_finished(id));
     assert_eq!(host.engine.memory().segments_in_use, 0);
+}
+
+/// Data beyond a FIN that came first is nothing; a FIN within data that came first is a lie.
+#[test]
+fn a_fin_in_front_of_data_that_has_arrived_is_not_held() {
+    // Alone, at the end of known bytes, and behind new bytes.
+    for (at, payload) in [(10, &b""[..]), (5, b"world"), (4, b"oworld"), (2, b"lloworld")] {
+        let mut host = Host::new();
+        let (id, peer) = host.accept(Peer::new());
+        host.give(&[peer.data_at(5, b"world"), peer.data_at(10, b"again")]);
+        host.give(&[Segment { bits: FIN | ACK, ..peer.data_at(at, payload) }]);
+        assert!(!host.engine.is_finished(id));
+        host.give(&[peer.data_at(0, b"hello")]);
+        assert_eq!(host.read(id), b"helloworldagain");
+        assert!(!host.engine.is_finished(id));
+        assert_eq!(host.engine.memory().segments_in_use, 0);
+    }
 }
 
 /// RFC 9293 MUST-31, RFC 6093: data that is marked as urgent is data like any other, however much it is.

@@ -59,6 +59,16 @@ fn parts_go_back_in_their_order() {
     }
 }
 
+/// Nothing has arrived before the handshake is done, so no segment is queued, not even an empty one.
+#[test]
+fn a_connection_that_opens_has_nothing_to_send_back() {
+    let mut host = Host::new();
+    let id = host.engine.connect("10.0.0.2:5000".parse().unwrap(), no_nagle()).unwrap();
+    host.sent_one();
+    assert_eq!((host.engine.readable(id), host.engine.splice(id, 100)), (0, 0));
+    assert_eq!(host.engine.memory().segments_in_use, 0);
+}
+
 #[test]
 fn small_messages_leave_one_after_the_other_and_the_first_keeps_its_timer() {
     for peer in [Peer::new(), Peer::plain()] {

@@ -34,7 +34,7 @@ impl Engine {
             self.opened(index);
         }
         let block = &mut self.blocks[index];
-        // RFC 5961 5.2: no ACK is older than the largest window, none is for what we have not sent.
+        // RFC 5961 5.2: an ACK may be at most the largest window old, and never acknowledges data that we have not sent.
         if segment.ack != block.snd_una {
             let oldest = block.snd_una - (u32::from(block.max_snd_wnd) << 6);
             if segment.ack.gt(block.snd_nxt) || segment.ack.lt(oldest) {
@@ -86,7 +86,7 @@ impl Engine {
         }
         let window = u32::from(segment.window) << block.send_scale();
         let right = segment.ack + window;
-        if block.backoff > 0 && window == 0 && block.flight() > 0 && !block.has(Flags::DETACHED) {
+        if block.backoff() > 0 && window == 0 && block.flight() > 0 && !block.has(Flags::DETACHED) {
             // It has taken back the window of segments in flight, and answers: so it is not given up either (SHLD-17).
             // Retransmissions probe the window.
             block.stalled_at = self.tick;
@@ -100,10 +100,10 @@ impl Engine {
             return;
         }
         let is_wider = right.gt(block.snd_right);
-        if is_wider && block.backoff > 0 && block.snd_right.le(segment.ack) && block.flight() > 0 {
+        if is_wider && block.backoff() > 0 && block.snd_right.le(segment.ack) && block.flight() > 0 {
             // Segments in flight found it closed: they go again now, and not when the timer has grown to a minute.
-            block.backoff = 0;
-            block.retransmit_at = self.tick;
+            block.set_backoff(0);
+            block.set_retransmit_at(self.tick);
             self.set_deadline(index, self.tick);
         }
         let block = &mut self.blocks[index];
@@ -151,7 +151,7 @@ impl Engine {
         }
         block.snd_una = segment.ack;
         block.window.keep_recover_near(segment.ack);
-        block.backoff = 0;
+        block.set_backoff(0);
         // A peer acknowledges every second segment at once.
         let is_lone = segments == 1 && block.snd_nxt == segment.ack;
         match rtt.filter(|_| !any_resent) {
@@ -159,7 +159,7 @@ impl Engine {
             Some(rtt) => block.rtt.sample(rtt),
             // Nothing tells whether the timeout was spurious.
             None if is_lone && any_resent && !block.has(Flags::TIMESTAMPS.with(Flags::SACK)) => {
-                block.peer_acks.assume_longer_delay();
+                block.peer_acks_mut().assume_longer_delay();
             }
             None => {}
         }
@@ -191,7 +191,7 @@ impl Engine {
     #[inline]
     pub(super) fn after_progress(&mut self, index: u32, segment: &Parsed) -> bool {
         let block = &mut self.blocks[index];
-        block.peer_acks.set_duplicates(0);
+        block.peer_acks_mut().set_duplicates(0);
         let all = block.snd_una == block.snd_nxt;
         if all {
             block.flags.clear(Flags::TIMES_A_FLIGHT);
@@ -229,9 +229,8 @@ impl Engine {
         match block.state {
             State::FinWait1 => {
                 block.state = State::FinWait2;
-                block.heard_at = self.tick;
                 if block.has(Flags::DETACHED) {
-                    self.set_deadline(index, self.tick.after(self.timings.fin_wait_2));
+                    self.time_last_state(index);
                 }
                 true
             }
@@ -240,7 +239,6 @@ impl Engine {
                 false
             }
             State::LastAck => {
-                self.counters.closed += 1;
                 self.end(index, End::Closed);
                 false
             }

@@ -8,7 +8,7 @@ use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
 use crate::extension::ExtensionId;
 use crate::packet::{Flags as Control, Parsed, SACK_MAX};
-use crate::pool::{Cell, Marks};
+use crate::pool::{Cell, Marks, Segment};
 use crate::seq::Seq;
 
 /// Payload that is still in its frame: what the engine keeps for each frame of the batch.
@@ -68,7 +68,7 @@ impl Engine {
         let block = &mut self.blocks[index];
         if !block.state.may_receive() {
             // After the peer's FIN there is nothing more; a FIN again means that our ACK was lost.
-            return self.answer_out_of_window(index);
+            return self.acknowledge_now(index);
         }
         let payload_end = segment.seq + u32::from(segment.payload_len());
         if block.has(Flags::DETACHED) && payload_end.gt(block.rcv_nxt) {
@@ -132,7 +132,7 @@ impl Engine {
     pub(super) fn advance_receive(&mut self, index: u32, length: u32) {
         let block = &mut self.blocks[index];
         block.rcv_nxt += length;
-        block.unread += length;
+        *block.unread_mut() += length;
         block.flags.set(Flags::ACK_OWED);
         if block.owes_ack_now(length) {
             self.acknowledge_now(index);
@@ -140,7 +140,7 @@ impl Engine {
         self.tell(index, Flags::TELL_READABLE);
     }
 
-    /// An ACK leaves at the next turn.
+    /// Sends an ACK at the next transmission: one, however many segments ask for it.
     pub(super) fn acknowledge_now(&mut self, index: u32) {
         self.blocks[index].flags.set(Flags::ACK_NOW);
         self.take_turn(index);
@@ -212,13 +212,8 @@ impl Engine {
     /// The peer has ended its direction, and all before that has arrived.
     #[cold]
     pub(super) fn on_fin(&mut self, index: u32) {
-        if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
-            // All held bytes are old, or lie behind the FIN, where there are none.
-            let count = std::mem::take(&mut extension.out_of_order_count);
-            let rest = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
-            self.held_segments -= usize::from(count);
-            self.pool.free_all(rest);
-        }
+        // All held bytes are old, or lie behind the FIN, where there are none.
+        self.free_held(self.blocks[index].extension);
         let block = &mut self.blocks[index];
         block.rcv_nxt += 1;
         block.rcv_right = block.rcv_right.max(block.rcv_nxt);
@@ -258,7 +253,7 @@ impl Engine {
             if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
                 extension.acks_owed = extension.acks_owed.saturating_add(1);
             }
-            return self.answer_out_of_window(index);
+            return self.acknowledge_now(index);
         }
         if rest > 0 && !self.deliver_frame(index, arrived, skip as u16, rest as u16) {
             return;
@@ -273,7 +268,7 @@ impl Engine {
             return;
         }
         // RFC 5681 4.2: what fills a gap is acknowledged at once.
-        self.answer_out_of_window(index);
+        self.acknowledge_now(index);
         self.drop_extension_if_calm(index);
     }
 
@@ -288,11 +283,8 @@ impl Engine {
         has_fin: bool,
     ) {
         // First of all, since it may take the extension of this connection.
-        if !(self.may_hold() || self.reclaim_held() && self.may_hold()) {
-            self.counters.dropped_for_memory += 1;
-            return;
-        }
-        let Some(place) = self.extension_of(index) else {
+        let may_hold = self.may_hold() || self.reclaim_held() && self.may_hold();
+        let Some(place) = (if may_hold { self.extension_of(index) } else { None }) else {
             self.counters.dropped_for_memory += 1;
             return;
         };
@@ -305,8 +297,9 @@ impl Engine {
         }
         // Cuts bytes that are there already: only the new ones between `before` and `after` stay.
         let tail = self.extensions[place].out_of_order_tail;
-        let is_fin = |cell: Cell| self.pool.segment(cell).marks.has(Marks::FIN);
-        let has_fin = has_fin && !self.pool.queue(tail).any(is_fin);
+        let is_beyond = |held: &Segment| held.marks.has(Marks::FIN) || held.end().gt(seq + u32::from(length));
+        // Not a second FIN, and none in front of data: that is a lie.
+        let has_fin = has_fin && !self.pool.queue(tail).any(|cell| is_beyond(self.pool.segment(cell)));
         let (mut start, mut end) = (seq, seq + u32::from(length));
         let mut before = Cell::NONE;
         let mut is_contained = false;
@@ -411,8 +404,8 @@ impl Engine {
         }
     }
 
-    /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883): a duplicate first, then the one with the newest
-    /// segment, then those that were reported last, then the others from the left edge on. Returns how many.
+    /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883). A duplicate comes first, then the block with the
+    /// newest segment, the blocks reported last, and the others from the left edge on. Returns how many.
     pub(super) fn sack_blocks(&mut self, place: ExtensionId, blocks: &mut [(Seq, Seq); SACK_MAX]) -> usize {
         let extension = &mut self.extensions[place];
         let mut chosen = Chosen::new(extension.newest);

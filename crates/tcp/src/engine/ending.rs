@@ -2,7 +2,7 @@
 
 use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports};
-use super::reply::{HOP_LIMIT, Reply};
+use super::reply::{HOP_LIMIT, Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
@@ -18,12 +18,8 @@ impl Engine {
         if matches!(end, End::Reset | End::Refused | End::Aborted) {
             self.counters.reset += 1;
         }
-        let block = &mut self.blocks[index];
-        block.flags.set(Flags::BROKEN);
-        block.backoff = end as u8;
-        if block.state == State::SynSent {
-            // The time of the SYN stood there.
-            block.unread = 0;
+        if self.blocks[index].state == State::SynSent {
+            *self.blocks[index].syn_sent_at_mut() = 0;
         } else if end == End::Aborted {
             self.drop_unread(index);
         }
@@ -33,7 +29,7 @@ impl Engine {
     /// Frees the unread bytes.
     pub(super) fn drop_unread(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        block.unread = 0;
+        *block.unread_mut() = 0;
         let waiting = Unread::of(block);
         block.receive_tail = Cell::NONE;
         if let Unread::Kept(tail) = waiting {
@@ -43,13 +39,11 @@ impl Engine {
 
     /// The connection has ended: its addresses and ports are free, and so is its block as soon as no user holds it.
     pub(super) fn end(&mut self, index: u32, end: End) {
-        self.leave_table(index);
+        self.leave_table(Place::Block(index));
         self.release_queues(index);
         let block = &mut self.blocks[index];
-        block.state = State::Closed;
-        if !block.has(Flags::BROKEN) {
-            block.backoff = end as u8;
-        }
+        block.set_end(end);
+        self.counters.closed += u64::from(end == End::Closed);
         block.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         if block.has(Flags::DETACHED) {
             self.free_block(index);
@@ -64,13 +58,6 @@ impl Engine {
         self.free_block(index);
     }
 
-    fn leave_table(&mut self, index: u32) {
-        let block = &self.blocks[index];
-        let addresses = self.local.addresses(block.local, block.remote);
-        let hash = self.hash_of(&addresses, ports(block.remote_port, block.local_port));
-        self.table.remove(hash, Place::Block(index).value());
-    }
-
     fn release_queues(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         let (send, extension) = (block.send_tail, block.extension);
@@ -80,9 +67,7 @@ impl Engine {
         block.extension = Block::NO_EXTENSION;
         self.pool.free_all(send);
         if extension != Block::NO_EXTENSION {
-            let held = &self.extensions[extension];
-            self.held_segments -= usize::from(held.out_of_order_count);
-            self.pool.free_all(held.out_of_order_tail);
+            self.free_held(extension);
             self.extensions.remove(extension.place());
         }
         if !self.user_timeouts.is_empty() {
@@ -125,15 +110,7 @@ impl Engine {
         let addresses = self.local.addresses(block.local, block.remote);
         // A reset should carry them as well (RFC 7323 3.2).
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
-        let reset = Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_nxt,
-            ack: block.rcv_nxt,
-            flags: Control::RST | Control::ACK,
-            traffic_class: block.dscp(),
-            ..Outgoing::default()
-        };
+        let reset = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
         self.send_reset(addresses, reset, timestamps);
     }
 
@@ -143,8 +120,7 @@ impl Engine {
         if !block.has(Flags::DETACHED) {
             // Its user may have something left to read.
             block.state = State::TimeWait;
-            block.heard_at = now;
-            return self.set_deadline(index, now.after(self.timings.time_wait));
+            return self.time_last_state(index);
         }
         let wait = TimeWait {
             remote: block.remote,
@@ -160,13 +136,12 @@ impl Engine {
             timestamps: block.has(Flags::TIMESTAMPS),
             used: true,
         };
-        let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.dscp());
+        let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.class.field());
         let addresses = self.local.addresses(wait.local, wait.remote);
         if owes_ack {
             self.acknowledge_for(&wait, addresses, dscp);
         }
         if self.timings.time_wait == 0 {
-            self.counters.closed += 1;
             return self.end(index, End::Closed);
         }
         while self.time_wait.used() >= self.limits.time_wait {
@@ -176,10 +151,10 @@ impl Engine {
                 self.drop_time_wait(oldest);
             }
         }
-        self.counters.closed += 1;
         let Some(place) = self.time_wait.insert(wait) else {
             return self.end(index, End::Closed);
         };
+        self.counters.closed += 1;
         let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
         self.table.replace(hash, Place::Block(index).value(), Place::TimeWait(place).value());
         self.time_wait_queue.push_back((place, wait.expires));
@@ -189,7 +164,7 @@ impl Engine {
         self.free_place(index);
     }
 
-    /// The ACK of all that came, and nothing else: of a block that is about to go, or for what comes again later.
+    /// A pure ACK of all received data. It is the last one of a block that is about to be freed, or answers later segments.
     fn acknowledge_for(&mut self, wait: &TimeWait, addresses: Addresses, dscp: u8) {
         let segment = Outgoing {
             local_port: wait.local_port,
@@ -245,10 +220,8 @@ impl Engine {
 
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
     pub(super) fn drop_time_wait(&mut self, place: u32) {
+        self.leave_table(Place::TimeWait(place));
         let wait = self.time_wait[place];
-        let addresses = self.local.addresses(wait.local, wait.remote);
-        let hash = self.hash_of(&addresses, ports(wait.remote_port, wait.local_port));
-        self.table.remove(hash, Place::TimeWait(place).value());
         self.local.release_peer(wait.local, wait.remote);
         self.time_wait.remove(place);
     }
@@ -287,16 +260,9 @@ impl Engine {
                 return;
             }
         };
-        let hash = self.hash_of(&error.addresses, ports(error.remote_port, error.local_port));
-        let found = self.table.find(hash, |value| match Place::of(value) {
-            Place::Block(index) => {
-                let block = &self.blocks[index];
-                (block.remote_port, block.local_port) == (error.remote_port, error.local_port)
-                    && self.local.addresses(block.local, block.remote) == error.addresses
-            }
-            _ => false,
-        });
-        let Some(Place::Block(index)) = found.map(Place::of) else { return };
+        let both = ports(error.remote_port, error.local_port);
+        let hash = self.hash_of(&error.addresses, both);
+        let Some(Place::Block(index)) = self.find(hash, &error.addresses, both) else { return };
         let block = &self.blocks[index];
         let in_flight = block.snd_una.le(error.seq) && error.seq.lt(block.snd_nxt.max(block.snd_una + 1));
         if !in_flight {

@@ -2,15 +2,15 @@
 
 use super::local::Listener;
 use super::opening::Agreed;
-use super::receive::{Arrived, ports, remote_address};
+use super::receive::{Arrived, fold, ports, remote_address};
 use super::reply::{HOP_LIMIT, Reply};
 use super::{Engine, Place};
-use crate::block::DSCP;
 use crate::half_open::{HalfOpen, Offered};
 use crate::hash::secret_hash;
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 use crate::settings::Ecn;
+use crate::slab::Linked;
 use crate::time::Tick;
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
-            window_scale: offer.window_scale.map_or(HalfOpen::NO_SCALE, |shift| shift.min(SCALE_MAX)),
+            window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
             offered: Offered {
                 timestamps: offer.timestamps.is_some() && self.settings.timestamps,
                 sack: offer.sack_permitted && self.settings.sack,
@@ -53,7 +53,7 @@ impl Engine {
             transmissions: 1,
             young: true,
             used: true,
-            ..HalfOpen::EMPTY
+            ..HalfOpen::FREE
         };
         if self.half_open.used() >= self.limits.half_open {
             self.send_cookie(addresses, half);
@@ -67,19 +67,18 @@ impl Engine {
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
         self.young.push_back((place, half.deadline));
-        let reply = self.syn_ack(addresses, &half, half.iss, self.timestamp(&addresses));
-        self.reply(reply);
+        self.send_syn_ack(addresses, &half);
     }
 
-    /// Most handshakes are over within a moment: only those that are not take a place in the wheel, where it would stay
-    /// until the SYN-ACK were to be sent again.
+    /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
+    /// the SYN-ACK is due again.
     pub(super) fn look_at_young(&mut self) {
         while let Some((place, deadline)) = self.young.front()
             && young_until(deadline).is_due(self.tick)
         {
             self.young.pop_front();
             let half = &mut self.half_open[place];
-            // Otherwise the place is that of another one by now, or of none.
+            // Otherwise another half-open connection has the place by now, or it is free.
             if half.used
                 && half.deadline == deadline
                 && std::mem::take(&mut half.young)
@@ -97,6 +96,7 @@ impl Engine {
         self.young.front().map(|(_, deadline)| young_until(deadline))
     }
 
+    #[inline(always)]
     fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen) {
         let reply = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
         self.reply(reply);
@@ -114,7 +114,7 @@ impl Engine {
         self.reply(Reply { segment, options, ..shown });
     }
 
-    // Always, so that what was just put into `half` need not be read from memory, where it would have to be waited for.
+    // Always inlined: otherwise the fields just written to `half` would be read back from memory, which stalls.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
         let ecn = if half.offered.ecn { Flags::ECE } else { Flags::NONE };
@@ -125,13 +125,13 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
-            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class & DSCP),
+            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
         let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
-            window_scale: (half.window_scale != HalfOpen::NO_SCALE).then(|| self.own_scale()),
+            window_scale: half.window_scale.map(|_| self.own_scale()),
             sack_permitted: half.offered.sack,
             timestamps: half.offered.timestamps.then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
@@ -196,10 +196,8 @@ impl Engine {
 
     /// Forgets a half-open connection.
     pub(super) fn drop_half_open(&mut self, place: u32) {
+        self.leave_table(Place::HalfOpen(place));
         let half = self.half_open[place];
-        let addresses = self.local.addresses(half.local, half.remote);
-        let hash = self.hash_of(&addresses, ports(half.remote_port, half.local_port));
-        self.table.remove(hash, Place::HalfOpen(place).value());
         self.local.release_peer(half.local, half.remote);
         self.half_open.remove(place);
     }
@@ -235,20 +233,14 @@ impl Engine {
         self.counters.cookies_sent += 1;
         self.cookie_tick = Some(self.tick);
         let mss = COOKIE_MSS.iter().rposition(|mss| *mss <= half.peer_mss).unwrap_or(0);
-        let iss = self.cookie(
-            &addresses,
-            half.local_port,
-            half.remote_port,
-            half.irs,
-            cookie_age(self.tick),
-            mss as u32,
-        );
+        let both = ports(half.remote_port, half.local_port);
+        let iss = self.cookie(&addresses, both, half.irs, cookie_age(self.tick), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
-        let scale = half.window_scale.min(15) as u32;
+        let scale = u32::from(half.window_scale.unwrap_or(NO_SCALE));
         let bits = scale | u32::from(half.offered.sack) << 4 | u32::from(half.offered.ecn) << 5;
         let timestamp = (self.timestamp(&addresses).wrapping_sub(64) & !63) | bits;
         let plain = HalfOpen {
-            window_scale: HalfOpen::NO_SCALE,
+            window_scale: None,
             offered: Offered { timestamps: false, sack: false, ecn: false },
             ..half
         };
@@ -272,11 +264,8 @@ impl Engine {
         }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
         let (age, mss) = (iss.0 >> 27, iss.0 >> 24 & 7);
-        let age_now = cookie_age(self.tick);
-        let is_fresh = age_now.wrapping_sub(age) & 31 <= 1;
-        if !is_fresh
-            || self.cookie(&addresses, segment.local_port(), segment.remote_port(), irs, age, mss) != iss
-        {
+        let is_fresh = cookie_age(self.tick).wrapping_sub(age) & 31 <= 1;
+        if !is_fresh || self.cookie(&addresses, segment.ports, irs, age, mss) != iss {
             return false;
         }
         let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
@@ -293,16 +282,13 @@ impl Engine {
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
             listener,
-            window_scale: match bits.map(|bits| bits & 15) {
-                Some(scale) if scale != 15 => (scale as u8).min(SCALE_MAX),
-                _ => HalfOpen::NO_SCALE,
-            },
+            window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
             offered: Offered {
                 timestamps: bits.is_some(),
                 sack: bits.is_some_and(|bits| bits & 16 != 0),
                 ecn: bits.is_some_and(|bits| bits & 32 != 0),
             },
-            ..HalfOpen::EMPTY
+            ..HalfOpen::FREE
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
         let opened = self.open_passive(&half, agreed, None);
@@ -322,20 +308,11 @@ impl Engine {
     }
 
     /// Five bits of age, three of MSS, and 24 that only we can make.
-    fn cookie(
-        &self,
-        addresses: &Addresses,
-        local_port: u16,
-        remote_port: u16,
-        irs: Seq,
-        age: u32,
-        mss: u32,
-    ) -> Seq {
-        let (local, remote) = super::receive::fold(self.secret_key, addresses);
-        let who =
-            secret_hash(self.secret_key, local << 32 | remote, u64::from(ports(remote_port, local_port)));
-        let hash =
-            secret_hash(self.secret_key, who, u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss));
+    fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, age: u32, mss: u32) -> Seq {
+        let (local, remote) = fold(self.secret_key, addresses);
+        let who = secret_hash(self.secret_key, local << 32 | remote, u64::from(ports));
+        let what = u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss);
+        let hash = secret_hash(self.secret_key, who, what);
         Seq(age << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
     }
 
@@ -354,10 +331,7 @@ pub(super) const fn behind(iss: Seq, last: Option<Seq>) -> Seq {
 
 /// What a peer takes that says nothing: 536 bytes over IPv4, 1220 over IPv6 (RFC 9293 MUST-15).
 pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
-    match addresses {
-        Addresses::V4 { .. } => 536,
-        Addresses::V6 { .. } => 1220,
-    }
+    if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
 }
 
 /// A period of 64 s, in five bits.
@@ -365,7 +339,7 @@ const fn cookie_age(now: Tick) -> u32 {
     (now.0 / COOKIE_MILLIS) & 31
 }
 
-/// When a half-open connection is looked at whose SYN-ACK is to be sent again at `deadline`.
+/// When to check a half-open connection whose SYN-ACK is sent again at `deadline`.
 const fn young_until(deadline: Tick) -> Tick {
     Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
 }
@@ -384,3 +358,6 @@ pub(super) const INITIAL_RTO_MILLIS: u32 = 1000;
 
 /// RFC 7323 2.3.
 pub(super) const SCALE_MAX: u8 = 14;
+
+/// Stands for no scale in the four bits of a cookie.
+const NO_SCALE: u8 = 15;

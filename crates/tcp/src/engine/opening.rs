@@ -3,11 +3,10 @@
 use super::listen::{SCALE_MAX, default_mss};
 use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
-use crate::block::{Block, DSCP, Flags, State};
+use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
 use crate::half_open::HalfOpen;
 use crate::packet::{Addresses, Flags as Control, Offer};
-use crate::peer_acks::PeerAcks;
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
 use crate::settings::Ecn;
@@ -28,32 +27,11 @@ impl Agreed {
     pub(super) fn from_half_open(half: &HalfOpen, timestamps: bool) -> Self {
         Self {
             peer_mss: half.peer_mss,
-            scale: (half.window_scale != HalfOpen::NO_SCALE).then_some(half.window_scale),
+            scale: half.window_scale,
             timestamps: (half.offered.timestamps && timestamps).then_some(half.ts_recent),
             sack: half.offered.sack,
             ecn: half.offered.ecn,
         }
-    }
-}
-
-/// What a block gets of it.
-struct Terms {
-    flags: Flags,
-    scales: u8,
-    eff_mss: u16,
-    ts_recent: u32,
-    ts_recent_age: u8,
-}
-
-impl Terms {
-    #[inline]
-    fn set(&self, block: &mut Block) {
-        block.flags.set(self.flags);
-        block.scales = self.scales;
-        block.eff_mss = self.eff_mss;
-        block.ts_recent = self.ts_recent;
-        block.ts_recent_age = self.ts_recent_age;
-        block.window = Window::new(block.snd_una - 1, self.eff_mss);
     }
 }
 
@@ -70,8 +48,8 @@ impl Engine {
         if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
     }
 
-    /// The MSS that we offer: payload that fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691), and
-    /// into a cell, because segments out of order have to be held.
+    /// The MSS that we offer is the largest payload that fits into the route's packets without options (RFC 9293 MUST-14,
+    /// RFC 6691). It also fits into a cell, because segments out of order must be stored.
     pub(super) fn own_mss(&self, route: u16, addresses: &Addresses) -> u16 {
         (self.local.mtu(route) - headers(addresses)).min(SEGMENT_BYTES as u16)
     }
@@ -80,11 +58,8 @@ impl Engine {
     pub(super) fn open_passive(&mut self, half: &HalfOpen, agreed: Agreed, rtt: Option<u32>) -> Option<u32> {
         let listener = self.listener(half.listener).copied()?;
         let addresses = self.local.addresses(half.local, half.remote);
-        let (terms, window) = (self.terms(half.route, agreed, &addresses), u32::from(self.first_window()));
-        let mut flags = Flags::PASSIVE.with(self.own_flags());
-        if listener.no_nagle {
-            flags.set(Flags::NO_NAGLE);
-        }
+        let window = u32::from(self.first_window());
+        let flags = Flags::PASSIVE.with(self.own_flags()).with(Flags::NO_NAGLE.when(listener.no_nagle));
         let index = self.blocks.take()?;
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
@@ -105,7 +80,8 @@ impl Engine {
         block.write_end = snd_nxt;
         block.snd_right = snd_nxt + u32::from(half.window);
         block.snd_wl1 = half.irs;
-        terms.set(block);
+        self.agree(index, agreed, &addresses);
+        let block = &mut self.blocks[index];
         if let Some(rtt) = rtt {
             block.rtt.sample(rtt);
         } else if half.transmissions > 1 {
@@ -123,35 +99,27 @@ impl Engine {
 
     /// What the settings say of every connection.
     fn own_flags(&self) -> Flags {
-        if self.settings.congestion == Algorithm::NewReno { Flags::NEW_RENO } else { Flags::NONE }
+        Flags::NEW_RENO.when(self.settings.congestion == Algorithm::NewReno)
     }
 
-    /// The consequences of the agreed options.
-    #[inline]
-    fn terms(&self, route: u16, agreed: Agreed, addresses: &Addresses) -> Terms {
-        let mut flags = Flags::NONE;
-        if agreed.timestamps.is_some() {
-            flags.set(Flags::TIMESTAMPS);
-        }
-        if agreed.sack {
-            flags.set(Flags::SACK);
-        }
-        if agreed.ecn {
-            flags.set(Flags::ECN);
-        }
+    /// Sets the agreed options of a block. Its route and SND.UNA are set already.
+    #[inline(always)]
+    fn agree(&mut self, index: u32, agreed: Agreed, addresses: &Addresses) {
         // What the peer and the path take, less the options of every segment (RFC 9293 3.7.1). A tiny MSS would make us send
         // all header and no data (CVE-2019-11479).
         let known = self.path_mtus.of(remote_address(addresses), self.now);
-        let path = self.own_mss(route, addresses).min(known.map_or(u16::MAX, |mtu| mtu - headers(addresses)));
+        let own = self.own_mss(self.blocks[index].route, addresses);
+        let path = own.min(known.map_or(u16::MAX, |mtu| mtu - headers(addresses)));
         let options = if agreed.timestamps.is_some() { 12 } else { 0 };
-        let mss = path.min(agreed.peer_mss.max(MSS_MIN));
-        Terms {
-            flags,
-            scales: agreed.scale.map_or(0, |shift| shift.min(SCALE_MAX) | self.own_scale() << 4),
-            eff_mss: mss - options,
-            ts_recent: agreed.timestamps.unwrap_or(0),
-            ts_recent_age: age(self.tick),
-        }
+        let own_scale = self.own_scale();
+        let block = &mut self.blocks[index];
+        block.eff_mss = path.min(agreed.peer_mss.max(MSS_MIN)) - options;
+        block.scales = agreed.scale.map_or(0, |shift| shift.min(SCALE_MAX) | own_scale << 4);
+        block.ts_recent = agreed.timestamps.unwrap_or(0);
+        block.ts_recent_age = age(self.tick);
+        block.window = Window::new(block.snd_una - 1, block.eff_mss);
+        block.flags.set(Flags::TIMESTAMPS.when(agreed.timestamps.is_some()));
+        block.flags.set(Flags::SACK.when(agreed.sack).with(Flags::ECN.when(agreed.ecn)));
     }
 
     /// A segment for a connection in SYN-SENT (RFC 9293 3.10.7.3).
@@ -187,7 +155,6 @@ impl Engine {
             self.settings.ecn != Ecn::Off && segment.flags.has(Control::ECE | Control::CWR)
         };
         let agreed = self.agreed(offer, &addresses, agreed_ecn);
-        let terms = self.terms(block.route, agreed, &addresses);
         let window = u32::from(self.first_window());
         let block = &mut self.blocks[index];
         block.rcv_nxt = segment.seq + 1;
@@ -196,43 +163,35 @@ impl Engine {
         if has_ack {
             block.snd_una = segment.ack;
         }
-        terms.set(block);
+        self.agree(index, agreed, &addresses);
+        let block = &mut self.blocks[index];
         block.snd_right = segment.ack + u32::from(segment.window);
         block.snd_wl1 = segment.seq;
+        let syn_sent_at = std::mem::take(block.syn_sent_at_mut());
         if has_ack {
-            if block.backoff == 0 {
-                // Until the handshake is done, the place of what is unread holds when the SYN left.
-                block.rtt.sample(self.now.short().wrapping_sub(block.unread));
+            if block.backoff() == 0 {
+                block.rtt.sample(self.now.short().wrapping_sub(syn_sent_at));
             } else {
                 after_lost_syn(block);
             }
             block.state = State::Established;
-            block.unread = 0;
             block.max_snd_wnd = segment.window >> 6;
-            block.flags.set(Flags::ACK_NOW);
+            self.opened(index);
         } else {
             // Both opened at once (RFC 9293 3.5, figure 7): a SYN-ACK for the peer's SYN.
             block.state = State::SynReceived;
-            block.unread = 0;
             block.snd_right = block.snd_una + u32::from(segment.window);
-            block.flags.set(Flags::ACK_NOW);
         }
-        if has_ack {
-            self.opened(index);
-        }
-        self.take_turn(index);
+        self.acknowledge_now(index);
     }
 
     /// The handshake is behind a connection that we opened.
     pub(super) fn opened(&mut self, index: u32) {
         self.counters.opened += 1;
         let block = &mut self.blocks[index];
-        block.backoff = 0;
+        block.set_backoff(0);
         block.flags.clear(Flags::RETRANSMIT);
-        // Until now it was among those that open, and the count of duplicates held its own class.
-        let class = block.peer_acks.duplicates();
-        block.peer_acks = PeerAcks::NEW;
-        block.set_turn(class);
+        block.end_handshake();
         if block.has(Flags::FIN_QUEUED) {
             // The user has ended its direction before there was one.
             block.state = State::FinWait1;
@@ -265,16 +224,14 @@ impl Engine {
         block.snd_una = iss;
         block.snd_nxt = iss;
         block.write_end = iss + 1;
-        // See `opened`.
-        block.peer_acks.set_duplicates(block.class & !DSCP);
-        block.set_turn(turns::NEW);
+        block.begin_handshake(turns::NEW);
         // Cells are filled for the smallest that the options may leave; the peer's SYN says more.
         block.eff_mss = (default_mss(addresses) - 12).min(SEGMENT_BYTES as u16);
     }
 }
 
-/// The SYN or its answer was sent more than once: one segment to begin with (RFC 5681 3.1), and an RTO of 3 s
-/// (RFC 6298 5.7), which is what a round trip of one second makes.
+/// The SYN or its answer was sent more than once. The connection begins with one segment (RFC 5681 3.1) and an RTO of 3 s
+/// (RFC 6298 5.7), which a round trip of one second gives.
 fn after_lost_syn(block: &mut Block) {
     block.window.on_syn_lost(block.eff_mss);
     block.rtt.sample(1_000_000);
@@ -282,10 +239,7 @@ fn after_lost_syn(block: &mut Block) {
 
 /// Bytes of IP and TCP headers without options.
 const fn headers(addresses: &Addresses) -> u16 {
-    match addresses {
-        Addresses::V4 { .. } => 40,
-        Addresses::V6 { .. } => 60,
-    }
+    if matches!(addresses, Addresses::V4 { .. }) { 40 } else { 60 }
 }
 
 /// The age of TS.Recent in its block's unit.
@@ -293,5 +247,5 @@ pub(super) const fn age(now: crate::time::Tick) -> u8 {
     (now.0 >> 24) as u8
 }
 
-/// The least MSS that is heeded: Linux has 48 and lets administrators raise it for this reason.
+/// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.
 const MSS_MIN: u16 = 64;

@@ -1,10 +1,10 @@
-//! What one connection can have of its own while it is open: Nagle's algorithm off (RFC 9293 MUST-17), a user timeout
-//! (MUST-21), the Diffserv field (MUST-48), and how large its segments are.
+//! Options of a single open connection: Nagle's algorithm off (RFC 9293 MUST-17), a user timeout (MUST-21), the Diffserv
+//! field (MUST-48), and the size of its segments.
 
 use std::time::Duration;
 
 use super::{ConnId, Engine, timers};
-use crate::block::{DSCP, Flags, State};
+use crate::block::{Flags, State};
 
 impl Engine {
     /// Switches Nagle's algorithm off or on again (RFC 9293 3.7.4, MUST-17). Off, what waits because of it leaves at once.
@@ -42,7 +42,7 @@ impl Engine {
             return;
         }
         let block = &mut self.blocks[id.0];
-        block.class = dscp << 2 | block.class & !DSCP;
+        block.class = block.class.with_dscp(dscp);
     }
 
     /// The most payload that a segment of this connection carries now: what both ends' MSS, the path and the options leave.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{ConnId, Engine};
-use crate::block::Block;
+use crate::block::{Block, State};
 use crate::extension::ExtensionId;
 use crate::time::{Instant, Tick};
 
@@ -28,12 +28,12 @@ impl Pace {
 
 impl Engine {
     /// Limits what a connection sends to so many bytes of payload a second, or lifts that limit. It holds over some
-    /// milliseconds, and retransmissions count too. False if there are too many connections with such a limit or in
-    /// trouble ([`Limits::extensions`](crate::Limits::extensions)): then nothing has changed.
+    /// milliseconds, and retransmissions count too. False if the connection has ended, or if there are too many connections
+    /// with such a limit or in trouble ([`Limits::extensions`](crate::Limits::extensions)): then nothing has changed.
     #[must_use = "the limit is not kept if there is no memory for it"]
     pub fn set_rate(&mut self, id: ConnId, bytes_per_second: Option<NonZeroU32>) -> bool {
         let index = id.0;
-        if !self.is_held(id) {
+        if !self.is_held(id) || self.blocks[index].state == State::Closed {
             return false;
         }
         let Some(place) = self.extension_of(index) else { return false };
@@ -61,7 +61,7 @@ impl Engine {
 
     /// So many bytes have left.
     pub(super) fn use_rate(&mut self, place: ExtensionId, bytes: u32) {
-        // What a late turn has missed is made up for, within bounds.
+        // A late transmission catches up, within bounds.
         let least = self.now.as_micros().saturating_sub(CREDIT_MICROS);
         let pace = &mut self.extensions[place].pace;
         if let Some(rate) = pace.bytes_per_second {

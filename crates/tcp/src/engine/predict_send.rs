@@ -66,18 +66,14 @@ impl Engine {
             }
             if flight == 0 && !flags.has(Flags::RETRANSMIT) {
                 // The congestion window is not asked.
-                if block.retransmit_at.is_due(self.tick) {
+                if block.was_idle_for_rto(self.tick) {
                     block.window.after_idle(block.eff_mss);
                 }
-                block.retransmit_at = self.tick.after(block.rtt.rto_millis(
-                    &self.timings.rto,
-                    block.peer_acks.delay_millis(),
-                    0,
-                ));
+                let delay_millis = block.peer_acks().delay_millis();
+                let at = self.tick.after(block.rtt.rto_millis(&self.timings.rto, delay_millis, 0));
+                block.time_flight(at);
                 flags.set(Flags::RETRANSMIT);
-                if !flags.has(Flags::FRESH)
-                    && (!flags.has(Flags::IN_WHEEL) || block.retransmit_at.is_before(block.wheel_at))
-                {
+                if !block.is_looked_at_by(at) {
                     self.fresh.push_back((index, become_fresh(block, self.tick)));
                     flags.set(Flags::FRESH);
                 }
@@ -107,7 +103,7 @@ impl Engine {
             debug_assert!(false, "there was room for it");
             return true;
         };
-        // Before the headers are put together: what they take would not outlive the sum in registers.
+        // Summed before the headers are built: the registers that the headers need would evict the sum.
         let summed = Payload::put(room, payload, checks);
         let segment = Outgoing {
             local_port: block.local_port,
@@ -116,7 +112,7 @@ impl Engine {
             ack: block.rcv_nxt,
             flags: control,
             window: announce(block, self.settings.receive_window),
-            traffic_class: block.dscp(),
+            traffic_class: block.class.field(),
             hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
@@ -134,7 +130,7 @@ impl Engine {
     }
 }
 
-/// The flags that decide: it is in a ring, has timestamps as the headers do, and has none of the others.
+/// The deciding flags: it must be in a ring, timestamps must match the headers, and all others must be clear.
 const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
     | Flags::IN_TURN.0
     | Flags::ECN.0

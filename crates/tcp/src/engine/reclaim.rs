@@ -4,10 +4,11 @@
 //!
 //! - Data out of order has a share of the memory, and a time limit.
 //! - A connection with something queued leaves the last part of the memory to connections that have nothing queued.
-//! - If that is not enough, connections without progress lose what they hold.
+//! - If that is not enough, connections without progress lose the memory they hold.
 
 use super::{End, Engine};
 use crate::block::{Block, Flags};
+use crate::extension::ExtensionId;
 use crate::pool::Cell;
 use crate::time::Tick;
 
@@ -43,17 +44,24 @@ impl Engine {
     /// (RFC 2018, section 8).
     #[cold]
     pub(super) fn drop_held(&mut self, index: u32) {
-        let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
-        let dropped = std::mem::take(&mut extension.out_of_order_count);
-        let tail = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
-        self.held_segments -= usize::from(dropped);
+        let dropped = self.free_held(self.blocks[index].extension);
         self.counters.held_dropped += u64::from(dropped);
-        self.pool.free_all(tail);
         self.drop_extension_if_calm(index);
     }
 
-    /// Frees memory for a connection that finds none. Data out of order without progress goes first. Then a connection ends whose
-    /// peer has kept its window closed for long. False if there is nothing to free, or the last search in this tick found nothing.
+    /// Frees the data out of order in an extension, if it is one. Gives the number of segments.
+    pub(super) fn free_held(&mut self, id: ExtensionId) -> u16 {
+        let Some(extension) = self.extensions_mut(id) else { return 0 };
+        let count = std::mem::take(&mut extension.out_of_order_count);
+        let tail = std::mem::replace(&mut extension.out_of_order_tail, Cell::NONE);
+        self.held_segments -= usize::from(count);
+        self.pool.free_all(tail);
+        count
+    }
+
+    /// Frees memory for a connection that needs some and finds none. Data out of order without progress goes first. If
+    /// there is no such data, a connection ends whose peer has closed its window long ago. False if there is nothing to
+    /// free, or the last search in this tick found nothing.
     #[cold]
     pub(super) fn reclaim(&mut self) -> bool {
         if self.reclaim.at == Some(self.tick) {
@@ -72,7 +80,7 @@ impl Engine {
         false
     }
 
-    /// Frees what is held out of order without progress. False if there is nothing.
+    /// Frees out-of-order data of connections without progress. False if there is nothing.
     #[cold]
     pub(super) fn reclaim_held(&mut self) -> bool {
         if self.reclaim.held_at == Some(self.tick) {
@@ -109,7 +117,7 @@ impl Engine {
             let block = &self.blocks[index];
             let is_stalled = block.state.is_synchronized()
                 && block.has(Flags::PROBING_WINDOW)
-                && block.backoff >= PROBES_WITHOUT_ROOM
+                && block.backoff() >= PROBES_WITHOUT_ROOM
                 && block.queued > 0;
             if is_stalled {
                 return Some(index);
@@ -129,7 +137,8 @@ const HELD_MILLIS: u32 = 60_000;
 /// The same where others find no memory.
 const NO_PROGRESS_MILLIS: u32 = 2_000;
 
-/// A window was closed for at least two seconds after so many probes of it, as each waits twice as long as the one before.
+/// After so many probes a window has been closed for at least two seconds, because each probe waits twice as long as the
+/// one before.
 const PROBES_WITHOUT_ROOM: u8 = 5;
 
 /// Places that one search looks at.

@@ -1,10 +1,10 @@
-//! Losses: noticed by SACK and time (RFC 6675, 8985), by duplicate ACKs where there is no SACK (RFC 6582), or by the timer
-//! (RFC 6298); repaired at the pace of PRR (RFC 9937).
+//! Losses. SACK and time detect them (RFC 6675, 8985), or duplicate ACKs without SACK (RFC 6582), or the timer (RFC 6298).
+//! PRR sets the pace of the repair (RFC 9937).
 //!
-//! The board of what the peer holds is not a thing of its own: each segment kept for retransmission carries its marks.
-//! Walks over them are bounded by the limit on a connection's segments, and happen only in trouble: when an ACK tells
-//! something new, and not for every segment that is sent. An ACK that tells nothing new is cheap for who sends it, so it has to
-//! be cheap here.
+//! The scoreboard is no separate structure: each segment in the queue for retransmission carries its marks. The limit on a
+//! connection's segments bounds each walk over them. A walk happens only in trouble: for an ACK that tells something new,
+//! and not for every segment that is sent. An ACK that tells nothing new costs its sender little, so it must cost little
+//! here.
 
 use super::Engine;
 use super::receive::Arrived;
@@ -130,8 +130,8 @@ impl Engine {
         goes_on
     }
 
-    /// Whether an ACK without progress needs no look at the queue: its blocks are those of the one before, or too many that
-    /// told nothing new have come in this millisecond.
+    /// Whether an ACK without progress can skip the walk over the queue. It can if it has the same blocks as the previous
+    /// ACK, or if too many ACKs in this millisecond have told nothing.
     fn tells_nothing(&mut self, place: ExtensionId, blocks: &[(Seq, Seq)]) -> bool {
         let words = blocks.iter().flat_map(|(left, right)| [left.0, right.0]);
         let sum = words.fold(0_u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
@@ -161,8 +161,10 @@ impl Engine {
             echo.wrapping_sub(offset)
         });
         let block = &self.blocks[index];
-        let (tail, unsent) = (block.send_tail, block.send_next);
-        let last = blocks.iter().fold(ack, |last, (_, right)| last.max(*right));
+        let (tail, unsent, nxt) = (block.send_tail, block.send_next, block.snd_nxt);
+        // A block that ends beyond SND.NXT is a lie. Far enough beyond, it would even count as old.
+        let blocks = blocks.iter().filter(|(_, right)| (*right - 1).within(ack, nxt));
+        let last = blocks.clone().fold(ack, |last, (_, right)| last.max(*right));
         let mut delivered = 0;
         let mut next = self.pool.front(tail);
         while !next.is_none() && next != unsent {
@@ -175,7 +177,7 @@ impl Engine {
             let (end, length) = (kept.end(), u32::from(kept.length));
             let is_acked = end.le(ack);
             let extension = &mut self.extensions[place];
-            // What leaves the queue with this ACK: all of it, its beginning, or nothing.
+            // The bytes that this ACK removes from the queue: all of the segment, its beginning, or none.
             let leaves = if is_acked {
                 end - kept.seq
             } else if kept.seq.lt(ack) {
@@ -191,8 +193,8 @@ impl Engine {
                 extension.sacked_bytes -= leaves.min(length);
                 continue;
             }
-            let is_sacked = !is_acked
-                && blocks.iter().any(|(left, right)| left.le(kept.seq) && end.le(*right) && ack.lt(*right));
+            let is_sacked =
+                !is_acked && blocks.clone().any(|(left, right)| left.le(kept.seq) && end.le(*right));
             if !is_acked && !is_sacked {
                 delivered += leaves;
                 continue;
@@ -209,12 +211,12 @@ impl Engine {
             );
             if is_sacked {
                 if kept.marks.has(Marks::LOST) {
-                    extension.lost_bytes -= end - kept.seq;
+                    extension.lost_bytes -= end - kept.seq - leaves;
                 }
                 kept.marks.set(Marks::SACKED);
                 kept.marks.clear(Marks::LOST);
                 extension.sacked_segments += 1;
-                extension.sacked_bytes += length;
+                extension.sacked_bytes += length - leaves;
             }
         }
         delivered
@@ -223,7 +225,8 @@ impl Engine {
     /// Without SACK, a duplicate ACK says that some segment has arrived (RFC 5681 3.2, step 2); gives its bytes.
     fn count_duplicate(&mut self, index: u32, place: ExtensionId) -> u32 {
         let block = &mut self.blocks[index];
-        block.peer_acks.set_duplicates(block.peer_acks.duplicates() + 1);
+        let count = block.peer_acks().duplicates();
+        block.peer_acks_mut().set_duplicates(count + 1);
         let mss = u32::from(block.eff_mss).min(block.flight());
         let extension = &mut self.extensions[place];
         extension.sacked_bytes = (extension.sacked_bytes + mss).min(block.snd_nxt - block.snd_una);
@@ -288,9 +291,7 @@ impl Engine {
         self.counters.fast_recoveries += 1;
         let block = &mut self.blocks[index];
         let extension = &mut self.extensions[place];
-        extension.prior = Some(block.window.prior());
-        extension.resent_at = None;
-        extension.resent_count = 0;
+        extension.begin_repair(Some(block.window.prior()));
         extension.tlp = Tlp::NONE;
         extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
         block.window.on_loss(block.algorithm(), block.flight(), block.eff_mss);
@@ -304,11 +305,9 @@ impl Engine {
             block.window.on_recovered();
         }
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        block.peer_acks.set_duplicates(0);
+        block.peer_acks_mut().set_duplicates(0);
         let extension = &mut self.extensions[place];
-        extension.prior = None;
-        extension.resent_at = None;
-        extension.resent_count = 0;
+        extension.begin_repair(None);
         if !block.has(Flags::SACK) {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
@@ -325,25 +324,21 @@ impl Engine {
         let window = rack.reo_wnd_micros(block.rtt.srtt_micros(), sacked, recovering);
         let (tail, unsent) = (block.send_tail, block.send_next);
         let (mut lost, mut wait) = (0, 0);
-        let mut next = self.pool.front(tail);
-        while !next.is_none() && next != unsent {
-            let kept = self.pool.segment_mut(next);
-            let is_last = next == tail;
-            next = if is_last { Cell::NONE } else { kept.next };
+        self.pool.walk(tail, unsent, |kept| {
             if kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
-                continue;
+                return true;
             }
             match rack.is_lost(now, kept.sent_at, kept.end(), window) {
-                // Those behind it were sent later still.
-                Lost::Unknown if !kept.marks.has(Marks::RESENT) => break,
-                Lost::Unknown => {}
+                // The segments behind an original were sent later still.
+                Lost::Unknown => return kept.marks.has(Marks::RESENT),
                 Lost::In(micros) => wait = wait.max(micros),
                 Lost::Yes => {
                     kept.marks.set(Marks::LOST);
                     lost += kept.end() - kept.seq;
                 }
             }
-        }
+            true
+        });
         if wait > 0 {
             // The first tick that is not before the moment: a little too early would find nothing lost.
             let at = Instant::from_micros(self.now.as_micros() + u64::from(wait) + 999).tick();
@@ -358,7 +353,7 @@ impl Engine {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
         // Step 1: not for retransmissions from before the end of the last recovery.
-        let is_third = block.peer_acks.duplicates() == 3
+        let is_third = block.peer_acks().duplicates() == 3
             && block.snd_una.gt(block.window.recover)
             && !block.has(Flags::RECOVERING);
         let first = self.pool.front(block.send_tail);
@@ -374,7 +369,7 @@ impl Engine {
         is_new
     }
 
-    /// The segment that was sent last, of those that the peer does not report: what a loss probe repeats.
+    /// The last segment, in order of sending, that the peer has not reported. A loss probe repeats it.
     pub(super) fn last_sent(&self, index: u32) -> Option<Cell> {
         let block = &self.blocks[index];
         let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
@@ -386,17 +381,13 @@ impl Engine {
         let block = &self.blocks[index];
         let (tail, unsent) = (block.send_tail, block.send_next);
         let mut lost = 0;
-        let mut next = self.pool.front(tail);
-        while !next.is_none() && next != unsent {
-            let cell = next;
-            let is_last = cell == tail;
-            let kept = self.pool.segment_mut(cell);
-            next = if is_last { Cell::NONE } else { kept.next };
+        self.pool.walk(tail, unsent, |kept| {
             if kept.length > payload && !kept.marks.has(Marks::SACKED.with(Marks::LOST)) {
                 kept.marks.set(Marks::LOST);
                 lost += kept.end() - kept.seq;
             }
-        }
+            true
+        });
         if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
             extension.lost_bytes += lost;
         }
@@ -406,7 +397,7 @@ impl Engine {
         self.take_turn(index);
     }
 
-    /// What is in flight (RFC 6675, section 4): sent, and neither held by the peer nor lost.
+    /// Bytes in flight (RFC 6675, section 4): sent, not held by the peer and not lost.
     pub(super) fn pipe(&self, index: u32) -> u32 {
         let block = &self.blocks[index];
         if block.extension == Block::NO_EXTENSION && !block.has(Flags::TIMED_OUT) {
@@ -478,7 +469,7 @@ impl Engine {
     fn undo(&mut self, index: u32, place: ExtensionId, was_lone: bool) {
         let block = &mut self.blocks[index];
         if was_lone && block.has(Flags::TIMED_OUT) {
-            block.peer_acks.assume_longer_delay();
+            block.peer_acks_mut().assume_longer_delay();
         }
         if let Some(prior) = self.extensions[place].prior.take() {
             block.window.undo(prior);
@@ -486,13 +477,10 @@ impl Engine {
         self.extensions[place].resent_at = None;
         self.extensions[place].lost_bytes = 0;
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
-        let (tail, unsent) = (block.send_tail, block.send_next);
-        let mut next = self.pool.front(tail);
-        while !next.is_none() && next != unsent {
-            let kept = self.pool.segment_mut(next);
+        self.pool.walk(block.send_tail, block.send_next, |kept| {
             kept.marks.clear(Marks::LOST);
-            next = if next == tail { Cell::NONE } else { kept.next };
-        }
+            true
+        });
     }
 
     /// The retransmission timer has fired (RFC 6298, section 5; RFC 6675 5.1).
@@ -510,15 +498,12 @@ impl Engine {
             let prior = block.window.prior();
             block.window.on_timeout(block.algorithm(), block.flight(), block.eff_mss);
             if let Some(place) = place {
-                let extension = &mut self.extensions[place];
-                extension.prior = Some(prior);
-                extension.resent_at = None;
-                extension.resent_count = 0;
+                self.extensions[place].begin_repair(Some(prior));
             }
         }
         if let Some(place) = place {
             let extension = &mut self.extensions[place];
-            // A peer may take back what it reported (RFC 2018, section 8): from here on only SND.UNA counts.
+            // A peer may discard data that it reported (RFC 2018, section 8). From here on only SND.UNA counts.
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
             extension.tlp = Tlp::NONE;
@@ -526,15 +511,14 @@ impl Engine {
         block.window.recover = block.snd_nxt;
         block.flags.clear(Flags::RECOVERING);
         block.flags.set(Flags::TIMED_OUT.with(Flags::REDUCED));
-        block.peer_acks.set_duplicates(0);
-        let (mut next, mut lost) = (first, 0);
-        while !next.is_none() && next != unsent {
-            let kept = self.pool.segment_mut(next);
+        block.peer_acks_mut().set_duplicates(0);
+        let mut lost = 0;
+        self.pool.walk(tail, unsent, |kept| {
             kept.marks.clear(Marks::SACKED);
             kept.marks.set(Marks::LOST);
             lost += kept.end() - kept.seq;
-            next = if next == tail { Cell::NONE } else { kept.next };
-        }
+            true
+        });
         if let Some(place) = place {
             self.extensions[place].lost_bytes = lost;
         }

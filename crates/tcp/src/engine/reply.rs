@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::receive::{fold, remote_address};
+use crate::block::Block;
 use crate::frames::Filling;
 use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
 use crate::packet::emit::{Payload, emit_headers};
@@ -70,9 +71,8 @@ impl Engine {
         self.reply(Reply { addresses, route, segment, options });
     }
 
-    /// The timestamp of now for a peer: milliseconds from a start that only we know, another one for each pair of
-    /// addresses, and the same one for all connections of a pair, so that TIME-WAIT can tell old from new
-    /// (RFC 7323 5.4, RFC 6191).
+    /// The current timestamp for a peer: milliseconds since a start that only we know. The start differs for each pair of
+    /// addresses. All connections of a pair share it, so that TIME-WAIT can tell old from new (RFC 7323 5.4, RFC 6191).
     #[inline]
     pub(super) fn timestamp(&self, addresses: &Addresses) -> u32 {
         let (local, remote) = fold(self.secret_key, addresses);
@@ -106,12 +106,26 @@ impl Engine {
     }
 }
 
-/// The same for two addresses as [`fold`] gives them: those of IPv4 are themselves.
+/// The same for two addresses in the form that [`fold`] gives. IPv4 addresses stay as they are.
 #[inline(always)]
 pub(super) const fn timestamp(tick: Tick, secret_key: Key, local: u64, remote: u64) -> u32 {
     let [a, b] = secret_key.0;
     let offset = ((local << 32 | remote) ^ a).wrapping_mul(b | 1) >> 32;
     tick.0.wrapping_add(offset as u32)
+}
+
+/// A segment of a connection without payload, and without a window: the caller adds one.
+pub(super) fn without_payload(block: &Block, seq: Seq, flags: Flags) -> Outgoing {
+    Outgoing {
+        local_port: block.local_port,
+        remote_port: block.remote_port,
+        seq,
+        ack: block.rcv_nxt,
+        flags,
+        traffic_class: block.class.field(),
+        hop_limit: HOP_LIMIT,
+        ..Outgoing::default()
+    }
 }
 
 /// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.

@@ -1,14 +1,16 @@
-//! Deadlines. An ACK never touches the wheel: a connection that has sent is looked at once, a moment later, and only if its
-//! data has not got through by then does it take a place in the wheel; there it stays until it fires, however
-//! often its deadline has moved on since.
+//! Deadlines. An ACK never touches the wheel. A connection that has sent data is checked once, a moment later. Only if its
+//! data has not been acknowledged by then does it take a place in the wheel. It keeps the place until that fires, however
+//! often its deadline has moved.
 
 use std::time::Duration;
 
 use super::deliver::InFrame;
+use super::reply::{Reply, without_payload};
+use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
 use crate::fifo::Fifo;
-use crate::packet::Flags as Control;
+use crate::packet::{Flags as Control, OptionsOut, Outgoing};
 use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
 use crate::seq::Seq;
@@ -38,6 +40,11 @@ impl Timings {
             fin_wait_2: ticks(settings.fin_wait_2),
         }
     }
+
+    /// How long a state lasts that ends by itself.
+    fn last_state(&self, state: State) -> u32 {
+        if state == State::TimeWait { self.time_wait } else { self.fin_wait_2 }
+    }
 }
 
 /// A duration of the user's, up to half of what ticks can tell apart.
@@ -63,15 +70,15 @@ impl Engine {
                 self.check(*index);
             }
         }
-        // Entries that come back because the wheel is full wait for another call: this one ends, however many they are.
+        // If the wheel is full, an entry joins the queue again. Only the entries present now are handled, so this loop
+        // ends.
         let mut left = self.fresh.len();
         while let count @ 1.. = take_due(&mut self.fresh, self.tick, FRESH_MAX, &mut due[..left.min(GROUP)]) {
             left -= count;
             self.prefetch_all(&due[..count]);
             for (index, at) in &due[..count] {
                 let block = &mut self.blocks[*index];
-                let is_its_own = block.has(Flags::IN_WHEEL) || block.wheel_at == *at;
-                if !block.has(Flags::FRESH) || !is_its_own {
+                if !block.has_fresh_entry(*at) {
                     // Of an earlier connection in this place: this one has its own entry, or has been looked at already.
                     continue;
                 }
@@ -140,7 +147,7 @@ impl Engine {
     /// The wheel has come to a connection: perhaps for an entry that is out of date.
     fn on_wheel(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        if !block.has(Flags::IN_WHEEL) || !block.wheel_at.is_due(self.tick) {
+        if !block.wheel_at().is_some_and(|at| at.is_due(self.tick)) {
             return;
         }
         // If it is among the fresh as well, this look serves for both.
@@ -162,33 +169,38 @@ impl Engine {
     /// The earliest of a connection's timers.
     pub(super) fn deadline_of(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
-        let retransmit = block.has(Flags::RETRANSMIT).then_some(block.retransmit_at);
+        let retransmit = block.retransmit_at();
         if block.state == State::Established
             && !block.has(Flags::WATCHED)
             && block.extension == Block::NO_EXTENSION
         {
             return retransmit;
         }
-        let other = match block.state {
-            State::TimeWait => Some(block.heard_at.after(self.timings.time_wait)),
-            State::FinWait2 if block.has(Flags::DETACHED) => {
-                Some(block.heard_at.after(self.timings.fin_wait_2))
-            }
-            _ => self.probe_at(index),
+        let other = if block.times_its_end() {
+            Some(block.last_state_began_at().after(self.timings.last_state(block.state)))
+        } else {
+            self.probe_at(index)
         };
         let other = earlier(other, self.user_deadline(index));
         earlier(earlier(retransmit, other), earlier(self.pace_at(block), self.held_until(block)))
     }
 
+    /// Starts the timer of a state that ends by itself.
+    pub(super) fn time_last_state(&mut self, index: u32) {
+        let block = &mut self.blocks[index];
+        block.begin_last_state(self.tick);
+        let wait = self.timings.last_state(block.state);
+        self.set_deadline(index, self.tick.after(wait));
+    }
+
     /// Makes sure that a connection is looked at by then.
     pub(super) fn set_deadline(&mut self, index: u32, at: Tick) {
         let block = &mut self.blocks[index];
-        if block.has(Flags::FRESH) || block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at) {
+        if block.is_looked_at_by(at) {
             return;
         }
         if self.wheel.insert(at, index).is_ok() {
-            block.flags.set(Flags::IN_WHEEL);
-            block.wheel_at = at;
+            block.enter_wheel(at);
         } else {
             // Full of entries that are out of date: the queue of the fresh tries again.
             self.fresh.push_back((index, become_fresh(block, self.tick)));
@@ -228,21 +240,21 @@ impl Engine {
         (pto < rto && is_open).then_some(pto)
     }
 
-    /// Sets the timer for what is in flight: to the loss probe if there are two full segments and SACK (RFC 8985 7.2), which
-    /// no peer may keep waiting; the probe of less would wait for the latest delayed ACK and so for the RTO. Else to the RTO.
+    /// Sets the timer for data in flight. It is the loss probe with SACK and at least two full segments in flight (RFC 8985
+    /// 7.2), whose ACK the peer may not delay. A probe for less data would wait for the latest delayed ACK, and so as long
+    /// as the RTO. Otherwise it is the RTO.
     #[inline]
     pub(super) fn restart_retransmission(&mut self, index: u32) {
         let rto = self.rto(index);
         let pto = self.probe_wait(&self.blocks[index], rto);
         let block = &mut self.blocks[index];
-        block.flags.set(Flags::RETRANSMIT);
         block.flags.clear(Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW));
         if pto.is_some() {
             block.flags.set(Flags::LOSS_TIMER);
         }
-        block.retransmit_at = self.tick.after(pto.unwrap_or(rto));
-        let at = block.retransmit_at;
-        if !block.has(Flags::FRESH) && (!block.has(Flags::IN_WHEEL) || at.is_before(block.wheel_at)) {
+        let at = self.tick.after(pto.unwrap_or(rto));
+        block.set_retransmit_at(at);
+        if !block.is_looked_at_by(at) {
             self.fresh.push_back((index, become_fresh(block, self.tick)));
         }
     }
@@ -250,21 +262,21 @@ impl Engine {
     /// The reordering timer of RFC 8985 6.2, step 5.
     pub(super) fn set_loss_timer(&mut self, index: u32, at: Tick) {
         let block = &mut self.blocks[index];
-        if block.has(Flags::RETRANSMIT) && block.retransmit_at.is_before(at) {
+        if block.retransmit_at().is_some_and(|timer| timer.is_before(at)) {
             return;
         }
-        block.flags.set(Flags::RETRANSMIT.with(Flags::LOSS_TIMER));
-        block.retransmit_at = at;
+        block.flags.set(Flags::LOSS_TIMER);
+        block.set_retransmit_at(at);
         self.set_deadline(index, at);
     }
 
     fn rto(&self, index: u32) -> u32 {
         let block = &self.blocks[index];
         if matches!(block.state, State::SynSent | State::SynReceived) {
-            return (super::listen::INITIAL_RTO_MILLIS << block.backoff.min(6))
+            return (super::listen::INITIAL_RTO_MILLIS << block.backoff().min(6))
                 .min(self.timings.rto.ceiling());
         }
-        block.rtt.rto_millis(&self.timings.rto, block.peer_acks.delay_millis(), u32::from(block.backoff))
+        block.rtt.rto_millis(&self.timings.rto, block.peer_acks().delay_millis(), block.backoff().into())
     }
 
     /// One of a connection's timers has expired.
@@ -277,7 +289,7 @@ impl Engine {
             waited = true;
         }
         let block = &self.blocks[index];
-        if block.has(Flags::RETRANSMIT) && block.retransmit_at.is_due(self.tick) {
+        if block.retransmit_at().is_some_and(|at| at.is_due(self.tick)) {
             if block.has(Flags::PROBING_WINDOW) {
                 self.probe_window(index);
             } else if block.has(Flags::LOSS_TIMER) {
@@ -286,18 +298,11 @@ impl Engine {
                 self.on_rto(index);
             }
         } else if !waited {
-            match block.state {
-                State::TimeWait | State::FinWait2 if block.has(Flags::DETACHED) => {
-                    self.counters.closed += 1;
-                    return self.end(index, End::Closed);
-                }
-                // Its user still holds it, and hears of the end.
-                State::TimeWait => {
-                    self.counters.closed += 1;
-                    return self.end(index, End::Closed);
-                }
-                _ => put_off_millis = self.probe_peer(index),
+            if block.times_its_end() {
+                // A user that still holds it is told of the end.
+                return self.end(index, End::Closed);
             }
+            put_off_millis = self.probe_peer(index);
         }
         if let Some(deadline) = self.deadline_of(index) {
             // Entries that have to wait are not looked at again before there is something to do, or this would never end.
@@ -310,7 +315,7 @@ impl Engine {
     fn on_rto(&mut self, index: u32) {
         let user_timeout = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
-        if block.backoff == 0 {
+        if block.backoff() == 0 {
             block.stalled_at = self.tick;
         }
         let stalled = self.tick.since(block.stalled_at);
@@ -320,7 +325,7 @@ impl Engine {
             self.counters.timed_out += 1;
             return self.break_off(index, End::TimedOut);
         }
-        block.backoff = (block.backoff + 1).min(BACKOFF_MAX);
+        block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
         if is_opening {
             block.flags.set(Flags::ACK_NOW);
             self.counters.retransmits += 1;
@@ -330,9 +335,7 @@ impl Engine {
         }
         // Not beyond the moment at which it is given up.
         let wait = self.rto(index).min(limit - stalled);
-        let block = &mut self.blocks[index];
-        block.flags.set(Flags::RETRANSMIT);
-        block.retransmit_at = self.tick.after(wait);
+        self.blocks[index].set_retransmit_at(self.tick.after(wait));
     }
 
     /// The loss probe, or the check for reordering, is due.
@@ -375,9 +378,7 @@ impl Engine {
 
     fn restart_with_rto(&mut self, index: u32) {
         let wait = self.rto(index);
-        let block = &mut self.blocks[index];
-        block.flags.set(Flags::RETRANSMIT);
-        block.retransmit_at = self.tick.after(wait);
+        self.blocks[index].set_retransmit_at(self.tick.after(wait));
     }
 
     /// Nothing is in flight, and the peer's window takes nothing.
@@ -395,7 +396,7 @@ impl Engine {
     pub(super) fn end_probing(&mut self, index: u32) {
         let block = &mut self.blocks[index];
         block.flags.clear(Flags::PROBING_WINDOW);
-        block.backoff = 0;
+        block.set_backoff(0);
         if block.flight() == 0 {
             block.flags.clear(Flags::RETRANSMIT);
         } else {
@@ -404,7 +405,7 @@ impl Engine {
     }
 
     /// A probe of a closed window (RFC 9293 3.8.6.1), at growing intervals (SHLD-30), for as long as the peer answers
-    /// (MUST-37); a peer that answers for ever keeps only connections that have a user.
+    /// (MUST-37). Only a connection with a user stays open for a peer that answers for ever.
     fn probe_window(&mut self, index: u32) {
         let limit = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
@@ -412,10 +413,10 @@ impl Engine {
             self.counters.timed_out += 1;
             return self.break_off(index, End::TimedOut);
         }
-        block.backoff = (block.backoff + 1).min(BACKOFF_MAX);
+        block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
         let wait = self.rto(index).min(limit - self.tick.since(self.blocks[index].stalled_at));
         let block = &mut self.blocks[index];
-        block.retransmit_at = self.tick.after(wait);
+        block.set_retransmit_at(self.tick.after(wait));
         if block.snd_right.gt(block.snd_nxt) {
             // It is open, if only by little: the time to wait for more is over (RFC 9293 3.8.6.2.1).
             return self.take_turn(index);
@@ -429,20 +430,10 @@ impl Engine {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
-        let window = super::transmit::announce(&mut self.blocks[index], self.settings.receive_window);
-        let segment = crate::packet::Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_una - 1,
-            ack: block.rcv_nxt,
-            flags: Control::ACK,
-            window,
-            traffic_class: block.dscp(),
-            hop_limit: super::reply::HOP_LIMIT,
-            ..Default::default()
-        };
-        let options = crate::packet::OptionsOut { timestamps, ..crate::packet::OptionsOut::NONE };
-        self.reply(super::reply::Reply { addresses, route: block.route, segment, options });
+        let window = announce(&mut self.blocks[index], self.settings.receive_window);
+        let segment = Outgoing { window, ..without_payload(&block, block.snd_una - 1, Control::ACK) };
+        let options = OptionsOut { timestamps, ..OptionsOut::NONE };
+        self.reply(Reply { addresses, route: block.route, segment, options });
     }
 }
 
@@ -459,10 +450,7 @@ const fn earlier(one: Option<Tick>, another: Option<Tick>) -> Option<Tick> {
 #[inline(always)]
 pub(super) fn become_fresh(block: &mut Block, now: Tick) -> Tick {
     let at = now.after(FRESH_MILLIS);
-    block.flags.set(Flags::FRESH);
-    if !block.has(Flags::IN_WHEEL) {
-        block.wheel_at = at;
-    }
+    block.enter_fresh(at);
     at
 }
 
@@ -497,8 +485,8 @@ const GROUP: usize = 32;
 /// How many entries ahead a block is fetched into the cache.
 const AHEAD: usize = 8;
 
-/// Added to the time of a loss probe, since both ends look at the clock in steps: on a path of microseconds a probe would
-/// leave before the ACK had its chance. Linux adds as much.
+/// Added to the time of a loss probe, because both ends look at the clock in steps. On a path of microseconds a probe would
+/// otherwise leave before the ACK could arrive. Linux adds as much.
 const PTO_SLACK_MILLIS: u32 = 2;
 
 /// Entries of the wheel that are handled in one go.
@@ -512,7 +500,7 @@ mod tests {
     use super::*;
     use crate::{ConnectOptions, Frames, Limits, Mac, Route};
 
-    /// Connections that live for a moment follow each other in one place: none of them costs the wheel anything.
+    /// Short connections follow each other in one place, and none of them takes an entry of the wheel.
     #[test]
     fn what_is_over_in_a_moment_takes_no_place_in_the_wheel() {
         let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default()).unwrap();

@@ -54,8 +54,8 @@ impl Engine {
         given - bytes.len()
     }
 
-    /// Lets a message of `length` bytes be written into the send queue in place; false if there is no room for it or it is
-    /// longer than a segment: then [`send`](Self::send) takes it in parts.
+    /// Writes a message of `length` bytes into the send queue in place. False if the queue has no room, or if the message
+    /// is longer than a segment: [`send`](Self::send) then takes it in parts.
     #[inline]
     #[must_use = "nothing was sent if there was no room"]
     pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
@@ -75,7 +75,7 @@ impl Engine {
         is_put
     }
 
-    /// The same where something waits to be sent, or the message is a long one.
+    /// The same for a queue that is not empty, or for a long message.
     #[inline(never)]
     fn send_with_any(&mut self, index: u32, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let block = &self.blocks[index];
@@ -104,7 +104,7 @@ impl Engine {
         true
     }
 
-    /// Whether a message of so many bytes finds room in a segment, in a cell and in the queue, and has none to join.
+    /// Whether a message of `length` bytes fits into a segment, a cell and the queue, and joins no other message.
     #[inline(always)]
     fn takes_at_once(&self, block: &Block, length: usize) -> bool {
         block.state == State::Established
@@ -158,14 +158,14 @@ impl Engine {
         self.splice_any(id, length)
     }
 
-    /// The same where it takes several parts, or joins what waits to be sent.
+    /// The same for several parts, or for bytes that join a queued segment.
     #[inline(never)]
     fn splice_any(&mut self, id: ConnId, length: usize) -> usize {
         let index = id.0;
         let block = &self.blocks[index];
         let room = (self.room_of(block) as usize).min(usize::from(block.eff_mss));
-        let wanted = length.min(block.unread as usize).min(room);
-        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.unread == 0 {
+        let wanted = length.min(block.readable() as usize).min(room);
+        if !block.state.may_send() || block.has(Flags::FIN_QUEUED) || block.readable() == 0 {
             if block.state == State::Closed {
                 self.drop_unread(index);
             }
@@ -206,7 +206,7 @@ impl Engine {
         moved
     }
 
-    /// The same for bytes that are in the pool already: what is read from it must not be written to at the same time.
+    /// The same for bytes in the pool. A cell cannot be read while another one is written.
     #[cold]
     fn splice_kept(&mut self, index: u32, cell: Cell, wanted: usize) -> usize {
         let Unread::Kept(tail) = Unread::of(&self.blocks[index]) else { return 0 };
@@ -312,7 +312,7 @@ impl Engine {
         if kept.length == 0 {
             block.receive_tail = self.pool.pop_front(tail);
         }
-        block.unread -= taken as u32;
+        *block.unread_mut() -= taken as u32;
         taken
     }
 
@@ -351,9 +351,7 @@ impl Engine {
 
     /// Bytes that have arrived in order and wait to be read.
     pub fn readable(&self, id: ConnId) -> usize {
-        let block = &self.blocks[id.0];
-        // While it opens, the time of the SYN stands there.
-        if block.state == State::SynSent || !self.is_held(id) { 0 } else { block.unread as usize }
+        if self.is_held(id) { self.blocks[id.0].readable() as usize } else { 0 }
     }
 
     /// Whether the peer has ended its direction by a FIN; a reset that came behind it changes nothing of that.
@@ -365,7 +363,7 @@ impl Engine {
     pub fn is_finished(&self, id: ConnId) -> bool {
         let block = &self.blocks[id.0];
         !self.is_held(id)
-            || block.unread == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
+            || block.readable() == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
     }
 }
 
@@ -377,7 +375,7 @@ impl InFrame {
     }
 }
 
-/// Puts a message, which `write` gets to fill, behind what was sent; false if there is no memory.
+/// Appends a message, filled by `write`, to the queue of sent data. False if there is no memory.
 #[inline(always)]
 fn put_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
     let Some((cell, kept, room)) = pool.open(length) else { return false };
@@ -407,7 +405,7 @@ fn take_from_frame(block: &mut Block, unread: &mut InFrame, taken: usize) {
     if unread.length == 0 {
         block.receive_tail = Cell::NONE;
     }
-    block.unread -= taken as u32;
+    *block.unread_mut() -= taken as u32;
 }
 
 /// After reading: a window that has become small is widened as soon as that is worth a segment (RFC 9293 3.8.6.2.2).
@@ -417,7 +415,7 @@ fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
     if left >= limit / 2 {
         return;
     }
-    let right = block.rcv_nxt + (limit - block.unread.min(limit));
+    let right = block.rcv_nxt + (limit - block.unread().min(limit));
     if right.gt(block.rcv_right) && block.state.may_receive() {
         let step = right - block.rcv_right;
         if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {

@@ -1,7 +1,7 @@
 //! Frames leave: in the order of the rings, as many as there is room for.
 
-use super::reply::HOP_LIMIT;
-use super::{Engine, turns};
+use super::Engine;
+use super::reply::{HOP_LIMIT, without_payload};
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
@@ -81,8 +81,8 @@ impl Engine {
         self.turns.waiting() + self.replies.len()
     }
 
-    /// How often a class of connections sends in a round: first the connections being opened (default 8), then the
-    /// connections of no other class (32), then two more classes (64, 128).
+    /// How often a class of connections sends in a round. Class 0 is for connections being opened (default 8), class 1 for
+    /// connections without a class of their own (32), and two more have 64 and 128.
     pub fn set_class_weight(&mut self, class: u8, weight: u32) {
         self.turns.set_weight(usize::from(class), weight);
     }
@@ -187,7 +187,7 @@ impl Engine {
             let at = block.eff_mss;
             return if self.split(index, cell, at) { Next::New(cell) } else { Next::Nothing };
         }
-        if block.snd_nxt == block.snd_una && block.retransmit_at.is_due(self.tick) {
+        if block.flight() == 0 && block.was_idle_for_rto(self.tick) {
             block.window.after_idle(block.eff_mss);
         }
         Next::New(cell)
@@ -210,8 +210,8 @@ impl Engine {
         Next::Again(cell)
     }
 
-    /// The loss probe, if it is due: new data if the peer's window takes it, else what was sent last; the congestion window
-    /// is not asked (RFC 8985 7.3).
+    /// The loss probe, if it is due: new data if the peer's window has room, else the segment sent last. The congestion
+    /// window does not limit it (RFC 8985 7.3).
     #[cold]
     fn next_probe(&mut self, index: u32) -> Option<Next> {
         let block = &self.blocks[index];
@@ -249,9 +249,9 @@ impl Engine {
         let seq = self.pool.segment(cell).seq;
         let room = if block.snd_right.gt(seq) { block.snd_right - seq } else { 0 };
         let half = u32::from(block.max_snd_wnd) << 5;
-        // What is less than half of the peer's largest window, and than a segment, waits until the timer has fired once.
+        // A segment shorter than both half of the peer's largest window and the MSS waits until the timer has fired once.
         let is_worth_it = room >= half.max(1) || room >= u32::from(block.eff_mss);
-        let is_overdue = block.flight() == 0 && block.has(Flags::PROBING_WINDOW) && block.backoff > 0;
+        let is_overdue = block.flight() == 0 && block.has(Flags::PROBING_WINDOW) && block.backoff() > 0;
         if room > 0 && (is_worth_it || is_overdue) {
             let at = room.min(u32::from(block.eff_mss)) as u16;
             return if self.split(index, cell, at) { Next::New(cell) } else { Next::Nothing };
@@ -262,8 +262,8 @@ impl Engine {
         Next::Nothing
     }
 
-    /// Cuts a segment in two. False if there is no memory for the second. The limit does not hold for that: it is there
-    /// already, and nothing would come back to a connection that found no room.
+    /// Cuts a segment in two. False if there is no memory for the second. The limit does not apply: the bytes are in memory
+    /// already, and no event would wake a connection that found no room.
     pub(super) fn split(&mut self, index: u32, cell: Cell, at: u16) -> bool {
         let kept = *self.pool.segment(cell);
         let rest = usize::from(kept.length - at);
@@ -385,7 +385,7 @@ impl Engine {
             flags,
             window,
             urgent: 0,
-            traffic_class: block.dscp() | ecn,
+            traffic_class: block.class.field() | ecn,
             hop_limit: HOP_LIMIT,
             fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
         };
@@ -421,11 +421,10 @@ impl Engine {
         let block = &mut self.blocks[index];
         let is_answer = block.state == State::SynReceived;
         block.snd_nxt = block.snd_una + 1;
-        if block.backoff == 0 && !is_answer {
-            block.unread = self.now.short();
+        if block.backoff() == 0 && !is_answer {
+            *block.syn_sent_at_mut() = self.now.short();
         }
         block.flags.clear(Flags::ACK_OWED.with(Flags::ACK_NOW));
-        block.set_turn(turns::NEW);
         let block = &self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         let mut flags = Control::SYN;
@@ -434,21 +433,13 @@ impl Engine {
             if block.has(Flags::ECN) {
                 flags |= Control::ECE;
             }
-        } else if self.settings.ecn == Ecn::Ask && block.backoff == 0 {
+        } else if self.settings.ecn == Ecn::Ask && block.backoff() == 0 {
             // Not on a retry: some path may drop what asks for it (RFC 3168 6.1.1.1).
             flags |= Control::ECE | Control::CWR;
         }
-        let segment = Outgoing {
-            local_port: block.local_port,
-            remote_port: block.remote_port,
-            seq: block.snd_una,
-            ack: if is_answer { block.rcv_nxt } else { Seq(0) },
-            flags,
-            window: self.first_window(),
-            traffic_class: block.dscp(),
-            hop_limit: HOP_LIMIT,
-            ..Outgoing::default()
-        };
+        let ack = if is_answer { block.rcv_nxt } else { Seq(0) };
+        let window = self.first_window();
+        let segment = Outgoing { ack, window, ..without_payload(block, block.snd_una, flags) };
         let has_timestamps = if is_answer { block.has(Flags::TIMESTAMPS) } else { self.settings.timestamps };
         let options = OptionsOut {
             mss: Some(self.own_mss(block.route, &addresses)),
@@ -471,7 +462,7 @@ impl Engine {
 /// moves on in steps that are worth it (3.8.6.2.2).
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
-    let right = block.rcv_nxt + limit.saturating_sub(block.unread);
+    let right = block.rcv_nxt + limit.saturating_sub(block.unread());
     // What would go back is a step below zero.
     let step = (right - block.rcv_right).cast_signed();
     if step >= u32::from(block.eff_mss).min(limit / 2).cast_signed() {
@@ -488,12 +479,13 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     field as u16
 }
 
-/// Tells the fragments of one segment from those of others that are on their way (RFC 6864): by the number of its first byte.
+/// Fragments of one segment share this number, and those of other segments on the path have another one (RFC 6864). It is
+/// made of the number of the first byte.
 const fn fragment_id(seq: Seq) -> u16 {
     (seq.0 ^ seq.0 >> 16) as u16
 }
 
-/// Segments that a connection sends in one turn, if it has so many.
+/// Segments that a connection may send before the next one of its ring.
 const QUANTUM_SEGMENTS: usize = 2;
 
 /// Replies get this part of the room while connections wait for theirs.

@@ -4,7 +4,7 @@
 //! end of its ring if it has more, so that bulk never starves an echo. New connections have a class of their own, so that a
 //! storm of them does not starve the others.
 
-use crate::block::{Block, DSCP, Flags};
+use crate::block::{Block, Flags, ServiceClass};
 use crate::fifo::Fifo;
 
 /// Rings of connections that wait to send.
@@ -16,7 +16,7 @@ pub(super) struct Turns {
 
 struct Class {
     ring: Fifo<u32>,
-    /// Turns in a round.
+    /// Connections of this class that send in one round.
     weight: u32,
     left: u32,
 }
@@ -24,8 +24,7 @@ struct Class {
 /// How many classes there are: the first is that of new connections.
 pub(super) const CLASSES: usize = 4;
 
-// A block has two bits for it.
-const _: () = assert!(CLASSES - 1 == !DSCP as usize);
+const _: () = assert!(CLASSES == ServiceClass::RINGS);
 
 /// The class of connections that are being opened.
 pub(super) const NEW: u8 = 0;
@@ -57,12 +56,12 @@ impl Turns {
     pub(super) fn enter(&mut self, index: u32, block: &mut Block) {
         if !block.has(Flags::IN_TURN) {
             block.flags.set(Flags::IN_TURN);
-            self.classes[usize::from(block.class) % CLASSES].ring.push_back(index);
+            self.classes[usize::from(block.class.ring())].ring.push_back(index);
         }
     }
 
-    /// The next one, if any waits. With it comes one of those a few places behind it, if so many wait that it may have left
-    /// the cache: to be fetched meanwhile.
+    /// The next one, if any waits. If so many wait that a later one may have left the cache, that one comes with it, to be
+    /// prefetched.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<(u32, Option<u32>)> {
         self.classes[self.current % CLASSES].pop().or_else(|| self.pop_of_next_class())

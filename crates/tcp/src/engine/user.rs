@@ -5,8 +5,8 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use super::listen::behind;
 use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
-use super::{ConnId, Engine, Place, turns};
-use crate::block::{Flags, State};
+use super::{ConnId, Engine, ListenerId, Place, turns};
+use crate::block::{Flags, ServiceClass, State};
 use crate::hash::secret_hash;
 use crate::packet::Addresses;
 use crate::pool::Marks;
@@ -40,17 +40,13 @@ pub enum End {
     Aborted,
 }
 
-/// A port that is listened on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ListenerId(pub(super) u16);
-
 /// Options of a connection that is opened, or of the connections of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConnectOptions {
     /// Nagle's algorithm is off: small segments leave at once (RFC 9293 3.7.4).
     pub no_nagle: bool,
-    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4), as the [`Settings`](crate::Settings) say.
-    /// [`Engine::set_keep_alive`] gives a connection times of its own.
+    /// Sends keep-alive probes while the connection is idle (RFC 9293 3.8.4), with the times of the
+    /// [`Settings`](crate::Settings). [`Engine::set_keep_alive`] gives a connection times of its own.
     pub keep_alive: bool,
     /// Its class among the connections that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
     pub class: u8,
@@ -204,7 +200,7 @@ impl Engine {
         let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
-        let reused = match self.find(hash, &addresses, both).map(Place::of) {
+        let reused = match self.find(hash, &addresses, both) {
             None => None,
             // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
             Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
@@ -227,16 +223,13 @@ impl Engine {
         let iss = behind(self.initial_seq(&addresses, both), last);
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
-        block.flags = Flags::NONE;
+        block.flags = Flags::NO_NAGLE.when(options.no_nagle);
         block.remote = number;
         block.remote_port = remote.port();
         block.local_port = from.port();
         block.local = local;
         block.route = route;
         block.class = class_of(options);
-        if options.no_nagle {
-            block.flags.set(Flags::NO_NAGLE);
-        }
         if options.keep_alive {
             self.keep_alive_by_settings(index);
         }
@@ -255,26 +248,6 @@ impl Engine {
         }
     }
 
-    fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<u32> {
-        self.table.find(hash, |value| {
-            let (local, remote, of) = match Place::of(value) {
-                Place::Block(index) => {
-                    let block = &self.blocks[index];
-                    (block.local, block.remote, ports(block.remote_port, block.local_port))
-                }
-                Place::HalfOpen(place) => {
-                    let half = &self.half_open[place];
-                    (half.local, half.remote, ports(half.remote_port, half.local_port))
-                }
-                Place::TimeWait(place) => {
-                    let wait = &self.time_wait[place];
-                    (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
-                }
-            };
-            of == both && self.local.addresses(local, remote) == *addresses
-        })
-    }
-
     /// How a connection stands.
     pub fn status(&self, id: ConnId) -> Status {
         if !self.is_held(id) {
@@ -283,13 +256,7 @@ impl Engine {
         let block = &self.blocks[id.0];
         match block.state {
             State::SynSent | State::SynReceived => Status::Opening,
-            State::Closed => Status::Ended(match block.backoff {
-                2 => End::Reset,
-                3 => End::Refused,
-                4 => End::TimedOut,
-                5 => End::Aborted,
-                _ => End::Closed,
-            }),
+            State::Closed => Status::Ended(block.end()),
             _ if block.has(Flags::FIN_RECEIVED) => Status::PeerClosed,
             _ => Status::Open,
         }
@@ -376,7 +343,7 @@ impl Engine {
                 self.blocks[index].flags.set(Flags::DETACHED);
                 return self.end(index, End::Aborted);
             }
-            _ if block.unread > 0 => return self.abort(id),
+            _ if block.unread() > 0 => return self.abort(id),
             _ => {}
         }
         self.end_sending(index);
@@ -386,10 +353,7 @@ impl Engine {
         block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM));
         match block.state {
             State::TimeWait => self.enter_time_wait(index),
-            State::FinWait2 => {
-                block.heard_at = self.tick;
-                self.set_deadline(index, self.tick.after(self.timings.fin_wait_2));
-            }
+            State::FinWait2 => self.time_last_state(index),
             _ => {}
         }
     }
@@ -412,12 +376,12 @@ impl Engine {
     }
 }
 
-fn class_of(options: ConnectOptions) -> u8 {
-    let turn = match options.class {
+fn class_of(options: ConnectOptions) -> ServiceClass {
+    let ring = match options.class {
         0 => turns::NORMAL,
         class => class.min(turns::CLASSES as u8 - 1),
     };
-    options.dscp << 2 | turn
+    ServiceClass::new(options.dscp, ring)
 }
 
 fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
@@ -443,5 +407,5 @@ fn hash_part(remote: SocketAddr) -> u64 {
 /// The first port that is given out (RFC 6056 asks for a wide range).
 const PORT_FIRST: u16 = 16_384;
 
-/// How many ports are tried before none is taken to be free.
+/// How many ports are tried before [`connect`](Engine::connect) reports that all are taken.
 const PORT_TRIES: u32 = 4096;

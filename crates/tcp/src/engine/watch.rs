@@ -1,7 +1,7 @@
 //! Deadlines of users, and keep-alive, for populations of idle connections.
 //!
-//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it;
-//! when that fires, it looks at what is due.
+//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it.
+//! When that entry fires, the engine checks which times have come.
 
 use super::{ConnId, End, Engine};
 use crate::block::{Flags, State};
@@ -9,9 +9,9 @@ use crate::time::{Instant, Tick};
 use crate::watch::{FARTHEST_MILLIS, KeepAlive};
 
 impl Engine {
-    /// Tells of this connection by [`Events::DEADLINE`](super::Events::DEADLINE) once `at` has passed, to the millisecond and
-    /// never early, unless another call has moved the deadline or taken it away (`None`) by then. The connection itself goes
-    /// on. A deadline more than 12 days ahead comes after 12 days; closing a connection takes its own away.
+    /// Reports [`Events::DEADLINE`](super::Events::DEADLINE) for this connection once `at` has passed, to the millisecond
+    /// and never early. Another call before then moves the deadline or removes it (`None`). The connection itself goes on.
+    /// A deadline more than 12 days ahead comes after 12 days; closing a connection takes its own away.
     ///
     /// To move a deadline with each message costs a write to memory.
     ///
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Keep-alive as the settings say, for a connection that asks for it.
+    /// Keep-alive with the times of the settings, for a connection that asks for it.
     pub(super) fn keep_alive_by_settings(&mut self, index: u32) {
         let settings = &self.settings;
         let keep_alive = KeepAlive {
@@ -114,7 +114,7 @@ impl Engine {
         if !block.has(Flags::WATCHED) || block.times_its_end() {
             return;
         }
-        block.heard_at = self.tick;
+        block.set_heard_at(self.tick);
         if let Some(at) = self.probe_at(index) {
             self.set_deadline(index, at);
         }
@@ -135,7 +135,7 @@ impl Engine {
     pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
         let is_asked = block.has(Flags::WATCHED) && block.state.is_synchronized();
-        if is_asked { self.watches.get(index).probe_at(block.heard_at) } else { None }
+        if is_asked { self.watches.get(index).probe_at(block.heard_at()) } else { None }
     }
 
     /// The deadline that the user has set.
@@ -176,10 +176,10 @@ impl Engine {
         let block = &mut self.blocks[index];
         if block.flight() > 0 || block.has_unsent() {
             // Not while data is under way (MUST-26), whose own timer tells whether the peer lives.
-            block.heard_at = self.tick;
+            block.set_heard_at(self.tick);
             return 1;
         }
-        let heard_at = block.heard_at;
+        let heard_at = block.heard_at();
         if self.watches.get(index).is_given_up(heard_at) {
             self.counters.timed_out += 1;
             self.break_off(index, End::TimedOut);

@@ -1,12 +1,13 @@
 //! The engine: every connection of one core, fed with frames and time, drained of frames and events.
 //!
-//! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the outputs are
-//! drained: [`take_ready`](Engine::take_ready) for what the users of connections should see, and
-//! [`transmit`](Engine::transmit) for frames, as many as the device has room for. Segments without room wait for their
-//! turn.
+//! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the caller drains
+//! the outputs. [`take_ready`](Engine::take_ready) gives the events for the users of connections.
+//! [`transmit`](Engine::transmit) gives as many frames as the device has room for. Segments without room stay in their
+//! connection until a later `transmit`.
 //!
 //! | file | holds |
 //! | --- | --- |
+//! | `id`, `place` | the names of connections; their places in the slabs |
 //! | `receive` | a batch of frames, in stages over the whole batch |
 //! | `listen`, `opening` | LISTEN and half-open; SYN-SENT and SYN-RECEIVED |
 //! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
@@ -19,6 +20,7 @@
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
+//! | `memory` | the memory that it has taken |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
@@ -27,11 +29,14 @@ mod answered;
 mod check;
 mod deliver;
 mod ending;
+mod id;
 mod listen;
 mod local;
+mod memory;
 mod opening;
 mod options;
 mod pace;
+mod place;
 mod predict;
 mod predict_end;
 mod predict_send;
@@ -49,7 +54,6 @@ mod user;
 mod watch;
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::io;
 
 use crate::block::{Block, Flags};
@@ -71,37 +75,20 @@ use crate::wheel::Wheel;
 
 pub(crate) use self::pace::Pace;
 
+pub use self::id::{ConnId, ListenerId};
 pub use self::local::{Route, RouteError};
+pub use self::memory::Memory;
 pub use self::ready::{Events, Ready, ReadyBatch};
-pub use self::user::{ConnectError, ConnectOptions, End, ListenError, ListenerId, Status};
+pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
 use self::answered::Answered;
 use self::deliver::InFrame;
 use self::local::Local;
+use self::place::{PLACE, Place};
 use self::receive::Arrived;
 use self::reclaim::Reclaim;
 use self::reply::Reply;
 use self::turns::Turns;
-
-/// A connection of an engine. It is valid until its user closes or aborts it.
-///
-/// Its place is used again for later connections, and the id of an earlier one does nothing to them: changes are ignored,
-/// nothing can be read or sent, and its [`Status`] is that of a connection that was [closed](End::Closed).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnId(pub(crate) u32, pub(crate) u32);
-
-impl ConnId {
-    /// Its place among the connections of the engine: small, and used again after it ended.
-    pub const fn index(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::Debug for ConnId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ConnId({})", self.0)
-    }
-}
 
 /// The TCP of one core.
 pub struct Engine {
@@ -258,24 +245,6 @@ impl Engine {
         self.time_wait.used()
     }
 
-    /// What its memory is made of.
-    pub fn memory(&self) -> Memory {
-        Memory {
-            blocks: self.blocks.bytes(),
-            table: self.table.bytes(),
-            segments: self.pool.bytes(),
-            segments_in_use: self.pool.bytes_in_use(),
-            timers: self.wheel.bytes() + self.fresh.bytes() + self.delayed_acks.bytes() + self.young.bytes(),
-            others: self.extensions.bytes()
-                + self.half_open.bytes()
-                + self.time_wait.bytes()
-                + self.time_wait_queue.bytes()
-                + self.watches.bytes()
-                + self.turns.bytes()
-                + self.answered.bytes(),
-        }
-    }
-
     /// An extension by the number in a block, if it is one.
     fn extensions_mut(&mut self, id: ExtensionId) -> Option<&mut Extension> {
         if id == Block::NO_EXTENSION { None } else { Some(&mut self.extensions[id]) }
@@ -309,59 +278,3 @@ impl Engine {
         self.turns.enter(index, &mut self.blocks[index]);
     }
 }
-
-/// Bytes that an engine has taken from the system, by what they hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Memory {
-    /// Control blocks.
-    pub blocks: usize,
-    /// The table from addresses and ports to blocks.
-    pub table: usize,
-    /// Segments that wait to be acknowledged or read.
-    pub segments: usize,
-    /// Of these, the ones that hold something now.
-    pub segments_in_use: usize,
-    /// The wheel and the queues of timers.
-    pub timers: usize,
-    /// Half-open connections, TIME-WAITs, extensions, turns, and 16 bytes for each connection that has a deadline or keep-alive.
-    pub others: usize,
-}
-
-impl Memory {
-    /// All of it.
-    pub const fn total(&self) -> usize {
-        self.blocks + self.table + self.segments + self.timers + self.others
-    }
-}
-
-/// What a value of the table names: its top two bits say of which kind it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    Block(u32),
-    HalfOpen(u32),
-    TimeWait(u32),
-}
-
-impl Place {
-    /// A value that the table never has.
-    const NOBODY: u32 = u32::MAX;
-
-    const fn of(value: u32) -> Self {
-        match value >> 30 {
-            0 => Self::Block(value),
-            1 => Self::HalfOpen(value & PLACE),
-            _ => Self::TimeWait(value & PLACE),
-        }
-    }
-
-    const fn value(self) -> u32 {
-        match self {
-            Self::Block(place) => place,
-            Self::HalfOpen(place) => place | 1 << 30,
-            Self::TimeWait(place) => place | 2 << 30,
-        }
-    }
-}
-
-/// The bits of a place in a value of the table.
-const PLACE: u32 = (1 << 30) - 1;

@@ -1,0 +1,75 @@
+//! Places of the engine's slabs, as values of its table.
+
+use super::Engine;
+use super::receive::ports;
+use crate::packet::Addresses;
+
+/// The meaning of a value in the table: its top two bits tell the kind of place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Block(u32),
+    HalfOpen(u32),
+    TimeWait(u32),
+}
+
+impl Place {
+    /// A value that the table never has.
+    pub(super) const NOBODY: u32 = u32::MAX;
+
+    pub(super) const fn of(value: u32) -> Self {
+        match value >> 30 {
+            0 => Self::Block(value),
+            1 => Self::HalfOpen(value & PLACE),
+            _ => Self::TimeWait(value & PLACE),
+        }
+    }
+
+    pub(super) const fn value(self) -> u32 {
+        match self {
+            Self::Block(place) => place,
+            Self::HalfOpen(place) => place | 1 << 30,
+            Self::TimeWait(place) => place | 2 << 30,
+        }
+    }
+}
+
+impl Engine {
+    /// The addresses as a block has them, ours and the peer's, and the ports of the connection in a place.
+    #[inline(always)]
+    pub(super) fn name_of(&self, place: Place) -> (u16, u32, u32) {
+        match place {
+            Place::Block(index) => {
+                let block = &self.blocks[index];
+                (block.local, block.remote, ports(block.remote_port, block.local_port))
+            }
+            Place::HalfOpen(place) => {
+                let half = &self.half_open[place];
+                (half.local, half.remote, ports(half.remote_port, half.local_port))
+            }
+            Place::TimeWait(place) => {
+                let wait = &self.time_wait[place];
+                (wait.local, wait.remote, ports(wait.remote_port, wait.local_port))
+            }
+        }
+    }
+
+    /// The connection between these addresses and ports.
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u64, addresses: &Addresses, both: u32) -> Option<Place> {
+        let found = self.table.find(hash, |value| {
+            let (local, remote, ports) = self.name_of(Place::of(value));
+            ports == both && self.local.addresses(local, remote) == *addresses
+        });
+        found.map(Place::of)
+    }
+
+    /// Takes a connection out of the table.
+    pub(super) fn leave_table(&mut self, place: Place) {
+        let (local, remote, ports) = self.name_of(place);
+        let hash = self.hash_of(&self.local.addresses(local, remote), ports);
+        self.table.remove(hash, place.value());
+    }
+}
+
+/// The bits of a place in a value of the table.
+pub(super) const PLACE: u32 = (1 << 30) - 1;
