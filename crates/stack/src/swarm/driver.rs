@@ -7,11 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
 
 use super::conn::{Conn, Incoming};
-use super::context::{HERE, Here};
+use super::context::Here;
 use super::current::NOBODY;
 use super::executor::Tasks;
 use super::limits::SwarmCounters;
@@ -102,13 +101,12 @@ where
             0 => 0,
             connections => connections.saturating_add(connections / SPARE_SHARE + SPARE_MIN),
         };
-        let frames = Frames::with_room(Frames::BATCH, ETHERNET_BYTES + device.mtu());
         Ok(Self {
             tasks: Tasks::with_capacity(tasks_max)?,
             start,
             here: Here::new(engine),
+            frames: device.batch(),
             device,
-            frames,
             named: Vec::new(),
             woken: Vec::new(),
             connections_max: connections_max as u32,
@@ -151,7 +149,7 @@ where
     /// Delivers this mail in each round from now on. Its mailboxes are for the tasks of this swarm.
     pub fn attach<M: 'static>(&mut self, mail: &Mail<M>) {
         let alarm = Arc::clone(&self.alarm);
-        mail.notify_with(Box::new(move || alarm.ring()));
+        mail.notify_with(Box::new(move || alarm.wake_owner()));
         self.mail.push(Box::new(mail.clone()));
     }
 
@@ -188,7 +186,7 @@ where
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
     pub fn round(&mut self, now: Instant) -> usize {
         self.here.end_dropped_elsewhere();
-        // Before the batch: what the last one left is settled here, and this one is to be read from its frames.
+        // Before the next batch, so that unread bytes of the last one leave its frames.
         self.here.engine.advance(now);
         let arrived = self.device.receive(now, &mut self.frames);
         if arrived > 0 {
@@ -241,9 +239,9 @@ where
         self.device.poll_event(cx)
     }
 
-    /// Lets those run that are ready or have news. Says how many polls that were.
+    /// Polls the tasks that are ready or have events. Returns the number of polls.
     fn run(&mut self) -> usize {
-        self.take_news();
+        self.take_events();
         if self.woken.is_empty() && self.tasks.ready() == 0 {
             return 0;
         }
@@ -254,19 +252,19 @@ where
         let mut polls = 0;
         if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
             // No other task is in front of them, and their memory was fetched when they were named.
-            polls += Lent::lend(&HERE, here, || tasks.run_these(woken));
+            polls += here.lend(|| tasks.run_these(woken));
         } else {
             tasks.wake_all(woken);
         }
         woken.clear();
         if tasks.ready() > 0 {
-            polls += Lent::lend(&HERE, here, || tasks.run(RUN_LIMIT));
+            polls += here.lend(|| tasks.run(RUN_LIMIT));
         }
         polls
     }
 
-    /// Starts the tasks of new connections, and notes those whose tasks are to hear news.
-    fn take_news(&mut self) {
+    /// Starts the tasks of new connections, and notes which tasks have events.
+    fn take_events(&mut self) {
         self.here.has_opened = false;
         let mut named = std::mem::take(&mut self.named);
         self.here.engine.take_named(&mut named);
@@ -303,7 +301,7 @@ where
         let Self { start, here, tasks, .. } = self;
         let incoming = Incoming { conn: Conn::new(id), peer, local, listener };
         // Its connection can be used here already.
-        let task = Lent::lend(&HERE, here, || start(incoming));
+        let task = here.lend(|| start(incoming));
         if tasks.place_at(slot, task).is_ok() {
             self.woken.push(slot);
         }
@@ -363,7 +361,7 @@ where
             fetch(tasks, &here.engine, &woken[..count.min(GROUP)]);
             while let Some(group) = groups.next() {
                 fetch(tasks, &here.engine, groups.peek().copied().unwrap_or_default());
-                Lent::lend(&HERE, here, || tasks.run_these(group));
+                here.lend(|| tasks.run_these(group));
             }
             woken.clear();
             granted += count;
@@ -404,8 +402,8 @@ fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u
     }
 }
 
-/// How many tasks are run while what the next ones touch is on its way: no more, as each touches three places or more, and
-/// the processor has only a dozen or two under way.
+/// How many tasks run while the cache lines of the next ones are on their way. Not more: each task touches three lines or more,
+/// and a processor fetches only a dozen or two at a time.
 const GROUP: usize = 16;
 
 /// Polls of tasks in one round: a task that yields for ever must not keep the device waiting.
@@ -413,9 +411,6 @@ const RUN_LIMIT: usize = 1024;
 
 /// How many may send in a round in which nothing has arrived, or more than wait.
 const GRANT_BATCH: usize = 64;
-
-/// In front of the IP packet.
-const ETHERNET_BYTES: usize = 14;
 
 /// Slots for tasks whose own slot is taken: this part of the connections, and some more.
 const SPARE_SHARE: usize = 8;
