@@ -196,9 +196,8 @@ where
         if self.drains_until().is_some_and(|ends| ends <= now) && !self.tasks.is_empty() {
             self.cut();
         }
-        for mail in &self.mail {
-            done += mail.deliver(&mut self.woken);
-        }
+        self.take_events();
+        done += self.take_mail();
         done += self.run();
         done += self.grant(arrived);
         done + self.transmit(now)
@@ -239,9 +238,10 @@ where
         self.device.poll_event(cx)
     }
 
-    /// Polls the tasks that are ready or have events. Returns the number of polls.
+    /// Polls the tasks that have events or mail, and then ready ones. Returns the number of polls.
+    ///
+    /// Woken tasks do not pass through the ready ring, unless they are more than a round may poll.
     fn run(&mut self) -> usize {
-        self.take_events();
         if self.woken.is_empty() && self.tasks.ready() == 0 {
             return 0;
         }
@@ -249,17 +249,13 @@ where
         self.here.last = NOBODY;
         self.here.granting = false;
         let Self { tasks, here, woken, .. } = self;
-        let mut polls = 0;
-        if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
-            // No other task is in front of them, and their memory was fetched when they were named.
-            polls += here.lend(|| tasks.run_these(woken));
-        } else {
-            tasks.wake_all(woken);
-        }
-        woken.clear();
+        let (these, more) = woken.split_at(woken.len().min(RUN_LIMIT));
+        tasks.wake_all(more);
+        let mut polls = here.lend(|| tasks.run_these(these));
         if tasks.ready() > 0 {
             polls += here.lend(|| tasks.run(RUN_LIMIT));
         }
+        woken.clear();
         polls
     }
 
@@ -284,6 +280,15 @@ where
             self.woken.push(task);
         }
         self.named = named;
+    }
+
+    /// Delivers mail, and notes which tasks have some. Returns the number of messages.
+    fn take_mail(&mut self) -> usize {
+        let Self { mail, tasks, woken, .. } = self;
+        let first = woken.len();
+        let done = mail.iter().map(|mail| mail.deliver(woken)).sum();
+        woken[first..].iter().take(RUN_LIMIT).for_each(|task| tasks.prefetch(*task));
+        done
     }
 
     /// Starts the task of a connection that has opened.
@@ -406,7 +411,7 @@ fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u
 /// and a processor fetches only a dozen or two at a time.
 const GROUP: usize = 16;
 
-/// Polls of tasks in one round: a task that yields for ever must not keep the device waiting.
+/// Polls of woken tasks in one round, and of ready ones: a task that yields for ever must not keep the device waiting.
 const RUN_LIMIT: usize = 1024;
 
 /// How many may send in a round in which nothing has arrived, or more than wait.
