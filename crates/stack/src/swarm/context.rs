@@ -20,7 +20,7 @@ use super::leaf::current;
 pub(super) struct Here {
     pub(super) engine: Engine,
     /// Tasks that wait to send, first come, first served.
-    pub(super) turns: VecDeque<u32>,
+    pub(super) senders: VecDeque<u32>,
     /// Messages that tasks may still send at once while no other task waits.
     pub(super) room: usize,
     /// The task that did so last. It may not do so twice in a row, because other tasks may be about to ask.
@@ -41,7 +41,7 @@ impl Here {
         CURRENT.with(|cells| cells.swarms.update(|swarms| swarms + 1));
         Self {
             engine,
-            turns: VecDeque::new(),
+            senders: VecDeque::new(),
             room: 0,
             last: NOBODY,
             has_opened: false,
@@ -58,14 +58,14 @@ impl Here {
         CURRENT.with(|cells| cells.here.lend(self, during))
     }
 
-    /// Whether the running task may send on this connection now. If not, it joins the turns, once.
+    /// Whether the running task may send on this connection now. If not, it joins the senders, once.
     #[inline(always)]
-    pub(super) fn is_turn(&mut self, id: ConnId, waits: &mut bool) -> bool {
+    pub(super) fn may_send(&mut self, id: ConnId, waits: &mut bool) -> bool {
         if *waits {
             return self.granting;
         }
         let index = current();
-        if self.turns.is_empty() && self.room > 0 && self.last != index {
+        if self.senders.is_empty() && self.room > 0 && self.last != index {
             self.room -= 1;
             self.last = index;
             return true;
@@ -74,7 +74,7 @@ impl Here {
         if self.has_opened && self.engine.sends_bare(id) {
             return true;
         }
-        self.turns.push_back(index);
+        self.senders.push_back(index);
         *waits = true;
         false
     }

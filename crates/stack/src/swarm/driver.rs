@@ -165,7 +165,7 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        self.tasks.bytes() + self.here.turns.capacity() * size_of::<u32>() + self.here.owners.bytes()
+        self.tasks.bytes() + self.here.senders.capacity() * size_of::<u32>() + self.here.owners.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
@@ -344,10 +344,10 @@ where
     /// Wakes tasks that wait to send, in their order: as many as frames have arrived. So no more is sent than is answered, and
     /// the data under way stays in the cache. If no frame has arrived, or fewer tasks wait, a batch of tasks is woken.
     fn grant(&mut self, arrived: usize) -> usize {
-        if self.here.turns.is_empty() {
+        if self.here.senders.is_empty() {
             return 0;
         }
-        let is_enough_for_all = self.here.turns.len() <= arrived;
+        let is_enough_for_all = self.here.senders.len() <= arrived;
         let most = if arrived == 0 || is_enough_for_all { arrived.max(GRANT_BATCH) } else { arrived };
         let most = most.min(self.room());
         let Self { tasks, here, woken, .. } = self;
@@ -355,13 +355,13 @@ where
         here.granting = true;
         let mut granted = 0;
         // A task that wants to send more than one message goes behind the others; if few wait, they go round several times.
-        while granted < most && !here.turns.is_empty() {
-            let count = here.turns.len().min(most - granted);
-            let (first, wrapped) = here.turns.as_slices();
+        while granted < most && !here.senders.is_empty() {
+            let count = here.senders.len().min(most - granted);
+            let (first, wrapped) = here.senders.as_slices();
             let of_first = count.min(first.len());
             woken.extend_from_slice(&first[..of_first]);
             woken.extend_from_slice(&wrapped[..count - of_first]);
-            here.turns.drain(..count);
+            here.senders.drain(..count);
             let mut groups = woken.chunks(GROUP).peekable();
             fetch(tasks, &here.engine, &woken[..count.min(GROUP)]);
             while let Some(group) = groups.next() {
