@@ -7,20 +7,58 @@
 
 use anywire_tcp::{Frames, Instant, Mac};
 
-/// What carries frames.
+/// What carries frames. For a network of your own, implement it:
 ///
 /// ```
-/// use anywire_stack::device::Device;
-/// use anywire_tcp::{Frames, Instant};
+/// use std::collections::VecDeque;
+/// use anywire_stack::device::{Device, DeviceCounters};
+/// use anywire_tcp::{Frames, Instant, Mac};
 ///
-/// /// Takes every frame that has come, and gives it back.
-/// fn reflect(device: &mut impl Device, now: Instant) -> usize {
-///     let (mut frames, mut count) = (device.batch(), 0);
-///     while device.room() >= Frames::BATCH && device.receive(now, &mut frames) > 0 {
-///         count += device.transmit(now, &mut frames);
-///     }
-///     count
+/// /// Gives each frame back to its owner.
+/// #[derive(Default)]
+/// struct Loopback {
+///     waiting: VecDeque<Vec<u8>>,
+///     counters: DeviceCounters,
 /// }
+///
+/// impl Device for Loopback {
+///     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
+///         while frames.room() > 0 && let Some(frame) = self.waiting.pop_front() {
+///             self.counters.frames_in += u64::from(frames.push(&frame));
+///         }
+///         frames.len()
+///     }
+///
+///     fn room(&self) -> usize {
+///         256_usize.saturating_sub(self.waiting.len())
+///     }
+///
+///     fn transmit(&mut self, _: Instant, frames: &mut Frames) -> usize {
+///         let taken = frames.len().min(self.room());
+///         self.waiting.extend(frames.iter().take(taken).map(<[u8]>::to_vec));
+///         self.counters.frames_out += taken as u64;
+///         frames.clear();
+///         taken
+///     }
+///
+///     fn mtu(&self) -> usize {
+///         1500
+///     }
+///
+///     fn mac(&self) -> Mac {
+///         Mac::new([2, 0, 0, 0, 0, 1])
+///     }
+///
+///     fn counters(&self) -> DeviceCounters {
+///         self.counters
+///     }
+/// }
+///
+/// let (mut device, now) = (Loopback::default(), Instant::default());
+/// let mut frames = device.batch();
+/// assert!(frames.push(&[7; 60]));
+/// assert_eq!(device.transmit(now, &mut frames), 1);
+/// assert_eq!((device.receive(now, &mut frames), &frames[0]), (1, &[7; 60][..]));
 /// ```
 pub trait Device {
     /// Puts the next batch that has arrived into `frames`, which comes in empty, and says how many frames it
