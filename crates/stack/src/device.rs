@@ -7,27 +7,66 @@
 
 use anywire_tcp::{Frames, Instant, Mac};
 
-/// What carries frames.
+/// What carries frames. For a network of your own, implement it:
 ///
 /// ```
-/// use anywire_stack::device::Device;
-/// use anywire_tcp::{Frames, Instant};
+/// use std::collections::VecDeque;
+/// use anywire_stack::device::{Device, DeviceCounters};
+/// use anywire_tcp::{Frames, Instant, Mac};
 ///
-/// /// Takes every frame that has come, and gives it back.
-/// fn reflect(device: &mut impl Device, now: Instant, frames: &mut Frames) -> usize {
-///     let mut count = 0;
-///     while device.room() >= Frames::BATCH && device.receive(now, frames) > 0 {
-///         count += device.transmit(now, frames);
-///     }
-///     count
+/// /// Gives each frame back to its owner.
+/// #[derive(Default)]
+/// struct Loopback {
+///     waiting: VecDeque<Vec<u8>>,
+///     counters: DeviceCounters,
 /// }
+///
+/// impl Device for Loopback {
+///     fn receive(&mut self, _: Instant, frames: &mut Frames) -> usize {
+///         while frames.room() > 0 && let Some(frame) = self.waiting.pop_front() {
+///             self.counters.frames_in += u64::from(frames.push(&frame));
+///         }
+///         frames.len()
+///     }
+///
+///     fn room(&self) -> usize {
+///         256_usize.saturating_sub(self.waiting.len())
+///     }
+///
+///     fn transmit(&mut self, _: Instant, frames: &mut Frames) -> usize {
+///         let taken = frames.len().min(self.room());
+///         self.waiting.extend(frames.iter().take(taken).map(<[u8]>::to_vec));
+///         self.counters.frames_out += taken as u64;
+///         frames.clear();
+///         taken
+///     }
+///
+///     fn mtu(&self) -> usize {
+///         1500
+///     }
+///
+///     fn mac(&self) -> Mac {
+///         Mac::new([2, 0, 0, 0, 0, 1])
+///     }
+///
+///     fn counters(&self) -> DeviceCounters {
+///         self.counters
+///     }
+/// }
+///
+/// let (mut device, now) = (Loopback::default(), Instant::default());
+/// let mut frames = device.batch();
+/// assert!(frames.push(&[7; 60]));
+/// assert_eq!(device.transmit(now, &mut frames), 1);
+/// assert_eq!((device.receive(now, &mut frames), &frames[0]), (1, &[7; 60][..]));
 /// ```
 pub trait Device {
     /// Puts the next batch that has arrived into `frames`, which comes in empty, and says how many frames it
     /// holds: 0 if nothing has come.
     ///
-    /// The device may swap the batch for its own instead of copying. `frames` then has other memory of another size,
-    /// with room for frames of this device's MTU. The caller's batch must have the same room.
+    /// Here and in [`transmit`](Self::transmit) the device may exchange the memory of the batch for memory of its own
+    /// instead of copying. So each batch that it is given has at least the room of [`batch`](Self::batch), and so has
+    /// the memory that it gives back.
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize;
 
     /// How many frames [`transmit`](Self::transmit) takes now.
@@ -39,6 +78,11 @@ pub trait Device {
 
     /// The longest IP packet that it carries, in bytes.
     fn mtu(&self) -> usize;
+
+    /// An empty batch for this device: room for [`Frames::BATCH`] frames of its MTU.
+    fn batch(&self) -> Frames {
+        batch(self.mtu())
+    }
 
     /// Its address.
     fn mac(&self) -> Mac;
@@ -120,6 +164,11 @@ impl<D: Device + ?Sized> Device for Box<D> {
     fn counters(&self) -> DeviceCounters {
         (**self).counters()
     }
+}
+
+/// An empty batch of frames with packets of up to `mtu` bytes.
+pub(crate) fn batch(mtu: usize) -> Frames {
+    Frames::with_room(Frames::BATCH, ETHERNET_BYTES + mtu)
 }
 
 /// Bytes in front of the IP packet: two addresses and a type.
