@@ -5,7 +5,7 @@ mod common;
 
 use anywire_tcp::{ConnId, Status};
 
-use common::host::{Host, Peer};
+use common::host::{Host, Peer, settings, small_limits};
 use common::random::{Random, seeds};
 use common::wire::{ACK, Bits, PSH, RST, SYN, Segment, icmp_error};
 
@@ -50,9 +50,20 @@ fn check(host: &mut Host, id: ConnId, peer: &mut Peer, seed: u64) {
     host.give(&[peer.acks()]);
 }
 
+fn host(predicts: bool) -> Host {
+    let mut settings = settings();
+    settings.predicts = predicts;
+    Host::with(settings, small_limits())
+}
+
 #[test]
 fn a_hundred_thousand_guesses_of_every_field() {
-    let mut host = Host::new();
+    let [predicted, general] = [true, false].map(guess_every_field);
+    assert_eq!(predicted, general);
+}
+
+fn guess_every_field(predicts: bool) -> impl PartialEq + std::fmt::Debug {
+    let mut host = host(predicts);
     let (id, mut peer) = host.accept(Peer::new());
     for seed in seeds(100_000) {
         let mut random = Random::new(seed);
@@ -67,27 +78,35 @@ fn a_hundred_thousand_guesses_of_every_field() {
     }
     assert_eq!(host.engine.connections(), 1);
     assert_eq!(host.engine.segment_bytes(id), 1448, "no forged message has narrowed the path");
+    host.outcome()
 }
 
 /// While data is in flight, and over IPv6.
 #[test]
 fn guesses_while_a_flight_is_under_way() {
     for peer in [Peer::new(), Peer::v6()] {
-        let mut host = Host::new();
-        let (id, mut peer) = host.accept(peer);
-        host.engine.send(id, &[1; 10_000]);
-        let flight = host.sent();
-        for seed in seeds(20_000) {
-            let mut random = Random::new(1 << 40 | seed);
-            let (segments, message) = forge(&mut random, &peer);
-            host.give(&segments);
-            host.give_frame(&message);
-            host.sent();
-        }
-        assert_eq!((host.engine.status(id), host.engine.readable(id)), (Status::Open, 0));
-        peer.heard_all(&flight);
-        host.give(&[peer.acks()]);
-        host.sent();
-        assert_eq!(host.engine.counters().timeouts, 0);
+        let [predicted, general] =
+            [true, false].map(|predicts| guess_beside_a_flight(peer.clone(), predicts));
+        assert_eq!(predicted, general);
     }
+}
+
+fn guess_beside_a_flight(peer: Peer, predicts: bool) -> impl PartialEq + std::fmt::Debug {
+    let mut host = host(predicts);
+    let (id, mut peer) = host.accept(peer);
+    host.engine.send(id, &[1; 10_000]);
+    let flight = host.sent();
+    for seed in seeds(20_000) {
+        let mut random = Random::new(1 << 40 | seed);
+        let (segments, message) = forge(&mut random, &peer);
+        host.give(&segments);
+        host.give_frame(&message);
+        host.sent();
+    }
+    assert_eq!((host.engine.status(id), host.engine.readable(id)), (Status::Open, 0));
+    peer.heard_all(&flight);
+    host.give(&[peer.acks()]);
+    host.sent();
+    assert_eq!(host.engine.counters().timeouts, 0);
+    host.outcome()
 }

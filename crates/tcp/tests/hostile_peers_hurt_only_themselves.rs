@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use anywire_tcp::{ConnId, Status};
 
-use common::host::{Host, Peer};
-use common::random::{Random, for_each_seed};
+use common::host::{Host, Peer, settings, small_limits};
+use common::random::{Random, for_each_seed_both_ways};
 use common::wire::Segment;
 
 const BYTES: usize = 60_000;
@@ -26,7 +26,13 @@ struct Reader {
 
 impl Reader {
     fn new(peer: Peer) -> Self {
-        let mut host = Host::new();
+        Self::with(peer, true)
+    }
+
+    fn with(peer: Peer, predicts: bool) -> Self {
+        let mut settings = settings();
+        settings.predicts = predicts;
+        let mut host = Host::with(settings, small_limits());
         let (id, peer) = host.accept(peer);
         Self { host, id, peer, taken: 0, heard: 0 }
     }
@@ -71,9 +77,9 @@ impl Reader {
 /// RFC 2018, section 8: a peer may discard reported data, so only the ACK frees anything.
 #[test]
 fn blocks_of_what_never_arrived_lose_nothing() {
-    for_each_seed(500, |seed| {
+    for_each_seed_both_ways(500, |seed, predicts| {
         let mut random = Random::new(seed);
-        let mut reader = Reader::new(Peer::new());
+        let mut reader = Reader::with(Peer::new(), predicts);
         for _ in 0..random.between(1, 40) {
             for segment in reader.sent(random.between(1, 400)) {
                 if random.chance(0.6) {
@@ -96,15 +102,16 @@ fn blocks_of_what_never_arrived_lose_nothing() {
             }
         }
         reader.finish();
+        reader.host.outcome()
     });
 }
 
 /// RFC 9293 MUST-34: the peer drops data beyond its present window.
 #[test]
 fn windows_that_shrink_and_jump_lose_nothing() {
-    for_each_seed(500, |seed| {
+    for_each_seed_both_ways(500, |seed, predicts| {
         let mut random = Random::new(seed);
-        let mut reader = Reader::new(Peer::new());
+        let mut reader = Reader::with(Peer::new(), predicts);
         let start = reader.peer.ack;
         let mut most = 0;
         for _ in 0..random.between(1, 60) {
@@ -126,6 +133,7 @@ fn windows_that_shrink_and_jump_lose_nothing() {
         reader.peer.window = 65_535;
         reader.host.give(&[reader.peer.acks()]);
         reader.finish();
+        reader.host.outcome()
     });
 }
 

@@ -4,14 +4,15 @@
 mod common;
 
 use common::host::{Host, Peer, settings, small_limits};
-use common::random::{Random, for_each_seed};
+use common::random::{Random, for_each_seed_both_ways};
 use common::wire::{ACK, FIN, Segment, URG};
 
 #[test]
 fn any_pieces_make_the_stream_that_a_model_makes() {
-    for_each_seed(400, |seed| {
+    for_each_seed_both_ways(400, |seed, predicts| {
         let mut random = Random::new(seed);
         let mut settings = settings();
+        settings.predicts = predicts;
         settings.receive_window = random.pick(&[1000, 5000, 20_000]);
         let mut limits = small_limits();
         limits.out_of_order_segments = random.pick(&[2, 10, 256]);
@@ -72,7 +73,7 @@ fn any_pieces_make_the_stream_that_a_model_makes() {
                 let fin = host.sent().pop().expect("our FIN");
                 host.give(&[Segment { ack: fin.end(), seq: peer.seq.wrapping_add(6001), ..peer.acks() }]);
                 assert_eq!((host.engine.connections(), host.engine.memory().segments_in_use), (0, 0));
-                return;
+                return host.outcome();
             }
         }
         panic!("not done: {acked} of 6000");

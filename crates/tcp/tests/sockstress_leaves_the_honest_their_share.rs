@@ -44,10 +44,11 @@ struct Service {
 }
 
 impl Service {
-    fn new() -> Self {
-        let mut limits = small_limits();
+    fn new(predicts: bool) -> Self {
+        let (mut settings, mut limits) = (settings(), small_limits());
+        settings.predicts = predicts;
         (limits.connections, limits.extensions, limits.segment_bytes) = (2048, 2048, 1 << 20);
-        let mut host = Host::with(settings(), limits);
+        let mut host = Host::with(settings, limits);
         host.engine.listen(Peer::new().there, ConnectOptions::default()).unwrap();
         Self { host, owed: HashMap::new() }
     }
@@ -155,8 +156,8 @@ fn attack(peer: &mut Peer, form: Form, segment: &Segment) -> Vec<Segment> {
 }
 
 /// Answers that ten honest peers get in ten minutes beside so many new attackers a step.
-fn answers_beside(attackers_a_step: u16) -> u64 {
-    let (mut service, mut world, mut random) = (Service::new(), World::default(), Random::new(1));
+fn answers_beside(attackers_a_step: u16, predicts: bool) -> (u64, impl PartialEq + std::fmt::Debug) {
+    let (mut service, mut world, mut random) = (Service::new(predicts), World::default(), Random::new(1));
     let mut ports = (2000_u16..=65_000).cycle();
     for step in 0..600_000 / STEP_MILLIS {
         let mut coming = Vec::new();
@@ -195,13 +196,15 @@ fn answers_beside(attackers_a_step: u16) -> u64 {
         }
     }
     assert!(service.host.engine.memory().segments_in_use <= 5 << 18, "the pool's limit, and a quarter");
-    world.answers
+    (world.answers, service.host.outcome())
 }
 
 #[test]
 fn ten_minutes_of_every_form() {
-    let alone = answers_beside(0);
+    let (alone, _) = answers_beside(0, true);
     assert!(alone >= 10 * 2300, "one answer a step: {alone}");
-    let beside = answers_beside(5);
+    let [predicted, general] = [true, false].map(|predicts| answers_beside(5, predicts));
+    assert_eq!(predicted, general);
+    let (beside, _) = predicted;
     assert!(beside * 10 >= alone * 8, "{beside} of {alone} answers");
 }

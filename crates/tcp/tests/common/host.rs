@@ -1,10 +1,12 @@
 //! One engine and a scripted peer: the test gives segments and checks the answers.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anywire_tcp::{
-    ConnId, ConnectOptions, Engine, Events, Frames, Instant, Limits, Mac, Ready, Route, Settings, Status,
+    ConnId, ConnectOptions, Counters, Engine, Events, Frames, Instant, Limits, Mac, Ready, Route, Settings,
+    Status,
 };
 
 use super::wire::{ACK, Bits, FIN, PSH, SYN, Segment};
@@ -23,6 +25,8 @@ pub struct Host {
     /// Milliseconds that a handshake takes.
     pub round_trip: u64,
     frames: Frames,
+    /// Of all frames that it has sent.
+    digest: DefaultHasher,
 }
 
 /// An engine with both addresses and a route for each family.
@@ -74,6 +78,7 @@ impl Host {
             ready: Vec::new(),
             round_trip: 0,
             frames: Frames::new(),
+            digest: DefaultHasher::new(),
         }
     }
 
@@ -106,9 +111,17 @@ impl Host {
             if frames.is_empty() {
                 return all;
             }
-            all.extend(frames.iter().map(<[u8]>::to_vec));
+            for frame in frames.iter() {
+                frame.hash(&mut self.digest);
+                all.push(frame.to_vec());
+            }
         }
         all
+    }
+
+    /// What a run comes to: all frames that it has sent, and its counters.
+    pub fn outcome(&self) -> (u64, Counters) {
+        (self.digest.finish(), *self.engine.counters())
     }
 
     /// All segments that want to leave now.
