@@ -12,9 +12,9 @@
 //!
 //! SSE2 is not among them: without carries, it takes a third more instructions than plain for 200 bytes.
 //!
-//! A vector holds lanes of 64 bits. One vector collects whole lanes and may run over; another collects their upper
-//! halves and cannot. Together they give the sum of the lower halves, which cannot run over either, to the last bit:
-//! so a step is one load, one shift and two additions, without a mask for the lower halves.
+//! A vector holds lanes of 64 bits. One vector collects whole lanes and may run over; another collects their upper halves
+//! and cannot. Together they give the sum of the lower halves to the last bit, and that sum cannot run over either. So a
+//! step is one load, one shift and two additions, without a mask for the lower halves.
 
 #![allow(unsafe_code)]
 
@@ -196,8 +196,8 @@ mod avx_512 {
     /// A pass over the data. Plain pointers keep the compiler from making the copy a pass of its own.
     ///
     /// # Safety
-    /// There are `len` bytes at `source`, one at least; if `COPY`, as many can be written at `target`, and the two do
-    /// not overlap. The processor has what is enabled here.
+    /// There are `len` bytes at `source`, one at least; if `COPY`, as many can be written at `target`, and the two do not
+    /// overlap. The processor has the features enabled here.
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     pub(super) unsafe fn pass<const COPY: bool>(
         source: *const u8,
@@ -353,8 +353,8 @@ fn plain(bytes: &[u8], initial: u64) -> u64 {
     let (words, rest) = rest.as_chunks::<8>();
     let sum = words.iter().fold(sum, |sum, eight| add(sum, u64::from_le_bytes(*eight)));
     let last = match bytes.last_chunk() {
-        // The last eight bytes overlap bytes that were summed already; those are shifted out. Two shifts, for none are left if
-        // the length is a multiple of eight.
+        // The last eight bytes overlap bytes that were summed already; those are shifted out. Two shifts: if the length is
+        // a multiple of eight, all 64 bits must go, which is too many for one shift.
         Some(eight) => u64::from_le_bytes(*eight) >> 1 >> (63 - 8 * rest.len()),
         None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     };
@@ -408,7 +408,7 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// RFC 1071 section 4.1, but for the order of the bytes, modulo 2^16 - 1.
+    /// RFC 1071 section 4.1, except for the order of the bytes, modulo 2^16 - 1.
     fn by_the_rfc(bytes: &[u8]) -> u64 {
         let words =
             bytes.chunks(2).map(|pair| u64::from(pair[0]) | u64::from(*pair.get(1).unwrap_or(&0)) << 8);

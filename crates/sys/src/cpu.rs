@@ -113,16 +113,16 @@ pub fn thread_id() -> i32 {
 ///
 /// # Errors
 ///
-/// What the kernel said; none is known to occur.
+/// The error of the kernel. No cause is known.
 pub fn current_thread_cpu() -> io::Result<CpuTime> {
     usage_of(libc::RUSAGE_THREAD)
 }
 
-/// CPU time of all threads of this process, those that have ended included (`RUSAGE_SELF`). Resolution: one microsecond.
+/// CPU time of all threads of this process, including threads that have ended (`RUSAGE_SELF`). Resolution: one microsecond.
 ///
 /// # Errors
 ///
-/// What the kernel said; none is known to occur.
+/// The error of the kernel. No cause is known.
 pub fn process_cpu() -> io::Result<CpuTime> {
     usage_of(libc::RUSAGE_SELF)
 }
@@ -185,7 +185,7 @@ pub fn thread_run_time(tid: i32) -> io::Result<Duration> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextSwitches {
-    /// Because it had to wait: for a socket, a lock, a timer.
+    /// Because it waited for something: a socket, a lock, a timer.
     pub voluntary: u64,
     /// Because the scheduler gave its core to another thread.
     pub involuntary: u64,

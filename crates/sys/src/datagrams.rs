@@ -81,12 +81,12 @@ fn by(load: u16, place: u32, sockets: u32) -> [libc::sock_filter; 3] {
     [step(load, place), step(MODULO, sockets.max(1)), step(RETURN_A, 0)]
 }
 
-/// Drops each datagram that arrives from now on. What has arrived can still be read, so that a service can answer it and
-/// come to an end. The dropped ones count among the socket's [`drops`].
+/// Drops each datagram that arrives from now on. Datagrams that arrived before can still be read, so a service can answer
+/// them and come to an end. The dropped ones count among the socket's [`drops`].
 ///
 /// # Errors
 ///
-/// What `setsockopt(2)` said; none is known to occur on an open socket.
+/// The error of `setsockopt(2)`. No cause is known on an open socket.
 pub fn refuse_from_now_on(socket: impl AsFd) -> io::Result<()> {
     attach(&socket, libc::SO_ATTACH_FILTER, &mut [step(RETURN, 0)])
 }
@@ -145,9 +145,9 @@ pub fn drops(socket: impl AsFd) -> io::Result<u32> {
     Ok(figures[MEMINFO_DROPS])
 }
 
-/// Switches off what a service without a connection has no use for: a time stamp on each datagram (`SO_TIMESTAMPNS`), and
-/// errors of one peer that would meet the next call for another one (`IP_RECVERR`). Options that a socket of this family
-/// does not have are left out.
+/// Switches off two features that a service without a connection does not need. One is a time stamp on each datagram
+/// (`SO_TIMESTAMPNS`). The other reports errors of one peer in the next call, which may be for another peer (`IP_RECVERR`).
+/// Options that a socket of this family does not have are left out.
 pub fn without_extras(socket: impl AsFd) {
     switch_off(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
     switch_off(&socket, libc::IPPROTO_IP, libc::IP_RECVERR);

@@ -1,8 +1,8 @@
-//! The limit on open files and sockets (`RLIMIT_NOFILE`), raising it as far as the system lets us, keeping low numbers free, and
-//! refusing those of strangers.
+//! The limit on open files and sockets (`RLIMIT_NOFILE`): raises it as far as the system allows, keeps low numbers free,
+//! and refuses descriptors from strangers.
 //!
-//! Most systems start a process with a soft limit of 1024, far below the hard one, for the sake of programs that
-//! still use `select(2)`. A server that holds many connections raises it once, at start.
+//! Most systems start a process with a soft limit of 1024, far below the hard one, because some programs still use
+//! `select(2)`. A server that holds many connections raises it once, at start.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -53,8 +53,9 @@ pub fn limit() -> DescriptorLimit {
 /// Has the system refuse descriptors that a peer wants to pass over this Unix socket (`SO_PASSRIGHTS`, Linux 6.16): its
 /// `sendmsg` fails with `EPERM`. Connections inherit that from their listener.
 ///
-/// Otherwise they arrive, whether anybody takes them or not, and are closed by this process. That can block its thread for as
-/// long as the peer likes: a TCP socket that lingers, a file of a FUSE file system. On older systems nothing changes.
+/// Otherwise they arrive even if nothing in this process receives them, and this process closes them. That can block its
+/// thread for as long as the peer likes: a TCP socket that lingers, a file of a FUSE file system. On older systems nothing
+/// changes.
 ///
 /// ```
 /// let (here, _there) = std::os::unix::net::UnixStream::pair()?;

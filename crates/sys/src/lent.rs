@@ -1,9 +1,9 @@
 //! A value that its owner lends to all code on its thread for a time, so that tasks share it without a pointer in each.
 //!
 //! A future is polled without arguments of its own. The tasks of an executor share values, such as the engine of their
-//! connections, through a fixed place of the thread: the owner puts the value there with [`Lent::lend`], and tasks reach
-//! it with [`Lent::with`]. Both cost a load and two stores, and the value does not move. A `RefCell` of an `Option` of a
-//! `Box` needs three reads of memory, and a destructor of the thread.
+//! connections, through a fixed place of the thread. The owner puts the value there with [`Lent::lend`], and tasks reach it
+//! with [`Lent::with`]. Both cost a load and two stores, and the value does not move. A `RefCell` of an `Option` of a `Box`
+//! needs three reads of memory, and a destructor of the thread.
 
 #![allow(unsafe_code)]
 
@@ -44,7 +44,7 @@ impl<T: 'static> Lent<T> {
         during()
     }
 
-    /// Does something with the value that is lent; none if none is, or if this is called from inside of `what`.
+    /// Calls `what` with the lent value. None if no value is lent, or if `what` itself calls this.
     #[inline(always)]
     pub fn with<R>(place: &'static LocalKey<Self>, what: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut value = place.with(|place| place.value.take())?;

@@ -1,8 +1,9 @@
-//! How much memory this process holds, as the kernel counts it, what the kernel holds beside, and how much it may still take.
+//! How much memory this process holds by the kernel's count, how much the kernel holds for it, and how much more it may
+//! take.
 //!
 //! The memory it holds comes from `/proc/self/smaps_rollup`, which walks the page tables and is exact. `/proc/self/status`
-//! is the fall-back on kernels before 4.14; it lags by up to 64 pages for each thread. Pages from the pool of huge
-//! pages (`MAP_HUGETLB`), which the kernel counts apart, are counted in.
+//! is the fall-back on kernels before 4.14 and lags by up to 64 pages for each thread. Pages from the pool of huge pages
+//! (`MAP_HUGETLB`), which the kernel counts separately, are included.
 //!
 //! The memory it may take comes from `/proc/meminfo` and from the limits of its control group, version 1 or 2, if these
 //! are mounted at their usual places under `/sys/fs/cgroup`.
@@ -55,8 +56,8 @@ fn kernel_bytes_in(meminfo: &str) -> Option<u64> {
     ["Slab:", "KernelStack:", "PageTables:"].into_iter().map(|label| kilobyte_line(meminfo, label)).sum()
 }
 
-/// Gives memory that the allocator holds free back to the system, so that [`anonymous_bytes`] counts what is in use. It
-/// walks the whole heap: not for a thread that serves. Nothing happens with an allocator other than glibc's.
+/// Returns the allocator's free memory to the system: [`anonymous_bytes`] then counts only memory in use. It walks the
+/// whole heap, so a thread that serves requests must not call it. Nothing happens with an allocator other than glibc's.
 #[cfg_attr(target_env = "gnu", allow(unsafe_code))]
 pub fn release_free() {
     #[cfg(target_env = "gnu")]
@@ -184,8 +185,8 @@ fn group_available_bytes(root: &Path, groups: &str) -> Option<u64> {
         } else {
             return None;
         };
-        // In a container the path may be that of the host, and only its end (or nothing of it) be mounted here; the
-        // mount itself is then the container's group, and the last of these ancestors.
+        // In a container the path may be the host's, and only its end, or no part of it, is mounted here. The mount itself
+        // is then the container's group, and the last of these ancestors.
         mount
             .join(path)
             .ancestors()

@@ -153,9 +153,9 @@ impl Writer {
     #[inline]
     #[allow(unsafe_code)]
     fn write_word(&self, offset: usize, word: u32) {
-        // SAFETY: `push` has made sure that the word is free: it lies from `head` on, and less than
-        // `capacity` beyond `read`, so the reader does not touch it before it is published. Only `push`
-        // calls this, by the only reference to the only writer.
+        // SAFETY: `push` has made sure that the word is free. It lies at `head` or after it and less than `capacity` beyond
+        // `read`, so the reader does not touch it before it is published. Only `push` calls this, by the only reference to
+        // the only writer.
         unsafe { self.shared.words.write_word(offset / WORD_BYTES, word) }
     }
 

@@ -96,8 +96,8 @@ pub fn select(readable: &mut Set, writable: &mut Set, timeout: Option<Duration>)
         tv_usec: timeout.subsec_micros().into(),
     });
     let time = time.as_mut().map_or(std::ptr::null_mut(), |time| &raw mut *time);
-    // SAFETY: a set is 1024 bits, as `fd_set` is, in the same order on a little-endian machine and on one with words of 64
-    // bits; `end` is at most 1024, so the kernel reads and writes within them. All live through the call.
+    // SAFETY: a set is 1024 bits like `fd_set`, in the same order on little-endian machines and on machines with words of
+    // 64 bits. `end` is at most 1024, so the kernel reads and writes within them. All live through the call.
     let count = unsafe {
         libc::select(
             readable.end.max(writable.end),

@@ -2,8 +2,8 @@
 //!
 //! One end [creates](create) the memory and passes its descriptor to the other one, which [opens](open) it. Each end then
 //! has a [`Writer`] and a [`Reader`]. Neither ever waits and neither makes a system call. An end that wants to sleep
-//! [announces](Watch::sleep) it first, and the other end learns from its next call that it has to send a wake-up, by
-//! whatever way the two have agreed on.
+//! [announces](Watch::sleep) it first. The next call of the other end then tells it to send a wake-up, by a channel of the
+//! caller's choice.
 //!
 //! # What a hostile peer can do
 //! - The memory is a sealed memfd: its size is fixed, so no access to it can fault.
@@ -193,14 +193,14 @@ impl Reader {
         self.tail.look(self.region.direction(self.ring), 1)
     }
 
-    /// Tells the writer that nobody reads any more.
+    /// Tells the writer that the reader has left.
     pub fn leave(&mut self) {
         self.tail.leave(self.region.direction(self.ring));
     }
 
     /// Whether the writer sleeps and has to be woken now; it is asked after [`read`](Self::read) or [`leave`](Self::leave).
-    /// True once for each time that it goes to sleep. A writer is woken when half of the ring is free, so that it does not
-    /// wake up for each byte.
+    /// True once for each time that it goes to sleep. A writer is woken when half of the ring is free, so it does not wake
+    /// up for each byte.
     #[inline]
     #[must_use = "a writer that is not woken sleeps on"]
     pub fn must_wake(&self) -> bool {
@@ -214,7 +214,7 @@ impl Reader {
     }
 }
 
-/// What one end of a ring waits for, as its last look left it.
+/// What one end of a ring waits for, by its last check.
 #[derive(Debug)]
 pub struct Watch {
     region: Arc<Region>,
@@ -223,8 +223,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether the peer has changed anything since. It costs a load or two, so it can be asked in a loop; the next look
-    /// tells what has changed.
+    /// Whether the peer has changed anything since. It costs a load or two, so a loop can call it. The next look tells what
+    /// has changed.
     #[inline]
     pub fn has_come(&self) -> bool {
         self.awaited.has_come(self.region.direction(self.ring))

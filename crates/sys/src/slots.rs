@@ -58,8 +58,8 @@ impl<T> Slots<T> {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `capacity` is 0, if the alignment of `T` is above 4096, or if the size exceeds all addresses;
-    /// else the error of `mmap(2)`: `OutOfMemory` if the process may not have so many addresses.
+    /// `InvalidInput` if `capacity` is 0, if the alignment of `T` is above 4096, or if the size exceeds the address space.
+    /// Otherwise the error of `mmap(2)`: `OutOfMemory` if the process may not have so many addresses.
     pub fn reserve(capacity: usize) -> io::Result<Self> {
         let refused = |why: &str| {
             let message = format!(
@@ -214,7 +214,7 @@ impl<T> Slots<T> {
     pub fn prefetch(&self, index: usize) {
         // No look at the capacity: any address will do.
         let slot = self.first.as_ptr().wrapping_add(index);
-        // Places that divide a line lie in one each, as the first one starts at a page.
+        // Places that divide a line lie in one line each, because the first one starts at a page.
         if LINE_BYTES.is_multiple_of(Self::SLOT_BYTES) {
             prefetch_at(slot.cast::<u8>());
         } else {
@@ -314,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts its drops, and panics at those of a negative number.
+    /// Counts its drops, and panics in the drop of a negative number.
     struct Counted(i32, Rc<Cell<usize>>);
 
     impl Drop for Counted {

@@ -59,7 +59,7 @@ impl SyscallCounter {
     fn open(tid: i32, flags: u64, leader: Option<&Self>) -> Result<Self, CounterError> {
         let tracepoint = tracepoint_number(TRACEFS.map(Path::new))?;
         match open_event(tracepoint, tid, flags, leader) {
-            // Counters are kept for long, and a server on `select` needs the low numbers.
+            // Counters live long, and a server on `select` needs the low numbers.
             Ok(event) => Ok(Self { event: descriptors::move_up(event).into() }),
             Err(source) => Err(CounterError::from_open(source, tid)),
         }
@@ -77,7 +77,7 @@ impl SyscallCounter {
     ///
     /// # Errors
     ///
-    /// What `ioctl(2)` said; none is known to occur on an open counter.
+    /// The error of `ioctl(2)`. No cause is known on an open counter.
     pub fn reset_and_enable(&self) -> io::Result<()> {
         self.control(RESET)?;
         self.enable()
@@ -91,7 +91,7 @@ impl SyscallCounter {
     ///
     /// # Errors
     ///
-    /// What `ioctl(2)` said; none is known to occur on an open counter.
+    /// The error of `ioctl(2)`. No cause is known on an open counter.
     pub fn disable(&self) -> io::Result<()> {
         self.control(DISABLE)
     }
@@ -232,7 +232,7 @@ fn open_event(tracepoint: u64, tid: i32, flags: u64, leader: Option<&SyscallCoun
         return Err(io::Error::last_os_error());
     }
     let descriptor = i32::try_from(result).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just given us this descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -100,7 +100,7 @@ impl Drop for UdpLimit {
     }
 }
 
-/// The memory of the loop. The headers point into the other three, none of which moves or grows.
+/// The memory of the loop. The headers point into the other three fields, which never move or grow.
 struct Echo {
     socket: UdpSocket,
     _buffers: Vec<[u8; DATAGRAM_BYTES_MAX]>,

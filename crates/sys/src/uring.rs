@@ -1,10 +1,10 @@
 //! io_uring for a server of one thread that answers from prebuilt bytes.
 //!
 //! Requests to the kernel and their completions travel through two rings in shared memory, and one system call
-//! (`io_uring_enter`) hands over a whole batch of either. [`Uring`] offers the part that such a server needs: one request
-//! accepts all connections of a listener (multishot), one receives everything that ever arrives on a connection, each time
-//! into a buffer that the kernel picks from a pool (provided buffers), and sends read from an output that never changes.
-//! The ring is set up with SINGLE_ISSUER and DEFER_TASKRUN: completions are worked off in `io_uring_enter` and nowhere else.
+//! (`io_uring_enter`) hands over a whole batch of either. [`Uring`] offers the part that such a server needs. One request
+//! accepts all connections of a listener (multishot). One receives everything that ever arrives on a connection, each time
+//! into a buffer that the kernel picks from a pool (provided buffers). Sends read from an output that never changes. The
+//! ring is set up with SINGLE_ISSUER and DEFER_TASKRUN: completions are worked off in `io_uring_enter` and nowhere else.
 //!
 //! All memory that the kernel may write to belongs to the [`Uring`], which outlives its requests: dropping it cancels them
 //! and waits for their ends. Limits: [`BUFFERS`] buffers of [`BUFFER_BYTES`] bytes.
@@ -59,7 +59,7 @@ impl Uring {
     }
 
     /// Hands all new requests to the kernel, and waits until one is done, or for the timeout (`None`: for ever), in one
-    /// system call. [`Uring::work_off`] then gives what is done.
+    /// system call. [`Uring::work_off`] then gives the completions.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl Drop for Uring {
     fn drop(&mut self) {
         // Memory that the kernel may still write to is never freed: it leaks.
         if self.cancel_all().is_ok() && Buffers::unregister(&self.requests.ring).is_ok() {
-            // SAFETY: no request is under way, so the kernel knows neither the buffers nor the output; and neither is
-            // used after this.
+            // SAFETY: no request is in progress, so the kernel knows neither the buffers nor the output. Both are unused
+            // after this.
             unsafe {
                 ManuallyDrop::drop(&mut self.buffers);
                 ManuallyDrop::drop(&mut self.requests.output);
@@ -159,7 +159,7 @@ impl Requests {
     pub fn send(&mut self, socket: impl AsFd, token: u32, part: Range<usize>) {
         let end = part.end.min(self.output.len());
         let bytes = &self.output[part.start.min(end)..end];
-        // The kernel counts in 32 bits; what is beyond is a short send.
+        // The kernel counts in 32 bits: longer data makes a short send.
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let send = opcode::Send::new(descriptor(&socket), bytes.as_ptr(), length).flags(libc::MSG_NOSIGNAL);
         self.push(SEND, token, send.build());
@@ -233,7 +233,7 @@ pub enum UringError {
         "cannot use io_uring: this kernel has none, or a sandbox hides it; Linux 6.1 or newer is needed, outside the sandbox"
     )]
     Missing,
-    /// The kernel does not know what is asked of it (`EINVAL`): SINGLE_ISSUER with DEFER_TASKRUN, and rings of buffers.
+    /// The kernel lacks a required feature (`EINVAL`): SINGLE_ISSUER with DEFER_TASKRUN, or rings of buffers.
     #[error("cannot use io_uring: this kernel's is too old; Linux 6.1 or newer is needed")]
     TooOld,
     /// It failed for another reason, such as a lack of descriptors or memory.
@@ -260,7 +260,7 @@ fn socket(entry: &cqueue::Entry) -> io::Result<OwnedFd> {
     if entry.result() < 0 {
         return Err(io::Error::from_raw_os_error(-entry.result()));
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just given us this descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(entry.result()) })
 }
 

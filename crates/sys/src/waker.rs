@@ -23,8 +23,8 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 /// ```
 pub fn unkept(woken: fn()) -> Waker {
     // SAFETY: the functions of `TABLE` keep the contract of `RawWaker`. `clone` never returns, so each call of this makes
-    // one waker. `wake` and `wake_by_ref` turn `data` back into the `fn()` that it was made of. Nothing is owned, and
-    // `fn()` may be called from any thread.
+    // one waker. `wake` and `wake_by_ref` convert `data` back into the `fn()` that it was made from. The waker owns
+    // nothing, and `fn()` may be called from any thread.
     unsafe { Waker::from_raw(RawWaker::new(woken as *const (), &TABLE)) }
 }
 

@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 /// Words of zeros, whose owners agree on who may touch which.
 pub(crate) struct Words(Box<[UnsafeCell<u32>]>);
 
-// SAFETY: all access is `unsafe`, and its callers promise that nobody else touches the same words meanwhile.
+// SAFETY: all access is `unsafe`, and callers promise that no other thread touches the same words meanwhile.
 #[allow(unsafe_code)]
 unsafe impl Sync for Words {}
 

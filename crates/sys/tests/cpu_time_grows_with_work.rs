@@ -1,4 +1,4 @@
-//! Both clocks of CPU time see work that a thread does, and see none of a thread that waits.
+//! Both clocks of CPU time count the work of a thread, and count nothing for a thread that waits.
 
 use std::hint::black_box;
 use std::sync::mpsc;

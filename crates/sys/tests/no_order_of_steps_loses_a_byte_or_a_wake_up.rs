@@ -1,5 +1,6 @@
-//! Loom tries the orders in which a writer and a reader can take the steps of a shared ring's protocol, and what each may see
-//! of the other's memory: no byte is read before it is written or overwritten before it is read, and nobody sleeps on.
+//! Loom tries the orders in which a writer and a reader can take the steps of a shared ring's protocol, and the values that
+//! each may see of the other's memory. No byte is read before it is written or overwritten before it is read, and no end
+//! sleeps for ever.
 //!
 //! The positions are the real ones: their file, compiled once more with loom's atomics.
 
@@ -60,7 +61,7 @@ fn write(ring: &Ring, bytes: u8) {
                 ring.for_writer.wait();
             }
         }
-        // SAFETY: loom checks that nobody else accesses it meanwhile.
+        // SAFETY: loom checks that no other thread accesses it meanwhile.
         ring.bytes[head.position() as usize % CAPACITY].with_mut(|place| unsafe { *place = byte });
         head.publish(&ring.direction, 1);
         if head.must_wake(&ring.direction) {
@@ -83,7 +84,7 @@ fn read(ring: &Ring, at_once: usize) -> Vec<u8> {
                 let read = waiting.min(at_once);
                 for at in 0..read {
                     let place = (tail.position() as usize + at) % CAPACITY;
-                    // SAFETY: loom checks that nobody writes it meanwhile.
+                    // SAFETY: loom checks that no thread writes it meanwhile.
                     all.push(ring.bytes[place].with(|place| unsafe { *place }));
                 }
                 tail.free(&ring.direction, read);

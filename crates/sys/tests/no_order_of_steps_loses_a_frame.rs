@@ -1,5 +1,5 @@
-//! Loom tries the orders in which a writer and a reader can take the steps of a ring of frames: each frame arrives whole and in
-//! order, no word is touched by both at a time, and what was pushed before the writer was dropped is read.
+//! Loom tries the orders in which a writer and a reader can take the steps of a ring of frames. Each frame arrives whole
+//! and in order, no word is touched by both at a time, and frames pushed before the writer was dropped are read.
 //!
 //! The ring is the real one: its file, compiled once more with loom's atomics, over memory that loom watches.
 
@@ -18,7 +18,7 @@ mod sync {
 #[allow(unreachable_pub)]
 mod words;
 
-/// What is sent: of the largest size that the ring of 64 bytes takes, so that the third one does not fit before its end.
+/// A frame of the largest size that the ring of 64 bytes takes, so the third one does not fit before its end.
 fn frame(number: u8) -> [u8; 16] {
     [number; 16]
 }
@@ -33,7 +33,7 @@ fn model(preemptions: usize, frames: u8, batch: u8, read_at_once: usize) {
         let reading = thread::spawn(move || {
             let mut seen = Vec::new();
             loop {
-                // In this order: what was published before the writer was dropped is seen then.
+                // In this order: a reader that sees the drop of the writer also sees all frames published before.
                 let is_closed = reader.is_closed();
                 let count = reader.read(read_at_once, |bytes| seen.push(bytes.to_vec()));
                 if count == 0 && is_closed {

@@ -1,6 +1,6 @@
-//! Each system call is counted under its name, those of threads that are started later too.
+//! Each system call is counted under its name, also in threads that are started later.
 //!
-//! Where the system does not let us count, the test says why and passes, except under `CI`, where it fails.
+//! If the system does not let us count, the test says why and passes, except under `CI`, where it fails.
 
 mod skipped;
 

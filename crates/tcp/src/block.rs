@@ -4,8 +4,8 @@
 //! moves, a timer is set or the congestion window binds. What only a connection in trouble needs (a scoreboard, what
 //! arrived out of order) is an [`Extension`](crate::extension::Extension), taken from a pool while it is needed.
 //!
-//! What is not here: ISS and IRS (only the handshake asks), SND.WL2 (updates are ordered by SEG.SEQ and a SND.UNA that
-//! never goes back), the offset of the timestamps (a keyed function of the peer's address).
+//! Left out are ISS and IRS, which only the handshake needs, and the offset of the timestamps, a keyed function of the
+//! peer's address. SND.WL2 is not needed, because SEG.SEQ orders the updates and SND.UNA never goes back.
 
 use std::mem::offset_of;
 
@@ -28,7 +28,7 @@ pub(crate) struct Block {
     pub(crate) remote: u32,
     pub(crate) remote_port: u16,
     pub(crate) local_port: u16,
-    /// Which of the engine's own addresses; it says of which family the connection is.
+    /// Which of the engine's own addresses. It also tells the address family of the connection.
     pub(crate) local: u16,
     pub(crate) route: u16,
     pub(crate) rcv_nxt: Seq,
@@ -127,7 +127,7 @@ impl Block {
         self.rcv_nxt - self.last_ack_sent >= 2 * full
     }
 
-    /// Whether an ACK is owed that does not leave at the next turn, and is not in the queue of delayed ones.
+    /// Whether it owes an ACK that neither leaves at the next transmission nor is in the queue of delayed ACKs.
     pub(crate) const fn owes_unseen_ack(&self) -> bool {
         let seen = Flags::ACK_NOW.with(Flags::ACK_QUEUED);
         self.flags.0 & (seen.0 | Flags::ACK_OWED.0) == Flags::ACK_OWED.0
@@ -170,7 +170,7 @@ impl Block {
         self.flags.has(flags)
     }
 
-    /// Whether it is as a free place is, but for its link: whoever takes the place relies on that.
+    /// Whether it equals a free place, except for the link. Code that takes the place relies on that.
     pub(crate) fn is_blank(&self) -> bool {
         (self.state, self.flags, self.extension) == (State::Closed, Flags::NONE, Self::NO_EXTENSION)
             && self.send_tail.is_none()
@@ -180,8 +180,9 @@ impl Block {
             && (self.backoff, self.peer_acks) == (0, PeerAcks::NEW)
     }
 
-    /// What the id of the connection in this place holds beside the place: the generation, and bits of the peer's address and
-    /// of both ports, all of which stay while the connection is held. 8 bits alone would return after 256 short connections.
+    /// The part of a connection's id beside the place: the generation, and bits of the peer's address and of both ports.
+    /// None of them changes while a user holds the connection. The 8 bits of the generation alone would repeat after 256
+    /// short connections.
     #[inline(always)]
     pub(crate) const fn tag(&self) -> u32 {
         let ports = (self.remote_port as u32) << 16 | self.local_port as u32;
@@ -301,7 +302,7 @@ impl Flags {
     pub(crate) const FIN_RECEIVED: Self = Self(1 << 5);
     /// An ACK is owed, and may wait for company (RFC 9293 3.8.6.3).
     pub(crate) const ACK_OWED: Self = Self(1 << 6);
-    /// An ACK must leave at the next turn.
+    /// An ACK must leave at the next transmission.
     pub(crate) const ACK_NOW: Self = Self(1 << 7);
     /// In the queue of delayed ACKs.
     pub(crate) const ACK_QUEUED: Self = Self(1 << 8);
@@ -349,7 +350,7 @@ impl Flags {
     /// Our FIN has been sent.
     pub(crate) const FIN_SENT: Self = Self(1 << 31);
 
-    /// Those of the timer of what is in flight.
+    /// The flags of the timer for data in flight.
     pub(crate) const TIMES_A_FLIGHT: Self = Self(Self::RETRANSMIT.0 | Self::LOSS_TIMER.0);
 
     pub(crate) const TELL: Self =

@@ -26,14 +26,14 @@ pub(crate) struct Extension {
     /// Segments in flight that the peer has and others before them it has not.
     pub(crate) sacked_segments: u16,
     pub(crate) sacked_bytes: u32,
-    /// Numbers of the segments in flight that are taken for lost and were not sent again since, as their marks say.
+    /// Bytes of the segments in flight whose marks say that they are lost and not sent again since.
     pub(crate) lost_bytes: u32,
-    /// What the blocks of the last ACK were, as a checksum.
+    /// A checksum of the blocks in the last ACK.
     pub(crate) last_blocks: u32,
     /// When an ACK with other blocks told nothing new, and how many did so in that millisecond.
     pub(crate) told_nothing: (Tick, u8),
-    /// Numbers in the blocks to report first, the newest in front: that of the segment that arrived last, then those that
-    /// were reported last (RFC 2018, section 4).
+    /// Sequence numbers within the blocks to report first: the segment that arrived last, then the blocks reported last
+    /// (RFC 2018, section 4).
     pub(crate) newest: [Seq; SACK_MAX],
     /// A duplicate to report with the next ACK (RFC 2883): empty if both are equal.
     pub(crate) duplicate: (Seq, Seq),
@@ -51,7 +51,7 @@ pub(crate) struct Extension {
     pub(crate) rack: Rack,
     pub(crate) tlp: Tlp,
     pub(crate) pace: Pace,
-    /// The path takes less than every IPv4 path should: routers may fragment what is sent.
+    /// The path's MTU is below the minimum for IPv4, so routers may fragment its packets.
     pub(crate) may_be_fragmented: bool,
     /// In a free place: which place is free next.
     pub(crate) next_free: u32,
@@ -64,7 +64,7 @@ const _: () = assert!(size_of::<Extension>() <= 192);
 pub(crate) struct ExtensionId([u8; 3]);
 
 impl ExtensionId {
-    /// None is taken.
+    /// Stands for no extension.
     pub(crate) const NONE: Self = Self([u8::MAX; 3]);
     /// How many there can be.
     pub(crate) const COUNT_MAX: usize = (1 << 24) - 1;

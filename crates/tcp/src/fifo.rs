@@ -5,7 +5,7 @@
 //! of 400 MB. Reading is sequential. An emptied chunk is used again, so a queue of constant length allocates nothing. Of
 //! the chunks that are not in use it keeps at most as many as are, or [`SPARE_MIN`].
 //!
-//! The queue sets no limit of its own: what is queued here are connections, each at most once, and those are bounded.
+//! The queue sets no limit of its own: it holds connections, each at most once, and their number is bounded.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -68,14 +68,14 @@ impl<T: Copy> Fifo<T> {
         Some(value)
     }
 
-    /// The value that `n` others are before, if the queue is longer than two chunks and this one is in the first: where
-    /// it matters only for long queues, and not for each value.
+    /// The value behind `n` others, if the queue is longer than two chunks and this value is in the first one. Only long
+    /// queues need it, and not for each value.
     #[inline]
     pub(crate) fn peek_if_long(&self, n: usize) -> Option<T> {
         if self.middle.is_empty() { None } else { self.front.get(self.head + n).copied() }
     }
 
-    /// The value that `n` others are before, to prefetch what it stands for.
+    /// The value behind `n` others, to prefetch the block it names.
     #[inline]
     pub(crate) fn peek(&self, n: usize) -> Option<T> {
         match self.front.get(self.head + n) {
@@ -84,7 +84,7 @@ impl<T: Copy> Fifo<T> {
         }
     }
 
-    /// The value `n` of those that are not in the front chunk.
+    /// The value `n`, counted behind the front chunk.
     #[inline(never)]
     fn peek_behind(&self, n: usize) -> Option<T> {
         match self.middle.get(n / CHUNK) {
@@ -106,7 +106,7 @@ impl<T: Copy> Fifo<T> {
         }
     }
 
-    /// The front chunk is used up; what follows takes its place.
+    /// The front chunk is used up, and the next one takes its place.
     #[inline(never)]
     fn finish_chunk(&mut self) {
         self.front.clear();

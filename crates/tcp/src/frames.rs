@@ -1,8 +1,8 @@
 //! A batch of frames, packed into one piece of memory that is handed over whole or in parts without copying.
 //!
-//! A frame is an Ethernet II frame without its check sequence. Frames lie one behind the other, each on a line of the
-//! cache of its own: sixty-four small ones leave room in the first-level cache, where slots of two kilobytes
-//! each would fight for the same few sets of it.
+//! A frame is an Ethernet II frame without its check sequence. Frames lie one behind the other, each starting on a cache
+//! line of its own. Sixty-four small frames leave room in the first-level cache. Slots of two kilobytes each would compete
+//! for a few of its sets.
 
 use std::ops::{Index, Range};
 use std::rc::Rc;
@@ -47,7 +47,7 @@ impl Entry {
 impl Frames {
     /// As many frames a batch holds by default: more gains nothing, since the misses of this many overlap already.
     pub const BATCH: usize = 64;
-    /// Room for each of them by default: for the longest segment that a connection sends, with all of its headers.
+    /// Default room for each frame: the longest segment that a connection sends, with all of its headers.
     pub const FRAME_BYTES: usize = 2176;
 
     /// An empty batch for 64 frames of up to 2176 bytes.
@@ -94,7 +94,7 @@ impl Frames {
         self.entries.is_empty()
     }
 
-    /// How many more frames it takes, if none is longer than it was made for.
+    /// How many more frames fit, if each is at most as long as the batch was made for.
     #[inline]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.entries.len())

@@ -17,7 +17,7 @@ pub(crate) struct HalfOpen {
     pub(crate) irs: Seq,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
-    /// Microseconds, wrapping: when the SYN-ACK left first, for a first measure of the round trip.
+    /// When the SYN-ACK left first, in microseconds that wrap: gives the first measurement of the round trip.
     pub(crate) sent_at: u32,
     /// When the SYN-ACK is sent again.
     pub(crate) deadline: Tick,

@@ -18,7 +18,7 @@ pub(crate) const fn place_hash(Key([k0, k1]): Key, a: u64, b: u64) -> u64 {
     fold_multiply(both ^ k1.rotate_left(32), k0 | 1)
 }
 
-/// SipHash-2-4 of the sixteen bytes of `a` and `b`, little end first: for what leaves the engine.
+/// SipHash-2-4 of the sixteen bytes of `a` and `b`, little-endian. For values that leave the engine.
 pub(crate) fn secret_hash(key: Key, a: u64, b: u64) -> u64 {
     let mut state = State::new(key);
     state.absorb(a);
@@ -141,7 +141,8 @@ mod tests {
         }
     }
 
-    /// Neighbouring addresses and ports, as a scan or a load has them, must not share buckets more than chance has it.
+    /// Neighbouring addresses and ports occur in a scan or a load test. They must share buckets no more often than random
+    /// ones.
     #[test]
     fn neighbours_are_spread() {
         const BUCKETS: usize = 4096;

@@ -11,7 +11,7 @@ use crate::time::Instant;
 #[derive(Default)]
 pub(crate) struct PathMtus {
     known: HashMap<IpAddr, Known>,
-    /// In the order in which they expire, with those that were learned anew since.
+    /// In order of expiry. An MTU that was learned again has one entry for each time.
     order: VecDeque<(IpAddr, Instant)>,
 }
 

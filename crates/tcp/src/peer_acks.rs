@@ -13,7 +13,7 @@ impl PeerAcks {
         self.0 & DUPLICATES
     }
 
-    /// Counts so many, of which no more than three are told apart.
+    /// Sets the count of duplicate ACKs. All counts from three up are equal.
     pub(crate) const fn set_duplicates(&mut self, count: u8) {
         let count = if count > DUPLICATES { DUPLICATES } else { count };
         self.0 = self.0 & !DUPLICATES | count;
@@ -34,8 +34,8 @@ impl PeerAcks {
         self.0 = self.duplicates() | (steps + 1).max(self.code()) << DELAY_SHIFT;
     }
 
-    /// A timeout was spurious, and for how long the peer has delayed the ACK is not known: as long as most that do, and after
-    /// that as long as it may (RFC 9293 MUST-40).
+    /// A timeout was spurious, and the peer's delay of the ACK is unknown. The first time assumes the delay of most peers,
+    /// the next time the longest delay allowed (RFC 9293 MUST-40).
     pub(crate) fn assume_longer_delay(&mut self) {
         let is_within = self.delay_millis() < ASSUMED_DELAY_MILLIS;
         self.note_delay(if is_within { ASSUMED_DELAY_MILLIS } else { DELAY_MAX_MILLIS });
@@ -59,11 +59,11 @@ impl PeerAcks {
 const DUPLICATES: u8 = 3;
 const DELAY_SHIFT: u32 = 2;
 
-/// The unit in which a delay is kept, and the most of it: an ACK waits for less than half a second (RFC 9293 MUST-40).
+/// The unit of a stored delay, and its maximum: an ACK is delayed by less than half a second (RFC 9293 MUST-40).
 const DELAY_STEP_MILLIS: u32 = 9;
 const DELAY_MAX_MILLIS: u32 = 56 * DELAY_STEP_MILLIS;
 
-/// What a peer is thought to do of which nothing is known: the most that common systems do.
+/// The delay assumed for a peer before a measurement: the longest that common systems use.
 const ASSUMED_DELAY_MILLIS: u32 = 200;
 
 const _: () = assert!(DELAY_MAX_MILLIS / DELAY_STEP_MILLIS < 63);

@@ -164,9 +164,9 @@ impl Pool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_receiving
     }
 
-    /// The same for a connection without unread bytes, which needs no cell if its user reads at once. More than a quarter
-    /// is for them: where peers give small windows, segments cut in two may have taken that, and if two engines were full
-    /// of such ones, neither could take anything from the other.
+    /// The same for a connection without unread bytes, which needs no cell if its user reads at once. It may exceed a
+    /// quarter: with small windows, segments cut in two may have taken that much. If two engines were full of such
+    /// segments, each would have to refuse what the other sends.
     #[inline]
     pub(crate) const fn is_full_for_who_keeps_up(&self) -> bool {
         self.bytes_in_use + size_of::<Large>() > self.bytes_max_keeping_up
@@ -200,7 +200,7 @@ impl Pool {
         self.open_within(usize::MAX, bytes).map(|(cell, ..)| cell)
     }
 
-    /// Like [`take`](Self::take), with what is in it: its segment, a queue of its own, and all of its room.
+    /// Like [`take`](Self::take), and gives the contents too: its segment, a queue of its own, and all of its room.
     #[inline(always)]
     pub(crate) fn open(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
         self.open_within(self.bytes_max, bytes)

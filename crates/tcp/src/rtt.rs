@@ -1,8 +1,8 @@
 //! The round trip and the retransmission timeout (RFC 6298), in four bytes.
 //!
-//! SRTT and RTTVAR are kept as small floating-point numbers: 5 bits of exponent, 11 of mantissa. Rounding costs at
-//! most 1/4096 of the value, and of a microsecond; so smoothing does not stall on short round trips. The longest round
-//! trip that is told from others takes 35 minutes.
+//! SRTT and RTTVAR are small floating-point numbers: 5 bits of exponent, 11 of mantissa. Rounding costs at most 1/4096 of
+//! the value, and of a microsecond; so smoothing does not stall on short round trips. The longest round trip that is told
+//! from others takes 35 minutes.
 
 /// The smoothed round trip of one connection and how much it varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,9 +16,9 @@ impl Rtt {
     /// Nothing measured yet.
     pub(crate) const NONE: Self = Self { srtt: Log(0), rttvar: Log(0) };
 
-    /// One measurement: RFC 6298 2.2 for the first, 2.3 for every other. Karn's rule (3) is the caller's: a
-    /// round trip of a segment that was sent twice is none, unless timestamps tell which sending was
-    /// answered. What is longer than the longest counts as that.
+    /// One measurement: RFC 6298 2.2 for the first, 2.3 for every other. Karn's rule (3) is the caller's: a round trip of a
+    /// segment that was sent twice is none, unless timestamps tell which sending was answered. A longer time counts as the
+    /// longest representable one.
     #[inline(always)]
     pub(crate) fn sample(&mut self, micros: u32) {
         let sample = f64::from(micros.min(LONGEST));
@@ -104,8 +104,8 @@ impl RtoBounds {
     }
 }
 
-/// A floating-point number of microseconds: of the 64 bits of one more than it, those
-/// that tell numbers from 1 up to 2^32 apart. So zero is zero, and larger numbers have larger codes.
+/// A floating-point number of microseconds: the leading bits of the 64-bit number that is one larger, as many as tell
+/// numbers from 1 up to 2^32 apart. So zero is zero, and larger numbers have larger codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Log(u16);
 

@@ -16,9 +16,9 @@ pub struct Settings {
     /// How long an ACK may wait for company; RFC 9293 asks for less than 500 ms. Zero: until the end of the batch in
     /// which its data arrived. Default: 40 ms.
     pub delayed_ack: Duration,
-    /// How long the retransmission timeout is at least, beyond the round trip and the time for which the peer delays its ACKs:
-    /// that is 200 ms until a segment that was alone has shown it, and at most 504 ms. RFC 6298 says one second in all; with
-    /// room for the delay a spurious timeout is rare. Default: 70 ms.
+    /// The minimum of the retransmission timeout beyond the round trip and the delay of the peer's ACKs. That delay counts
+    /// as 200 ms until a lone segment has shown it, and as at most 504 ms. RFC 6298 says one second in all; with room for
+    /// the delay a spurious timeout is rare. Default: 70 ms.
     pub rto_min: Duration,
     /// The longest one; RFC 6298 asks for at least 60 s. Default: 60 s.
     pub rto_max: Duration,
@@ -29,8 +29,8 @@ pub struct Settings {
     pub open_timeout: Duration,
     /// How often a SYN-ACK is sent again before the half-open connection is forgotten. Default: 5 (63 s in all).
     pub syn_ack_retries: u8,
-    /// Idle time before the first keep-alive probe, for connections that ask for it; at least two hours by default
-    /// (RFC 9293 MUST-28). In whole seconds, as the time between probes: see [`KeepAlive`](crate::KeepAlive).
+    /// Idle time before the first keep-alive probe, for connections that ask for it; at least two hours by default (RFC
+    /// 9293 MUST-28). In whole seconds, like the time between probes: see [`KeepAlive`](crate::KeepAlive).
     pub keep_alive_idle: Duration,
     /// Time between keep-alive probes. Default: 75 s.
     pub keep_alive_interval: Duration,
@@ -101,17 +101,17 @@ pub enum Ecn {
 pub struct Limits {
     /// Connections. Default: 1,048,576. Each costs 128 bytes once it is there, and 8 of the table from the start.
     pub connections: usize,
-    /// Connections of which only a SYN was seen; above that, SYNs are answered with cookies. Default: 65,536.
+    /// Connections that have sent only a SYN. Above that, SYNs are answered with cookies. Default: 65,536.
     pub half_open: usize,
     /// TIME-WAITs; above that the oldest gives way. Default: 262,144.
     pub time_wait: usize,
     /// Connections that recover from a loss, or hold data out of order, at the same time, up to 16,777,215. Those on a path of
     /// less than 552 bytes count for as long as they are open, and take at most half. Default: 65,536.
     pub extensions: usize,
-    /// Bytes of segments in memory, sent and received, of all connections. The last eighth is for connections that have nothing
-    /// to send yet; what arrives out of order has a quarter; what arrives in order may exceed it by a quarter,
-    /// and by three quarters for a connection whose reader has read all before, so that two engines full of what each has to
-    /// send to the other go on. Default: 256 MiB.
+    /// Bytes of segments in memory, sent and received, of all connections. The last eighth is for connections with an empty
+    /// send queue. Data out of order may use a quarter. Data in order may use a quarter more. If the reader of its
+    /// connection has read everything before, it may use three quarters more: two engines make progress even if both are
+    /// full of data for each other. Default: 256 MiB.
     pub segment_bytes: usize,
     /// Bytes that a connection keeps until they are acknowledged. Default: 256 KiB.
     pub send_bytes: u32,
@@ -124,7 +124,7 @@ pub struct Limits {
     pub path_mtus: usize,
     /// Listeners. Default: 1024.
     pub listeners: usize,
-    /// Replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT) and wait for their turn. Default: 4096.
+    /// Queued replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT). Default: 4096.
     pub replies: usize,
     /// Challenge ACKs in a second, of all connections (RFC 5961, section 7). Default: 1000.
     pub challenges_per_second: u32,

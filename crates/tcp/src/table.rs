@@ -2,16 +2,16 @@
 //!
 //! A bucket is one cache line with ten entries: tags of 16 bits that are compared at once, and values. A lookup costs one
 //! line in the common case, then one look at what the value stands for, which is the caller's (a tag is wrong once in
-//! 10,000 lookups). An entry whose bucket is full goes to one of the next; each bucket counts the entries that passed over
-//! it, so a lookup ends at the first bucket that no entry has passed, and a removal leaves no tombstone.
+//! 10,000 lookups). If its bucket is full, an entry goes to one of the next. Each bucket counts the entries that passed
+//! over it. So a lookup ends at the first bucket with a count of zero, and a removal leaves no tombstone.
 //!
-//! Limits: `entries_max` is fixed and the memory with it (9.6 bytes an entry at load 2/3); an entry lies less than
-//! [`REACH_MAX`] buckets from home, so a lookup is bounded whatever the hashes are. Both give [`Full`]. Hashes must
-//! be keyed ([`crate::hash::place_hash`]), or peers could choose which buckets to fill.
+//! Limits: `entries_max` is fixed and the memory with it (9.6 bytes an entry at load 2/3). An entry lies less than
+//! [`REACH_MAX`] buckets from home, so every lookup is bounded, whatever the hashes. Both give [`Full`]. Hashes must be
+//! keyed ([`crate::hash::place_hash`]), or peers could choose which buckets to fill.
 //!
-//! Why load 2/3: an entry that was put aside stays there when its bucket has room again. Filled once, a table at load
-//! 0.8 answers a hit from 1.11 buckets and a miss from 1.70 on average; once every entry has been exchanged twelve
-//! times (simulated, random victims), from 1.48 and 12. At 2/3 it is 1.03 and 1.13, then 1.13 and 2.0, for 1.6 bytes
+//! Why load 2/3: an entry that was put aside stays there when its bucket has room again. Filled once, a table at load 0.8
+//! answers a hit from 1.11 buckets and a miss from 1.70 on average. Once every entry has been exchanged twelve times
+//! (simulated, random victims), the figures are 1.48 and 12. At 2/3 it is 1.03 and 1.13, then 1.13 and 2.0, for 1.6 bytes
 //! an entry more.
 
 use std::io;
@@ -40,7 +40,7 @@ pub(crate) struct Full;
 impl Table {
     /// A table for `entries_max` entries. Fails if the system gives no memory.
     pub(crate) fn new(entries_max: usize) -> io::Result<Self> {
-        // Ten places in a bucket, of which two thirds may be taken.
+        // A bucket has ten places, and two thirds of all places may be taken.
         Self::with_buckets(entries_max.saturating_mul(3).div_ceil(20).max(1), entries_max)
     }
 
@@ -224,7 +224,7 @@ struct Place {
     distance: usize,
 }
 
-/// The lower half of the hash has the tag, so that it says nothing about the bucket.
+/// The tag is from the lower half of the hash and tells nothing about the bucket.
 #[inline(always)]
 const fn tag(hash: u64) -> u16 {
     hash as u16

@@ -1,7 +1,7 @@
-//! What is watched of idle connections: a deadline of the user's, and whether the peer still lives (RFC 9293 3.8.4).
+//! The timers of an idle connection: a deadline that its user sets, and keep-alive (RFC 9293 3.8.4).
 //!
-//! It lies beside the blocks: 16 bytes a connection, and nothing until a user asks for either. No entry of the wheel is
-//! moved with a deadline: the one that is there looks here when it fires.
+//! It lies beside the blocks: 16 bytes a connection, and nothing until a user asks for either. Moving a deadline moves no
+//! entry of the wheel: the present entry looks here when it fires.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::time::Tick;
 
 /// When the peer of an idle connection is asked whether it still lives (RFC 9293 3.8.4), and when it is taken for dead.
 ///
-/// Times are kept in whole seconds, rounded up: from 1 to 65,535.
+/// Times are stored in whole seconds, rounded up: from 1 to 65,535.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     /// How long nothing came before the first probe. By default at least two hours (MUST-28).
@@ -23,7 +23,7 @@ pub struct KeepAlive {
     pub probes: u8,
 }
 
-/// What is watched of one connection.
+/// The deadline and the keep-alive of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Watch {

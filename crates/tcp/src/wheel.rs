@@ -1,8 +1,8 @@
 //! Deadlines of millions of connections: a timer wheel of four levels, to the millisecond.
 //!
-//! An entry is a `u32` that the caller understands. There is no removal: a timer that is no longer wanted comes out at
-//! its time, and the caller sees from the connection that there is nothing to do, or puts it in again for later. So
-//! an acknowledgment, which moves a connection's deadline, never touches the wheel.
+//! An entry is a `u32` that the caller understands. There is no removal. A timer that is no longer wanted fires at its
+//! time. The caller then sees from the connection that there is nothing to do, or inserts it again for later. So an
+//! acknowledgment, which moves a connection's deadline, never touches the wheel.
 //!
 //! | level | slots | one covers | reaches |
 //! | --- | --- | --- | --- |
@@ -11,10 +11,10 @@
 //! | 2 | 256 | 66 s | 4.6 h |
 //! | 3 | 1024 | 70 min | 24 days |
 //!
-//! A slot is a list of chunks of one cache line. In level 0 the slot says the tick, and a chunk has fifteen entries
-//! (4.3 bytes each); above it has seven with their ticks (9.1 bytes), and a slot whose time begins is dealt out to the
-//! levels below. Chunks come from an arena and go back to a list, so a wheel whose length has settled allocates
-//! nothing. Nothing comes early; late is only what [`Wheel::advance`] is called late for.
+//! A slot is a list of chunks of one cache line. In level 0 the slot implies the tick, and a chunk has fifteen entries (4.3
+//! bytes each). In the levels above a chunk has seven entries with their ticks (9.1 bytes each). When the time of a slot
+//! there begins, its entries move to the levels below. Chunks come from an arena and go back to a free list, so a wheel of
+//! constant length allocates nothing. Nothing comes early; late is only what [`Wheel::advance`] is called late for.
 //!
 //! Limits: `entries_max`, for which only addresses are reserved; ticks less than 2^31 ms (24 days) ahead; `advance`
 //! wants to hear the time at least that often.
@@ -88,8 +88,8 @@ impl Wheel {
         Ok(())
     }
 
-    /// Appends to `out` what is due at `now`, in the order of ticks. It does the work of `limit` entries at most, of
-    /// which some may only be moved to another level, and says whether there is more to do for this `now`.
+    /// Appends the entries due at `now` to `out`, in the order of ticks. It handles at most `limit` entries, and some of
+    /// them may only move to another level. Tells whether more are due at this `now`.
     pub(crate) fn advance(&mut self, now: Tick, limit: usize, out: &mut Vec<u32>) -> bool {
         let mut left = limit;
         while let Some(next) = self.next
@@ -109,8 +109,8 @@ impl Wheel {
         false
     }
 
-    /// The occupied slot that begins first, and when; of those that begin together the highest, which has to be dealt
-    /// out before the others may fire.
+    /// The occupied slot that begins first, and its time. If several begin together, it is the highest, because its entries
+    /// must move down before the others may fire.
     fn first_slot(&self) -> Option<(usize, Tick)> {
         let mut first = None;
         let mut shortest = u32::MAX;
@@ -266,7 +266,7 @@ struct Slot {
     count: u32,
 }
 
-/// Slots of the same width, used in turn.
+/// Slots of the same width, used cyclically.
 struct Level {
     slots: Box<[Slot]>,
     /// A bit for each slot that has entries.
@@ -286,7 +286,7 @@ impl Level {
         size_of_val(&*self.slots) + size_of_val(&*self.occupied)
     }
 
-    /// The first occupied slot at `from` or after it, in turn.
+    /// The first occupied slot at `from` or after it, cyclically.
     fn next_occupied(&self, from: usize) -> Option<usize> {
         let (word, bit) = (from / 64, from % 64);
         let here = self.occupied[word] & (u64::MAX << bit);

@@ -1,5 +1,5 @@
-//! What one connection sets for itself while it is open (RFC 9293 3.9.1), and nobody else has: Nagle's algorithm, a user
-//! timeout, the size of its segments.
+//! Options that a single open connection sets (RFC 9293 3.9.1) without effect on others: Nagle's algorithm, a user timeout,
+//! the size of its segments.
 
 mod common;
 

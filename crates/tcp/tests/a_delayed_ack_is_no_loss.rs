@@ -1,5 +1,5 @@
-//! The retransmission timeout leaves room for an ACK that the peer delays, which may be half a second (RFC 9293 MUST-40), and
-//! still repairs the loss of a segment that was alone.
+//! The retransmission timeout leaves room for an ACK that the peer delays by up to half a second (RFC 9293 MUST-40), and
+//! still repairs the loss of a lone segment.
 
 mod common;
 

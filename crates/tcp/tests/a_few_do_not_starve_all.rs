@@ -56,7 +56,7 @@ fn whoever_fills_gaps_finds_room_where_others_do_not() {
     assert!(host.engine.counters().held_dropped > 0);
 }
 
-/// What was dropped comes again, although SACK had reported it (RFC 2018, section 8).
+/// The peer sends dropped data again, although SACK had reported it (RFC 2018, section 8).
 #[test]
 fn what_was_dropped_may_come_again() {
     let mut host = Host::new();

@@ -108,7 +108,7 @@ fn answers_are_bounded_while_nothing_leaves() {
     }
     assert_eq!(host.sent().len(), 16);
     assert!(host.engine.counters().replies_dropped > 0);
-    // Those that were dropped are sent by the timer.
+    // The timer sends the SYN-ACKs that were dropped.
     assert!(!host.wait_millis(1500).is_empty());
 }
 

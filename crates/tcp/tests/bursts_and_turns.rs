@@ -1,4 +1,4 @@
-//! How much leaves at once, and whose turn it is: the initial window, the restart after idleness, tiny segments, and fairness
+//! How much leaves at once and in which order: the initial window, the restart after idleness, tiny segments, and fairness
 //! between connections.
 
 mod common;
@@ -154,7 +154,7 @@ fn classes_share_by_their_weights() {
     for (port, class) in [(5000, 1), (5001, 2), (5002, 2), (5003, 2), (5004, 1), (5005, 1)] {
         let options = ConnectOptions { class, ..ConnectOptions::default() };
         let peer = Peer::new().port(port);
-        // Both ways of opening heed it.
+        // Both ways of opening use the option.
         let (id, _) = if port % 2 == 0 {
             let listener = host.engine.listen(peer.there, options).unwrap();
             let accepted = host.accept(peer);
@@ -198,7 +198,8 @@ fn what_finds_no_room_waits_and_is_not_lost() {
     assert_eq!(host.sent().len(), 10);
 }
 
-/// A batch for short frames takes what fits, costs nobody a turn, and leaves every number where it was.
+/// A batch for short frames takes the frames that fit, no connection loses its place in the ring, and no sequence number
+/// moves.
 #[test]
 fn a_frame_too_long_for_a_batch_waits_for_a_larger_one() {
     for predicts in [true, false] {

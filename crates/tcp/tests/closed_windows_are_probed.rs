@@ -241,7 +241,7 @@ fn our_window_opens_in_steps_that_are_worth_a_segment() {
     };
     assert!(read >= 2 * 1448, "{read}");
     assert_eq!(usize::from(update.window), read);
-    // What comes while little was read does not move the edge by little.
+    // Data that arrives after a small read does not move the edge by a small step.
     let edge = update.ack.wrapping_add(u32::from(update.window));
     host.read_some(id, 10);
     let data = peer.data(&[2; 100]);

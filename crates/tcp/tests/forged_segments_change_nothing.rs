@@ -77,7 +77,7 @@ fn challenges_have_a_limit_a_second() {
     assert!(host.engine.counters().challenges_withheld > 1500);
 }
 
-/// Linux has the same limit. Data is answered each time, as it is no answer to anything.
+/// Linux has the same limit. Data is answered each time, because it cannot itself be an answer.
 #[test]
 fn a_connection_answers_what_may_be_an_answer_twice_a_second() {
     let mut host = Host::new();

@@ -115,7 +115,7 @@ fn data_for_one_who_has_closed_is_reset_but_what_is_old_is_not() {
     assert!(answers.iter().all(|answer| !answer.is(RST)), "{answers:?}");
     assert_eq!(host.engine.in_time_wait(), 1);
 
-    // RFC 9293 3.6.1, MUST-12; RFC 2525 2.17: data that nobody will read.
+    // RFC 9293 3.6.1, MUST-12; RFC 2525 2.17: data arrives after the user has closed.
     let (id, mut peer) = host.accept(Peer::new().port(5001));
     host.engine.close(id);
     peer.heard_all(&host.sent());

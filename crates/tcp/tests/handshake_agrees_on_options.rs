@@ -193,7 +193,7 @@ fn initial_numbers_move_with_the_clock_and_differ_between_connections() {
     assert_eq!(number(8).wrapping_sub(number(0)), 2_000_000);
 }
 
-/// RFC 9293 MUST-9: whoever does not know the secret cannot compute them.
+/// RFC 9293 MUST-9: without the secret they cannot be computed.
 #[test]
 fn initial_numbers_follow_from_the_secret() {
     let number = |secret: [u64; 4]| {

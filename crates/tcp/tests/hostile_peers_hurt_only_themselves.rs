@@ -1,5 +1,5 @@
-//! Peers that say what is not true: SACK blocks of what they do not have, windows that shrink and jump. The stream arrives
-//! whole as soon as they are honest, and nothing is left over.
+//! Peers that lie: SACK blocks for data they do not have, windows that shrink and jump. Once they are honest the whole
+//! stream arrives, and no state is left over.
 
 mod common;
 
@@ -15,7 +15,7 @@ const BYTES: usize = 60_000;
 
 static STREAM: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BYTES).map(|at| (at % 251) as u8).collect());
 
-/// A peer, what it has of the stream, and what is still to be sent.
+/// A peer, the part of the stream that it has, and the part still to be sent.
 struct Reader {
     host: Host,
     id: ConnId,
@@ -35,13 +35,13 @@ impl Reader {
         self.heard == BYTES
     }
 
-    /// What leaves in so many milliseconds.
+    /// The segments sent within `millis`.
     fn sent(&mut self, millis: u64) -> Vec<Segment> {
         self.taken += self.host.engine.send(self.id, &STREAM[self.taken..]);
         self.host.wait_millis(millis).into_iter().map(|(_, segment)| segment).collect()
     }
 
-    /// Takes of a segment what comes next, at most `room` bytes of it.
+    /// Takes the next bytes of the stream from a segment, at most `room` of them.
     fn hear(&mut self, segment: &Segment, room: usize) {
         let old = self.peer.ack.wrapping_sub(segment.seq) as i32;
         let Some(new) = usize::try_from(old).ok().and_then(|old| segment.payload.get(old..)) else { return };
@@ -68,7 +68,7 @@ impl Reader {
     }
 }
 
-/// RFC 2018, section 8: what is reported may be taken back, so only the ACK frees anything.
+/// RFC 2018, section 8: a peer may discard reported data, so only the ACK frees anything.
 #[test]
 fn blocks_of_what_never_arrived_lose_nothing() {
     for_each_seed(500, |seed| {
@@ -99,7 +99,7 @@ fn blocks_of_what_never_arrived_lose_nothing() {
     });
 }
 
-/// RFC 9293 MUST-34: the peer drops what lies beyond the window that it has now.
+/// RFC 9293 MUST-34: the peer drops data beyond its present window.
 #[test]
 fn windows_that_shrink_and_jump_lose_nothing() {
     for_each_seed(500, |seed| {
@@ -111,7 +111,7 @@ fn windows_that_shrink_and_jump_lose_nothing() {
             let right = reader.peer.ack.wrapping_sub(start) + u32::from(reader.peer.window);
             for segment in reader.sent(random.between(1, 1000)) {
                 let end = segment.end().wrapping_sub(start);
-                // What is sent again, and a probe, may lie anywhere before.
+                // Retransmissions and probes may lie anywhere before it.
                 assert!(segment.payload.is_empty() || end <= most.max(right), "{segment:?} beyond {right}");
                 most = most.max(if segment.payload.is_empty() { 0 } else { end });
                 let room = (right as usize).saturating_sub(reader.heard);
@@ -145,7 +145,7 @@ fn acks_that_tell_nothing_new_are_not_looked_at_without_end() {
         reader.host.give(&[again]);
     }
     assert_eq!(ignored(&reader), 0);
-    // Known ones in turn: the first of them is news, sixteen more are looked at.
+    // Alternating known reports: the first one tells something new, and sixteen more are examined.
     for number in 0..1000 {
         let known = report(&reader, [4, 2][number % 2]);
         reader.host.give(&[known]);

@@ -1,5 +1,5 @@
-//! An MTU beyond what a cell of the pool holds: no segment is longer than that, neither ours nor, as far as the MSS can ask
-//! it, the peer's; so everything that arrives out of order can be kept (RFC 9293 MUST-67, SHLD-31).
+//! An MTU larger than a cell of the pool. Our segments fit into a cell, and the MSS asks the peer for segments that do. So
+//! all data out of order can be stored (RFC 9293 MUST-67, SHLD-31).
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Every limit of `Limits`, reached: what gives way, what is counted, and that nobody hangs. (TIME-WAITs, half-open
-//! connections, replies and challenges have theirs beside what they are about.)
+//! Reaches every limit of `Limits`, and checks the victim, the counter, and that no connection hangs. (The limits of
+//! TIME-WAITs, half-open connections, replies and challenges are tested with their subjects.)
 
 mod common;
 
@@ -92,7 +92,7 @@ fn bytes_of_segments() {
     let (two, mut other) = host.accept(Peer::new().port(5001));
     assert_eq!(host.engine.send(two, b"nothing is left"), 0);
     assert_eq!(host.engine.send(two, b"nothing is left"), 0);
-    // Out of order nothing is kept, in order a quarter more.
+    // Data out of order is dropped, and data in order may use a quarter more.
     let before = host.engine.counters().dropped_for_memory;
     host.give(&[other.data_at(1000, &[1; 1000])]);
     assert_eq!(host.engine.counters().dropped_for_memory, before + 1);
@@ -107,11 +107,11 @@ fn bytes_of_segments() {
         taken = host.engine.readable(two);
         host.sent();
     }
-    // Four cells, and what is still in its frame.
+    // Four cells, and the payload still in its frame.
     assert!((1448..=5 * 1448).contains(&taken), "{taken}");
     assert!(host.engine.counters().dropped_for_memory > before + 1);
     assert_eq!(host.read(two).len(), taken);
-    // Whoever found none is told when there is some, without anything else happening.
+    // A connection that found no memory is told when there is some, without any other event.
     host.news();
     peer.heard_all(&sent);
     host.give(&[peer.acks()]);
@@ -253,7 +253,7 @@ fn a_wheel_full_of_timers_that_are_out_of_date_keeps_nobody_from_going_on() {
             host.engine.abort(id);
         }
     }
-    // Those that found no place in the wheel have their timers all the same.
+    // Connections without a place in the wheel still have their timers.
     for _ in 0..2000 {
         host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Fast retransmit and recovery: by SACK and time (RFC 6675, 8985), by duplicate ACKs alone (RFC 5681, 6582), with limited
-//! transmit (RFC 3042), and by a loss probe at the end of a flight (RFC 8985 7).
+//! Fast retransmit and recovery by SACK and time (RFC 6675, 8985) or by duplicate ACKs alone (RFC 5681, 6582), with limited
+//! transmit (RFC 3042), and a loss probe at the end of a flight (RFC 8985 7).
 
 mod common;
 
@@ -13,8 +13,8 @@ use common::network::{Impairment, Network};
 use common::random::Random;
 use common::wire::Segment;
 
-/// Sends `bytes` from the first engine to the second over 20 ms each way, dropping the data segments of these numbers once;
-/// gives the counters of the sender and how long it took in milliseconds, which is the same without header prediction.
+/// Sends `bytes` from the first engine to the second over 20 ms each way, and drops the data segments with these numbers
+/// once. Gives the sender's counters and the duration in milliseconds, which must be equal without header prediction.
 fn transfer(settings: &Settings, bytes: usize, dropped: &[usize]) -> (anywire_tcp::Counters, u64) {
     let [predicted, general] = [true, false].map(|predicts| {
         let mut settings = settings.clone();
@@ -122,7 +122,7 @@ fn without_sack_one_segment_a_round_trip_is_repaired() {
 #[test]
 fn a_lost_retransmission_is_sent_again() {
     both(|settings| {
-        // Number 69 is the end of the 100,000 bytes; what comes behind are retransmissions.
+        // Segment 69 is the end of the 100,000 bytes, and all later ones are retransmissions.
         let (counters, _) = transfer(settings, 100_000, &[20, 31]);
         assert_eq!(counters.timeouts, 0, "{counters:?}");
     });
@@ -191,7 +191,7 @@ fn the_window_is_reduced_once_and_the_pace_is_proportional() {
         host.wait_millis(1);
         out.extend(host.answers(&duplicate(&peer, &sent, number)));
     }
-    // Limited transmit, the retransmission, and PRR's share of what was delivered: less than one for one.
+    // Limited transmit, the retransmission, and PRR's share of the delivered data, which is below one for one.
     assert!((4..=8).contains(&out.len()), "{} segments for nine ACKs", out.len());
     let again = out.iter().filter(|segment| segment.seq == sent[0].seq).count();
     assert_eq!(again, 1, "once");

@@ -1,4 +1,4 @@
-//! Sequence numbers, timestamps and the clock wrap without anybody noticing (RFC 9293 3.4, RFC 7323 5).
+//! Sequence numbers, timestamps and the clock wrap without any effect (RFC 9293 3.4, RFC 7323 5).
 
 mod common;
 

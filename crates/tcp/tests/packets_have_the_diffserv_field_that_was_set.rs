@@ -1,5 +1,5 @@
-//! The Diffserv field (RFC 2474) of every packet of a connection is the one that its user has set, for this one or by the
-//! listener, from the first packet to the last (RFC 9293 MUST-48, SHLD-21, SHLD-22).
+//! The Diffserv field (RFC 2474) is set for a connection or by its listener. Every packet of the connection has it, from
+//! the first to the last (RFC 9293 MUST-48, SHLD-21, SHLD-22).
 
 mod common;
 
@@ -10,7 +10,7 @@ use anywire_tcp::{ConnectOptions, Ecn};
 use common::host::{Host, Peer, settings, small_limits};
 use common::wire::{ACK, CWR, ECE, FIN, RST, SYN, Segment};
 
-/// Expedited forwarding, and what is as large as can be.
+/// Expedited forwarding, and the largest value.
 const FIELDS: [u8; 2] = [46, 63];
 
 fn with(dscp: u8) -> ConnectOptions {

@@ -1,4 +1,4 @@
-//! Path MTU (RFC 1191, RFC 8201) and other news by ICMP (RFC 9293 3.9.2.2), and those that are forged (RFC 5927).
+//! Path MTU (RFC 1191, RFC 8201), other ICMP messages (RFC 9293 3.9.2.2), and forged ones (RFC 5927).
 
 mod common;
 
@@ -33,7 +33,7 @@ fn what_was_too_long_goes_again_in_shorter_segments() {
         let first: Vec<_> = again.iter().map(|segment| segment.payload.len()).collect();
         assert!(first.iter().all(|length| *length <= mss) && first.contains(&mss), "{mtu}: {first:?}");
         assert_eq!(again[0].seq, sent[0].seq);
-        // All of it arrives, and what is written later is as short.
+        // All of it arrives, and later writes leave in segments as short.
         let mut heard = 0;
         let mut rounds = 0;
         while heard < 8000 {
@@ -69,7 +69,7 @@ fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
         let again = host.sent();
         assert!(again.iter().all(|segment| segment.dont_fragment), "552 is no such path");
         host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 296));
-        // What was under way is lost and goes again at once; then all is well for as long as the connection is.
+        // The lost flight is sent again at once, and the connection has no trouble after that.
         let mut heard = 0;
         for segment in host.sent() {
             assert!(!segment.dont_fragment);
@@ -102,7 +102,7 @@ fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
     assert!(host.sent().iter().all(|segment| segment.dont_fragment));
 }
 
-/// Whoever reports narrow paths for its own connections takes at most half of the memory for repairs from the others.
+/// A peer that reports narrow paths for its own connections takes at most half of the extensions from the others.
 #[test]
 fn narrow_paths_leave_half_of_the_extensions_for_losses() {
     let mut limits = small_limits();
@@ -184,7 +184,7 @@ fn one_about_what_was_never_sent_or_is_acknowledged_is_forged() {
 #[test]
 fn an_open_connection_survives_every_error_and_an_opening_one_the_soft_ones() {
     for code in 0..16 {
-        // About what is in flight: another number would be passed over whatever the message says.
+        // The message quotes a number in flight: with any other number it would be ignored.
         let (mut host, id, mut peer, sent) = flight(Peer::new());
         host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, code, 0));
         assert_eq!(host.engine.status(id), Status::Open, "code {code}");
@@ -235,7 +235,7 @@ fn an_echo_is_answered() {
     assert_eq!((&answers[0][26..34], answers[0][34]), (&[10, 0, 0, 1, 10, 0, 0, 2][..], 0));
     assert_eq!(&answers[0][38..], &request[4..]);
     assert_eq!(sum(&[&answers[0][34..]]), 0xffff);
-    // A damaged one is not, nor one for somebody else.
+    // A damaged request gets no answer, and neither does one for another host.
     let mut damaged = frame.clone();
     *damaged.last_mut().unwrap() ^= 1;
     host.give_frame(&damaged);

@@ -1,5 +1,5 @@
-//! Segments out of order, overlapping, again and beyond the window, against a model; and what is reported of them (SACK,
-//! RFC 2018, D-SACK, RFC 2883).
+//! Segments out of order, overlapping, repeated and beyond the window, against a model. The reports about them are checked
+//! too (SACK, RFC 2018; D-SACK, RFC 2883).
 
 mod common;
 
@@ -79,7 +79,7 @@ fn any_pieces_make_the_stream_that_a_model_makes() {
     });
 }
 
-/// What is reported was really sent, and lies ahead of the ACK but for a duplicate in front.
+/// Each reported block was really sent and lies ahead of the ACK, except a duplicate in front.
 fn check_blocks(answer: &Segment, peer: &Peer, held: &[bool], acked: usize) {
     assert!(peer.sack || answer.sack.is_empty());
     for (number, (left, right)) in answer.sack.iter().enumerate() {

@@ -139,6 +139,6 @@ fn a_half_open_connection_is_dropped_by_a_right_reset_only() {
     host.give(&[Segment { seq: peer.seq + 1, ..peer.segment(RST) }]);
     assert_eq!(host.engine.half_open(), 0);
     assert_eq!(host.engine.counters().timed_out, 0);
-    // Back in LISTEN, and nobody hears of it (MUST-11).
+    // Back in LISTEN, and the user is told nothing (MUST-11).
     assert_eq!((host.news(), host.answers(&peer.syn())[0].bits), (vec![], SYN | ACK));
 }

@@ -94,7 +94,7 @@ fn progress_resets_the_backoff_and_an_ambiguous_answer_measures_nothing() {
     host.engine.send(id, b"one");
     let first = host.wait(Duration::from_secs(20));
     assert!(first.len() >= 4);
-    // The answer after 20 s is of nobody knows which: Karn's rule.
+    // The answer after 20 s could be for any of the transmissions: Karn's rule.
     peer.heard(&first[0].1);
     host.give(&[peer.acks()]);
     host.engine.send(id, b"two");

@@ -101,9 +101,9 @@ fn the_user_timeout_ends_what_is_not_acknowledged() {
     host.wait(Duration::from_secs(2));
     assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
     assert_eq!(host.engine.counters().timed_out, 1);
-    // Whatever the peer says later is for nobody.
+    // Later segments of the peer belong to no connection.
     assert!(host.answers(&peer.data(b"late"))[0].is(common::wire::RST));
-    // The next one has the usual one again.
+    // The next connection in this place has the usual timeout again.
     host.engine.close(id);
     let (again, _) = host.accept(Peer::new().port(5001));
     assert_eq!(again.index(), id.index());
@@ -142,7 +142,7 @@ fn a_deadline_is_told_of_in_time_moved_and_taken_away() {
     }
     host.wait_millis(200);
     assert_eq!(host.news(), [(id, Events::DEADLINE)]);
-    // Taken away, before its time and before its news were taken.
+    // Removed before its time, or after its time but before the event was taken.
     for wait in [10, 300] {
         let at = after(&host, 200);
         host.engine.set_idle_deadline(id, at);

@@ -32,7 +32,7 @@ fn small_ones_wait(mut host: Host) {
     let sent = host.answers(&peer.acks());
     let bytes: Vec<u8> = sent.iter().flat_map(|segment| segment.payload.clone()).collect();
     assert_eq!(bytes, b"more also ".repeat(10));
-    // A full segment never waits, and a FIN takes along what is there.
+    // A full segment never waits, and a FIN takes the queued bytes along.
     host.engine.send(id, &[1; 1448]);
     assert_eq!(host.sent().len(), 1);
     host.engine.send(id, b"rest");

@@ -1,5 +1,5 @@
-//! Sockstress: peers that open connections honestly and then keep them, with what is queued for them, at no cost of their own.
-//! Ten minutes of it, in all its forms, beside peers that are honest.
+//! Sockstress: peers open connections honestly and then hold them and the data queued for them, at no cost of their own.
+//! Ten minutes of all its forms, beside honest peers.
 
 mod common;
 
@@ -19,7 +19,7 @@ const REQUEST: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
 const STEP_MILLIS: u64 = 250;
 
-/// The forms of the attack, as its tool names them.
+/// The forms of the attack, by the names of the original tool.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// A handshake with a window of zero, and nothing more.
@@ -52,7 +52,7 @@ impl Service {
         Self { host, owed: HashMap::new() }
     }
 
-    /// Takes segments in, lets the service act, and gives what it sends.
+    /// Takes segments in, runs the service, and gives the segments it sends.
     fn exchange(&mut self, segments: &[Segment]) -> Vec<Segment> {
         let mut sent = Vec::new();
         for batch in segments.chunks(16) {
@@ -104,7 +104,7 @@ struct World {
 }
 
 impl World {
-    /// What the peers say to what they were sent.
+    /// The peers' answers to the segments sent to them.
     fn replies(&mut self, sent: &[Segment]) -> Vec<Segment> {
         let mut replies = Vec::new();
         for segment in sent {
@@ -131,7 +131,7 @@ impl World {
 /// What an attacker says to a segment.
 fn attack(peer: &mut Peer, form: Form, segment: &Segment) -> Vec<Segment> {
     if !segment.is(SYN) {
-        // It answers probes, so that it is not taken for dead, and acknowledges nothing.
+        // It answers probes and so does not look dead, but acknowledges nothing.
         return if form == Form::RenoPressure { vec![] } else { vec![peer.acks()] };
     }
     peer.heard(segment);
@@ -184,7 +184,7 @@ fn answers_beside(attackers_a_step: u16) -> u64 {
             coming = world.replies(&sent);
             rounds += 1;
         }
-        // Deadlines, step by step, and what leaves meanwhile.
+        // Runs the deadlines step by step, and collects the segments sent meanwhile.
         let sent: Vec<_> =
             service.host.wait_millis(STEP_MILLIS).into_iter().map(|(_, segment)| segment).collect();
         let replies = world.replies(&sent);

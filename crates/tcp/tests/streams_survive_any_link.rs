@@ -23,7 +23,7 @@ struct Plan {
     /// Names the bytes that it sends.
     stream: u64,
     length: usize,
-    /// What it does when it has sent this many.
+    /// How it ends the connection after sending all of them.
     ending: Ending,
     /// Reads at most so many bytes at a time; zero: all there is.
     reads: usize,
@@ -158,7 +158,7 @@ impl World {
             let both_clean = user.plan.ending.is_clean() && user.peer.ending.is_clean();
             match end_of_it {
                 End::Closed => {}
-                // Nobody knows whether the last ACK was lost when the peer has gone through TIME-WAIT.
+                // If the peer has gone through TIME-WAIT, its last ACK may have been lost, and we cannot know.
                 End::Reset | End::Refused if !both_clean || user.shut && user.heard == user.peer.length => {}
                 End::TimedOut if self.may_time_out || !both_clean => {}
                 End::Reset if self.may_time_out => {}
@@ -249,7 +249,7 @@ impl World {
 /// Longer than any transfer takes over the worst of the links.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// Gives the course of the run, and what was counted.
+/// Gives the course of the run and its counters.
 fn run(seed: u64, predicts: bool) -> impl PartialEq + std::fmt::Debug {
     let mut random = Random::new(seed);
     let mut impairment = Impairment::any(&mut random);

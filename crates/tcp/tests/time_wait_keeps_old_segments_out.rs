@@ -1,5 +1,4 @@
-//! TIME-WAIT (RFC 9293 3.6.1): what it answers, how long it lasts, and when it gives way to a new connection (RFC 6191,
-//! RFC 1337).
+//! TIME-WAIT (RFC 9293 3.6.1): its answers, its duration, and its end for a new connection (RFC 6191, RFC 1337).
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What arrived before the peer reset a connection, or fell silent, is read first; it is kept no longer than its reader
-//! wants it.
+//! Data that arrived before the peer reset the connection, or fell silent, is still read. It is freed when its reader no
+//! longer wants it.
 
 mod common;
 
@@ -118,7 +118,7 @@ fn an_end_of_our_own_making_drops_what_arrived() {
 fn what_cannot_be_sent_back_any_more_is_dropped() {
     let mut host = Host::new();
     let id = reset_behind(&mut host, &[b"echo?"], 1);
-    // Who sends back whatever there is comes to an end.
+    // An echo loop comes to an end.
     assert_eq!(host.engine.splice(id, 5), 0);
     assert!(host.engine.is_finished(id));
     host.give(&[]);

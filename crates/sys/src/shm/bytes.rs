@@ -16,8 +16,8 @@ pub(super) unsafe fn copy_in(to: *mut u8, from: &[u8]) {
     let (first, rest) = from.split_at(unaligned(to).min(from.len()));
     let words = rest.chunks_exact(WORD_BYTES);
     let last = words.remainder();
-    // SAFETY: all three parts lie within the bytes that the caller vouches for; the words begin where the unaligned first
-    // bytes end, so they are aligned; and an atomic may be accessed through any pointer that is valid and aligned.
+    // SAFETY: all three parts lie within the bytes that the caller vouches for. The words begin after the unaligned first
+    // bytes, so they are aligned. An atomic may be accessed through any valid, aligned pointer.
     unsafe {
         copy_bytes_in(to, first);
         let mut to = to.add(first.len());
@@ -98,7 +98,7 @@ mod tests {
                 let bytes: Vec<u8> = (1..=length).collect();
                 let mut back = vec![0; bytes.len()];
                 let mut all = [0; 64];
-                // SAFETY: 64 bytes of atomics, of which up to 56 are used.
+                // SAFETY: there are 64 bytes of atomics, and at most 56 are used.
                 unsafe {
                     copy_in(base.add(offset), &bytes);
                     copy_out(base.add(offset), &mut back);

@@ -3,13 +3,13 @@
 //! A position counts all bytes since the start, modulo 2^62. The two bits above it tell how a direction has ended, so that
 //! one load gives both, and the end never overtakes the bytes before it.
 //!
-//! Each end keeps its own position to itself and only publishes it. It reads the peer's, and checks it: the peer's position
-//! only grows, and never passes the own one (as a reader) or the own one and the size of the ring (as a writer).
+//! Each end keeps its own position to itself and only publishes it. It reads and checks the peer's position. That only
+//! grows, and never passes the own one (as a reader) or the own one plus the size of the ring (as a writer).
 //!
-//! Why no wake-up is lost: who wants to sleep first sets its flag and then looks at the positions once more. Who changes a
-//! position does so first and then looks at the flag. A fence stands between the two on either side, so at least one of them
-//! sees the other. The test `no_order_of_steps_loses_a_byte_or_a_wake_up` compiles this file against loom and tries the
-//! orders that there are.
+//! Why no wake-up is lost: an end that wants to sleep first sets its flag and then checks the positions once more. An end
+//! that changes a position does so first and then checks the flag. A fence stands between the two on either side, so at
+//! least one of them sees the other. The test `no_order_of_steps_loses_a_byte_or_a_wake_up` compiles this file against loom
+//! and tries the possible orders.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, fence};
@@ -229,7 +229,7 @@ impl Awaited {
         }
     }
 
-    /// Announces that this end sleeps from now on. False if what it waits for has come: then it must not.
+    /// Announces that this end sleeps from now on. False if the change that it waits for has come: then it must not sleep.
     pub(crate) fn sleep(self, ring: &Direction) -> bool {
         // Not a store: a reader that has left stays so.
         self.end(ring).0.fetch_or(SLEEPS, Relaxed);
@@ -255,7 +255,8 @@ impl Awaited {
     }
 }
 
-/// Whether an end has announced its sleep, and nobody else has taken it on to wake it. Called behind the store of a position.
+/// Whether an end has announced its sleep, and no other call has undertaken to wake it. Called behind the store of a
+/// position.
 #[inline]
 fn must_wake(end: &Line<AtomicU32>) -> bool {
     fence(SeqCst);
@@ -277,9 +278,9 @@ const ENDED: u64 = 1 << 62;
 /// In `written`: nothing more will come, and the stream was cut.
 const RESET: u64 = 1 << 63;
 
-/// It has announced that it sleeps, and nobody has taken it on to wake it.
+/// It has announced that it sleeps, and no call has undertaken to wake it.
 const SLEEPS: u32 = 1;
-/// Nobody reads any more.
+/// The reader has left.
 const GONE: u32 = 2;
 
 #[cfg(test)]

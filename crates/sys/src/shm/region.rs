@@ -38,7 +38,7 @@ pub enum OpenError {
     Map(#[source] io::Error),
 }
 
-// SAFETY: the memory belongs to nobody: it is only accessed through atomics, and stays mapped until the drop.
+// SAFETY: no thread owns the memory: it is only accessed through atomics, and stays mapped until the drop.
 #[allow(unsafe_code)]
 unsafe impl Send for Region {}
 // SAFETY: as above.
@@ -54,8 +54,8 @@ impl Region {
     }
 
     pub(super) fn open(memory: BorrowedFd<'_>, ring_bytes: usize) -> Result<Self, OpenError> {
-        // Only memory of this kind has seals. The size leaves huge pages out, too, since it is none of theirs: an access to
-        // them ends the process if the system has no more.
+        // Only memory of this kind has seals. The check of the size excludes huge pages, too: an access to them ends the
+        // process if the system has no more.
         match fcntl_get_seals(memory) {
             Ok(seals) if seals.contains(SealFlags::SHRINK) => {}
             Ok(_) | Err(Errno::INVAL | Errno::BADF) => return Err(OpenError::NotSealed),
@@ -88,8 +88,8 @@ impl Region {
     #[allow(unsafe_code)]
     pub(super) fn direction(&self, ring: usize) -> &Direction {
         assert!(ring < 2);
-        // SAFETY: the first page holds two of them one after the other; it is mapped as long as `self` lives, aligned for
-        // them, and made of atomics, which any bytes are valid for and which may change at any time.
+        // SAFETY: the first page holds two of them one after the other. It is mapped as long as `self` lives, and aligned
+        // for them. They are made of atomics, which may change at any time and for which any bytes are valid.
         unsafe { &*self.base.as_ptr().cast::<Direction>().add(ring) }
     }
 

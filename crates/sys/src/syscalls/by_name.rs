@@ -8,9 +8,8 @@ use super::{CounterError, SyscallCounter};
 
 /// Counts the system calls of a thread, and of all threads that it starts from then on, by name.
 ///
-/// There is one counter in the kernel for each of the calls that servers make, with a filter on the call's number, and one
-/// for all calls; the difference is `other`. That is some twenty counters, each of which looks at every call: measure time
-/// without it.
+/// The kernel has one counter for each of the calls that servers make, with a filter on the call's number, and one for all
+/// calls. The difference is `other`. Each call passes some twenty counters: measure time without them.
 ///
 /// ```
 /// use anywire_sys::{cpu, syscalls::CallsByName};
@@ -54,7 +53,7 @@ impl CallsByName {
     ///
     /// # Errors
     ///
-    /// What the kernel said; none is known to occur on open counters.
+    /// The error of the kernel. No cause is known on open counters.
     pub fn enable(&mut self) -> io::Result<()> {
         // Counts of threads that have ended cannot be reset, so the start is remembered.
         for counted in self.named.iter_mut().map(|(_, counted)| counted).chain([&mut self.all]) {
@@ -91,7 +90,7 @@ impl CallsByName {
     }
 }
 
-/// A counter, and what it stood at when it was enabled.
+/// A counter, and its value when it was enabled.
 #[derive(Debug)]
 struct Counted {
     counter: SyscallCounter,

@@ -48,13 +48,13 @@ impl Buffers {
         unsafe { slice::from_raw_parts(self.bytes.as_ptr().add(usize::from(id) * BUFFER_BYTES), count) }
     }
 
-    /// Puts a buffer into the ring, for the kernel to use.
+    /// Puts a buffer into the ring for the kernel to use.
     pub(super) fn give_back(&mut self, id: u16) {
         assert!(id < BUFFERS, "the kernel names only buffers that it was given");
         let place = usize::from(self.tail % BUFFERS);
-        // SAFETY: within the two allocations. The kernel reads an entry only below the tail that it was shown, and there are
-        // as many entries as buffers, so that it has done with this one. The ring's tail lies in the part of the first entry
-        // that `set_*` leave alone.
+        // SAFETY: within the two allocations. The kernel reads an entry only below the published tail. There are as many
+        // entries as buffers, so it has finished with this one. The ring's tail lies in the part of the first entry that
+        // `set_*` leave alone.
         unsafe {
             let entry = &mut *self.entries.as_ptr().add(place);
             entry.set_addr(self.bytes.as_ptr().add(usize::from(id) * BUFFER_BYTES) as u64);

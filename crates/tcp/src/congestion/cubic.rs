@@ -1,9 +1,9 @@
 //! CUBIC (RFC 9438): the window as a cubic function of the time since the last loss, in integers.
 //!
-//! With `W_max` in bytes and time in milliseconds, `C (t - K)^3` segments are `(t - K)^3 x mss x 4 / 10^10`
-//! bytes. Times further than [`CURVE_MILLIS_MAX`] from the plateau count as that far, so that 64 bits hold
-//! every product. What an ACK adds is mostly a fraction of a byte for large windows; it is rounded up or down
-//! by a hash of SND.UNA, so that it is right in the mean without a place for the remainder.
+//! With `W_max` in bytes and time in milliseconds, `C (t - K)^3` segments are `(t - K)^3 x mss x 4 / 10^10` bytes. Times
+//! further than [`CURVE_MILLIS_MAX`] from the plateau count as that far, so that 64 bits hold every product. With large
+//! windows an ACK mostly adds a fraction of a byte. A hash of SND.UNA decides whether it is rounded up or down, which is
+//! right on average and needs no field for the remainder.
 
 use super::window::{Acked, WINDOW_BYTES_MAX, Window};
 use crate::seq::Seq;
@@ -23,8 +23,8 @@ pub(super) fn avoid(window: &mut Window, now: Tick, acked: Acked) {
     let share = Share::new(acked.bytes, cwnd, acked.una);
     let from_plateau_millis = now.since(window.plateau) as i32;
 
-    // Reno-friendly region, 4.3: alpha keeps pace with Reno in spite of the smaller reduction, until the
-    // window is again what it was at the loss (`ssthresh` is 0.7 of that); from there Reno's own pace.
+    // Reno-friendly region, 4.3. Alpha matches Reno's growth despite the smaller reduction until the window has regained
+    // its size at the loss (`ssthresh` is 0.7 of that). From there it grows as Reno does.
     let regained = u64::from(window.w_est) * 7 >= u64::from(window.ssthresh) * 10;
     let (alpha, of) = if regained { (1, 1) } else { (9, 17) };
     window.w_est = (window.w_est + share.of(u64::from(mss) * alpha, of)).min(WINDOW_BYTES_MAX);
@@ -40,8 +40,8 @@ pub(super) fn avoid(window: &mut Window, now: Tick, acked: Acked) {
     window.cwnd = cwnd + share.of(u64::from(target - cwnd), 1);
 }
 
-/// Multiplicative decrease and fast convergence (RFC 9438 4.6, 4.7): 0.7 of what is out, and where the next
-/// curve has its plateau. The caller sees to the lower bound.
+/// Multiplicative decrease and fast convergence (RFC 9438 4.6, 4.7): gives 0.7 of the flight, and sets the plateau of the
+/// next curve. The caller enforces the lower bound.
 pub(super) fn reduce(window: &mut Window, flight: u32) -> u32 {
     let cwnd = window.cwnd.min(WINDOW_BYTES_MAX);
     // A flow that lost before it was back at its old maximum leaves room for a newcomer.
@@ -50,7 +50,7 @@ pub(super) fn reduce(window: &mut Window, flight: u32) -> u32 {
     (u64::from(flight) * 7 / 10) as u32
 }
 
-/// Time stops: the elapsed time must not count what was limited by the application (RFC 9438 4.2).
+/// Stops the curve's time: time limited by the application must not count (RFC 9438 4.2).
 pub(super) const fn pause(window: &mut Window, now: Tick) {
     if window.w_est != 0 && window.w_est & PAUSED == 0 {
         window.plateau = Tick(window.plateau.since(now));
@@ -273,7 +273,7 @@ mod tests {
                 sum += u64::from(Share::new(acked, cwnd, Seq(una)).of(1448 * 9, 17));
             }
             let exact = f64::from(count) * f64::from(acked) / f64::from(cwnd) * 1448.0 * 9.0 / 17.0;
-            // Six deviations of so many throws, none of which varies by more than 1.
+            // Six standard deviations of `count` throws, each with a variance of at most 1.
             let apart = (sum as f64 - exact).abs();
             prop_assert!(apart < 6.0 * exact.min(f64::from(count)).sqrt() + 6.0, "{sum}, {exact}");
         }

@@ -17,7 +17,7 @@ pub(super) fn avoid(window: &mut Window, acked: Acked) {
     window.cwnd = cwnd.saturating_add(u32::from(acked.eff_mss)).min(WINDOW_BYTES_MAX);
 }
 
-/// Half of what is out (RFC 5681 equation 4); the caller sees to the lower bound.
+/// Half of the flight (RFC 5681 equation 4). The caller enforces the lower bound.
 pub(super) const fn reduce(window: &mut Window, flight: u32) -> u32 {
     window.w_est = 0;
     flight / 2

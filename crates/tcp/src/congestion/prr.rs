@@ -1,14 +1,14 @@
 //! Proportional rate reduction (RFC 9937): how much each acknowledgement of a recovery lets out.
 //!
 //! Halving the window at once would stop sending for half a round trip. Instead data leaves in proportion to delivered
-//! data, down to `ssthresh`. Once less than that is in flight, as much leaves as arrives (PRR-CRB), and a segment more with
-//! each acknowledgement that shows the repair to go well (PRR-SSRB): where it does not, more would only be lost as well. 12
-//! bytes in the extension of a connection that recovers; the caller computes the pipe (RFC 6675 4).
+//! data, down to `ssthresh`. Once less than that is in flight, as many bytes leave as arrive (PRR-CRB). Each
+//! acknowledgement that shows progress of the repair adds one segment (PRR-SSRB). Without progress more segments would only
+//! be lost as well. 12 bytes in the extension of a connection that recovers; the caller computes the pipe (RFC 6675 4).
 
 /// The counts of one recovery, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prr {
-    /// `RecoverFS`: what was in flight when it began, and what the ACK that began it delivered.
+    /// `RecoverFS`: bytes in flight at the start of the recovery, and bytes that the ACK at its start delivered.
     recover_fs: u32,
     /// `prr_delivered`: newly acknowledged or selectively acknowledged since.
     delivered: u32,
@@ -36,7 +36,7 @@ impl Prr {
     /// Of no recovery.
     pub(crate) const NEW: Self = Self { recover_fs: 0, delivered: 0, out: 0 };
 
-    /// A recovery begins with so many bytes in flight: SND.NXT - SND.UNA before the ACK that began it, without what was
+    /// Begins a recovery with `flight` bytes in flight: SND.NXT - SND.UNA before the ACK that begins it, minus the bytes
     /// selectively acknowledged by then.
     pub(crate) const fn new(flight: u32) -> Self {
         Self { recover_fs: flight, ..Self::NEW }
@@ -78,8 +78,8 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// A recovery of `flight` segments of which the first `lost` are lost, with no end of data to send; gives
-    /// the flight after each ACK.
+    /// Simulates a recovery of `flight` segments, the first `lost` of them lost, with unlimited data to send. Gives the
+    /// flight after each ACK.
     fn recover(flight: u32, lost: u32, ssthresh: u32, is_safe: bool) -> Vec<u32> {
         let mut prr = Prr::new(flight * MSS);
         let mut pipe = (flight - lost) * MSS;

@@ -185,10 +185,11 @@ impl Window {
         };
     }
 
-    /// Appropriate byte counting (RFC 3465 2.2): by what was acknowledged, at most eight segments for each ACK, the limit
-    /// of RFC 9406 4.3 for who does not pace. RFC 3465's two are for peers that answer every second segment; those that
-    /// answer a batch, as we do, would have it grow by the same few segments a round trip for ever. One segment after a
-    /// timeout, where an ACK may cover what had arrived before.
+    /// Appropriate byte counting (RFC 3465 2.2): grows by the acknowledged bytes, at most eight segments for each ACK,
+    /// which is the limit of RFC 9406 4.3 for senders without pacing. RFC 3465's limit of two segments assumes a peer that
+    /// acknowledges every second segment. With a peer that acknowledges a batch at a time, as this engine does, the window
+    /// would grow by the same few segments in each round trip. One segment after a timeout, where an ACK may cover what had
+    /// arrived before.
     fn slow_start(&mut self, acked: Acked) {
         let segments = if acked.una.le(self.recover) { 1 } else { 8 };
         let limit = segments * u32::from(acked.eff_mss.max(1));
@@ -223,7 +224,7 @@ pub(crate) const fn initial_window_bytes(eff_mss: u16) -> u32 {
 /// The largest window that RFC 7323 2.3 lets a peer offer, so the largest that is of use.
 pub(crate) const WINDOW_BYTES_MAX: u32 = 1 << 30;
 
-/// `recover` follows SND.UNA at this distance, well before comparisons of sequence numbers turn round.
+/// `recover` stays at most this far behind SND.UNA, so comparisons of sequence numbers never wrap.
 const RECOVER_BEHIND_MAX: u32 = 1 << 30;
 
 const _: () = assert!(size_of::<Window>() == 24 && size_of::<Prior>() == 20);

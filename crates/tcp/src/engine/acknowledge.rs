@@ -34,7 +34,7 @@ impl Engine {
             self.opened(index);
         }
         let block = &mut self.blocks[index];
-        // RFC 5961 5.2: no ACK is older than the largest window, none is for what we have not sent.
+        // RFC 5961 5.2: an ACK may be at most the largest window old, and never acknowledges data that we have not sent.
         if segment.ack != block.snd_una {
             let oldest = block.snd_una - (u32::from(block.max_snd_wnd) << 6);
             if segment.ack.gt(block.snd_nxt) || segment.ack.lt(oldest) {

@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// The queue holds what was given and not acknowledged, in order and without gaps.
+    /// The send queue holds all bytes that were written and not acknowledged, in order and without gaps.
     fn check_send_queue(&self, block: &Block) {
         let is_opening = matches!(block.state, State::SynSent | State::SynReceived);
         let first = if is_opening { block.snd_una + 1 } else { block.snd_una };
@@ -128,7 +128,7 @@ impl Engine {
     fn check_timers(&self, index: u32, block: &Block) {
         if let Some(at) = self.deadline_of(index) {
             let is_in_time = block.has(Flags::IN_WHEEL) && !at.is_before(block.wheel_at);
-            // What is due and could not be done yet was put off.
+            // A due timer that could not run yet was postponed.
             let is_late = at.is_due(self.tick) && block.has(Flags::IN_WHEEL);
             assert!(block.has(Flags::FRESH) || is_in_time || is_late, "nobody looks at it at {at:?}");
         }

@@ -140,7 +140,7 @@ impl Engine {
         self.tell(index, Flags::TELL_READABLE);
     }
 
-    /// An ACK leaves at the next turn.
+    /// Sends an ACK at the next transmission.
     pub(super) fn acknowledge_now(&mut self, index: u32) {
         self.blocks[index].flags.set(Flags::ACK_NOW);
         self.take_turn(index);
@@ -411,8 +411,8 @@ impl Engine {
         }
     }
 
-    /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883): a duplicate first, then the one with the newest
-    /// segment, then those that were reported last, then the others from the left edge on. Returns how many.
+    /// The blocks that an ACK reports (RFC 2018, section 4; RFC 2883). A duplicate comes first, then the block with the
+    /// newest segment, the blocks reported last, and the others from the left edge on. Returns how many.
     pub(super) fn sack_blocks(&mut self, place: ExtensionId, blocks: &mut [(Seq, Seq); SACK_MAX]) -> usize {
         let extension = &mut self.extensions[place];
         let mut chosen = Chosen::new(extension.newest);

@@ -189,7 +189,7 @@ impl Engine {
         self.free_place(index);
     }
 
-    /// The ACK of all that came, and nothing else: of a block that is about to go, or for what comes again later.
+    /// A pure ACK of all received data. It is the last one of a block that is about to be freed, or answers later segments.
     fn acknowledge_for(&mut self, wait: &TimeWait, addresses: Addresses, dscp: u8) {
         let segment = Outgoing {
             local_port: wait.local_port,

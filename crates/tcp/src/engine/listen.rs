@@ -71,8 +71,8 @@ impl Engine {
         self.reply(reply);
     }
 
-    /// Most handshakes are over within a moment: only those that are not take a place in the wheel, where it would stay
-    /// until the SYN-ACK were to be sent again.
+    /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
+    /// the SYN-ACK is due again.
     pub(super) fn look_at_young(&mut self) {
         while let Some((place, deadline)) = self.young.front()
             && young_until(deadline).is_due(self.tick)
@@ -114,7 +114,7 @@ impl Engine {
         self.reply(Reply { segment, options, ..shown });
     }
 
-    // Always, so that what was just put into `half` need not be read from memory, where it would have to be waited for.
+    // Always inlined: otherwise the fields just written to `half` would be read back from memory, which stalls.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
         let ecn = if half.offered.ecn { Flags::ECE } else { Flags::NONE };

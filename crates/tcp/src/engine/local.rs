@@ -18,8 +18,8 @@ pub struct Route {
     pub source: Mac,
     /// The neighbour: the destination itself, or a router.
     pub next_hop: Mac,
-    /// The largest IP packet. No segment is longer than 2,028 bytes, options included, so that it fits into one cell. A
-    /// larger MTU (above 2,068 bytes for IPv4, 2,088 for IPv6) is not made use of, and not asked of peers.
+    /// The largest IP packet. No segment is longer than 2,028 bytes with its options, so each fits into one cell. The
+    /// engine makes no use of a larger MTU (above 2,068 bytes for IPv4, 2,088 for IPv6), and does not offer it to peers.
     pub mtu: u16,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Local {
     routes: Vec<Route>,
     /// The two ends of each route's first hop: what every frame begins with.
     links: Vec<Link>,
-    /// The listener of each port, as its number plus one: the last step of a SYN must not depend on how many there are.
+    /// The listener of each port: its number plus one. The lookup for a SYN must not depend on the number of listeners.
     ports: Box<[u16]>,
     pub(super) listeners: Vec<Listener>,
     peers: Peers,
@@ -65,7 +65,7 @@ pub(super) struct Listener {
     pub(super) class: u8,
     pub(super) no_nagle: bool,
     pub(super) keep_alive: bool,
-    /// The next listener of the same port, as its number plus one.
+    /// The next listener of the same port: its number plus one.
     pub(super) next: u16,
 }
 
@@ -216,7 +216,7 @@ impl Local {
         }
     }
 
-    /// Adds a listener; the caller has made sure that none is like it.
+    /// Adds a listener. The caller has checked that there is no equal one.
     pub(super) fn add_listener(&mut self, mut listener: Listener) -> u16 {
         let head = &mut self.ports[usize::from(listener.port)];
         listener.next = *head;

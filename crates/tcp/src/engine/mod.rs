@@ -1,9 +1,9 @@
 //! The engine: every connection of one core, fed with frames and time, drained of frames and events.
 //!
-//! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the outputs are
-//! drained: [`take_ready`](Engine::take_ready) for what the users of connections should see, and
-//! [`transmit`](Engine::transmit) for frames, as many as the device has room for. Segments without room wait for their
-//! turn.
+//! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the caller drains
+//! the outputs. [`take_ready`](Engine::take_ready) gives the events for the users of connections.
+//! [`transmit`](Engine::transmit) gives as many frames as the device has room for. Segments without room stay in their
+//! connection until a later `transmit`.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -85,8 +85,8 @@ use self::turns::Turns;
 
 /// A connection of an engine. It is valid until its user closes or aborts it.
 ///
-/// Its place is used again for later connections, and the id of an earlier one does nothing to them: changes are ignored,
-/// nothing can be read or sent, and its [`Status`] is that of a connection that was [closed](End::Closed).
+/// Later connections reuse its place. An old id does nothing to them: changes are ignored, nothing can be read or sent, and
+/// its [`Status`] is that of a [closed](End::Closed) connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(pub(crate) u32, pub(crate) u32);
 
@@ -310,7 +310,7 @@ impl Engine {
     }
 }
 
-/// Bytes that an engine has taken from the system, by what they hold.
+/// Bytes that an engine has taken from the system, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Control blocks.
@@ -323,7 +323,8 @@ pub struct Memory {
     pub segments_in_use: usize,
     /// The wheel and the queues of timers.
     pub timers: usize,
-    /// Half-open connections, TIME-WAITs, extensions, turns, and 16 bytes for each connection that has a deadline or keep-alive.
+    /// Half-open connections, TIME-WAITs, extensions, the rings of senders, and 16 bytes for each connection that has a
+    /// deadline or keep-alive.
     pub others: usize,
 }
 
@@ -334,7 +335,7 @@ impl Memory {
     }
 }
 
-/// What a value of the table names: its top two bits say of which kind it is.
+/// The meaning of a value in the table: its top two bits tell the kind of place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Block(u32),

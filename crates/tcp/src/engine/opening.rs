@@ -70,8 +70,8 @@ impl Engine {
         if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
     }
 
-    /// The MSS that we offer: payload that fits into the route's packets without options (RFC 9293 MUST-14, RFC 6691), and
-    /// into a cell, because segments out of order have to be held.
+    /// The MSS that we offer is the largest payload that fits into the route's packets without options (RFC 9293 MUST-14,
+    /// RFC 6691). It also fits into a cell, because segments out of order must be stored.
     pub(super) fn own_mss(&self, route: u16, addresses: &Addresses) -> u16 {
         (self.local.mtu(route) - headers(addresses)).min(SEGMENT_BYTES as u16)
     }
@@ -273,8 +273,8 @@ impl Engine {
     }
 }
 
-/// The SYN or its answer was sent more than once: one segment to begin with (RFC 5681 3.1), and an RTO of 3 s
-/// (RFC 6298 5.7), which is what a round trip of one second makes.
+/// The SYN or its answer was sent more than once. The connection begins with one segment (RFC 5681 3.1) and an RTO of 3 s
+/// (RFC 6298 5.7), which a round trip of one second gives.
 fn after_lost_syn(block: &mut Block) {
     block.window.on_syn_lost(block.eff_mss);
     block.rtt.sample(1_000_000);
@@ -293,5 +293,5 @@ pub(super) const fn age(now: crate::time::Tick) -> u8 {
     (now.0 >> 24) as u8
 }
 
-/// The least MSS that is heeded: Linux has 48 and lets administrators raise it for this reason.
+/// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.
 const MSS_MIN: u16 = 64;

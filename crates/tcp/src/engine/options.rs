@@ -1,5 +1,5 @@
-//! What one connection can have of its own while it is open: Nagle's algorithm off (RFC 9293 MUST-17), a user timeout
-//! (MUST-21), the Diffserv field (MUST-48), and how large its segments are.
+//! Options of a single open connection: Nagle's algorithm off (RFC 9293 MUST-17), a user timeout (MUST-21), the Diffserv
+//! field (MUST-48), and the size of its segments.
 
 use std::time::Duration;
 

@@ -61,7 +61,7 @@ impl Engine {
 
     /// So many bytes have left.
     pub(super) fn use_rate(&mut self, place: ExtensionId, bytes: u32) {
-        // What a late turn has missed is made up for, within bounds.
+        // A late transmission catches up, within bounds.
         let least = self.now.as_micros().saturating_sub(CREDIT_MICROS);
         let pace = &mut self.extensions[place].pace;
         if let Some(rate) = pace.bytes_per_second {

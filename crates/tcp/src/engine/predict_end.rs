@@ -12,9 +12,10 @@ use crate::packet::plain::Plain;
 use crate::pool::Marks;
 
 impl Engine {
-    /// Handles the plain segment in this frame if it is for this block, and is the peer's FIN or the ACK of ours with nothing
-    /// else but the ACK of the one segment that was out; false if not, and then nothing was changed.
-    // Apart, so that the loop over all segments keeps its registers.
+    /// Handles the plain segment in this frame if it belongs to this block and is either the peer's FIN or the ACK of ours.
+    /// It may also acknowledge the one segment in flight, and nothing else. Otherwise returns false and has changed
+    /// nothing.
+    // Out of line, so that the loop over all segments keeps its registers.
     #[inline(never)]
     pub(super) fn predict_end<const LEN: usize>(&mut self, index: u32, frame: u32) -> bool {
         let head = self.held.part(frame as usize, 0, LEN);

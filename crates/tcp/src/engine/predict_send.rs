@@ -107,7 +107,7 @@ impl Engine {
             debug_assert!(false, "there was room for it");
             return true;
         };
-        // Before the headers are put together: what they take would not outlive the sum in registers.
+        // Summed before the headers are built: the registers that the headers need would evict the sum.
         let summed = Payload::put(room, payload, checks);
         let segment = Outgoing {
             local_port: block.local_port,
@@ -134,7 +134,7 @@ impl Engine {
     }
 }
 
-/// The flags that decide: it is in a ring, has timestamps as the headers do, and has none of the others.
+/// The deciding flags: it must be in a ring, timestamps must match the headers, and all others must be clear.
 const DECISIVE_TO_SEND: u32 = Flags::TIMESTAMPS.0
     | Flags::IN_TURN.0
     | Flags::ECN.0

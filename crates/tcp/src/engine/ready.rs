@@ -8,7 +8,7 @@ use crate::block::Flags;
 pub struct Ready {
     /// The connection.
     pub id: ConnId,
-    /// What it is.
+    /// The events since the last call.
     pub events: Events,
 }
 
@@ -73,7 +73,7 @@ impl Engine {
 
     /// The same in two steps, for callers with other work for each connection. Fills `named`, which must be empty, with the
     /// [places](ConnId::index) of connections that may have events since the last call, in the order of the events.
-    /// [`take_events`](Self::take_events) gives those of each place.
+    /// [`take_events`](Self::take_events) gives the events of each place.
     pub fn take_named(&mut self, named: &mut Vec<u32>) {
         debug_assert!(named.is_empty(), "what is in there would be named anew");
         std::mem::swap(&mut self.ready, named);
@@ -114,7 +114,7 @@ impl Engine {
     }
 }
 
-// The flags and the events line up, so that one shift turns one into the other.
+// The flags and the events line up: one shift converts between them.
 const _: () = assert!(
     Flags::TELL_OPENED.0 >> 23 == 2
         && Flags::TELL_READABLE.0 >> 23 == 4

@@ -17,7 +17,7 @@ use crate::time::Instant;
 /// A segment of the batch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Arrived {
-    /// What it says; where it is at fixed places only once it has turned out not to be as predicted.
+    /// Its header and options. For a segment at fixed offsets they are filled in only after prediction has failed.
     pub(super) segment: Parsed,
     pub(super) hash: u64,
     /// Where the table looks first.
@@ -45,7 +45,7 @@ impl Engine {
     /// Takes a batch of frames in. The engine keeps the batch until the next call, since payload is read from it; what
     /// `frames` holds afterwards is empty.
     ///
-    /// No frame can do more than waste its own processing: what is malformed, forged or too much is counted in
+    /// A bad frame can only waste its own processing: malformed, forged and excess frames are counted in
     /// [`Counters`](crate::Counters).
     pub fn receive(&mut self, now: Instant, frames: &mut Frames) {
         self.set_now(now);
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// Verifies all frames of the batch; those that hold segments fill `batch` from the front. Gives how many they are.
+    /// Verifies all frames of the batch, and fills `batch` from the front with the segments. Gives their number.
     fn parse_all(&mut self, batch: &mut [Arrived]) -> usize {
         let (checks, key) = (self.checks(), self.table_key);
         self.counters.frames_received += self.held.len() as u64;
@@ -167,7 +167,7 @@ impl Engine {
         }
         let mut found = Some(arrived.candidate);
         if arrived.candidate == Place::NOBODY || !self.is_for(arrived.candidate, arrived) {
-            // Another connection with this tag, or what was there has ended within this batch.
+            // Another connection has this tag, or the connection has ended within this batch.
             found = self.table.find(arrived.hash, |value| self.is_for(value, arrived));
         }
         match found.map(Place::of) {
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Reads a plain segment as those of any other form are read; false if there is no connection between its addresses.
+    /// Reads a plain segment in the general form. False if no connection has its addresses.
     fn read_plain<const LEN: usize>(&self, arrived: &mut Arrived) -> bool {
         let Some(plain) = Plain::<LEN>::again(&self.held[arrived.frame as usize]) else { return false };
         arrived.segment = plain.parsed();

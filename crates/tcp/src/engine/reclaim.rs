@@ -4,7 +4,7 @@
 //!
 //! - Data out of order has a share of the memory, and a time limit.
 //! - A connection with something queued leaves the last part of the memory to connections that have nothing queued.
-//! - If that is not enough, connections without progress lose what they hold.
+//! - If that is not enough, connections without progress lose the memory they hold.
 
 use super::{End, Engine};
 use crate::block::{Block, Flags};
@@ -52,8 +52,9 @@ impl Engine {
         self.drop_extension_if_calm(index);
     }
 
-    /// Frees memory for a connection that finds none. Data out of order without progress goes first. Then a connection ends whose
-    /// peer has kept its window closed for long. False if there is nothing to free, or the last search in this tick found nothing.
+    /// Frees memory for a connection that needs some and finds none. Data out of order without progress goes first. If
+    /// there is no such data, a connection ends whose peer has closed its window long ago. False if there is nothing to
+    /// free, or the last search in this tick found nothing.
     #[cold]
     pub(super) fn reclaim(&mut self) -> bool {
         if self.reclaim.at == Some(self.tick) {
@@ -72,7 +73,7 @@ impl Engine {
         false
     }
 
-    /// Frees what is held out of order without progress. False if there is nothing.
+    /// Frees out-of-order data of connections without progress. False if there is nothing.
     #[cold]
     pub(super) fn reclaim_held(&mut self) -> bool {
         if self.reclaim.held_at == Some(self.tick) {

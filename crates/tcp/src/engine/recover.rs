@@ -1,10 +1,10 @@
-//! Losses: noticed by SACK and time (RFC 6675, 8985), by duplicate ACKs where there is no SACK (RFC 6582), or by the timer
-//! (RFC 6298); repaired at the pace of PRR (RFC 9937).
+//! Losses. SACK and time detect them (RFC 6675, 8985), or duplicate ACKs without SACK (RFC 6582), or the timer (RFC 6298).
+//! PRR sets the pace of the repair (RFC 9937).
 //!
-//! The board of what the peer holds is not a thing of its own: each segment kept for retransmission carries its marks.
-//! Walks over them are bounded by the limit on a connection's segments, and happen only in trouble: when an ACK tells
-//! something new, and not for every segment that is sent. An ACK that tells nothing new is cheap for who sends it, so it has to
-//! be cheap here.
+//! The scoreboard is no separate structure: each segment in the queue for retransmission carries its marks. The limit on a
+//! connection's segments bounds each walk over them. A walk happens only in trouble: for an ACK that tells something new,
+//! and not for every segment that is sent. An ACK that tells nothing new costs its sender little, so it must cost little
+//! here.
 
 use super::Engine;
 use super::receive::Arrived;
@@ -130,8 +130,8 @@ impl Engine {
         goes_on
     }
 
-    /// Whether an ACK without progress needs no look at the queue: its blocks are those of the one before, or too many that
-    /// told nothing new have come in this millisecond.
+    /// Whether an ACK without progress can skip the walk over the queue. It can if its blocks equal those of the previous
+    /// ACK, or if too many ACKs without news have come in this millisecond.
     fn tells_nothing(&mut self, place: ExtensionId, blocks: &[(Seq, Seq)]) -> bool {
         let words = blocks.iter().flat_map(|(left, right)| [left.0, right.0]);
         let sum = words.fold(0_u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
@@ -175,7 +175,7 @@ impl Engine {
             let (end, length) = (kept.end(), u32::from(kept.length));
             let is_acked = end.le(ack);
             let extension = &mut self.extensions[place];
-            // What leaves the queue with this ACK: all of it, its beginning, or nothing.
+            // The bytes that this ACK removes from the queue: all of the segment, its beginning, or none.
             let leaves = if is_acked {
                 end - kept.seq
             } else if kept.seq.lt(ack) {
@@ -374,7 +374,7 @@ impl Engine {
         is_new
     }
 
-    /// The segment that was sent last, of those that the peer does not report: what a loss probe repeats.
+    /// The last segment, in order of sending, that the peer has not reported. A loss probe repeats it.
     pub(super) fn last_sent(&self, index: u32) -> Option<Cell> {
         let block = &self.blocks[index];
         let sent = self.pool.queue(block.send_tail).take_while(|cell| *cell != block.send_next);
@@ -406,7 +406,7 @@ impl Engine {
         self.take_turn(index);
     }
 
-    /// What is in flight (RFC 6675, section 4): sent, and neither held by the peer nor lost.
+    /// Bytes in flight (RFC 6675, section 4): sent, not held by the peer and not lost.
     pub(super) fn pipe(&self, index: u32) -> u32 {
         let block = &self.blocks[index];
         if block.extension == Block::NO_EXTENSION && !block.has(Flags::TIMED_OUT) {
@@ -518,7 +518,7 @@ impl Engine {
         }
         if let Some(place) = place {
             let extension = &mut self.extensions[place];
-            // A peer may take back what it reported (RFC 2018, section 8): from here on only SND.UNA counts.
+            // A peer may discard data that it reported (RFC 2018, section 8). From here on only SND.UNA counts.
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
             extension.tlp = Tlp::NONE;

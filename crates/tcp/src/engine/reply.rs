@@ -70,9 +70,8 @@ impl Engine {
         self.reply(Reply { addresses, route, segment, options });
     }
 
-    /// The timestamp of now for a peer: milliseconds from a start that only we know, another one for each pair of
-    /// addresses, and the same one for all connections of a pair, so that TIME-WAIT can tell old from new
-    /// (RFC 7323 5.4, RFC 6191).
+    /// The current timestamp for a peer: milliseconds since a start that only we know. The start differs for each pair of
+    /// addresses. All connections of a pair share it, so that TIME-WAIT can tell old from new (RFC 7323 5.4, RFC 6191).
     #[inline]
     pub(super) fn timestamp(&self, addresses: &Addresses) -> u32 {
         let (local, remote) = fold(self.secret_key, addresses);
@@ -106,7 +105,7 @@ impl Engine {
     }
 }
 
-/// The same for two addresses as [`fold`] gives them: those of IPv4 are themselves.
+/// The same for two addresses in the form that [`fold`] gives. IPv4 addresses stay as they are.
 #[inline(always)]
 pub(super) const fn timestamp(tick: Tick, secret_key: Key, local: u64, remote: u64) -> u32 {
     let [a, b] = secret_key.0;

@@ -23,7 +23,7 @@ impl Engine {
         // 24 days itself.
         if block.has(Flags::TIMESTAMPS) {
             let Some((value, _)) = segment.timestamps() else {
-                // RFC 7323 3.2: a segment without is dropped, but for a reset.
+                // RFC 7323 3.2: a segment without timestamps is dropped, unless it is a reset.
                 if !segment.flags.has(Control::RST) {
                     return;
                 }
@@ -39,8 +39,9 @@ impl Engine {
             }
         }
 
-        // First, the sequence number. What comes next goes on at a closed window too: its ACK, RST and URG count (MUST-66),
-        // and its text finds no room. No other number does: a guessed one would move SND.WL1.
+        // First, the sequence number. The later steps run at a closed window too, if the segment begins at RCV.NXT: its
+        // ACK, RST and URG count (MUST-66), and its text finds no room. Any other number ends here, because a guessed one
+        // would move SND.WL1.
         if segment.seq != block.rcv_nxt && !is_acceptable(segment, block.rcv_nxt, block.rcv_right) {
             if segment.flags.has(Control::RST) {
                 return;
@@ -64,8 +65,8 @@ impl Engine {
         if !segment.flags.has(Control::ACK) || !self.on_ack(index, arrived) {
             return;
         }
-        // RFC 7323 5.3, R3: what is at the left edge of what we acknowledged moves TS.Recent on. Only here, where number
-        // and ACK have proved right: a guessed segment must not push it ahead of the peer.
+        // RFC 7323 5.3, R3: a segment at the left edge of the acknowledged data moves TS.Recent on. Only after the number
+        // and the ACK have proved right: a guessed segment must not push TS.Recent ahead of the peer.
         let block = &mut self.blocks[index];
         if let Some((value, _)) = segment.timestamps()
             && block.has(Flags::TIMESTAMPS)
@@ -129,22 +130,23 @@ impl Engine {
         }
     }
 
-    /// An ACK for a segment that is not acceptable. What occupies no number may be such an answer itself, and two ends that
-    /// disagree would answer each other for ever: of these only one in a while has its own.
+    /// An ACK for a segment that is not acceptable. A segment that occupies no sequence number may be such an answer
+    /// itself, and two ends that disagree would answer each other for ever. So their number is limited.
     fn answer_unacceptable(&mut self, index: u32, segment: &Parsed) {
         if segment.sequence_len() > 0 || self.may_answer(index) {
             self.answer_out_of_window(index);
         }
     }
 
-    /// An ACK for a segment outside the window; one a turn, however many came.
+    /// An ACK for a segment outside the window: one in a transmission, however many segments came.
     pub(super) fn answer_out_of_window(&mut self, index: u32) {
         self.blocks[index].flags.set(Flags::ACK_NOW);
         self.take_turn(index);
     }
 }
 
-/// The cases of RFC 9293 3.10.7.4, table 6, for a segment that does not begin at RCV.NXT: at a closed window none is acceptable.
+/// The cases of RFC 9293 3.10.7.4, table 6, for a segment that does not begin at RCV.NXT. At a closed window no such
+/// segment is acceptable.
 fn is_acceptable(segment: &Parsed, rcv_nxt: crate::seq::Seq, rcv_right: crate::seq::Seq) -> bool {
     let length = segment.sequence_len();
     segment.seq.within(rcv_nxt, rcv_right)

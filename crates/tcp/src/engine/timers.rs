@@ -1,6 +1,6 @@
-//! Deadlines. An ACK never touches the wheel: a connection that has sent is looked at once, a moment later, and only if its
-//! data has not got through by then does it take a place in the wheel; there it stays until it fires, however
-//! often its deadline has moved on since.
+//! Deadlines. An ACK never touches the wheel. A connection that has sent data is checked once, a moment later. Only if its
+//! data has not been acknowledged by then does it take a place in the wheel. It keeps the place until that fires, however
+//! often its deadline has moved.
 
 use std::time::Duration;
 
@@ -228,8 +228,9 @@ impl Engine {
         (pto < rto && is_open).then_some(pto)
     }
 
-    /// Sets the timer for what is in flight: to the loss probe if there are two full segments and SACK (RFC 8985 7.2), which
-    /// no peer may keep waiting; the probe of less would wait for the latest delayed ACK and so for the RTO. Else to the RTO.
+    /// Sets the timer for data in flight. It is the loss probe with SACK and at least two full segments in flight (RFC 8985
+    /// 7.2), whose ACK the peer may not delay. A probe for less data would wait for the latest delayed ACK, and so as long
+    /// as the RTO. Otherwise it is the RTO.
     #[inline]
     pub(super) fn restart_retransmission(&mut self, index: u32) {
         let rto = self.rto(index);
@@ -404,7 +405,7 @@ impl Engine {
     }
 
     /// A probe of a closed window (RFC 9293 3.8.6.1), at growing intervals (SHLD-30), for as long as the peer answers
-    /// (MUST-37); a peer that answers for ever keeps only connections that have a user.
+    /// (MUST-37). Only a connection with a user stays open for a peer that answers for ever.
     fn probe_window(&mut self, index: u32) {
         let limit = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
@@ -497,8 +498,8 @@ const GROUP: usize = 32;
 /// How many entries ahead a block is fetched into the cache.
 const AHEAD: usize = 8;
 
-/// Added to the time of a loss probe, since both ends look at the clock in steps: on a path of microseconds a probe would
-/// leave before the ACK had its chance. Linux adds as much.
+/// Added to the time of a loss probe, because both ends look at the clock in steps. On a path of microseconds a probe would
+/// otherwise leave before the ACK could arrive. Linux adds as much.
 const PTO_SLACK_MILLIS: u32 = 2;
 
 /// Entries of the wheel that are handled in one go.
@@ -512,7 +513,7 @@ mod tests {
     use super::*;
     use crate::{ConnectOptions, Frames, Limits, Mac, Route};
 
-    /// Connections that live for a moment follow each other in one place: none of them costs the wheel anything.
+    /// Short connections follow each other in one place, and none of them takes an entry of the wheel.
     #[test]
     fn what_is_over_in_a_moment_takes_no_place_in_the_wheel() {
         let mut engine = Engine::new(Settings::new([1, 2, 3, 4]), Limits::default()).unwrap();

@@ -54,8 +54,8 @@ impl Engine {
         given - bytes.len()
     }
 
-    /// Lets a message of `length` bytes be written into the send queue in place; false if there is no room for it or it is
-    /// longer than a segment: then [`send`](Self::send) takes it in parts.
+    /// Writes a message of `length` bytes into the send queue in place. False if the queue has no room, or if the message
+    /// is longer than a segment: [`send`](Self::send) then takes it in parts.
     #[inline]
     #[must_use = "nothing was sent if there was no room"]
     pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
@@ -206,7 +206,7 @@ impl Engine {
         moved
     }
 
-    /// The same for bytes that are in the pool already: what is read from it must not be written to at the same time.
+    /// The same for bytes in the pool. A cell cannot be read while another one is written.
     #[cold]
     fn splice_kept(&mut self, index: u32, cell: Cell, wanted: usize) -> usize {
         let Unread::Kept(tail) = Unread::of(&self.blocks[index]) else { return 0 };
@@ -377,7 +377,7 @@ impl InFrame {
     }
 }
 
-/// Puts a message, which `write` gets to fill, behind what was sent; false if there is no memory.
+/// Appends a message, filled by `write`, to the queue of sent data. False if there is no memory.
 #[inline(always)]
 fn put_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
     let Some((cell, kept, room)) = pool.open(length) else { return false };

@@ -81,8 +81,8 @@ impl Engine {
         self.turns.waiting() + self.replies.len()
     }
 
-    /// How often a class of connections sends in a round: first the connections being opened (default 8), then the
-    /// connections of no other class (32), then two more classes (64, 128).
+    /// How often a class of connections sends in a round. Class 0 is for connections being opened (default 8), class 1 for
+    /// connections without a class of their own (32), and two more have 64 and 128.
     pub fn set_class_weight(&mut self, class: u8, weight: u32) {
         self.turns.set_weight(usize::from(class), weight);
     }
@@ -210,8 +210,8 @@ impl Engine {
         Next::Again(cell)
     }
 
-    /// The loss probe, if it is due: new data if the peer's window takes it, else what was sent last; the congestion window
-    /// is not asked (RFC 8985 7.3).
+    /// The loss probe, if it is due: new data if the peer's window has room, else the segment sent last. The congestion
+    /// window does not limit it (RFC 8985 7.3).
     #[cold]
     fn next_probe(&mut self, index: u32) -> Option<Next> {
         let block = &self.blocks[index];
@@ -249,7 +249,7 @@ impl Engine {
         let seq = self.pool.segment(cell).seq;
         let room = if block.snd_right.gt(seq) { block.snd_right - seq } else { 0 };
         let half = u32::from(block.max_snd_wnd) << 5;
-        // What is less than half of the peer's largest window, and than a segment, waits until the timer has fired once.
+        // A segment shorter than both half of the peer's largest window and the MSS waits until the timer has fired once.
         let is_worth_it = room >= half.max(1) || room >= u32::from(block.eff_mss);
         let is_overdue = block.flight() == 0 && block.has(Flags::PROBING_WINDOW) && block.backoff > 0;
         if room > 0 && (is_worth_it || is_overdue) {
@@ -488,12 +488,12 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     field as u16
 }
 
-/// Tells the fragments of one segment from those of others that are on their way (RFC 6864): by the number of its first byte.
+/// The number of a segment's first byte tells its fragments from those of other segments on the path (RFC 6864).
 const fn fragment_id(seq: Seq) -> u16 {
     (seq.0 ^ seq.0 >> 16) as u16
 }
 
-/// Segments that a connection sends in one turn, if it has so many.
+/// Segments that a connection may send before the next one of its ring.
 const QUANTUM_SEGMENTS: usize = 2;
 
 /// Replies get this part of the room while connections wait for theirs.

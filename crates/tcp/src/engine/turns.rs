@@ -16,7 +16,7 @@ pub(super) struct Turns {
 
 struct Class {
     ring: Fifo<u32>,
-    /// Turns in a round.
+    /// Connections of this class that send in one round.
     weight: u32,
     left: u32,
 }

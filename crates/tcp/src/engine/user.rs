@@ -49,8 +49,8 @@ pub struct ListenerId(pub(super) u16);
 pub struct ConnectOptions {
     /// Nagle's algorithm is off: small segments leave at once (RFC 9293 3.7.4).
     pub no_nagle: bool,
-    /// Keep-alive probes are sent when the connection is idle (RFC 9293 3.8.4), as the [`Settings`](crate::Settings) say.
-    /// [`Engine::set_keep_alive`] gives a connection times of its own.
+    /// Sends keep-alive probes while the connection is idle (RFC 9293 3.8.4), with the times of the
+    /// [`Settings`](crate::Settings). [`Engine::set_keep_alive`] gives a connection times of its own.
     pub keep_alive: bool,
     /// Its class among the connections that wait to send, 1 to 3; 0 stands for 1. See [`Engine::set_class_weight`].
     pub class: u8,
@@ -443,5 +443,5 @@ fn hash_part(remote: SocketAddr) -> u64 {
 /// The first port that is given out (RFC 6056 asks for a wide range).
 const PORT_FIRST: u16 = 16_384;
 
-/// How many ports are tried before none is taken to be free.
+/// How many ports are tried before [`connect`](Engine::connect) reports that all are taken.
 const PORT_TRIES: u32 = 4096;

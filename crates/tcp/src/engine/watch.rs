@@ -1,7 +1,7 @@
 //! Deadlines of users, and keep-alive, for populations of idle connections.
 //!
-//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it;
-//! when that fires, it looks at what is due.
+//! Moving a deadline is a write to the [`Watch`](crate::watch::Watch) of the connection. The wheel has one entry for it.
+//! When that entry fires, the engine checks which times have come.
 
 use super::{ConnId, End, Engine};
 use crate::block::{Flags, State};
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Keep-alive as the settings say, for a connection that asks for it.
+    /// Keep-alive with the times of the settings, for a connection that asks for it.
     pub(super) fn keep_alive_by_settings(&mut self, index: u32) {
         let settings = &self.settings;
         let keep_alive = KeepAlive {

@@ -1,10 +1,9 @@
 //! The Internet checksum: a ones-complement sum of 16-bit words (RFC 1071).
 //!
-//! A running sum is a `u64` that stands for the data modulo 2^16 - 1: any value congruent to it will do until
-//! [`fold`]. Data is summed as little-endian words, because the sum of swapped words is the swapped sum (RFC
-//! 1071 2 B), so the folded result of [`sum`] is in wire order when it is written with `to_le_bytes`, and is
-//! a number after [`u16::swap_bytes`]. Header fields that are at hand as numbers are added as numbers instead
-//! ([`header`]).
+//! A running sum is a `u64` that stands for the data modulo 2^16 - 1: any value congruent to it will do until [`fold`].
+//! Data is summed as little-endian words, because the sum of swapped words is the swapped sum (RFC 1071 2 B). So the folded
+//! result of [`sum`] is in wire order when it is written with `to_le_bytes`, and is a number after [`u16::swap_bytes`].
+//! Header fields that the caller has as numbers are added as numbers instead ([`header`]).
 
 /// Adds `bytes` to `initial`: little-endian words, the last byte of an odd length with a zero behind it.
 #[inline]
@@ -46,7 +45,7 @@ pub(crate) const fn is_right(sum: u64) -> bool {
     sum.is_multiple_of(0xffff)
 }
 
-/// The checksum of header fields summed as numbers and data summed by [`sum`], as a number.
+/// The checksum, as a number, of header fields added as numbers and of data summed by [`sum`].
 #[inline]
 pub(crate) const fn header(fields: u64, data: u64) -> u16 {
     !fold(fields + fold(data).swap_bytes() as u64)

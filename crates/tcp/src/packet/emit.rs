@@ -1,9 +1,9 @@
 //! A segment that leaves: headers, options, payload and checksums, written in one go.
 //!
-//! [`emit`] copies a payload behind the headers and sums it on the way. Where the payload is there already, at
-//! [`headers_len`], or there is none, the caller tells what it is and calls [`emit_headers`]. Headers are
-//! summed from the values that go into them, never from the bytes just written: reading those back in larger
-//! words would stall. For what nearly every segment is, [`plain`] writes and sums eight bytes at a time.
+//! [`emit`] copies a payload behind the headers and sums it on the way. If the payload is in place already, at
+//! [`headers_len`], or if there is none, the caller describes it and calls [`emit_headers`]. Headers are summed from the
+//! values that go into them, never from the bytes just written: reading those back in larger words would stall. For what
+//! nearly every segment is, [`plain`] writes and sums eight bytes at a time.
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
@@ -52,11 +52,11 @@ pub(crate) fn emit(
 }
 
 /// What headers say of the payload behind them.
-// Two numbers go through registers, as they would by themselves.
+// Two numbers are passed in registers, like two plain arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Payload {
     len: usize,
-    /// Its [`checksum::sum`]; anything, if none is wanted.
+    /// Its [`checksum::sum`], or any value if the caller wants no checksum.
     sum: u64,
 }
 
@@ -137,8 +137,8 @@ fn at_fixed_places<const LEN: usize>(
     end
 }
 
-/// The headers of IPv4 and TCP with timestamps alone ([`STAMPED`]) or without options ([`BARE`]), for a payload of a length that
-/// fits into a frame.
+/// The headers of IPv4 and TCP with timestamps alone ([`STAMPED`]) or without options ([`BARE`]). The payload must have a
+/// length that fits into a frame.
 #[inline(always)]
 pub(crate) fn plain<const LEN: usize>(
     head: &mut [u8; LEN],
@@ -162,7 +162,7 @@ pub(crate) fn plain<const LEN: usize>(
     let ack_and_window = eight(segment.ack.0, flags | u32::from(segment.window));
     let (list, timestamps) = if LEN == STAMPED { (TIMESTAMPS_ALONE, eight(value, echo)) } else { (0, 0) };
 
-    // What is small is added before it is swapped: no carry comes of it.
+    // The small fields are added before the swap: their sum has no carry.
     let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
     let ip_sum = checksum::sum_words_and([addresses], swapped(around));
     let protocol = u32::from(ip::TCP);
@@ -194,7 +194,7 @@ const fn eight(first: u32, second: u32) -> u64 {
     ((first as u64) << 32 | second as u64).swap_bytes()
 }
 
-/// A number below 2^24 in a sum of words whose bytes are swapped: 256 times as much is congruent to what it is there.
+/// A number below 2^24, for a sum of words in swapped byte order: 256 times the number is congruent to its swapped form.
 #[inline]
 const fn swapped(number: u32) -> u32 {
     number << 8

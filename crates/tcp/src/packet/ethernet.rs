@@ -90,7 +90,7 @@ impl EtherType {
     pub(crate) const IPV6: Self = Self(0x86dd);
 }
 
-/// The two ends of one hop, as a frame begins with them.
+/// The two ends of one hop, in the order of a frame's first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(align(16))]
 pub(crate) struct Link {
@@ -118,7 +118,7 @@ impl Link {
         Self { ends }
     }
 
-    /// The ends and the type of a frame, and what it carries; nothing if it is shorter than its header.
+    /// The ends, the type and the payload of a frame. None if the frame is shorter than its header.
     #[inline]
     pub(crate) fn parse(frame: &[u8]) -> Option<(Self, EtherType, &[u8])> {
         let (head, packet) = frame.split_first_chunk::<HEADER>()?;

@@ -1,8 +1,8 @@
 //! ICMP for IPv4 and IPv6 (RFC 792, RFC 4443): errors about segments that we sent, and echo.
 //!
-//! An error is told with the four-tuple and the sequence number that it quotes, so that the engine can see whether the
-//! segment is one of its own and still on the way, before it believes the rest (RFC 5927 4). Other messages than errors
-//! about TCP and echo requests (neighbour discovery, say) are named by their type and left to others.
+//! An error comes with the four-tuple and the sequence number that it quotes. So the engine can check that the segment is
+//! one of its own and still in flight, before it believes the rest (RFC 5927 4). Other messages than errors about TCP and
+//! echo requests (neighbour discovery, say) are named by their type and left to others.
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
@@ -136,7 +136,7 @@ fn plateau_below(quoted: &[u8]) -> u32 {
     PLATEAUS.into_iter().find(|plateau| *plateau < len).unwrap_or(68)
 }
 
-/// Addresses, protocol and payload of a packet of ours, of which only the front is here.
+/// Addresses, protocol and payload of a packet that we sent. Only the front of the packet is present.
 fn quoted_v4(packet: &[u8]) -> Option<(Addresses, u8, &[u8])> {
     let head = packet.first_chunk::<{ ip::V4 }>()?;
     let len = usize::from(head[0] & 15) * 4;

@@ -189,7 +189,7 @@ fn check_v4_options(mut options: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// The protocol behind the extension headers, and how many bytes they have. `next` is what comes first in
+/// The protocol behind the extension headers, and how many bytes they have. `next` is the type of the first header in
 /// `payload`.
 pub(crate) fn skip_extensions(mut next: u8, payload: &[u8]) -> Result<(u8, usize), Refusal> {
     let mut at = 0;
@@ -206,7 +206,7 @@ pub(crate) fn skip_extensions(mut next: u8, payload: &[u8]) -> Result<(u8, usize
             // 4.4).
             (ROUTING, [_, len, _, 0, ..]) => 8 + usize::from(*len) * 8,
             (ROUTING, [_, _, _, _, ..]) => return Err(Refusal::SourceRoute),
-            // A fragment that is the whole packet is taken as what it is (RFC 6946).
+            // A fragment that holds the whole packet is treated as the packet (RFC 6946).
             (FRAGMENT, [_, _, high, low, ..]) if *high == 0 && *low & 0xf9 == 0 => 8,
             (FRAGMENT, [_, _, _, _, ..]) => return Err(Refusal::Fragment),
             (HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION, _) => return Err(Refusal::Short),

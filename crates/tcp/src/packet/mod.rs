@@ -1,11 +1,11 @@
 //! What a frame holds, and how one is written: Ethernet II, IPv4 and IPv6, TCP and its options, ICMP.
 //!
-//! Pure functions over bytes and small `Copy` types, nothing allocated. The segment that nearly every frame is (IPv4
-//! without options, TCP with the timestamp option alone) is read and written at fixed offsets ([`Plain`], [`emit()`]);
-//! everything else takes a general way that gives the same answers ([`general`]).
+//! Pure functions over bytes and small `Copy` types, nothing allocated. Nearly every frame is an IPv4 packet without
+//! options with a TCP segment whose only option is the timestamp. It is read and written at fixed offsets ([`Plain`],
+//! [`emit()`]). All other frames take a general path that gives the same answers ([`general`]).
 //!
-//! Limits: frames carry no VLAN tag; a fragment is refused, never put together; what a frame holds
-//! ends within its first 65,535 bytes.
+//! Limits: frames carry no VLAN tag. A fragment is refused, never reassembled. The contents of a frame end within its first
+//! 65,535 bytes.
 
 #[cfg(test)]
 mod arbitrary;

@@ -1,9 +1,9 @@
 //! TCP options: what a peer said, and what we say (RFC 9293 3.2, RFC 7323, RFC 2018, RFC 5482).
 //!
-//! Reading takes any bytes: an unknown option is passed over (MUST-6), an end of the list or padding may
-//! stand anywhere (MUST-5), and a length that cannot be ends the reading, with all that was understood before
-//! it kept and the fault named (MUST-7). Writing pads with no-operations in front, as Linux does, so that a
-//! peer's fast path sees what it looks for; at most 40 bytes.
+//! Reading takes any bytes. An unknown option is skipped (MUST-6), and an end of the list or padding may be anywhere
+//! (MUST-5). An impossible length ends the reading: the options before it count, and the fault is named (MUST-7). Writing
+//! pads with no-operations in front, as Linux does, because a peer's fast path looks for that layout. It writes at most 40
+//! bytes.
 
 use super::syn;
 use crate::seq::Seq;
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     pub(crate) sack_permitted: bool,
     /// TSval and TSecr.
     pub(crate) timestamps: Option<(u32, u32)>,
-    /// Blocks as left and right edge, as sent; [`Self::sack`] gives those that are there.
+    /// Left and right edges of blocks, in the peer's order. [`Self::sack`] gives the ones present.
     pub(super) blocks: [(Seq, Seq); SACK_MAX],
     pub(super) block_count: u8,
     /// User timeout as sent: the highest bit says minutes, else seconds (RFC 5482 3).
@@ -56,7 +56,7 @@ impl Options {
         }
     }
 
-    /// SACK blocks, left and right edge, as the peer sent them.
+    /// Left and right edges of SACK blocks, in the peer's order.
     pub(crate) fn sack(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.block_count)]
     }
@@ -98,8 +98,8 @@ impl Options {
     }
 }
 
-/// The offer of a SYN: few enough fields to stay in registers. All options would go through memory, and reading back what
-/// was written in smaller pieces stalls.
+/// The offer of a SYN: few enough fields to stay in registers. The full set of options would go through memory, and a read
+/// of bytes just written in smaller pieces stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     pub(crate) mss: Option<u16>,

@@ -1,6 +1,6 @@
 //! A frame that arrived: everything that the engine needs of it, or why it is refused.
 //!
-//! Most frames are [`Plain`](super::plain::Plain), and read at fixed offsets; for the rest [`general`] walks the headers.
+//! Most frames are [`Plain`](super::plain::Plain) and read at fixed offsets. [`general`] walks the headers of all others.
 //! Both verify what [`Checks`] asks for. No bytes lead to a panic.
 
 use super::checksum;
@@ -17,7 +17,7 @@ use crate::seq::Seq;
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packet {
-    /// A segment; what it says is in the place that was given to [`general`].
+    /// A segment. Its fields are in the place that was given to [`general`].
     Tcp,
     Icmp(Icmp),
     /// No IP: ARP, say.
@@ -174,7 +174,7 @@ pub(crate) enum Refusal {
     Extension,
     /// Addresses between which there is no connection (RFC 9293 MUST-57), or a frame to a group.
     Address,
-    /// IP, but neither TCP nor ICMP.
+    /// IP with a protocol other than TCP and ICMP.
     Protocol,
     /// No whole TCP header, or a data offset that does not fit.
     TcpHeader,
@@ -184,9 +184,8 @@ pub(crate) enum Refusal {
     IcmpChecksum,
 }
 
-/// What `frame` holds. A segment is written to `place`, where the caller keeps it: handed over by value it
-/// would be put together in one place and copied to another while its bytes are still on the way to memory,
-/// which stalls.
+/// The contents of `frame`. A segment is written to `place`, where the caller keeps it. Returned by value, it would be
+/// built in one place and copied to another while its bytes are still on the way to memory, which stalls.
 #[cfg(test)]
 pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
     let Some((plain, payload)) = Plain::<STAMPED>::of(frame) else { return general(frame, checks, place) };

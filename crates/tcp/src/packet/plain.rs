@@ -19,7 +19,7 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
     /// The same without Ethernet's.
     const PACKET: usize = LEN - ethernet::HEADER;
 
-    /// Where the payload begins, as the TCP header has it.
+    /// Where the payload begins, in the encoding of the TCP header.
     const OFFSET: u8 = ((Self::PACKET - ip::V4) << 2) as u8;
 
     /// The headers and the payload of a frame that holds a plain segment; nothing of any other.
@@ -37,7 +37,7 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
         (differs == 0 && payload.len() <= FRAME_MAX - LEN).then_some((plain, payload))
     }
 
-    /// The headers of a frame of which this is known already.
+    /// The headers of a frame that is known to be plain.
     #[inline(always)]
     pub(crate) fn again(frame: &'a [u8]) -> Option<Self> {
         frame.first_chunk().map(Self)
@@ -52,9 +52,9 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
             return Err(Refusal::IpChecksum);
         }
         if checks.tcp {
-            // The addresses stand right in front of the segment and are summed with it; the rest of the pseudo
-            // header is protocol and length. The payload goes first, so that what is loaded for the headers stays
-            // in registers.
+            // The addresses stand right in front of the segment and are summed with it; the rest of the pseudo header is
+            // protocol and length. The payload is summed first, and then the words loaded for the headers stay in
+            // registers.
             let rest = u64::from((self.two(16) - ip::V4 as u16).swap_bytes()) + (u64::from(ip::TCP) << 8);
             let payload = checksum::sum(payload, rest);
             let front = [self.raw(26), self.raw(34), self.raw(42)];
@@ -181,7 +181,7 @@ mod tests {
     use crate::packet::parse::general;
     use crate::packet::{Addresses, Link, OptionsOut, Packet, emit};
 
-    /// What is read at fixed places is what the general way reads; gives whether it was a plain one.
+    /// Reading at fixed offsets must give the result of the general path. Gives whether the frame was a plain one.
     fn reads_the_same<const LEN: usize>(frame: &[u8], checks: Checks) -> Result<bool, TestCaseError> {
         let Some((plain, payload)) = Plain::<LEN>::of(frame) else { return Ok(false) };
         let mut parsed = Parsed::default();

@@ -5,7 +5,7 @@ use std::ops::{BitOr, BitOrAssign};
 
 use crate::seq::Seq;
 
-/// The control bits. The reserved ones are not kept: they are ignored on arrival and sent as zero.
+/// The control bits. The reserved bits are ignored on arrival and sent as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub(crate) struct Flags(pub(crate) u8);
 

@@ -1,9 +1,8 @@
 //! Loss detection by time: RACK-TLP (RFC 8985), as logic over plain values.
 //!
-//! [`Rack`] says which of the segments that are out must be lost, because later ones have arrived; [`Tlp`]
-//! sends one more segment when nothing arrives, so that there is something to judge by. Both live in the
-//! extension of a connection that has reason to care, 40 bytes together. The segments themselves, each with
-//! its time of sending, belong to the engine, which walks them and asks.
+//! [`Rack`] tells which segments in flight must be lost, because later ones have arrived. [`Tlp`] sends one more segment
+//! when nothing arrives, so that an ACK can show a loss. Both live in the extension of a connection in trouble, 40 bytes
+//! together. The segments themselves, each with its time of sending, belong to the engine, which walks them and asks.
 
 mod rack;
 mod tlp;

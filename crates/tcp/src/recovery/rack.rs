@@ -1,27 +1,27 @@
 //! RACK: a segment is lost once one that was sent later has arrived and enough time has passed (RFC 8985 6).
 //!
-//! With each ACK the engine calls, in this order: [`Rack::on_segment_acked`] for every segment that it newly
-//! covers, in ascending order of sequence numbers; [`Rack::on_ack`] once; and, with the window from
-//! [`Rack::reo_wnd_micros`], [`Rack::is_lost`] for the segments that are still out. The longest [`Lost::In`]
-//! is the reordering timer; when it fires, the last step is repeated.
+//! With each ACK the engine calls [`Rack::on_segment_acked`] for every newly covered segment, in ascending order of
+//! sequence numbers, and then [`Rack::on_ack`] once. Then it asks [`Rack::is_lost`] about the segments still in flight,
+//! with the window from [`Rack::reo_wnd_micros`]. The longest [`Lost::In`] is the reordering timer; when it fires, the last
+//! step is repeated.
 //!
-//! Times are 32-bit microseconds that wrap after 71 minutes. What is out for longer has met the
-//! retransmission timer, which stamps it anew.
+//! Times are 32-bit microseconds that wrap after 71 minutes. A segment in flight for longer has met the retransmission
+//! timer, which sets its time anew.
 
 use crate::seq::Seq;
 
-/// What RACK remembers of one connection. The names are those of RFC 8985 5.3.
+/// RACK's state of one connection. The names are from RFC 8985 5.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Rack {
-    /// When the most recently sent segment of those that arrived was sent.
+    /// When the latest segment that has arrived was sent.
     xmit_ts: u32,
     /// Where it ends.
     end_seq: Seq,
     /// The round trip of the segment delivered last.
     rtt_micros: u32,
-    /// The shortest round trip since this state was made, `u32::MAX` if none is known. The state is as
-    /// short-lived as the trouble, which gives the window of the minimum that 6.2 step 1 asks for.
+    /// The shortest round trip since this state was made, `u32::MAX` if none is known. The state lives only as long as the
+    /// trouble, so this is the minimum over a recent window that 6.2 step 1 asks for.
     min_rtt_micros: u32,
     /// The highest sequence number that arrived.
     fack: Seq,
@@ -33,7 +33,7 @@ pub(crate) struct Rack {
     reo_wnd_persist: u8,
     in_dsack_round: bool,
     reordering_seen: bool,
-    /// Whether `xmit_ts` and `end_seq` are those of a segment.
+    /// Whether `xmit_ts` and `end_seq` describe a segment.
     any_delivered: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct AckSigns {
     pub(crate) ends_recovery: bool,
 }
 
-/// What is to be thought of a segment that is out.
+/// The verdict on a segment in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// Nothing that was sent after it has arrived.

@@ -1,12 +1,11 @@
 //! TLP: a probe at the tail of a flight, so that a loss there is found by an ACK and not by the timer
 //! (RFC 8985 7).
 //!
-//! The engine arms the probe timeout of [`pto_micros`] with each segment of data sent and each ACK, if SACK
-//! is in use, no recovery runs and nothing is selectively acknowledged (7.2). When it fires and
-//! [`Tlp::may_probe`], the probe is a new segment, if there is one and the peer's window takes it, else the
-//! last one sent, again; the congestion window is not asked (7.3). Probe or not, the retransmission timer is
-//! armed then. On entering a recovery the state goes back to [`Tlp::NONE`]: from there losses are found
-//! without it.
+//! The engine arms the probe timeout of [`pto_micros`] with each sent data segment and each ACK. It needs SACK for that, no
+//! recovery may run and no segment may be selectively acknowledged (7.2). When it fires and [`Tlp::may_probe`] agrees, the
+//! probe is a new segment, if there is one and the peer's window has room for it. Otherwise the probe repeats the last one
+//! sent. The congestion window does not limit it (7.3). Probe or not, the retransmission timer is armed then. On entering a
+//! recovery the state goes back to [`Tlp::NONE`]: from there losses are found without it.
 
 use crate::seq::Seq;
 
@@ -87,7 +86,7 @@ impl Tlp {
             Probe::Retransmission if ack.ack.gt(self.end_seq) => ProbeEnd::Repaired,
             // Likewise both, of a receiver that sends no D-SACK.
             Probe::Retransmission if ack.bare_duplicate => ProbeEnd::Spare,
-            // The ACK may be that of the original or of the probe: wait for what comes next.
+            // The ACK may be for the original or for the probe: the next one tells.
             Probe::Retransmission => return ProbeEnd::Open,
         };
         self.probe = None;

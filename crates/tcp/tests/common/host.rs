@@ -1,4 +1,4 @@
-//! One engine, and a peer that is played by hand: a segment goes in, what leaves is looked at.
+//! One engine and a scripted peer: the test gives segments and checks the answers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use anywire_tcp::{
 
 use super::wire::{ACK, Bits, FIN, PSH, SYN, Segment};
 
-/// The engine's addresses end in 1, those of peers in 2 and more.
+/// The engine's addresses end in 1, and the peers' in 2 and more.
 pub const HERE: &str = "10.0.0.1";
 pub const THERE: &str = "10.0.0.2";
 pub const HERE_V6: &str = "fd00::1";
@@ -123,7 +123,7 @@ impl Host {
         sent.remove(0)
     }
 
-    /// Gives a segment and takes what is sent at once.
+    /// Gives a segment and returns the immediate answers.
     pub fn answers(&mut self, segment: &Segment) -> Vec<Segment> {
         self.give(std::slice::from_ref(segment));
         self.sent()
@@ -147,14 +147,14 @@ impl Host {
         self.wait(Duration::from_millis(millis))
     }
 
-    /// Time passes, for the peer's clock as well; nothing may leave meanwhile.
+    /// Time passes for both clocks, and nothing may be sent meanwhile.
     pub fn pass(&mut self, millis: u64, peer: &mut Peer) {
         let sent = self.wait_millis(millis);
         assert!(sent.is_empty(), "nothing leaves in {millis} ms, not {sent:?}");
         peer.later(millis as u32);
     }
 
-    /// News, all of it.
+    /// All events so far.
     pub fn news(&mut self) -> Vec<(ConnId, Events)> {
         let mut ready = std::mem::take(&mut self.ready);
         self.engine.take_ready(&mut ready);
@@ -245,16 +245,16 @@ pub struct Peer {
     pub here: SocketAddr,
     /// The engine's.
     pub there: SocketAddr,
-    /// What it sends next.
+    /// The next number that it sends.
     pub seq: u32,
-    /// What it expects next.
+    /// The next number that it expects.
     pub ack: u32,
-    /// As it stands in the header, not scaled.
+    /// The value in the header, not scaled.
     pub window: u16,
     pub mss: Option<u16>,
     pub scale: Option<u8>,
     pub sack: bool,
-    /// Its clock and what it echoes; none: it has no timestamps.
+    /// Its clock and the value it echoes. None if it has no timestamps.
     pub timestamps: Option<(u32, u32)>,
 }
 
@@ -323,7 +323,7 @@ impl Peer {
         segment
     }
 
-    /// Payload so many bytes behind what is sent next; does not move on.
+    /// Payload `ahead` bytes after the next number to send, which stays the same.
     pub fn data_at(&self, ahead: i64, payload: &[u8]) -> Segment {
         let seq = self.seq.wrapping_add(ahead as u32);
         Segment { payload: payload.to_vec(), seq, ..self.segment(ACK | PSH) }

@@ -187,7 +187,8 @@ impl Network {
         *edge = Some(right);
     }
 
-    /// Lets frames, deadlines and `app` do what is due now. `app` is called for each engine after news came in.
+    /// Delivers the frames that are due and runs the deadlines that have passed. `app` is called for each engine after
+    /// every such step.
     pub fn turn(&mut self, app: &mut impl FnMut(&mut Engine, usize, Instant)) {
         let now = self.now.as_micros();
         for end in 0..2 {

@@ -109,7 +109,7 @@ impl Segment {
         self.seq.wrapping_add(self.len())
     }
 
-    /// As an Ethernet frame.
+    /// The segment in an Ethernet frame.
     pub fn frame(&self) -> Vec<u8> {
         let mut options = Vec::new();
         if let Some(mss) = self.mss {
