@@ -14,10 +14,10 @@ use anywire_tcp::{Frames, Instant, Mac};
 /// use anywire_tcp::{Frames, Instant};
 ///
 /// /// Takes every frame that has come, and gives it back.
-/// fn reflect(device: &mut impl Device, now: Instant, frames: &mut Frames) -> usize {
-///     let mut count = 0;
-///     while device.room() >= Frames::BATCH && device.receive(now, frames) > 0 {
-///         count += device.transmit(now, frames);
+/// fn reflect(device: &mut impl Device, now: Instant) -> usize {
+///     let (mut frames, mut count) = (device.batch(), 0);
+///     while device.room() >= Frames::BATCH && device.receive(now, &mut frames) > 0 {
+///         count += device.transmit(now, &mut frames);
 ///     }
 ///     count
 /// }
@@ -26,8 +26,9 @@ pub trait Device {
     /// Puts the next batch that has arrived into `frames`, which comes in empty, and says how many frames it
     /// holds: 0 if nothing has come.
     ///
-    /// The device may swap the batch for its own instead of copying. `frames` then has other memory of another size,
-    /// with room for frames of this device's MTU. The caller's batch must have the same room.
+    /// Here and in [`transmit`](Self::transmit) the device may exchange the memory of the batch for memory of its own
+    /// instead of copying. So each batch that it is given has at least the room of [`batch`](Self::batch), and so has
+    /// the memory that it gives back.
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize;
 
     /// How many frames [`transmit`](Self::transmit) takes now.
@@ -39,6 +40,11 @@ pub trait Device {
 
     /// The longest IP packet that it carries, in bytes.
     fn mtu(&self) -> usize;
+
+    /// An empty batch for this device: room for [`Frames::BATCH`] frames of its MTU.
+    fn batch(&self) -> Frames {
+        batch(self.mtu())
+    }
 
     /// Its address.
     fn mac(&self) -> Mac;
@@ -120,6 +126,11 @@ impl<D: Device + ?Sized> Device for Box<D> {
     fn counters(&self) -> DeviceCounters {
         (**self).counters()
     }
+}
+
+/// An empty batch of frames with packets of up to `mtu` bytes.
+pub(crate) fn batch(mtu: usize) -> Frames {
+    Frames::with_room(Frames::BATCH, ETHERNET_BYTES + mtu)
 }
 
 /// Bytes in front of the IP packet: two addresses and a type.

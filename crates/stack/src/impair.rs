@@ -2,7 +2,7 @@
 //! queue.
 //!
 //! For tests and for measurements: what happens follows from the seed and from the frames and moments alone, so that
-//! a run can be repeated exactly. It impairs frames that the owner sends, and with [`Impair::incoming`] also those
+//! a run can be repeated exactly. It impairs frames that the owner sends, and with [`Impair::incoming`] also frames
 //! that it receives. A batch that nothing happens to passes as it is, without a copy.
 //!
 //! # What happens to a frame, in this order
@@ -28,7 +28,7 @@ use std::time::Duration;
 use anywire_tcp::{Frames, Instant, Mac};
 
 use self::lane::Lane;
-use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
+use crate::device::{Device, DeviceCounters};
 
 /// How bad the network is, in one direction. Probabilities are per frame, from 0 to 1; others are clamped.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,27 +120,19 @@ pub struct Impair<D> {
     incoming: Option<Lane>,
     /// Frames on their way from the outgoing lane to the device.
     leaving: Frames,
-    frame_bytes_max: usize,
 }
 
 impl<D: Device> Impair<D> {
     /// Impairs the frames that `device` sends.
     pub fn new(device: D, outgoing: Impairment) -> Self {
-        let frame_bytes_max = (device.mtu() + ETHERNET_BYTES).max(Frames::FRAME_BYTES);
-        let leaving = Frames::with_room(Frames::BATCH, frame_bytes_max);
-        Self {
-            device,
-            outgoing: Lane::new(outgoing, frame_bytes_max),
-            incoming: None,
-            leaving,
-            frame_bytes_max,
-        }
+        let (outgoing, leaving) = (Lane::new(outgoing, device.batch()), device.batch());
+        Self { device, outgoing, incoming: None, leaving }
     }
 
     /// Impairs received frames, too.
     #[must_use]
     pub fn incoming(mut self, incoming: Impairment) -> Self {
-        self.incoming = Some(Lane::new(incoming, self.frame_bytes_max));
+        self.incoming = Some(Lane::new(incoming, self.device.batch()));
         self
     }
 

@@ -1,4 +1,19 @@
-//! User-space TCP on a device: the switch, the driver, streams, and a swarm of tasks.
+//! User-space TCP on a device: a swarm of tasks for millions of connections, or streams for tokio.
+//!
+//! An [`Engine`](anywire_tcp::Engine) is TCP without I/O. This crate connects it to a device, a clock and the code that uses its
+//! connections.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`swarm`] | a small task for each connection, and messages from other threads to one task, a group or all |
+//! | [`stream`] | connections as tokio's `AsyncRead` and `AsyncWrite` |
+//! | [`device`] | the trait of network devices, for a device of your own |
+//! | [`switch`] | an in-process network of one thread |
+//! | [`mesh`] | an in-process network of all threads, with services and backlogs |
+//! | [`impair`], [`capture`] | wrappers of a device: a bad network by a seed; a file for Wireshark |
+//!
+//! Start with [`Swarm`](swarm::Swarm) or [`Interface`](stream::Interface): their examples run. The guide "A push gateway"
+//! (`docs/guide/swarm.md`) is a whole service with an HTTP interface.
 
 pub mod capture;
 pub mod device;

@@ -29,7 +29,7 @@ mod queue;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use anywire_tcp::{Frames, Mac};
+use anywire_tcp::Mac;
 
 pub use self::counters::SwitchCounters;
 pub use self::limits::{Limits, Settings, SwitchError};
@@ -82,12 +82,7 @@ impl Switch {
         Ok(Port::new(Rc::clone(&self.fabric), index))
     }
 
-    /// An empty batch that has room for frames of this switch's MTU: what its devices should be used with.
-    pub fn batch(&self) -> Frames {
-        self.fabric.borrow().spare()
-    }
-
-    /// How many addresses it has learned and still holds, without those of its ports.
+    /// How many addresses it has learned and still holds. Addresses of its ports do not count.
     pub fn stations(&self) -> usize {
         self.fabric.borrow().stations()
     }

@@ -234,13 +234,13 @@ fn an_idle_host_sleeps() {
     let (stop, server) = serve(&mesh, service(), queues.remove(0));
     on_a_host(&mesh, async |host| {
         let (mut stream, _reservation) = host.dial(service()).await.expect("somebody listens");
-        let turns_before = host.interface().counters().polls;
+        let polls_before = host.interface().counters().polls;
         for _ in 0..100 {
             ask(&mut stream).await;
         }
-        let turns = host.interface().counters().polls - turns_before;
+        let polls = host.interface().counters().polls - polls_before;
         // To send, to receive, and to see that there is no more; now and then for a timer.
-        assert!(turns <= 100 * 4 + 20, "{turns} turns for 100 questions");
+        assert!(polls <= 100 * 4 + 20, "{polls} polls for 100 questions");
     });
     stop.send(()).expect("it serves");
     server.join().expect("no panic");

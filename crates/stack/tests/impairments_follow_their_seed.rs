@@ -1,4 +1,4 @@
-//! A bad network does what was asked: as often, as late and as slow, and the same for the same seed.
+//! A bad network impairs frames as often, as late and as slowly as its settings say, and in the same way for the same seed.
 
 mod support;
 

@@ -151,7 +151,7 @@ impl Wake for EndsSleep {
 
 /// The owner of an end, as a port is one.
 struct Owner {
-    bell: std::sync::Arc<cable::Bell>,
+    notifier: std::sync::Arc<cable::Notifier>,
     sleep: Arc<Sleep>,
     waker: Waker,
 }
@@ -160,14 +160,14 @@ impl Owner {
     fn new() -> Self {
         let sleep = Arc::new(Sleep::default());
         let waker = Waker::from(std::sync::Arc::new(EndsSleep(Arc::clone(&sleep))));
-        Self { bell: std::sync::Arc::default(), sleep, waker }
+        Self { notifier: std::sync::Arc::default(), sleep, waker }
     }
 
     /// Sleeps, unless there is something when it looks for the last time.
     fn sleep_unless(&self, has_event: impl FnOnce() -> bool) {
-        self.bell.lie_down(&self.waker);
+        self.notifier.announce_sleep(&self.waker);
         if has_event() {
-            self.bell.get_up();
+            self.notifier.cancel_sleep();
         } else {
             self.sleep.sleep();
         }
@@ -187,10 +187,10 @@ fn a_bell_wakes_its_owner_whoever_rings() {
         let owner = Owner::new();
         let shown = Arc::new(AtomicUsize::new(0));
         let senders = [(); 2].map(|()| {
-            let (bell, shown) = (std::sync::Arc::clone(&owner.bell), Arc::clone(&shown));
+            let (notifier, shown) = (std::sync::Arc::clone(&owner.notifier), Arc::clone(&shown));
             thread::spawn(move || {
                 shown.fetch_add(1, Relaxed);
-                bell.ring();
+                notifier.notify();
             })
         });
         let mut seen = 0;
@@ -211,8 +211,8 @@ fn frames_and_room_wake_the_other_end_of_a_cable() {
     model(2, || {
         let (mut near, mut far) = cable::cable(64);
         let (sends, takes) = (Owner::new(), Owner::new());
-        near.attach(1, &sends.bell);
-        far.attach(2, &takes.bell);
+        near.attach(1, &sends.notifier);
+        far.attach(2, &takes.notifier);
         let taking = thread::spawn(move || {
             let mut taken = Vec::new();
             while taken.len() < FRAMES {
@@ -241,7 +241,7 @@ fn an_end_that_goes_wakes_the_other_one() {
     model(3, || {
         let (near, mut far) = cable::cable(64);
         let takes = Owner::new();
-        far.attach(2, &takes.bell);
+        far.attach(2, &takes.notifier);
         let going = thread::spawn(move || drop(near));
         while !far.is_over() {
             assert_eq!(far.read(1, |_| ()), 0);

@@ -166,11 +166,11 @@ fn the_driver_sleeps_while_nothing_happens_and_ends_with_its_net() {
         assert!(is_idle);
         // The delayed ACK, and what looks whether it came.
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let (turns_before, idle) =
+        let (polls_before, idle) =
             (server.counters().polls + client.counters().polls, Duration::from_secs(3600));
         tokio::time::sleep(idle).await;
-        let turns = server.counters().polls + client.counters().polls - turns_before;
-        assert!(turns <= 4, "{turns} turns in an hour of nothing");
+        let polls = server.counters().polls + client.counters().polls - polls_before;
+        assert!(polls <= 4, "{polls} polls in an hour of nothing");
 
         drop((stream, listener));
         assert_eq!(accepted.read(&mut [0; 8]).await.expect("it ends well"), 0);

@@ -51,7 +51,7 @@ fn a_task_that_outlives_its_connection_leaves_the_next_one_alone() {
     assert_eq!((client.tasks(), answers.get()), (0, 0));
     client.open(address(2, 1001), address(1, 7), QUICK).expect("room");
     net.pass(100, &mut [&mut server, &mut client]);
-    // The task that sleeps is there still, and the second connection is served beside it.
+    // The sleeping task is still there, and another task serves the second connection.
     assert_eq!((server.tasks(), server.counters().displaced), (2, 1));
     assert!(answers.get() >= 5, "{}", answers.get());
     net.pass(2000, &mut [&mut server, &mut client]);
@@ -178,7 +178,7 @@ fn connections_beyond_the_limit_are_refused_and_counted() {
     for port in 1000..1005 {
         client.open(address(2, port), address(1, 7), QUICK).expect("room");
     }
-    // Nobody listens there.
+    // No service listens there.
     client.open(address(2, 1005), address(1, 9), QUICK).expect("room");
     net.pass(20, &mut [&mut server, &mut client]);
     assert_eq!((server.tasks(), client.tasks(), server.counters().refused), (2, 2, 3));

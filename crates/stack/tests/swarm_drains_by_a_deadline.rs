@@ -64,8 +64,8 @@ fn tasks_are_told_one_after_the_other_and_the_rest_is_cut() {
 #[tokio::test(start_paused = true)]
 async fn a_task_of_tokio_ends_with_the_last_connection() {
     let switch = Switch::new(SwitchSettings::default());
-    let bells = hosts::Bells::default();
-    let live = |host: u8| bells.hang(switch.port(swarms::mac(host)).expect("a free port"));
+    let notifiers = hosts::Notifiers::default();
+    let live = |host: u8| notifiers.attach(switch.port(swarms::mac(host)).expect("a free port"));
     let engine = |host: u8| swarms::engine(swarms::settings(host), host);
     let mut server = Swarm::new(engine(1), live(1), 10, |mut incoming: Incoming| async move {
         select(draining(), incoming.conn.readable()).await;

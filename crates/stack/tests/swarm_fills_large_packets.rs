@@ -26,7 +26,7 @@ const fn mac(last: u8) -> Mac {
 
 async fn pusher(mut conn: Conn) {
     while conn.status() == Status::Open {
-        conn.turn().await;
+        conn.writable().await;
         conn.write(MESSAGE_BYTES, |room| room.fill(7));
     }
 }

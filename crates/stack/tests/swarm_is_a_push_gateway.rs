@@ -22,7 +22,7 @@ const MESSAGES: LengthPrefix = LengthPrefix::u16(1000);
 /// Which mailbox a device has.
 type Directory = Rc<RefCell<HashMap<u32, MailboxId>>>;
 
-/// Serves a device: it says its number, then it may say anything to show that it is there, and gets what is pushed.
+/// Serves a device. It sends its number first. Any later message shows that it is alive, and resets its idle deadline.
 async fn serve(
     mut incoming: Incoming,
     mut mailbox: Mailbox<Vec<u8>>,
@@ -69,7 +69,7 @@ fn a_hundred_thousand_devices_get_what_is_pushed() {
     gateway.attach(&mail);
     gateway.engine().listen(address(1, 7), QUICK).expect("a free port");
 
-    // Messages by their first byte, and devices that were let go of.
+    // Messages by their first byte, and devices whose connections were closed.
     let (got, ended) = (Rc::new(RefCell::new([0_u32; 4])), Rc::new(Cell::new(0_u32)));
     let devices = |host: u8| {
         let (got, ended) = (Rc::clone(&got), Rc::clone(&ended));
@@ -110,7 +110,7 @@ fn a_hundred_thousand_devices_get_what_is_pushed() {
     }
     assert_eq!(*got.borrow(), [0, 1, 10_000, all as u32]);
 
-    // Nobody says anything any more: all are let go of.
+    // No device sends any more, so all connections are closed.
     for _ in 0..70 {
         net.now = net.now + Duration::from_secs(1);
         round_of_all(&mut net, &mut gateway, &mut hosts);

@@ -35,7 +35,7 @@ fn run<F: Future<Output = ()>>(parts: &[&[u8]], mut serve: impl FnMut(Conn) -> F
 #[test]
 fn a_decoder_that_needs_more_is_shown_all_of_it() {
     let lines: RefCell<Vec<String>> = RefCell::default();
-    let turns = run(&[b"one\ntw", b"o", b"", b"\nth", b"ree", b"\nfour\nfi", b"ve"], |mut conn| {
+    let polls = run(&[b"one\ntw", b"o", b"", b"\nth", b"ree", b"\nfour\nfi", b"ve"], |mut conn| {
         let lines = &lines;
         async move {
             while conn.readable().await {
@@ -50,7 +50,7 @@ fn a_decoder_that_needs_more_is_shown_all_of_it() {
         }
     });
     assert_eq!(*lines.borrow(), ["one", "two", "three", "four"]);
-    assert!(turns <= 12, "{turns} turns");
+    assert!(polls <= 12, "{polls} polls");
 }
 
 #[test]

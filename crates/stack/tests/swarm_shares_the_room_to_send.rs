@@ -59,7 +59,7 @@ type Sent = Rc<RefCell<Vec<u64>>>;
 /// Sends whenever it may, and counts.
 async fn pusher(mut conn: Conn, sent: Sent) {
     loop {
-        conn.turn().await;
+        conn.writable().await;
         if conn.write(MESSAGE_BYTES, |room| room.fill(7)) {
             sent.borrow_mut()[conn.index() as usize] += 1;
         } else if conn.status() != Status::Open {

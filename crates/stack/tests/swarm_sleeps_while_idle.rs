@@ -15,9 +15,9 @@ use swarms::{Net, QUICK, address};
 #[tokio::test(start_paused = true)]
 async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
     let switch = Switch::new(SwitchSettings::default());
-    let bells = hosts::Bells::default();
+    let notifiers = hosts::Notifiers::default();
     let mail = Mail::<u32>::new(MailLimits::default());
-    let live = |host: u8| bells.hang(switch.port(swarms::mac(host)).expect("a free port"));
+    let live = |host: u8| notifiers.attach(switch.port(swarms::mac(host)).expect("a free port"));
     let sent = Rc::new(RefCell::new(Vec::new()));
     let mut server =
         Swarm::new(swarms::engine(swarms::settings(1), 1), live(1), 10, |mut incoming: Incoming| {
@@ -54,7 +54,7 @@ async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
     let post = mail.post();
     let pushes = async {
         for message in 1..=3 {
-            // An hour, in which the clock stands only where somebody waits for it.
+            // An hour of virtual time: the clock stops only where a task waits for it.
             tokio::time::sleep(Duration::from_secs(3600)).await;
             let post = post.clone();
             let other = std::thread::spawn(move || post.to_group(GroupId::EVERYONE, message));
@@ -71,8 +71,8 @@ async fn a_task_of_tokio_waits_for_the_device_and_for_mail() {
     assert_eq!((got.get(), &sent.borrow()[..]), (3, &[1, 2, 3][..]));
     assert_eq!((server.tasks(), client.tasks()), (0, 0));
     // A poll for the start, each message, and the end.
-    let turns = server.counters().tasks.polls;
-    assert!(turns <= 10, "{turns} turns of tasks");
+    let polls = server.counters().tasks.polls;
+    assert!(polls <= 10, "{polls} polls of tasks");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn destructors_may_wake_others() {
     };
     tasks.spawn_many(3, make).expect("there is room");
     tasks.run(usize::MAX);
-    // Task 0 is removed and wakes 1, which ends and wakes 2, which ends and wakes nobody.
+    // Task 0 is removed and wakes 1, which ends and wakes 2, which ends and wakes no task.
     assert!(tasks.remove(0));
     assert_eq!(tasks.run(usize::MAX), 2);
     assert_eq!((tasks.len(), drops.get()), (0, 3));

@@ -12,8 +12,8 @@ fn task_bytes<F: Future<Output = ()>>(_: impl FnOnce(u32) -> F) -> usize {
 #[test]
 fn a_number_and_a_state_take_16_bytes() {
     let yields = |value: u32| async move {
-        for turn in 0..value {
-            std::hint::black_box(turn);
+        for round in 0..value {
+            std::hint::black_box(round);
             yield_now().await;
         }
     };

@@ -169,7 +169,7 @@ fn a_deadline_that_moves_costs_no_turns() {
     let ended_after = ended_after.get().as_millis();
     assert!((2480..2520).contains(&ended_after), "{ended_after} ms");
     // A poll for each message, and for a look at the deadline every half a second.
-    let turns = server.counters().tasks.polls;
-    assert!((100..115).contains(&turns), "{turns} turns");
+    let polls = server.counters().tasks.polls;
+    assert!((100..115).contains(&polls), "{polls} polls");
     assert_eq!(client.tasks(), 0);
 }

@@ -69,9 +69,9 @@ fn one_a_group_and_everyone_are_reached_from_another_thread() {
     });
     others.join().expect("it does not panic");
     assert_eq!(server.next_deadline(), Some(Default::default()), "a thread must not sleep on it");
-    let turns = server.counters().tasks.polls;
+    let polls = server.counters().tasks.polls;
     net.pass(1, &mut [&mut server]);
-    // Those of a group come after what is for one.
+    // Messages to a group come after messages to one mailbox.
     for (port, messages) in got.borrow().iter() {
         let expected: &[u32] = match port {
             1000 => &[1, 4, 3],
@@ -81,7 +81,7 @@ fn one_a_group_and_everyone_are_reached_from_another_thread() {
         assert_eq!(messages, expected, "{port}");
     }
     assert_eq!(got.borrow().len(), 10);
-    assert_eq!(server.counters().tasks.polls - turns, 10, "each task is woken once for all");
+    assert_eq!(server.counters().tasks.polls - polls, 10, "each task is woken once for all");
     assert_eq!(mail.counters(), MailCounters { delivered: 17, ..MailCounters::default() });
 }
 
@@ -183,7 +183,7 @@ fn members_that_come_and_go_while_a_message_is_delivered_disturb_nobody() {
     post.to_group(group, 2).expect("room");
     net.pass(10, &mut [&mut server]);
     let delivered = mail.counters().delivered;
-    // 85 members at the end, of which 10 came too late for the first message.
+    // There are 85 members at the end, and 10 of them joined after the first message.
     let now = members.borrow().len() as u64;
     assert_eq!(now, 85);
     assert!((now + 75..now + 100).contains(&delivered), "{delivered}");

@@ -13,16 +13,16 @@ fn the_receiver_sees_the_memory_of_the_sender() {
     let switch = Switch::new(Settings::default());
     let [mut one, mut two] = [1, 2].map(|number| switch.port(mac(number)).unwrap());
     let (mut sent, mut seen) = (Frames::new(), Frames::new());
-    for turn in 0..100 {
+    for round in 0..100 {
         for number in 0..Frames::BATCH as u32 {
-            assert!(sent.push(&frame(mac(1), mac(2), turn * 100 + number)));
+            assert!(sent.push(&frame(mac(1), mac(2), round * 100 + number)));
         }
         let places: Vec<_> = sent.iter().map(<[u8]>::as_ptr).collect();
         assert_eq!(one.transmit(NOW, &mut sent), Frames::BATCH);
         assert!(sent.is_empty(), "the sender has an empty batch again");
         assert_eq!(two.receive(NOW, &mut seen), Frames::BATCH);
         assert_eq!(seen.iter().map(<[u8]>::as_ptr).collect::<Vec<_>>(), places);
-        assert!(seen.iter().map(support::mark).eq((0..64).map(|number| turn * 100 + number)));
+        assert!(seen.iter().map(support::mark).eq((0..64).map(|number| round * 100 + number)));
         seen.clear();
     }
     let counters = switch.counters();

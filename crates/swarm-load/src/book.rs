@@ -16,7 +16,7 @@ use std::time::Duration;
 use anywire_load::Latency;
 use anywire_stack::swarm;
 
-use crate::turns::Turns;
+use crate::permutation::Permutation;
 
 /// Notes of all tasks of a run together. Each run has a thread of its own, so a book serves one run.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Book {
     /// Tasks that went through it.
     pub(crate) begun: Cell<u32>,
     /// The order in which they do.
-    pub(crate) turns: Cell<Option<Turns>>,
+    pub(crate) order: Cell<Option<Permutation>>,
     /// Whether messages that complete now are measured.
     pub(crate) measuring: Cell<bool>,
     /// The end of the run. Tasks that are dropped after it had not ended early.
@@ -188,11 +188,11 @@ impl Future for Gate {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         book(|book| {
-            let Some(turns) = book.turns.get() else { return Poll::Pending };
-            let count = turns.count();
+            let Some(order) = book.order.get() else { return Poll::Pending };
+            let count = order.count();
             let wake = |place: u32| {
                 if place < count {
-                    swarm::wake(turns.at(place));
+                    swarm::wake(order.at(place));
                 }
             };
             let begun = book.begun.get();
@@ -204,7 +204,7 @@ impl Future for Gate {
                 }
                 return Poll::Pending;
             }
-            if book.waiting.get() < count || turns.at(begun) != self.index {
+            if book.waiting.get() < count || order.at(begun) != self.index {
                 return Poll::Pending;
             }
             book.begun.set(begun + 1);

@@ -69,8 +69,8 @@ pub enum Error {
         fitting: u64,
     },
     /// The sums of the tasks do not agree.
-    #[error("turns of tasks were lost or mixed up; please report it, with the options")]
-    Turns,
+    #[error("polls of tasks were lost or mixed up; please report it, with the options")]
+    Polls,
     /// The capture cannot be written.
     #[error("writing the capture to {} failed; choose a place that this user may write to", path.display())]
     Capture {

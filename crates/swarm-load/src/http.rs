@@ -57,12 +57,12 @@ pub(crate) async fn server(mut conn: Conn) {
             Taken::Part => continue,
             Taken::Wrong => return note(false),
         };
-        conn.turn().await;
+        conn.writable().await;
         while !answer(&mut conn, tag, number) {
             if is_over(&conn) {
                 return;
             }
-            conn.turn().await;
+            conn.writable().await;
         }
     }
 }

@@ -14,11 +14,11 @@ mod http;
 mod network;
 mod outcome;
 mod pattern;
+mod permutation;
 mod plan;
 mod roles;
 mod run;
 mod tasks;
-mod turns;
 
 pub use drive::{Monitor, Progress};
 pub use error::Error;

@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::turns::Turns;
+use crate::permutation::Permutation;
 use crate::{http, pattern};
 
 /// The plan of a run: as options of a command line, and as its part of the JSON.
@@ -143,8 +143,8 @@ impl Plan {
     }
 
     /// The order in which connections send.
-    pub(crate) fn turns(&self) -> Turns {
-        Turns::new(self.order, self.connections, self.seed)
+    pub(crate) fn order_of_tasks(&self) -> Permutation {
+        Permutation::new(self.order, self.connections, self.seed)
     }
 
     /// Whether connections stay open for the whole run.

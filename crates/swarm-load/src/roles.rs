@@ -59,7 +59,7 @@ pub(crate) fn client<P: Protocol>(mut conn: Conn) -> impl Future<Output = ()> {
         gate(conn.index()).await;
         record.begin();
         loop {
-            conn.turn().await;
+            conn.writable().await;
             if !P::ask(&mut conn, record.number()) {
                 if is_over(&conn) {
                     return;
@@ -91,12 +91,12 @@ pub(crate) async fn echo_server(mut conn: Conn) {
 
 /// One request, one answer, and the end by a FIN.
 pub(crate) async fn short_client(mut conn: Conn) {
-    conn.turn().await;
+    conn.writable().await;
     while !write(&mut conn, 0) {
         if is_over(&conn) {
             return book(|book| increment(&book.ended_early));
         }
-        conn.turn().await;
+        conn.writable().await;
     }
     let mut seen = 0;
     loop {
@@ -119,7 +119,7 @@ pub(crate) async fn push_server(mut conn: Conn) {
     gate(conn.index()).await;
     let mut number = 0;
     loop {
-        conn.turn().await;
+        conn.writable().await;
         if write(&mut conn, number) {
             number = number.wrapping_add(1);
         } else if is_over(&conn) {

@@ -63,7 +63,7 @@ where
     plan.check_memory(task_bytes.iter().sum())?;
     book(|book| {
         book.payload_bytes.set(plan.payload_bytes);
-        book.turns.set(Some(plan.turns()));
+        book.order.set(Some(plan.order_of_tasks()));
     });
     let before = Memory::resident();
     let [(client_engine, client_port), (server_engine, server_port)] = network::join(plan)?;

@@ -1,7 +1,7 @@
 //! The executor of `anywire_stack::swarm` alone, without a network: tasks that yield, and tasks that sleep.
 //!
-//! Each task adds its own number to a common sum whenever it is resumed, and counts its turns. At its end it computes its
-//! contribution from number and count. The two sums agree only if no turn was lost or given to another task, and no
+//! Each task adds its own number to a common sum whenever it is polled, and counts its polls. At its end it computes its
+//! contribution from number and count. The two sums agree only if no poll was lost or given to another task, and no
 //! task's memory was corrupted.
 
 use std::cell::Cell;
@@ -15,9 +15,9 @@ use clap::{Args, value_parser};
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::permutation::Permutation;
 use crate::plan::Order;
 use crate::run::on_core;
-use crate::turns::Turns;
 
 /// What to measure, and the options of a command for it.
 #[derive(Debug, Clone, Args)]
@@ -33,16 +33,16 @@ pub struct TasksPlan {
     pub core: usize,
 }
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TasksOutcome {
     /// How many tasks there were.
     pub tasks: u32,
-    /// Turns a second of tasks that are always ready, in the order of memory.
+    /// Polls a second of tasks that are always ready, in the order of memory.
     pub switches_per_second: f64,
     /// The same in an order unrelated to memory.
     pub switches_per_second_random: f64,
-    /// Turns a second of tasks that sleep for a second, again and again.
+    /// Polls a second of tasks that sleep for a second, again and again.
     pub wakes_per_second: f64,
     /// The most memory of a task in these three measures, in bytes.
     pub bytes_per_task: f64,
@@ -97,7 +97,7 @@ struct Measured {
     bytes_per_task: f64,
 }
 
-/// Spawns `count` tasks, by their numbers or in a random order, and lets them take turns for so long.
+/// Spawns `count` tasks, by their numbers or in a random order, and polls them for so long.
 fn measure<F: Future<Output = ()>>(
     count: u32,
     limits: Limits,
@@ -108,8 +108,8 @@ fn measure<F: Future<Output = ()>>(
     let resident = || memory::resident_bytes().map_err(Error::setup);
     let before = resident()?;
     let mut tasks = Tasks::with_limits(count as usize, limits).map_err(Error::setup)?;
-    let turns = Turns::new(order, count, 1);
-    for number in (0..count).map(|place| turns.at(place)) {
+    let numbers = Permutation::new(order, count, 1);
+    for number in (0..count).map(|place| numbers.at(place)) {
         tasks.spawn_at(number, task(number)).map_err(Error::setup)?;
     }
     let begun = Instant::now();
@@ -126,7 +126,7 @@ fn measure<F: Future<Output = ()>>(
     let bytes = resident()?.saturating_sub(before);
     end(&mut tasks);
     if !TALLY.with(|tally| tally.ended.get() == count && tally.sum.get() == tally.expected.get()) {
-        return Err(Error::Turns);
+        return Err(Error::Polls);
     }
     Ok(Measured {
         switches_per_second: switches as f64 / seconds,
@@ -134,10 +134,10 @@ fn measure<F: Future<Output = ()>>(
     })
 }
 
-/// Resumes tasks until the clock has to be read again.
+/// Polls tasks until the clock has to be read again.
 fn step<F: Future<Output = ()>>(tasks: &mut Tasks<F>, begun: Instant) -> u64 {
     let Some(deadline) = tasks.next_deadline() else {
-        return tasks.run(STEP_TURNS) as u64;
+        return tasks.run(STEP_POLLS) as u64;
     };
     let now = swarm::Instant::from_micros(begun.elapsed().as_micros() as u64);
     if deadline > now && tasks.ready() == 0 {
@@ -145,7 +145,7 @@ fn step<F: Future<Output = ()>>(tasks: &mut Tasks<F>, begun: Instant) -> u64 {
         return 0;
     }
     tasks.advance(now);
-    tasks.run(STEP_TURNS_WITH_SLEEPERS) as u64
+    tasks.run(STEP_POLLS_WITH_SLEEPERS) as u64
 }
 
 /// Runs every task to its end.
@@ -162,9 +162,9 @@ fn end<F: Future<Output = ()>>(tasks: &mut Tasks<F>) {
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
 fn yields(number: u32) -> impl Future<Output = ()> {
     async move {
-        let mut turns = 0;
-        while TALLY.with(|tally| tally.goes_on(number, turns)) {
-            turns += 1;
+        let mut polls = 0;
+        while TALLY.with(|tally| tally.goes_on(number, polls)) {
+            polls += 1;
             swarm::yield_now().await;
         }
     }
@@ -173,9 +173,9 @@ fn yields(number: u32) -> impl Future<Output = ()> {
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
 fn sleeps(number: u32) -> impl Future<Output = ()> {
     async move {
-        let mut turns = 0;
-        while TALLY.with(|tally| tally.goes_on(number, turns)) {
-            turns += 1;
+        let mut polls = 0;
+        while TALLY.with(|tally| tally.goes_on(number, polls)) {
+            polls += 1;
             swarm::sleep(SLEEP).await;
         }
     }
@@ -183,7 +183,7 @@ fn sleeps(number: u32) -> impl Future<Output = ()> {
 
 /// The sums of this thread's tasks, and the flag that ends them.
 struct Tally {
-    /// Added to at each turn.
+    /// Added to at each poll.
     sum: Cell<u64>,
     ending: Cell<bool>,
     ended: Cell<u32>,
@@ -196,19 +196,19 @@ impl Tally {
         Self { sum: Cell::new(0), ending: Cell::new(false), ended: Cell::new(0), expected: Cell::new(0) }
     }
 
-    /// Counts a turn of a task that had `turns` before; false if the task is to end, and then it does not count.
+    /// Counts a poll of a task that had `polls` before; false if the task is to end, and then it does not count.
     #[inline(always)]
-    fn goes_on(&self, number: u32, turns: u32) -> bool {
+    fn goes_on(&self, number: u32, polls: u32) -> bool {
         let number = u64::from(number ^ SALT);
         if self.ending.get() {
-            // Its number at each turn, and 0, 1, 2 and so on.
-            let turns = u64::from(turns);
-            let all = number.wrapping_mul(turns).wrapping_add(turns * turns.saturating_sub(1) / 2);
+            // Its number at each poll, and 0, 1, 2 and so on.
+            let polls = u64::from(polls);
+            let all = number.wrapping_mul(polls).wrapping_add(polls * polls.saturating_sub(1) / 2);
             self.expected.set(self.expected.get().wrapping_add(all));
             self.ended.set(self.ended.get() + 1);
             return false;
         }
-        self.sum.set(self.sum.get().wrapping_add(number + u64::from(turns)));
+        self.sum.set(self.sum.get().wrapping_add(number + u64::from(polls)));
         true
     }
 }
@@ -222,10 +222,10 @@ const BYTES_A_TASK: u64 = 40;
 /// Makes the number of task 0 count, too.
 const SALT: u32 = 0x9e37_79b9;
 const SLEEP: Duration = Duration::from_secs(1);
-/// Turns between two readings of the clock: some milliseconds.
-const STEP_TURNS: usize = 1 << 20;
+/// Polls between two readings of the clock: some milliseconds.
+const STEP_POLLS: usize = 1 << 20;
 /// Sleepers need the clock more often, because it wakes them.
-const STEP_TURNS_WITH_SLEEPERS: usize = 1 << 13;
+const STEP_POLLS_WITH_SLEEPERS: usize = 1 << 13;
 /// The longest rest when all sleep: the end of the measure is not missed by more.
 const REST_MAX: Duration = Duration::from_millis(10);
 
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_turn_is_found() {
+    fn a_lost_poll_is_found() {
         let tally = Tally::new();
         let agrees = || tally.sum.get() == tally.expected.get();
         assert!(tally.goes_on(7, 0) && tally.goes_on(7, 1));

@@ -9,9 +9,8 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::thread::LocalKey;
 
-/// A place at which one value is lent at a time: a `static` of `thread_local!`.
+/// A place at which one value is lent at a time: in a `static` of `thread_local!`, alone or as a field.
 ///
 /// ```
 /// use anywire_sys::lent::Lent;
@@ -19,76 +18,55 @@ use std::thread::LocalKey;
 /// thread_local!(static COUNT: Lent<u32> = const { Lent::new() });
 ///
 /// let mut count = 1;
-/// Lent::lend(&COUNT, &mut count, || Lent::with(&COUNT, |count| *count += 1));
+/// COUNT.with(|place| place.lend(&mut count, || COUNT.with(|place| place.with(|count| *count += 1))));
 /// assert_eq!(count, 2);
-/// assert_eq!(Lent::with(&COUNT, |count| *count), None);
+/// assert_eq!(COUNT.with(|place| place.with(|count| *count)), None);
 /// ```
 pub struct Lent<T> {
     /// None while nothing is lent, and while it is in use.
     value: Cell<Option<NonNull<T>>>,
-    is_lent: Cell<bool>,
 }
 
-impl<T: 'static> Lent<T> {
+impl<T> Lent<T> {
     /// An empty place.
     pub const fn new() -> Self {
-        Self { value: Cell::new(None), is_lent: Cell::new(false) }
+        Self { value: Cell::new(None) }
     }
 
     /// Lends a value for the time of `during`. Afterwards the value that was lent before is lent again.
-    pub fn lend<R>(place: &'static LocalKey<Self>, value: &mut T, during: impl FnOnce() -> R) -> R {
-        let value = Some(NonNull::from(value));
-        let (value, is_lent) = place.with(|place| (place.value.replace(value), place.is_lent.replace(true)));
-        let _value = Back { place, value };
-        let _mark = Unmark { place, is_lent };
+    pub fn lend<R>(&self, value: &mut T, during: impl FnOnce() -> R) -> R {
+        let _before = Back { place: self, value: self.value.replace(Some(NonNull::from(value))) };
         during()
     }
 
     /// Calls `what` with the lent value. None if no value is lent, or if `what` itself calls this.
     #[inline(always)]
-    pub fn with<R>(place: &'static LocalKey<Self>, what: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let mut value = place.with(|place| place.value.take())?;
-        let _value = Back { place, value: Some(value) };
+    pub fn with<R>(&self, what: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let mut value = self.value.take()?;
+        let _value = Back { place: self, value: Some(value) };
         // SAFETY: `lend` was given this value for its own use alone, and is still running: it takes its pointer away from
         // here before it returns, or unwinds. The pointer is unique meanwhile: it was taken from its place, which
         // belongs to this thread, and comes back when `what` has ended.
         Some(what(unsafe { value.as_mut() }))
     }
-
-    /// Whether a value is lent, in use or not.
-    pub fn is_lent(place: &'static LocalKey<Self>) -> bool {
-        place.with(|place| place.is_lent.get())
-    }
 }
 
-impl<T: 'static> Default for Lent<T> {
+impl<T> Default for Lent<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Puts a pointer back to its place, even if something panics.
-struct Back<T: 'static> {
-    place: &'static LocalKey<Lent<T>>,
+struct Back<'p, T> {
+    place: &'p Lent<T>,
     value: Option<NonNull<T>>,
 }
 
-impl<T> Drop for Back<T> {
+impl<T> Drop for Back<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.place.with(|place| place.value.set(self.value));
-    }
-}
-
-/// The same for the mark that something is lent.
-struct Unmark<T: 'static> {
-    place: &'static LocalKey<Lent<T>>,
-    is_lent: bool,
-}
-
-impl<T> Drop for Unmark<T> {
-    fn drop(&mut self) {
-        self.place.with(|place| place.is_lent.set(self.is_lent));
+        self.place.value.set(self.value);
     }
 }
 
@@ -98,60 +76,55 @@ mod tests {
 
     use super::*;
 
-    thread_local!(static PLACE: Lent<u32> = const { Lent::new() });
-
-    fn value() -> Option<u32> {
-        Lent::with(&PLACE, |value| *value)
-    }
-
     #[test]
     fn a_value_is_there_while_it_is_lent() {
-        let mut lent = 1;
-        assert!(!Lent::is_lent(&PLACE) && value().is_none());
-        Lent::lend(&PLACE, &mut lent, || {
-            Lent::with(&PLACE, |value| *value += 1);
-            assert!(Lent::is_lent(&PLACE));
-        });
-        assert!(!Lent::is_lent(&PLACE) && value().is_none());
+        let (place, mut lent) = (Lent::new(), 1);
+        assert!(value(&place).is_none());
+        place.lend(&mut lent, || place.with(|value| *value += 1));
+        assert!(value(&place).is_none());
         assert_eq!(lent, 2);
     }
 
     #[test]
-    fn nobody_gets_it_twice() {
-        let mut lent = 1;
-        Lent::lend(&PLACE, &mut lent, || {
-            Lent::with(&PLACE, |outer| {
-                assert!(Lent::is_lent(&PLACE) && value().is_none());
+    fn a_value_in_use_is_not_given_twice() {
+        let (place, mut lent) = (Lent::new(), 1);
+        place.lend(&mut lent, || {
+            place.with(|outer| {
+                assert!(value(&place).is_none());
                 *outer = 2;
             });
-            assert_eq!(value(), Some(2));
+            assert_eq!(value(&place), Some(2));
         });
     }
 
     #[test]
     fn another_may_be_lent_meanwhile() {
-        let (mut outer, mut inner) = (1, 2);
-        Lent::lend(&PLACE, &mut outer, || {
-            Lent::with(&PLACE, |outer| {
-                Lent::lend(&PLACE, &mut inner, || assert_eq!(value(), Some(2)));
-                assert!(value().is_none());
+        let (place, mut outer, mut inner) = (Lent::new(), 1, 2);
+        place.lend(&mut outer, || {
+            place.with(|outer| {
+                place.lend(&mut inner, || assert_eq!(value(&place), Some(2)));
+                assert!(value(&place).is_none());
                 *outer = 3;
             });
-            Lent::lend(&PLACE, &mut inner, || assert_eq!(value(), Some(2)));
-            assert_eq!(value(), Some(3));
+            place.lend(&mut inner, || assert_eq!(value(&place), Some(2)));
+            assert_eq!(value(&place), Some(3));
         });
     }
 
     #[test]
     fn a_panic_leaves_it_as_it_was() {
-        let mut lent = 1;
+        let (place, mut lent) = (Lent::new(), 1);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            Lent::lend(&PLACE, &mut lent, || {
-                let panicked = catch_unwind(|| Lent::with(&PLACE, |_| panic!("in use")));
-                assert!(panicked.is_err() && value() == Some(1));
+            place.lend(&mut lent, || {
+                let panicked = catch_unwind(AssertUnwindSafe(|| place.with(|_| panic!("in use"))));
+                assert!(panicked.is_err() && value(&place) == Some(1));
                 panic!("lent");
             });
         }));
-        assert!(panicked.is_err() && !Lent::is_lent(&PLACE) && value().is_none());
+        assert!(panicked.is_err() && value(&place).is_none());
+    }
+
+    fn value(place: &Lent<u32>) -> Option<u32> {
+        place.with(|value| *value)
     }
 }

@@ -1,4 +1,4 @@
-//! What packetdrill can ask, and what comes back: the calls of the table as plain values.
+//! The calls of packetdrill's table and their answers, as plain values.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
@@ -8,10 +8,10 @@ use std::thread::{self, ThreadId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(crate) type Answer = Result<Reply, Errno>;
 
-/// A call, by what it means: `read`, `readv`, `recv` and their like are all a [`Call::Receive`].
+/// A call by its meaning: `read`, `readv`, `recv` and similar ones are all a [`Call::Receive`].
 #[derive(Debug, Clone)]
 pub(crate) enum Call {
     /// A new socket.
@@ -26,7 +26,7 @@ pub(crate) enum Call {
     Connect { fd: i32, address: SocketAddr },
     /// Reads up to so many bytes.
     Receive { fd: i32, length: usize, flags: i32 },
-    /// Writes bytes, of which `taken` have been taken.
+    /// Writes bytes; the first `taken` are in the send queue already.
     Send { fd: i32, bytes: Vec<u8>, taken: usize, flags: i32 },
     /// Lets go of a descriptor.
     Close { fd: i32 },
@@ -38,13 +38,13 @@ pub(crate) enum Call {
     Option { fd: i32, level: i32, name: i32 },
     /// `fcntl`.
     Control { fd: i32, command: i32, argument: i32 },
-    /// `ioctl`, of those that give a number.
+    /// An `ioctl` that returns a number.
     Inquire { fd: i32, request: u64 },
     /// Waits for one of these.
     Poll { wishes: Vec<Wish>, timeout_millis: i32 },
     /// A new descriptor for waiting.
     EpollCreate,
-    /// Adds, changes or removes what it waits for.
+    /// Adds, changes or removes a descriptor that it waits for.
     EpollControl { epoll: i32, operation: i32, wish: Wish },
     /// Waits for some of it.
     EpollWait { epoll: i32, count_max: usize, timeout_millis: i32 },
@@ -58,7 +58,7 @@ pub(crate) enum Call {
     Now,
 }
 
-/// What a descriptor is waited for, and what came of it.
+/// The events that a caller waits for on a descriptor, or those that have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) fd: i32,
@@ -73,13 +73,13 @@ pub(crate) struct Wish {
 pub(crate) enum Reply {
     /// A number: of bytes, a descriptor, an option's value, or zero for "done".
     Number(i64),
-    /// What was read.
+    /// Bytes that were read.
     Bytes(Vec<u8>),
     /// A connection and the address of its peer.
     Accepted { fd: i32, peer: SocketAddr },
     /// A packet, and when it left.
     Packet { bytes: Vec<u8>, micros: u64 },
-    /// What has happened, of what was wished.
+    /// The events that have happened.
     Events(Vec<Wish>),
 }
 
@@ -88,28 +88,28 @@ pub(crate) const DONE: Answer = Ok(Reply::Number(0));
 
 /// A call on its way: by whom, and where its answer goes.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct Request {
     pub(crate) from: ThreadId,
     pub(crate) call: Call,
     pub(crate) answer: SyncSender<Answer>,
 }
 
-/// The way to the [`Desk`](crate::desk::Desk), for any thread.
+/// Calls the [`Server`](crate::server::Server) from any thread.
 #[derive(Debug)]
-pub(crate) struct Line {
-    desk: Sender<Letter>,
+pub(crate) struct Client {
+    server: Sender<Request>,
 }
 
-impl Line {
-    pub(crate) const fn new(desk: Sender<Letter>) -> Self {
-        Self { desk }
+impl Client {
+    pub(crate) const fn new(server: Sender<Request>) -> Self {
+        Self { server }
     }
 
     /// Calls and waits for the answer, however long in the time of this world that takes.
     pub(crate) fn call(&self, call: Call) -> Answer {
         let (answer, waiting) = sync_channel(1);
-        let letter = Letter { from: thread::current().id(), call, answer };
-        match self.desk.send(letter).ok().and_then(|()| waiting.recv().ok()) {
+        let request = Request { from: thread::current().id(), call, answer };
+        match self.server.send(request).ok().and_then(|()| waiting.recv().ok()) {
             Some(answer) => answer,
             None => give_up("the thread of the stack has ended: its panic is above"),
         }

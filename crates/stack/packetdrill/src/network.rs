@@ -8,7 +8,7 @@ use anywire_tcp::{Engine, Frames, Instant, Limits, Mac, Ready, ReadyBatch, Route
 use crate::call::give_up;
 use crate::setup::Setup;
 
-/// The engine, and what is between it and packetdrill.
+/// The engine, and the packets between it and packetdrill.
 pub(crate) struct Network {
     engine: Engine,
     setup: Setup,
@@ -17,8 +17,8 @@ pub(crate) struct Network {
     heard_at: Instant,
     /// One at a time, on its way out.
     frames: Frames,
-    news: ReadyBatch,
-    /// Packets that have left and that nobody has looked at, each with its time.
+    ready: ReadyBatch,
+    /// Packets that have left and that packetdrill has not taken yet, each with its time.
     left: VecDeque<(Instant, Vec<u8>)>,
 }
 
@@ -26,14 +26,14 @@ impl Network {
     pub(crate) fn new(setup: Setup) -> Self {
         let now = Instant::from_micros(START_MICROS);
         let engine = engine_of(&setup);
-        let (news, left) = (Vec::new(), VecDeque::new());
+        let (ready, left) = (Vec::new(), VecDeque::new());
         Self {
             engine,
             setup,
             now,
             heard_at: now,
             frames: Frames::with_room(1, Frames::FRAME_BYTES),
-            news,
+            ready,
             left,
         }
     }
@@ -72,7 +72,7 @@ impl Network {
         self.heard_at.as_micros()
     }
 
-    /// The smallest step of time: each who asks for the time sees it move.
+    /// The smallest step of time: each call that asks for the time sees it move.
     pub(crate) fn tick(&mut self) {
         self.advance(self.micros() + 1);
     }
@@ -140,16 +140,16 @@ impl Network {
         self.left.pop_front().map(|(at, packet)| (at.as_micros(), packet))
     }
 
-    /// What the engine has to tell of connections.
-    pub(crate) fn take_news(&mut self) -> Vec<Ready> {
-        self.engine.take_ready(&mut self.news);
-        std::mem::take(&mut self.news)
+    /// The events of connections.
+    pub(crate) fn take_ready(&mut self) -> Vec<Ready> {
+        self.engine.take_ready(&mut self.ready);
+        std::mem::take(&mut self.ready)
     }
 }
 
 fn engine_of(setup: &Setup) -> Engine {
     let mut limits = Limits::default();
-    // packetdrill locks all its memory into RAM, what is only reserved included.
+    // packetdrill locks all its memory into RAM, including addresses that are only reserved.
     limits.connections = 1024;
     limits.half_open = 1024;
     limits.time_wait = 1024;
@@ -167,7 +167,7 @@ fn engine_of(setup: &Setup) -> Engine {
     engine
 }
 
-/// Everybody is behind the same neighbour.
+/// All peers are behind the same neighbour.
 fn add_routes(engine: &mut Engine, mtu: u16) {
     for network in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
         let mtu = if network.is_ipv6() { mtu.max(1280) } else { mtu };
@@ -190,7 +190,7 @@ fn hide_push(packet: &mut [u8]) {
     }
     packet[at + 13] &= !PSH;
     let sum = u16::from_be_bytes([packet[at + 16], packet[at + 17]]);
-    // What leaves the sum of the words is a constant: the flag's own place in its word.
+    // The sum of the words loses a constant: the flag's value in its word.
     let (mended, carry) = sum.overflowing_add(u16::from(PSH));
     packet[at + 16..at + 18].copy_from_slice(&(mended + u16::from(carry)).to_be_bytes());
 }

@@ -1,4 +1,4 @@
-//! Options of sockets: those that the engine has something for, and the few that change nothing here.
+//! Options of sockets: the ones that the engine has, and a few without an effect here.
 
 use anywire_tcp::ConnId;
 
@@ -9,7 +9,7 @@ use crate::sockets::{Kind, Socket};
 impl Socket {
     pub(crate) fn set_option(&mut self, network: &mut Network, level: i32, name: i32, value: i32) -> Answer {
         match (level, name) {
-            // An address is free as soon as nobody listens on it, and packetdrill's has one peer.
+            // An address is free as soon as its listener has gone, and packetdrill is the only peer.
             (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT) => DONE,
             (libc::SOL_SOCKET, libc::SO_SNDBUF) => {
                 self.send_bytes = Some(2 * usize::try_from(value).map_err(|_| Errno(libc::EINVAL))?);
@@ -30,7 +30,7 @@ impl Socket {
                 }
                 DONE
             }
-            // What is advertised belongs to the route here: a route as narrow as that advertises it.
+            // The advertised MSS follows from the MTU of the route.
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if self.id().is_none() => {
                 let mss = u16::try_from(value).ok().filter(|mss| (536..=8960).contains(mss));
                 network.set_mtu(mss.ok_or(Errno(libc::EINVAL))? + IPV4_AND_TCP_HEADER_BYTES);

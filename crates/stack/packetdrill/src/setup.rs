@@ -13,8 +13,8 @@ pub(crate) struct Setup {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) settings: Settings,
-    /// Whether packetdrill gets to see the PSH flag. When to set it is every stack's own choice, within RFC 9293 MUST-60 and 61;
-    /// with it hidden, a script that names Linux's choice in each segment can still say whether all the rest is right.
+    /// Whether packetdrill gets to see the PSH flag. Within RFC 9293 MUST-60 and 61 each stack chooses when to set it. A script
+    /// expects Linux's choice in each segment; if the flag is hidden, the script can still check everything else.
     pub(crate) shows_push: bool,
     /// Where the stand-in for `sysctl` writes down what scripts ask of it.
     sysctls: Option<PathBuf>,
@@ -24,7 +24,7 @@ impl Setup {
     /// From flags such as `address=192.168.0.2,mtu=1500,push=hidden`.
     ///
     /// # Errors
-    /// What is wrong with which flag.
+    /// Names the flag and its fault.
     pub(crate) fn parse(flags: &str) -> Result<Self, String> {
         let mut setup =
             Self { addresses: Vec::new(), mtu: 1500, settings: settings(), shows_push: true, sysctls: None };
@@ -60,7 +60,7 @@ impl Setup {
     }
 }
 
-/// One `NAME=VALUE` as `sysctl` takes it; what our engine has no name for is none of its business.
+/// One `NAME=VALUE` as `sysctl` takes it. Names that our engine does not have are ignored.
 fn apply(settings: &mut Settings, line: &str) {
     let Some((path, value)) = line.split_once('=') else { return };
     let name = path.trim().rsplit(['.', '/']).next().unwrap_or_default();
@@ -75,7 +75,7 @@ fn apply(settings: &mut Settings, line: &str) {
     }
 }
 
-/// What Linux does too, where our settings leave the choice; the scripts are written for that.
+/// The choices of Linux among our settings, because the scripts are written for it.
 fn settings() -> Settings {
     let mut settings = Settings::new([1, 2, 3, 4]);
     // So that the window needs a shift of 8.

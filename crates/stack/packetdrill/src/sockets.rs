@@ -1,7 +1,7 @@
 //! Descriptors, and what the calls of a program mean for the connections behind them.
 //!
-//! Everything here either has an answer at once or has to wait, which is [`None`]: whether the caller waits or hears
-//! `EAGAIN` depends on its socket, and how it waits is the business of the [`desk`](crate::desk).
+//! A call has an answer at once, or it would block, which is [`None`]. Whether its caller then waits or gets `EAGAIN` depends on the
+//! socket. The [`server`](crate::server) does the waiting.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(crate) struct Sockets {
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) options: ConnectOptions,
-    /// What SO_SNDBUF was set to: more than this is not queued.
+    /// The value of SO_SNDBUF: more than this is not queued.
     pub(crate) send_bytes: Option<usize>,
     pub(crate) receive_bytes: Option<usize>,
     bound: Option<SocketAddr>,
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
         arrived: VecDeque<ConnId>,
     },
     Connected(ConnId),
-    /// One of `epoll`'s, with what it waits for.
+    /// One of `epoll`'s, with the events that it waits for.
     Epoll(Vec<Wish>),
 }
 
@@ -80,35 +80,35 @@ impl Sockets {
             Call::EpollWait { epoll, count_max, .. } => {
                 return self.epoll_wait(network, *epoll, *count_max, is_late);
             }
-            // Not for a socket; the desk has done them.
+            // These are not for a socket, and the server has executed them.
             Call::Inject { .. } | Call::NextPacket | Call::Sleep { .. } | Call::Now => DONE,
         };
         Some(answer)
     }
 
-    /// News of the engine: only connections that arrive matter, everything else is asked for when it is needed.
-    pub(crate) fn note(&mut self, network: &mut Network, news: Ready) {
-        if !news.events.has(Events::INCOMING) {
+    /// Takes an event of the engine. Only connections that arrive matter; calls ask for everything else.
+    pub(crate) fn note(&mut self, network: &mut Network, ready: Ready) {
+        if !ready.events.has(Events::INCOMING) {
             return;
         }
-        let (local, _) = network.engine().addresses(news.id);
+        let (local, _) = network.engine().addresses(ready.id);
         for socket in self.open.values_mut() {
             if let Kind::Listening { address, arrived, .. } = &mut socket.kind
                 && address.port() == local.port()
                 && (address.ip().is_unspecified() || address.ip() == local.ip())
             {
-                return arrived.push_back(news.id);
+                return arrived.push_back(ready.id);
             }
         }
-        network.engine().abort(news.id);
+        network.engine().abort(ready.id);
     }
 
     pub(crate) fn of(&mut self, fd: i32) -> Result<&mut Socket, Errno> {
         self.open.get_mut(&fd).ok_or(Errno(libc::EBADF))
     }
 
-    /// A number for a new descriptor. packetdrill closes at its end what the script left open, by the system's `close`, and
-    /// complains if that fails: so each number is a real descriptor, which is never read or written.
+    /// A number for a new descriptor. At its end packetdrill calls the system's `close` for descriptors that the script left open,
+    /// and complains if that fails. So each number is a real descriptor, which is never read or written.
     fn add(&mut self, socket: Socket) -> Answer {
         let number =
             File::open("/dev/null").map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EMFILE)))?;
@@ -348,7 +348,7 @@ impl Sockets {
         DONE
     }
 
-    /// By level: what is true is told again and again.
+    /// Level-triggered: reports a condition as long as it holds.
     fn epoll_wait(&mut self, network: &mut Network, epoll: i32, max: usize, is_late: bool) -> Option<Answer> {
         let wishes = match self.of(epoll).map(|socket| &socket.kind) {
             Ok(Kind::Epoll(wishes)) => wishes.clone(),
@@ -376,7 +376,7 @@ impl Socket {
         }
     }
 
-    /// How its connection failed, if it has and nobody was told yet.
+    /// How its connection failed, if no call has reported that yet.
     pub(crate) fn end(&mut self, network: &mut Network) -> Option<Errno> {
         let Kind::Connected(id) = self.kind else { return None };
         let errno = match network.engine().status(id) {

@@ -52,8 +52,8 @@ enum Fate {
 }
 
 impl Lane {
-    /// One for frames of up to `frame_bytes_max`.
-    pub(super) fn new(impairment: Impairment, frame_bytes_max: usize) -> Self {
+    /// One for a device whose batches have the room of this empty one.
+    pub(super) fn new(impairment: Impairment, survivors: Frames) -> Self {
         Self {
             impairment,
             loss: Chance::new(impairment.loss),
@@ -69,7 +69,7 @@ impl Lane {
             line_free_at: 0,
             due_before: 0,
             fates: Vec::new(),
-            survivors: Frames::with_room(Frames::BATCH, frame_bytes_max),
+            survivors,
             counters: ImpairCounters::default(),
         }
     }

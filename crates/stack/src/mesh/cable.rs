@@ -14,32 +14,32 @@ use crate::sync::{Arc, AtomicBool, AtomicU16, Mutex, OnceLock, Ordering, PoisonE
 
 /// Wakes the task that drives a port, if it sleeps.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(super) struct Notifier {
     sleeps: AtomicBool,
     owner: Mutex<Option<Waker>>,
 }
 
-impl Bell {
+impl Notifier {
     /// The owner is about to sleep, and looks once more after this.
-    pub(super) fn lie_down(&self, owner: &Waker) {
+    pub(super) fn announce_sleep(&self, owner: &Waker) {
         let mut place = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *place {
             Some(waker) => waker.clone_from(owner),
             none => *none = Some(owner.clone()),
         }
         drop(place);
-        // A swap here and below, so that all changes stand in one order with those of two who ring at a time. Loom takes a
-        // plain store for one that may come before a swap which has read what was there before it.
+        // A swap here and below, so that all changes have one order, even if two threads notify at a time. Loom lets a plain
+        // store come before a swap that has read the value before it.
         self.sleeps.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    pub(super) fn get_up(&self) {
+    pub(super) fn cancel_sleep(&self) {
         self.sleeps.swap(false, Ordering::Relaxed);
     }
 
-    /// To be called after what there is to see has been shown.
-    pub(super) fn ring(&self) {
+    /// Wakes the owner if it sleeps. Call this after the frames were published.
+    pub(super) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed) {
             let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -59,7 +59,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Side {
     /// Of the port that has this end; none before there is one.
-    bell: OnceLock<Arc<Bell>>,
+    notifier: OnceLock<Arc<Notifier>>,
     /// The number of that port, or 0.
     port: AtomicU16,
     /// It waits for the other side to take something out.
@@ -102,11 +102,11 @@ pub(super) fn cable(ring_bytes: usize) -> (End, End) {
 
 impl End {
     /// It belongs to this port from now on.
-    pub(super) fn attach(&self, port: u16, bell: &Arc<Bell>) {
+    pub(super) fn attach(&self, port: u16, notifier: &Arc<Notifier>) {
         let side = &self.side.shared.sides[self.side.own];
         side.port.store(port, Ordering::Relaxed);
         // An end is attached once.
-        let _ = side.bell.set(Arc::clone(bell));
+        let _ = side.notifier.set(Arc::clone(notifier));
     }
 
     /// The port at the other end, if there is one yet.
@@ -125,7 +125,7 @@ impl End {
             if far.is_short_of_room.load(Ordering::Relaxed)
                 && far.is_short_of_room.swap(false, Ordering::Relaxed)
             {
-                self.side.ring();
+                self.side.notify();
             }
         }
         count
@@ -136,7 +136,7 @@ impl End {
     pub(super) fn publish(&mut self) {
         self.has_unpublished = false;
         self.writer.publish();
-        self.side.ring();
+        self.side.notify();
     }
 
     /// Whether nothing will ever come again: the other end was dropped, and all it has sent was taken.
@@ -164,21 +164,21 @@ impl Which {
         &self.shared.sides[1 - self.own]
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         let far = self.far();
-        let bell = far.bell.get().or_else(|| {
+        let notifier = far.notifier.get().or_else(|| {
             // The far end may have been attached just now; see the module's documentation.
             fence(Ordering::SeqCst);
-            far.bell.get()
+            far.notifier.get()
         });
-        if let Some(bell) = bell {
-            bell.ring();
+        if let Some(notifier) = notifier {
+            notifier.notify();
         }
     }
 }
 
 impl Drop for Which {
     fn drop(&mut self) {
-        self.ring();
+        self.notify();
     }
 }

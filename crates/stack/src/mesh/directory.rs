@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use super::cable::{Bell, End};
+use super::cable::{End, Notifier};
 use super::listen_queue::{ListenQueue, Queue, Queued, Refused, Tried};
 use super::port::Port;
 use super::{Limits, is_of_ports};
@@ -35,7 +35,7 @@ pub enum MeshError {
     },
     /// Another service listens there already.
     #[error(
-        "cannot listen on the mesh at {0}: somebody does already; drop that service, or choose another port"
+        "cannot listen on the mesh at {0}: another service does already; drop that service, or choose another port"
     )]
     AddressTaken(SocketAddr),
     /// The address is a port's own, or every host's. Choose one that no port has.
@@ -63,7 +63,7 @@ struct Listed {
 #[derive(Debug)]
 pub(super) struct Station {
     pub(super) number: u16,
-    pub(super) bell: Arc<Bell>,
+    pub(super) notifier: Arc<Notifier>,
     /// Ends of cables that others have made; none once the port has gone.
     inbox: Mutex<Option<Vec<End>>>,
     has_mail: AtomicBool,
@@ -105,7 +105,7 @@ impl Mesh {
             }
         }
         let (inbox, has_mail) = (Mutex::new(Some(Vec::new())), AtomicBool::new(false));
-        let station = Arc::new(Station { number, bell: Arc::default(), inbox, has_mail });
+        let station = Arc::new(Station { number, notifier: Arc::default(), inbox, has_mail });
         listed.last_number = number;
         listed.ports.insert(number, Arc::clone(&station));
         drop(listed);
@@ -194,7 +194,7 @@ impl Station {
         mail.push(end);
         self.has_mail.store(true, Ordering::Release);
         drop(inbox);
-        self.bell.ring();
+        self.notifier.notify();
         true
     }
 

@@ -126,8 +126,8 @@ impl Host {
         }
     }
 
-    /// Serves a queue of the service at this address. New connections come to this host from now on, and so do those
-    /// that have waited.
+    /// Serves a queue of the service at this address. From now on this host gets new connections, and the connections that
+    /// have waited.
     ///
     /// # Errors
     /// `AddrInUse` if this host listens there already, for a queue that was not dropped yet.

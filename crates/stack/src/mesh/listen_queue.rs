@@ -73,7 +73,7 @@ impl Drop for Queued {
 
 /// No service listens there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("nobody listens there; start the service first")]
+#[error("no service listens there; start the service first")]
 pub struct Refused;
 
 /// The state that a queue shares with its clients.

@@ -79,7 +79,7 @@ impl Port {
         let mut board = self.board.board.borrow_mut();
         if station.has_mail() {
             for end in station.take_mail() {
-                end.attach(station.number, &station.bell);
+                end.attach(station.number, &station.notifier);
                 board.add(end);
             }
         }
@@ -163,11 +163,11 @@ impl Device for Port {
 impl LiveDevice for Port {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let station = &self.board.station;
-        station.bell.lie_down(cx.waker());
+        station.notifier.announce_sleep(cx.waker());
         let board = self.board.board.borrow();
         let mut cables = board.cables.iter().flatten();
         if station.has_mail() || cables.any(|end| end.has_event(Frames::BATCH, self.frame_bytes_max)) {
-            station.bell.get_up();
+            station.notifier.cancel_sleep();
             return Poll::Ready(());
         }
         Poll::Pending
@@ -250,20 +250,20 @@ impl Switchboard {
         let limits = &self.mesh.directory.limits;
         let bytes_min = 3 * Frames::BATCH * (limits.mtu + ETHERNET_BYTES + 8);
         let (own, other) = cable(limits.ring_bytes.max(bytes_min));
-        own.attach(self.station.number, &self.station.bell);
+        own.attach(self.station.number, &self.station.notifier);
         (own, other)
     }
 
-    /// From now on this port receives the frames of this queue, including those that have waited.
+    /// From now on this port receives the frames of this queue, and first the frames that have waited.
     pub fn attend(&self, queue: &ListenQueue) {
         let waiting = queue.queue().attend(self.station.number);
         let mut board = self.board.borrow_mut();
         for end in waiting {
-            end.attach(self.station.number, &self.station.bell);
+            end.attach(self.station.number, &self.station.notifier);
             board.add(end);
         }
         drop(board);
-        self.station.bell.ring();
+        self.station.notifier.notify();
     }
 }
 
@@ -370,7 +370,7 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const NOWHERE: u16 = u16::MAX;
 
 /// How long a full cable holds back the sender. A loop that a task blocks must not stop the others for good. Longer
-/// than a thread waits for its turn on a busy machine, far shorter than a retransmission timeout.
+/// than a busy machine delays a thread, far shorter than a retransmission timeout.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

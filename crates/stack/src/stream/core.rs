@@ -6,11 +6,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
-use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, ReadyBatch, Status};
+use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Ready, ReadyBatch, Status};
 
 use super::listener::ListenOptions;
 use super::live::LiveDevice;
-use crate::device::ETHERNET_BYTES;
 
 /// What an interface has counted; the engine and the device count for themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +34,6 @@ pub(super) struct Core {
     ready: ReadyBatch,
     incoming: Frames,
     outgoing: Frames,
-    frame_bytes: usize,
     /// Tasks to wake once no borrow is held.
     woken: Vec<Waker>,
     /// The driver has gone.
@@ -70,18 +68,15 @@ struct Queue {
 }
 
 impl Core {
-    pub(super) fn new(engine: Engine, mtu: usize) -> Self {
-        let frame_bytes = (mtu + ETHERNET_BYTES).max(Frames::FRAME_BYTES);
-        let batch = || Frames::with_room(Frames::BATCH, frame_bytes);
+    pub(super) fn new(engine: Engine, device: &impl LiveDevice) -> Self {
         Self {
             engine,
             counters: InterfaceCounters::default(),
             slots: Vec::new(),
             queues: HashMap::new(),
             ready: ReadyBatch::new(),
-            incoming: batch(),
-            outgoing: batch(),
-            frame_bytes,
+            incoming: device.batch(),
+            outgoing: device.batch(),
             woken: Vec::new(),
             is_stopped: false,
         }
@@ -100,7 +95,6 @@ impl Core {
                 return false;
             }
             device.transmit(now, &mut self.outgoing);
-            self.mend_batches();
         }
         self.engine.wants_to_transmit() && device.room() >= Frames::BATCH
     }
@@ -110,8 +104,7 @@ impl Core {
         let count = device.receive(now, &mut self.incoming);
         if count > 0 {
             self.engine.receive(now, &mut self.incoming);
-            self.mend_batches();
-            self.take_news();
+            self.take_events();
         }
         count
     }
@@ -120,7 +113,7 @@ impl Core {
     pub(super) fn advance(&mut self, now: Instant) {
         if self.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.engine.advance(now);
-            self.take_news();
+            self.take_events();
         }
     }
 
@@ -170,33 +163,23 @@ impl Core {
         self.woken.extend(waiting.chain(acceptors).flatten());
     }
 
-    /// The engine keeps the batch that it is given, and gives another one back, which may be too small.
-    fn mend_batches(&mut self) {
-        for batch in [&mut self.incoming, &mut self.outgoing] {
-            batch.clear();
-            if batch.room() < Frames::BATCH {
-                *batch = Frames::with_room(Frames::BATCH, self.frame_bytes);
-            }
-        }
-    }
-
-    fn take_news(&mut self) {
+    fn take_events(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         self.engine.take_ready(&mut ready);
-        for news in &ready {
-            if news.events.has(Events::INCOMING) && !self.queue_up(news.id) {
+        for &Ready { id, events } in &ready {
+            if events.has(Events::INCOMING) && !self.queue_up(id) {
                 continue;
             }
-            let ended = news.events.has(Events::CLOSED) || news.events.has(Events::OPENED);
-            if ended && self.slots.get(news.id.index() as usize).is_some_and(|slot| slot.closes_when_open) {
-                self.finish_opening(news.id);
+            let ended = events.has(Events::CLOSED) || events.has(Events::OPENED);
+            if ended && self.slots.get(id.index() as usize).is_some_and(|slot| slot.closes_when_open) {
+                self.finish_opening(id);
                 continue;
             }
-            if ended || news.events.has(Events::READABLE) {
-                self.wake_reader(news.id);
+            if ended || events.has(Events::READABLE) {
+                self.wake_reader(id);
             }
-            if ended || news.events.has(Events::WRITABLE) {
-                self.wake_writer(news.id);
+            if ended || events.has(Events::WRITABLE) {
+                self.wake_writer(id);
             }
         }
         self.ready = ready;

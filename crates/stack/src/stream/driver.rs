@@ -10,14 +10,14 @@ use super::interface::Shared;
 
 /// The task of a [`Interface`](super::Interface): to be spawned on its thread, on a runtime of tokio with its timer.
 ///
-/// Each time it runs it sends what there is to send, takes a batch in, wakes those whom that concerns, and
-/// lets them run before it takes the next one. It ends when everything else of the interface has been dropped and
+/// Each time it runs, it sends what there is to send, takes a batch in, and wakes the tasks that wait for it. These
+/// run before it takes the next batch. It ends when everything else of the interface has been dropped and
 /// no connection is left. If it is dropped itself, its streams fail with `ConnectionAborted`.
 #[must_use = "nothing moves unless the driver is spawned"]
 pub struct Driver {
     shared: Rc<Shared>,
-    /// It wakes at some moment up to which nothing is due. Mostly deadlines move on before they come, so that
-    /// setting it anew for each of them would be work for nothing.
+    /// Wakes at the next deadline or before it. Most deadlines move on before they come, so the timer is not set anew for
+    /// each of them.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -54,7 +54,7 @@ impl Future for Driver {
         if Rc::strong_count(&this.shared) == 1 && this.shared.is_over() {
             return Poll::Ready(());
         }
-        // Runs after the woken tasks, so that what they send leaves in one batch.
+        // Runs after the woken tasks, so that their data leaves in one batch.
         if is_busy || this.shared.poll_event(cx).is_ready() {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -16,9 +16,8 @@ use super::interface::Shared;
 /// A TCP connection. Dropping it closes it; written bytes still leave. If something that the peer sent was not read,
 /// the peer sees a reset (RFC 2525 2.17) behind as much of it as the windows allow at once.
 ///
-/// Errors are those of kernel TCP: `ConnectionRefused`, `ConnectionReset`, `TimedOut`, and `BrokenPipe` for a write
-/// after the end of the own direction, or after another error was returned. `ConnectionAborted` if its
-/// [`Driver`](super::Driver) is no more.
+/// The errors of kernel TCP: `ConnectionRefused`, `ConnectionReset` and `TimedOut`. A write after the end of the own direction,
+/// or after another error, fails with `BrokenPipe`. `ConnectionAborted` if its [`Driver`](super::Driver) is no more.
 pub struct Stream {
     shared: Rc<Shared>,
     id: ConnId,

@@ -1,4 +1,4 @@
-//! A network interface: opening and listening, and what it shares with its driver and its streams.
+//! A network interface: opening and listening, and the state that its driver and its streams share.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -29,7 +29,7 @@ impl Interface {
     /// An interface, and the task that drives it: to be spawned on the present thread.
     pub fn new(engine: Engine, device: impl LiveDevice + 'static) -> (Self, Driver) {
         let shared = Rc::new(Shared {
-            core: RefCell::new(Core::new(engine, device.mtu())),
+            core: RefCell::new(Core::new(engine, &device)),
             device: RefCell::new(Box::new(device)),
             driver: RefCell::new(None),
             is_woken: Cell::new(false),
@@ -53,9 +53,11 @@ impl Interface {
     /// [open](Stream::opened) wait.
     ///
     /// # Errors
-    /// `AddrNotAvailable` if the engine has no such address, or no port is left; `NetworkUnreachable` if no route leads
-    /// there; `AddrInUse` if both addresses and ports are in use together; `InvalidInput` if the remote
-    /// address is no host's; `QuotaExceeded` at the engine's limit of connections.
+    /// - `AddrNotAvailable` if the engine has no such address, or no port is left.
+    /// - `NetworkUnreachable` if no route leads there.
+    /// - `AddrInUse` if both addresses and ports are in use together.
+    /// - `InvalidInput` if the remote address is no host's.
+    /// - `QuotaExceeded` at the engine's limit of connections.
     pub fn start(
         &self,
         from: Option<SocketAddr>,
@@ -179,8 +181,8 @@ impl Shared {
         let mut device = self.device.borrow_mut();
         core.counters.polls += 1;
         core.advance(now);
-        let mut is_busy = core.send(now, &mut **device, SENT_BATCHES_A_TURN);
-        for _ in 0..BATCHES_A_TURN {
+        let mut is_busy = core.send(now, &mut **device, SENT_BATCHES_A_STEP);
+        for _ in 0..BATCHES_A_STEP {
             if core.receive(now, &mut **device) == 0 {
                 break;
             }
@@ -189,7 +191,7 @@ impl Shared {
                 // A reader finds its bytes in their frames only until the next batch comes in.
                 break;
             }
-            core.send(now, &mut **device, SENT_BATCHES_A_TURN);
+            core.send(now, &mut **device, SENT_BATCHES_A_STEP);
         }
         if device.take_departure() {
             core.end_unreachable(&**device);
@@ -295,10 +297,10 @@ const START_MICROS: u64 = 1_000_000;
 
 /// Batches sent in a step before one is received. More would delay ACKs and other tasks behind the output of many
 /// streams, and evict sent frames from the cache before they are received.
-const SENT_BATCHES_A_TURN: usize = 4;
+const SENT_BATCHES_A_STEP: usize = 4;
 
 /// Batches received in a step while no task waits for them: mostly the ACKs of a long write.
-const BATCHES_A_TURN: usize = 16;
+const BATCHES_A_STEP: usize = 16;
 
 /// How long a device without room is left alone if it does not say that it has some again: as long as a
 /// switch waits for a port.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use crate::device::Device;
 
-/// A device that wakes its driver, so that it need not be polled.
+/// A device that wakes its driver. Without one, a driver would have to poll.
 pub trait LiveDevice: Device {
     /// Ready if [`receive`](Device::receive) may give frames, or if there is [room](Device::room) for a batch where
     /// the last call found none. Otherwise the task is woken when one of them holds. May be ready too early.

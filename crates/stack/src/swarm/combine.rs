@@ -67,7 +67,7 @@ pub enum Either<A, B> {
 ///
 /// # Errors
 ///
-/// The future gives [`Elapsed`] if the time is over; what was waited for is dropped.
+/// The result is [`Elapsed`] if the time is over first. The other future is dropped with this one.
 #[inline]
 pub fn timeout<F: Future + Unpin>(duration: Duration, future: F) -> Timeout<F> {
     Timeout { both: select(future, sleep(duration)) }

@@ -10,12 +10,12 @@ use anywire_tcp::{ConnId, KeepAlive, ListenerId, Status};
 use super::context::{Ending, here, let_go};
 use super::frame::show;
 use super::receive::{Fill, ReadExact, Readable, Recv};
-use super::send::{Content, SendFuture, Turn};
+use super::send::{Content, SendFuture, Writable};
 
 /// A connection of a [`Swarm`](super::Swarm). Dropping it closes it; data given to it still leaves.
 ///
 /// It belongs to its thread. It may be dropped anywhere on it, and closes nothing but itself; a task may go on without its
-/// connection. The task that waits for a connection gets its news, so a task can hold several, and pass them on.
+/// connection. Events of a connection wake the task that waits for it. So a task can hold several connections, and pass them on.
 ///
 /// ```compile_fail
 /// fn to_another_thread(conn: anywire_stack::swarm::Conn) {
@@ -55,8 +55,7 @@ impl Conn {
     }
 
     /// Waits until there is more to read than the last [`read`](Self::read) has shown without taking any of it. False once no
-    /// more can come: the peer has ended its direction, or the connection has failed, or what was left unread fills the
-    /// receive window.
+    /// more can come: the peer has ended its direction, the connection has failed, or unread bytes fill the receive window.
     pub const fn readable(&mut self) -> Readable<'_> {
         Readable::new(self.id, self.shown)
     }
@@ -107,8 +106,9 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// [`ReadError::Ended`](super::ReadError::Ended) if no more can come and there are fewer; [`ReadError::TooLong`](super::ReadError::TooLong) if it is more than half of the
-    /// receive window, which is 256 KiB unless the engine's settings say otherwise.
+    /// - [`ReadError::Ended`](super::ReadError::Ended) if no more can come and there are fewer.
+    /// - [`ReadError::TooLong`](super::ReadError::TooLong) if it is more than half of the receive window. The window is 256 KiB unless the engine's
+    ///   settings say otherwise.
     pub const fn fill_to(&mut self, length: usize) -> Fill<'_> {
         Fill::new(self.id, length)
     }
@@ -141,14 +141,14 @@ impl Conn {
         SendFuture::new(self.id, content)
     }
 
-    /// Waits until this connection may send. The device's room goes round all connections that want to send. Data without
-    /// room waits here and not in a queue, and every connection may send once a round.
-    pub const fn turn(&mut self) -> Turn<'_> {
-        Turn::new(self.id)
+    /// Waits until this connection may send. Connections share the room of the device round-robin, a message each. A task waits
+    /// here before it makes its message, so no message waits in a queue.
+    pub const fn writable(&mut self) -> Writable<'_> {
+        Writable::new(self.id)
     }
 
     /// Sends a message of at most a segment, written in place; false if the send queue has no room for it, or the
-    /// connection no longer sends. Call it after [`turn`](Self::turn).
+    /// connection no longer sends. Wait for [`writable`](Self::writable) first.
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         here(|here| here.engine.send_with(self.id, length, write))

@@ -1,30 +1,29 @@
-//! The state that the tasks of a swarm share while they run: the engine, the tasks that wait for room to send, and the owners of
+//! The state that the tasks of a swarm share while they run: the engine, the tasks that wait to send, and the owners of
 //! connections.
 //!
-//! The engine is not in the task: it is lent to a fixed place of the thread while the tasks of its swarm run. So a connection
+//! The engine is not in the task: it is lent to the thread's context while the tasks of its swarm run. So a connection
 //! is a few bytes, and reaching its engine is a load.
 //!
-//! A connection that is dropped where its swarm does not run (by other code of the thread, or by a task of another swarm) is
-//! left in a list of the thread, and its own swarm closes it in its next round.
+//! Other code of the thread, or a task of another swarm, may drop a connection. Its own swarm does not run then, so the
+//! connection goes into a list of the thread, and its swarm closes it in the next round.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine};
 
-use super::current::{NOBODY, is_leaving};
+use super::current::{CURRENT, Current, LEAVING, NOBODY};
 use super::drain::Drain;
 use super::leaf::current;
 
-/// The state that the tasks of a swarm share; in its place of the thread while they run.
+/// The state that the tasks of a swarm share, lent to the thread's context while they run.
 pub(super) struct Here {
     pub(super) engine: Engine,
-    /// Tasks that wait until they may send.
-    pub(super) turns: VecDeque<u32>,
-    /// Messages that tasks may still send at once while `turns` is empty.
+    /// Tasks that wait to send, first come, first served.
+    pub(super) senders: VecDeque<u32>,
+    /// Messages that tasks may still send at once while no other task waits.
     pub(super) room: usize,
-    /// The task that did so last. It may not do so twice in a row: others may be about to ask.
+    /// The task that did so last. It may not do so twice in a row, because other tasks may be about to ask.
     pub(super) last: u32,
     /// Connections have opened in this round.
     pub(super) has_opened: bool,
@@ -39,10 +38,10 @@ pub(super) struct Here {
 
 impl Here {
     pub(super) fn new(engine: Engine) -> Self {
-        SWARMS.set(SWARMS.get() + 1);
+        CURRENT.with(|cells| cells.swarms.update(|swarms| swarms + 1));
         Self {
             engine,
-            turns: VecDeque::new(),
+            senders: VecDeque::new(),
             room: 0,
             last: NOBODY,
             has_opened: false,
@@ -53,14 +52,20 @@ impl Here {
         }
     }
 
-    /// Whether the running task may send for this connection; if not, it gets into the ring once.
+    /// Lends this to all code of the thread for the time of `during`.
+    #[inline]
+    pub(super) fn lend<R>(&mut self, during: impl FnOnce() -> R) -> R {
+        CURRENT.with(|cells| cells.here.lend(self, during))
+    }
+
+    /// Whether the running task may send on this connection now. If not, it joins the senders, once.
     #[inline(always)]
-    pub(super) fn is_turn(&mut self, id: ConnId, waits: &mut bool) -> bool {
+    pub(super) fn may_send(&mut self, id: ConnId, waits: &mut bool) -> bool {
         if *waits {
             return self.granting;
         }
         let index = current();
-        if self.turns.is_empty() && self.room > 0 && self.last != index {
+        if self.senders.is_empty() && self.room > 0 && self.last != index {
             self.room -= 1;
             self.last = index;
             return true;
@@ -69,7 +74,7 @@ impl Here {
         if self.has_opened && self.engine.sends_bare(id) {
             return true;
         }
-        self.turns.push_back(index);
+        self.senders.push_back(index);
         *waits = true;
         false
     }
@@ -92,9 +97,9 @@ impl Here {
         }
     }
 
-    /// Whether connections were dropped since it has looked, where it does not run.
+    /// Whether connections were dropped outside of this swarm since it looked last.
     pub(super) fn has_dropped_elsewhere(&self) -> bool {
-        DROPPED_ELSEWHERE.get() != self.seen_elsewhere
+        CURRENT.with(|cells| cells.dropped_elsewhere.get()) != self.seen_elsewhere
     }
 
     /// Ends the connections of this swarm among them.
@@ -102,7 +107,7 @@ impl Here {
         if !self.has_dropped_elsewhere() {
             return;
         }
-        self.seen_elsewhere = DROPPED_ELSEWHERE.get();
+        self.seen_elsewhere = CURRENT.with(|cells| cells.dropped_elsewhere.get());
         let mut all = ELSEWHERE.take();
         all.retain(|(id, how)| {
             let is_ours = self.engine.is_held(*id);
@@ -117,24 +122,26 @@ impl Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        SWARMS.set(SWARMS.get() - 1);
-        if SWARMS.get() == 0 {
-            ELSEWHERE.take();
-        }
+        CURRENT.with(|cells| {
+            cells.swarms.update(|swarms| swarms - 1);
+            if cells.swarms.get() == 0 {
+                let _ = ELSEWHERE.try_with(RefCell::take);
+            }
+        });
     }
 }
 
 /// How a connection is let go of.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ending {
-    /// By a FIN after what was sent.
+    /// By a FIN after the data.
     Close,
     /// By a reset.
     Abort,
 }
 
-/// The tasks that wait for events of connections, where they do not have the same number: a task has opened the connection, or its
-/// own slot was taken when it came in.
+/// The tasks that wait for events of connections, if task and connection have different numbers. A task may have opened the
+/// connection, or the slot of this number was taken when the connection came in.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     /// By the place of the connection; empty as long as there is no such connection.
@@ -178,7 +185,7 @@ impl Owners {
 /// Does something with the engine of the swarm whose task runs.
 #[inline(always)]
 pub(super) fn here<R>(what: impl FnOnce(&mut Here) -> R) -> R {
-    match Lent::with(&HERE, what) {
+    match CURRENT.with(|cells| cells.here.with(what)) {
         Some(result) => result,
         None => outside(),
     }
@@ -187,27 +194,29 @@ pub(super) fn here<R>(what: impl FnOnce(&mut Here) -> R) -> R {
 /// Lets go of a connection, wherever that is.
 #[inline]
 pub(super) fn let_go(id: ConnId, how: Ending) {
-    let is_done = Lent::with(&HERE, |here| {
-        let is_held = here.engine.is_held(id);
-        if is_held {
-            here.end(id, how);
+    CURRENT.with(|cells| {
+        let is_done = cells.here.with(|here| {
+            let is_held = here.engine.is_held(id);
+            if is_held {
+                here.end(id, how);
+            }
+            is_held
+        });
+        if is_done != Some(true) {
+            leave_to_its_swarm(cells, id, how);
         }
-        is_held
     });
-    if is_done != Some(true) {
-        leave_to_its_swarm(id, how);
-    }
 }
 
 #[cold]
-fn leave_to_its_swarm(id: ConnId, how: Ending) {
-    // With its swarm all of its connections go. Without any swarm it has gone before.
-    if is_leaving() || SWARMS.get() == 0 {
+fn leave_to_its_swarm(cells: &Current, id: ConnId, how: Ending) {
+    // A swarm that is dropped ends all of its connections. Without any swarm this one has ended before.
+    if cells.current.get() == LEAVING || cells.swarms.get() == 0 {
         return;
     }
     // A thread that ends drops its list before other values.
     let _ = ELSEWHERE.try_with(|list| list.borrow_mut().push((id, how)));
-    DROPPED_ELSEWHERE.set(DROPPED_ELSEWHERE.get() + 1);
+    cells.dropped_elsewhere.update(|count| count + 1);
 }
 
 #[cold]
@@ -219,11 +228,6 @@ fn outside() -> ! {
 }
 
 thread_local! {
-    pub(super) static HERE: Lent<Here> = const { Lent::new() };
-    /// Connections that were dropped where their swarm does not run.
+    /// Connections that were dropped where their swarm does not run. Apart from the context, because it has a destructor.
     static ELSEWHERE: RefCell<Vec<(ConnId, Ending)>> = const { RefCell::new(Vec::new()) };
-    /// How many ever were: a swarm looks at the list when this has changed.
-    static DROPPED_ELSEWHERE: Cell<u64> = const { Cell::new(0) };
-    /// Swarms of this thread.
-    static SWARMS: Cell<usize> = const { Cell::new(0) };
 }

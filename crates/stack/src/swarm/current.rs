@@ -1,28 +1,38 @@
-//! The cells through which the running task and its executor talk: one set for each thread.
+//! The context of a thread: which task runs, the swarm that it belongs to, and its requests to the executor.
 //!
-//! The executor writes down the number of the task and the time; the leaf futures write down the requests of the task: another
-//! poll, the wake of others, a time to sleep. After each poll the executor looks here. The cells have a fixed place and
-//! no destructor, so they are reached without a check, and an executor needs no pointer to be passed to a future.
+//! The executor writes the number of the task and the time. The leaf futures write the task's requests: another poll, wakes of
+//! other tasks, a time to sleep. The executor reads them after each poll. The context has a fixed place and no
+//! destructor, so a future reaches it without a check and without a pointer.
 //!
 //! Limits: 256 wakes wait here (more go to a list), and a task sleeps in up to 8 futures a poll (more ask again).
 
 use std::cell::{Cell, RefCell};
 
+use anywire_sys::lent::Lent;
 use anywire_tcp::Instant;
 
-/// The cells of one thread.
+use super::context::Here;
+
+/// The context of one thread.
 pub(super) struct Current {
+    /// The index of the task that runs, [`NOBODY`] or [`LEAVING`].
     pub(super) current: Cell<u32>,
+    /// The state of the swarm whose tasks run; none for [`Tasks`](super::Tasks) without an engine.
+    pub(super) here: Lent<Here>,
     pub(super) now_micros: Cell<u64>,
-    /// [`AGAIN`], [`SLEEPS`] and [`WAKES_OTHERS`]: one look tells whether there was anything.
+    /// [`AGAIN`], [`SLEEPS`] and [`WAKES_OTHERS`]: one read tells whether there is any request.
     requests: Cell<u8>,
-    /// Positions in `wakes`, which count on: those between wait here, and those from `seen` on are of the last poll.
+    /// Positions in `wakes`, which only grow: wakes from `taken` up to `woken` wait, and the last poll made those from `seen` on.
     taken: Cell<usize>,
     seen: Cell<usize>,
     woken: Cell<usize>,
     wakes: [Cell<u32>; WAKES],
     slept: Cell<usize>,
-    sleeps: [Cell<u64>; SLEEPS_A_TURN],
+    sleeps: [Cell<u64>; SLEEPS_A_POLL],
+    /// Swarms of this thread.
+    pub(super) swarms: Cell<usize>,
+    /// How many connections were ever dropped where their swarm did not run.
+    pub(super) dropped_elsewhere: Cell<u64>,
 }
 
 impl Current {
@@ -77,7 +87,7 @@ impl Current {
         self.taken.get() != self.woken.get()
     }
 
-    /// Shows those whom the last poll woke, once; they stay here.
+    /// Shows the tasks that the last poll woke, once. The wakes stay here.
     #[inline(always)]
     pub(super) fn see_wakes(&self, mut see: impl FnMut(u32)) {
         for position in self.seen.replace(self.woken.get())..self.woken.get() {
@@ -85,7 +95,7 @@ impl Current {
         }
     }
 
-    /// Takes the first wakes, up to the position `end`; all, if there were more than fit here.
+    /// Takes the first wakes, up to the position `end`, or all if there were more than fit here.
     #[inline(always)]
     pub(super) fn take_wakes(&self, end: usize, mut take: impl FnMut(u32)) {
         let spilled = self.woken.get() - self.taken.get() == WAKES;
@@ -123,14 +133,9 @@ fn spill(index: u32) {
     SPILLED.with_borrow_mut(|spilled| spilled.push(index));
 }
 
-/// Says to the executor that the running task wants another poll: what its waker does.
+/// Requests another poll of the running task: what its waker does.
 pub(super) fn wake_current() {
     CURRENT.with(|cells| cells.request(AGAIN));
-}
-
-/// Whether tasks are being dropped on this thread, with their executor or one of them alone.
-pub(super) fn is_leaving() -> bool {
-    CURRENT.with(|cells| cells.current.get() == LEAVING)
 }
 
 /// The tasks of one executor run on this thread until this is dropped.
@@ -159,7 +164,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Tasks are dropped on this thread until this is: of an executor that is dropped itself, perhaps inside of a task.
+/// An executor drops its tasks on this thread until this is dropped. The executor may itself be dropped inside of a task.
 pub(super) struct Leaving<'t> {
     cells: &'t Current,
     outer: u32,
@@ -184,6 +189,7 @@ thread_local! {
     pub(super) static CURRENT: Current = const {
         Current {
             current: Cell::new(NOBODY),
+            here: Lent::new(),
             now_micros: Cell::new(0),
             requests: Cell::new(0),
             taken: Cell::new(0),
@@ -191,16 +197,18 @@ thread_local! {
             woken: Cell::new(0),
             wakes: [const { Cell::new(0) }; WAKES],
             slept: Cell::new(0),
-            sleeps: [const { Cell::new(0) }; SLEEPS_A_TURN],
+            sleeps: [const { Cell::new(0) }; SLEEPS_A_POLL],
+            swarms: Cell::new(0),
+            dropped_elsewhere: Cell::new(0),
         }
     };
     /// Wakes that did not fit into the cells.
     static SPILLED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// No task has this index: none runs.
+/// Not an index: no task runs.
 pub(super) const NOBODY: u32 = u32::MAX;
-/// No task has this index either: one is being dropped.
+/// Not an index either: tasks are being dropped.
 pub(super) const LEAVING: u32 = u32::MAX - 1;
 /// The running task wants another poll.
 pub(super) const AGAIN: u8 = 1;
@@ -211,4 +219,4 @@ pub(super) const WAKES_OTHERS: u8 = 4;
 /// Wakes that wait here until their slots have come: enough for some dozen polls that wake several others each.
 const WAKES: usize = 256;
 /// A task that joins futures may sleep in several at once.
-const SLEEPS_A_TURN: usize = 8;
+const SLEEPS_A_POLL: usize = 8;

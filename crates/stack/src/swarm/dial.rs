@@ -69,7 +69,7 @@ impl Future for Dial {
                         Some(from) => here.engine.connect_from(from, to, options),
                         None => here.engine.connect(to, options),
                     }?;
-                    // Even if it has this task's own number: an earlier connection's task has no news to get.
+                    // Even if it has this task's own number: otherwise it would start a task when it opens.
                     here.owners.set(id.index(), current());
                     Ok::<_, ConnectError>(id)
                 });

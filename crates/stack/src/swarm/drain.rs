@@ -1,15 +1,14 @@
-//! The end of a swarm: tasks are told one after the other, and what is left at a deadline is cut.
+//! The end of a swarm: tasks are told one after the other, and the rest is cut at a deadline.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_sys::lent::Lent;
 use anywire_tcp::Instant;
 
 use super::conn::Incoming;
-use super::context::{HERE, here};
+use super::context::here;
 use super::deadline::Deadline;
 use super::driver::Swarm;
 use super::leaf::{current, now};
@@ -21,10 +20,10 @@ where
     S: FnMut(Incoming) -> F,
     D: Device,
 {
-    /// Begins to end: listens no more, and tells tasks ([`draining`]) during the first half of `deadline`, spread evenly, so that
-    /// their peers do not all connect elsewhere at the same moment. Tasks that have not ended at the deadline are dropped and
-    /// [counted](super::SwarmCounters::cut); their connections are closed. To be called once, between rounds; afterwards the swarm
-    /// takes no connections, even if its engine listens again.
+    /// Begins to end the swarm: it listens no more, and tells its tasks ([`draining`]). This is spread over the first half of
+    /// `deadline`, so that their peers do not all connect elsewhere at the same moment. At the deadline the tasks that are left are
+    /// dropped and [counted](super::SwarmCounters::cut), which closes their connections. Call it once, between rounds. Afterwards the
+    /// swarm takes no connections, even if its engine listens again.
     pub fn drain(&mut self, deadline: Duration) {
         let (tasks, here) = self.parts();
         let begun = tasks.now();
@@ -39,11 +38,11 @@ where
             .is_some_and(|ends| self.tasks() == 0 && (self.connections() == 0 || self.now() >= ends))
     }
 
-    /// Drops what is left after the deadline.
+    /// Drops the tasks that are left at the deadline.
     pub(super) fn cut(&mut self) {
         let (tasks, here) = self.parts();
         let mut cut = 0;
-        Lent::lend(&HERE, here, || {
+        here.lend(|| {
             for index in 0..tasks.reach() {
                 cut += u64::from(tasks.remove(index));
             }
@@ -89,8 +88,8 @@ impl Future for Draining {
     }
 }
 
-/// The running task's share of a span of time: each task has another one, spread evenly. For what should not happen at the same
-/// moment everywhere, such as connecting again after a server has restarted:
+/// The running task's point in a span of time. The points of all tasks are spread evenly, so that tasks do not all act at the same
+/// moment. For example, connect again after a server has restarted:
 ///
 /// ```no_run
 /// # use std::time::Duration;

@@ -7,11 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
 
 use super::conn::{Conn, Incoming};
-use super::context::{HERE, Here};
+use super::context::Here;
 use super::current::NOBODY;
 use super::executor::Tasks;
 use super::limits::SwarmCounters;
@@ -102,13 +101,12 @@ where
             0 => 0,
             connections => connections.saturating_add(connections / SPARE_SHARE + SPARE_MIN),
         };
-        let frames = Frames::with_room(Frames::BATCH, ETHERNET_BYTES + device.mtu());
         Ok(Self {
             tasks: Tasks::with_capacity(tasks_max)?,
             start,
             here: Here::new(engine),
+            frames: device.batch(),
             device,
-            frames,
             named: Vec::new(),
             woken: Vec::new(),
             connections_max: connections_max as u32,
@@ -151,7 +149,7 @@ where
     /// Delivers this mail in each round from now on. Its mailboxes are for the tasks of this swarm.
     pub fn attach<M: 'static>(&mut self, mail: &Mail<M>) {
         let alarm = Arc::clone(&self.alarm);
-        mail.notify_with(Box::new(move || alarm.ring()));
+        mail.notify_with(Box::new(move || alarm.wake_owner()));
         self.mail.push(Box::new(mail.clone()));
     }
 
@@ -167,7 +165,7 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        self.tasks.bytes() + self.here.turns.capacity() * size_of::<u32>() + self.here.owners.bytes()
+        self.tasks.bytes() + self.here.senders.capacity() * size_of::<u32>() + self.here.owners.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
@@ -188,7 +186,7 @@ where
     /// before a frame arrives or [`next_deadline`](Self::next_deadline).
     pub fn round(&mut self, now: Instant) -> usize {
         self.here.end_dropped_elsewhere();
-        // Before the batch: what the last one left is settled here, and this one is to be read from its frames.
+        // Before the next batch, so that unread bytes of the last one leave its frames.
         self.here.engine.advance(now);
         let arrived = self.device.receive(now, &mut self.frames);
         if arrived > 0 {
@@ -198,9 +196,8 @@ where
         if self.drains_until().is_some_and(|ends| ends <= now) && !self.tasks.is_empty() {
             self.cut();
         }
-        for mail in &self.mail {
-            done += mail.deliver(&mut self.woken);
-        }
+        self.take_events();
+        done += self.take_mail();
         done += self.run();
         done += self.grant(arrived);
         done + self.transmit(now)
@@ -241,9 +238,10 @@ where
         self.device.poll_event(cx)
     }
 
-    /// Lets those run that are ready or have news. Says how many polls that were.
+    /// Polls the tasks that have events or mail, and then ready ones. Returns the number of polls.
+    ///
+    /// Woken tasks do not pass through the ready ring, unless they are more than a round may poll.
     fn run(&mut self) -> usize {
-        self.take_news();
         if self.woken.is_empty() && self.tasks.ready() == 0 {
             return 0;
         }
@@ -251,22 +249,18 @@ where
         self.here.last = NOBODY;
         self.here.granting = false;
         let Self { tasks, here, woken, .. } = self;
-        let mut polls = 0;
-        if tasks.ready() == 0 && woken.len() <= RUN_LIMIT {
-            // No other task is in front of them, and their memory was fetched when they were named.
-            polls += Lent::lend(&HERE, here, || tasks.run_these(woken));
-        } else {
-            tasks.wake_all(woken);
+        let (these, more) = woken.split_at(woken.len().min(RUN_LIMIT));
+        tasks.wake_all(more);
+        let mut polls = here.lend(|| tasks.run_these(these));
+        if tasks.ready() > 0 {
+            polls += here.lend(|| tasks.run(RUN_LIMIT));
         }
         woken.clear();
-        if tasks.ready() > 0 {
-            polls += Lent::lend(&HERE, here, || tasks.run(RUN_LIMIT));
-        }
         polls
     }
 
-    /// Starts the tasks of new connections, and notes those whose tasks are to hear news.
-    fn take_news(&mut self) {
+    /// Starts the tasks of new connections, and notes which tasks have events.
+    fn take_events(&mut self) {
         self.here.has_opened = false;
         let mut named = std::mem::take(&mut self.named);
         self.here.engine.take_named(&mut named);
@@ -288,6 +282,15 @@ where
         self.named = named;
     }
 
+    /// Delivers mail, and notes which tasks have some. Returns the number of messages.
+    fn take_mail(&mut self) -> usize {
+        let Self { mail, tasks, woken, .. } = self;
+        let first = woken.len();
+        let done = mail.iter().map(|mail| mail.deliver(woken)).sum();
+        woken[first..].iter().take(RUN_LIMIT).for_each(|task| tasks.prefetch(*task));
+        done
+    }
+
     /// Starts the task of a connection that has opened.
     #[inline]
     fn start(&mut self, place: u32) {
@@ -303,7 +306,7 @@ where
         let Self { start, here, tasks, .. } = self;
         let incoming = Incoming { conn: Conn::new(id), peer, local, listener };
         // Its connection can be used here already.
-        let task = Lent::lend(&HERE, here, || start(incoming));
+        let task = here.lend(|| start(incoming));
         if tasks.place_at(slot, task).is_ok() {
             self.woken.push(slot);
         }
@@ -341,10 +344,10 @@ where
     /// Wakes tasks that wait to send, in their order: as many as frames have arrived. So no more is sent than is answered, and
     /// the data under way stays in the cache. If no frame has arrived, or fewer tasks wait, a batch of tasks is woken.
     fn grant(&mut self, arrived: usize) -> usize {
-        if self.here.turns.is_empty() {
+        if self.here.senders.is_empty() {
             return 0;
         }
-        let is_enough_for_all = self.here.turns.len() <= arrived;
+        let is_enough_for_all = self.here.senders.len() <= arrived;
         let most = if arrived == 0 || is_enough_for_all { arrived.max(GRANT_BATCH) } else { arrived };
         let most = most.min(self.room());
         let Self { tasks, here, woken, .. } = self;
@@ -352,18 +355,18 @@ where
         here.granting = true;
         let mut granted = 0;
         // A task that wants to send more than one message goes behind the others; if few wait, they go round several times.
-        while granted < most && !here.turns.is_empty() {
-            let count = here.turns.len().min(most - granted);
-            let (first, wrapped) = here.turns.as_slices();
+        while granted < most && !here.senders.is_empty() {
+            let count = here.senders.len().min(most - granted);
+            let (first, wrapped) = here.senders.as_slices();
             let of_first = count.min(first.len());
             woken.extend_from_slice(&first[..of_first]);
             woken.extend_from_slice(&wrapped[..count - of_first]);
-            here.turns.drain(..count);
+            here.senders.drain(..count);
             let mut groups = woken.chunks(GROUP).peekable();
             fetch(tasks, &here.engine, &woken[..count.min(GROUP)]);
             while let Some(group) = groups.next() {
                 fetch(tasks, &here.engine, groups.peek().copied().unwrap_or_default());
-                Lent::lend(&HERE, here, || tasks.run_these(group));
+                here.lend(|| tasks.run_these(group));
             }
             woken.clear();
             granted += count;
@@ -404,18 +407,15 @@ fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u
     }
 }
 
-/// How many tasks are run while what the next ones touch is on its way: no more, as each touches three places or more, and
-/// the processor has only a dozen or two under way.
+/// How many tasks run while the cache lines of the next ones are on their way. Not more: each task touches three lines or more,
+/// and a processor fetches only a dozen or two at a time.
 const GROUP: usize = 16;
 
-/// Polls of tasks in one round: a task that yields for ever must not keep the device waiting.
+/// Polls of woken tasks in one round, and of ready ones: a task that yields for ever must not keep the device waiting.
 const RUN_LIMIT: usize = 1024;
 
 /// How many may send in a round in which nothing has arrived, or more than wait.
 const GRANT_BATCH: usize = 64;
-
-/// In front of the IP packet.
-const ETHERNET_BYTES: usize = 14;
 
 /// Slots for tasks whose own slot is taken: this part of the connections, and some more.
 const SPARE_SHARE: usize = 8;

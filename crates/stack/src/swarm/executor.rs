@@ -1,11 +1,10 @@
 //! The executor: one arena of tasks, who of them is ready, who sleeps, and the loop that polls them.
 //!
-//! A task's mark (a byte beside its future) says whether it is in the ready ring, so that it is there once at most. It
-//! stays set while the task is polled: one that wants another poll goes back into the ring without the mark being touched.
+//! A task's mark (a byte beside its future) says whether it is in the ready ring, so that it is there at most once. The mark
+//! stays set while the task is polled: a task that wants another poll goes back into the ring without a write to the mark.
 //!
-//! Each poll of a task is likely to miss the cache once, for its slot. That is hidden by asking for slots ahead: of the
-//! ring's entries some polls before, and of tasks that are woken as soon as they are named, while their marks are set
-//! some polls later, when the slot has come.
+//! Each poll of a task is likely to miss the cache once, for its slot. Prefetches hide that. Slots of the ring's entries are
+//! fetched some polls ahead. The slot of a woken task is fetched at once, and its mark is set some polls later.
 
 use std::fmt;
 use std::future::Future;
@@ -45,8 +44,8 @@ pub struct Tasks<F> {
 }
 
 impl<F: Future<Output = ()>> Tasks<F> {
-    /// Bytes of one task: those of its future and one more, rounded up to the future's alignment. A bit in a bitmap
-    /// comes on top, in a swarm of more tasks than the ready ring has entries.
+    /// Bytes of one task: its future and one byte, rounded up to the future's alignment. In a swarm of more tasks than
+    /// the ready ring has entries, a bit of a bitmap comes on top.
     pub const TASK_BYTES: usize = Slots::<F>::SLOT_BYTES;
 
     /// An executor for up to `capacity` tasks. Their addresses are reserved; memory comes as they are spawned.
@@ -216,12 +215,12 @@ impl<F: Future<Output = ()>> Tasks<F> {
         (self.counters.polls - before) as usize
     }
 
-    /// Polls each of these tasks at once, in their order; nothing to those that are not there. Their slots should
-    /// have been asked for ([`prefetch`](Self::prefetch)).
+    /// Polls each of these tasks at once, in their order, and skips indices without a task. Their slots should
+    /// have been [prefetched](Self::prefetch).
     ///
-    /// This is a [`wake_all`](Self::wake_all) and a [`run`](Self::run) in one, for a driver that knows who is to run: they
-    /// do not go through the ready ring. A task that is ready as well keeps its place there. Those that become ready
-    /// meanwhile do so for the next run.
+    /// This is a [`wake_all`](Self::wake_all) and a [`run`](Self::run) in one, for a driver that knows which tasks to run. They
+    /// do not go through the ready ring. A task that is in the ring as well stays there. Tasks that become ready
+    /// meanwhile wait for the next run.
     ///
     /// # Panics
     ///
@@ -331,12 +330,12 @@ impl<F: Future<Output = ()>> Tasks<F> {
 
     /// Polls until no task is ready, or the count of polls is `until`.
     ///
-    /// They go in batches, so that what can be looked at once for some dozen polls costs a single poll nothing.
+    /// They go in batches of some dozen polls, so that wakes and the limit are checked once a batch.
     #[inline(always)]
     fn poll_until(&mut self, cells: &Current, until: u64, finished: &mut impl FnMut(u32)) {
         let waker = unkept(wake_current);
         let mut context = Context::from_waker(&waker);
-        // Where the wakes end that a whole batch has gone by since: their slots have come by now.
+        // Wakes before this position are at least one batch old, so their prefetched slots are in the cache.
         let mut settled = cells.woken();
         loop {
             self.take_wakes(cells, settled);
@@ -438,15 +437,14 @@ impl<F: Future<Output = ()>> Tasks<F> {
         cells.current.set(NOBODY);
     }
 
-    /// A task has panicked: it is dropped as it is, as it cannot go on. What it asked for counts no more, apart from the
-    /// wakes of others.
+    /// A task has panicked and cannot go on, so it is dropped. Its requests are dropped too, except for wakes of other tasks.
     #[cold]
     fn drop_panicked(&mut self, cells: &Current, index: u32) {
         self.counters.panicked += 1;
         cells.take_requests();
         cells.take_sleeps(|_| ());
         cells.current.set(LEAVING);
-        // A second panic, of its destructor, says nothing new; the hook has printed it.
+        // A second panic, in its destructor, is dropped: the panic hook has printed it.
         let _ = catch_unwind(AssertUnwindSafe(|| self.slots.remove(index as usize)));
         cells.current.set(NOBODY);
     }
@@ -530,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn these_have_their_turns_at_once_and_others_later() {
+    fn these_are_polled_at_once_and_others_later() {
         let mut tasks = Tasks::with_capacity(100).expect("addresses are free");
         for index in 1..100 {
             tasks.spawn_at(index, task(index)).expect("it is free");

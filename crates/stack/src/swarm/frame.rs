@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use anywire_tcp::ConnId;
+use anywire_tcp::{ConnId, Engine};
 use thiserror::Error;
 
 use super::conn::Conn;
@@ -97,7 +97,7 @@ impl LengthPrefix {
         let head = length.to_be_bytes();
         let head = &head[head.len() - usize::from(self.bytes)..];
         // In one segment where it fits.
-        conn.turn().await;
+        conn.writable().await;
         let is_sent = conn.write(head.len() + message.len(), |room| {
             let (front, back) = room.split_at_mut(head.len());
             front.copy_from_slice(head);
@@ -124,7 +124,7 @@ pub enum FrameError {
     TooLong {
         /// Its length.
         length: u32,
-        /// What was agreed on.
+        /// The agreed limit.
         largest: u32,
     },
     /// It did not come whole.
@@ -148,25 +148,35 @@ pub(super) fn show(id: ConnId, length: usize, read: impl FnOnce(&[u8]) -> usize)
         })
     });
     let Some(read) = read else { return taken };
+    with_pieces(|pieces| {
+        here(|here| here.engine.peek(id, length, pieces));
+        let taken = read(pieces).min(pieces.len());
+        here(|here| take(&mut here.engine, id, taken));
+        taken
+    })
+}
+
+/// Takes so many unread bytes.
+pub(super) fn take(engine: &mut Engine, id: ConnId, mut left: usize) {
+    while left > 0 {
+        let taken = engine.recv(id, |bytes| bytes.len().min(left));
+        if taken == 0 {
+            return;
+        }
+        left -= taken;
+    }
+}
+
+/// Does something with the thread's buffer for bytes in pieces, which is empty.
+pub(super) fn with_pieces<R>(with: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut pieces = PIECES.take();
     pieces.clear();
-    here(|here| here.engine.peek(id, length, &mut pieces));
-    let taken = read(&pieces).min(pieces.len());
-    here(|here| {
-        let mut left = taken;
-        while left > 0 {
-            let gone = here.engine.recv(id, |bytes| bytes.len().min(left));
-            if gone == 0 {
-                break;
-            }
-            left -= gone;
-        }
-    });
+    let result = with(&mut pieces);
     PIECES.set(pieces);
-    taken
+    result
 }
 
 thread_local! {
-    /// Where the parts of a message are put together: of the longest one so far, at most half of a receive window.
+    /// As long as the longest message in pieces so far: at most half of a receive window.
     static PIECES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }

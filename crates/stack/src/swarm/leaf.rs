@@ -1,9 +1,9 @@
 //! The futures that a task of a swarm may await, and the functions that wake other tasks. They know a task by its number.
 //!
-//! There are no wakers. While a task runs, its number is in a cell of its thread ([`current`]). Beside it are its requests to
-//! the executor: another poll, the wake of others, a time to sleep. The executor looks there after each poll. A leaf
-//! future of another module does the same: when it has to wait, it takes [`current`] and stores that number with the
-//! condition that it waits for. The code that makes the condition true wakes the number.
+//! There are no wakers. While a task runs, its number is in the context of its thread ([`current`]), and so are its requests to
+//! the executor: another poll, wakes of other tasks, a time to sleep. The executor reads them after each poll. A leaf
+//! future of another module stores the number ([`current`]) with the condition that it waits for. The code that makes the
+//! condition true wakes the number.
 //!
 //! A wake says "look again", and no more: a task may be woken for something that has passed meanwhile. So a leaf looks
 //! at its condition at each poll.
@@ -45,7 +45,7 @@ pub fn now() -> Instant {
 
 /// Has the task of this index in the same swarm polled; nothing if there is none, or it is to have one already.
 ///
-/// It comes after those that are ready now, and never in the middle of this poll. A task may wake itself.
+/// Tasks that are ready now come first, and the poll never happens in the middle of this one. A task may wake itself.
 ///
 /// # Panics
 ///

@@ -5,8 +5,8 @@ use thiserror::Error;
 /// The limits of one executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Ready tasks that are polled in the order of their wakes; more go by their index, in rounds (default 65,536: the
-    /// ring then takes 256 KiB and stays in the second-level cache). Rounded up to a power of two from 1024.
+    /// Ready tasks that are polled in the order of their wakes. If more are ready, they are polled by their index, in rounds.
+    /// Default 65,536: the ring takes 256 KiB and stays in the second-level cache. Rounded up to a power of two from 1024.
     pub ring_entries: usize,
     /// Sleepers that one [`Tasks::advance`](super::Tasks::advance) wakes (default 8192), so that a great many that are due at once do not keep
     /// the driver from its other work.

@@ -154,19 +154,19 @@ impl<M> Deliver for Mail<M> {
     }
 }
 
-/// Where a task gets messages. Dropping it closes it, and takes it out of its groups.
+/// A queue of messages for a task. Dropping it closes it, and takes it out of its groups.
 pub struct Mailbox<M> {
     shared: Rc<Shared<M>>,
     id: MailboxId,
 }
 
 impl<M> Mailbox<M> {
-    /// What others send to it by. It stays unique: after this mailbox has gone, messages to it are undeliverable.
+    /// The address of messages to it. It stays unique: after this mailbox has gone, messages to it are undeliverable.
     pub const fn id(&self) -> MailboxId {
         self.id
     }
 
-    /// Waits for the next message. It is the running task that is woken for it.
+    /// Waits for the next message. The next message wakes the running task.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl<M> Post<M> {
     ///
     /// # Errors
     ///
-    /// [`MailError::Full`] if too many messages wait for the thread; [`MailError::Gone`] if nobody will ever take them. The
+    /// [`MailError::Full`] if too many messages wait for the thread; [`MailError::Gone`] if the thread has dropped its [`Mail`]. The
     /// message is dropped.
     pub fn to(&self, mailbox: MailboxId, message: M) -> Result<(), MailError> {
         self.inbox.put(To::One(mailbox), message)
@@ -262,7 +262,7 @@ impl<M> fmt::Debug for Post<M> {
     }
 }
 
-/// What has come from other threads.
+/// Messages on their way to the thread.
 struct Inbox<M> {
     list: Mutex<List<M>>,
     /// Whether the list may hold something: what the swarm reads in each round.
@@ -342,13 +342,13 @@ impl GroupId {
 /// How a message for a full mailbox is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowReader {
-    /// The oldest message there is dropped for it: for updates of which only the last matters.
+    /// The oldest message there is dropped for it. For updates that replace each other.
     #[default]
     DropOldest,
-    /// It does not get this one: for messages that are independent of each other.
+    /// The new message is dropped. For messages that are independent of each other.
     Skip,
-    /// Its messages are dropped, and its [`recv`](Mailbox::recv) fails, so that its task ends: for a stream without gaps. A task
-    /// that waits in a send to a peer that takes nothing does not get there: give sends a [`Deadline`](super::Deadline).
+    /// All of its messages are dropped, and its [`recv`](Mailbox::recv) fails, so that its task ends. For a stream without gaps. A task
+    /// that waits in a send to a peer that takes nothing does not call `recv`: give sends a [`Deadline`](super::Deadline).
     Disconnect,
 }
 
@@ -361,7 +361,7 @@ pub struct MailLimits {
     pub groups: usize,
     /// Messages that wait in a mailbox (default 16).
     pub messages: usize,
-    /// What becomes of a message to one, or to everyone, where that is reached.
+    /// How a message to one mailbox, or to everyone, is treated if the mailbox is full.
     pub slow: SlowReader,
     /// Messages from other threads that wait for the swarm's (default 65,536).
     pub posts: usize,

@@ -81,5 +81,5 @@ pub use mail::{
 };
 pub use receive::{Fill, ReadError, ReadExact, Readable, Recv};
 pub use remote::Remote;
-pub use send::{Content, Received, SendFuture, Turn};
+pub use send::{Content, Received, SendFuture, Writable};
 pub use splice::{Splice, splice};

@@ -1,11 +1,10 @@
 //! The tasks to poll: a ring of numbers, and a bitmap for the numbers without room in it.
 //!
-//! As long as they fit, the ready are polled in the order of their wakes. The ring is small enough to stay in cache, so
-//! that few ready tasks of very many cost no memory traffic. When it is full, the rest is noted by a bit each, and
-//! while there are such bits, all that become ready join them; the ring is then filled again from the bitmap in the
+//! As long as they fit, ready tasks are polled in the order of their wakes. The ring is small enough to stay in cache, so
+//! that few ready tasks of very many cost no memory traffic. When it is full, each further task sets a bit in a bitmap. While
+//! the bitmap has bits, all tasks that become ready go there. The ring is then filled again from the bitmap in the
 //! order of the numbers, in a sweep that goes round. So no task starves: between two polls of a task the sweep goes
-//! round once. When very many are ready, their order in memory is the better one: a round over all of them
-//! reads memory from front to back, whatever the order of the wakes was.
+//! round once. When very many tasks are ready, their order in memory is the better one: a sweep reads memory from front to back.
 //!
 //! A number must not be added twice; the executor's mark of the task sees to that. So the bound is the number of tasks.
 
@@ -221,14 +220,14 @@ mod tests {
     fn each_comes_once(steps: &[(u32, u8)]) -> Result<(), TestCaseError> {
         let mut ready = Ready::new(4096, 1024).expect("addresses are free");
         let mut inside = BTreeSet::new();
-        for (index, turns) in steps {
+        for (index, polls) in steps {
             for offset in 0..64 {
                 let index = (index + offset * 61) % 4096;
                 if inside.insert(index) {
                     ready.push(index);
                 }
             }
-            for _ in 0..*turns {
+            for _ in 0..*polls {
                 if ready.in_ring() <= 16 && ready.waiting() > 0 {
                     ready.refill();
                 }

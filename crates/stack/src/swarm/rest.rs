@@ -22,8 +22,8 @@ where
     D: Device,
 {
     /// Blocks the thread after a [`round`](Self::round) at `now` that had nothing to do: until the next deadline, until mail comes,
-    /// or for so long at most. For owners without a runtime; what a device brings does not end it, so a device that is not of
-    /// this thread sets the limit.
+    /// or for `at_most`. For owners without a runtime. Frames do not end it, so with a device that is fed from outside of this
+    /// thread, `at_most` is the delay of a frame.
     pub fn rest(&self, now: Instant, at_most: Duration) {
         self.alarm().set(&Waker::from(Arc::new(Unpark(thread::current()))));
         let until_due = self.next_deadline().map_or(at_most, |deadline| deadline.since(now.min(deadline)));
@@ -40,8 +40,8 @@ where
     S: FnMut(Incoming) -> F,
     D: LiveDevice,
 {
-    /// Takes [`round`](Self::round)s as a task of tokio, whose timer it needs, until `stop` is ready; while there is nothing to do,
-    /// it waits for the device, for mail and for deadlines. May be called again.
+    /// Takes [`round`](Self::round)s as a task of tokio until `stop` is ready. While there is nothing to do, it waits for the device,
+    /// for mail and for deadlines. The runtime needs tokio's timer. May be called again.
     ///
     /// Its clock counts from the first call, so do not mix it with rounds of a time of your own.
     pub async fn run_until<R>(&mut self, stop: impl Future<Output = R>) -> R {
@@ -97,7 +97,7 @@ impl Alarm {
         }
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn wake_owner(&self) {
         let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(owner) = owner {
             owner.wake();

@@ -11,8 +11,7 @@ use super::conn::Conn;
 use super::context::here;
 
 /// Bytes that have arrived and were not read yet: the next ones of their connection. [Sent](Conn::send), they go back to the
-/// peer without being copied by the task. What was not read or sent by then comes again with the next
-/// [`recv`](Conn::recv).
+/// peer without a copy in the task. Bytes that were neither read nor sent come again with the next [`recv`](Conn::recv).
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
     length: u32,
@@ -88,28 +87,28 @@ mod sealed {
     }
 }
 
-/// See [`Conn::turn`].
+/// See [`Conn::writable`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Turn<'c> {
+pub struct Writable<'c> {
     id: ConnId,
     waits: bool,
     of: PhantomData<&'c mut Conn>,
 }
 
-impl Turn<'_> {
+impl Writable<'_> {
     pub(super) const fn new(id: ConnId) -> Self {
         Self { id, waits: false, of: PhantomData }
     }
 }
 
-impl Future for Turn<'_> {
+impl Future for Writable<'_> {
     type Output = ();
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let id = self.id;
-        here(|here| if here.is_turn(id, &mut self.waits) { Poll::Ready(()) } else { Poll::Pending })
+        here(|here| if here.may_send(id, &mut self.waits) { Poll::Ready(()) } else { Poll::Pending })
     }
 }
 
@@ -139,7 +138,7 @@ impl<C: Content + Unpin> Future for SendFuture<'_, C> {
         here(|here| {
             let length = this.content.length();
             while (this.sent as usize) < length {
-                if !here.is_turn(this.id, &mut this.waits) {
+                if !here.may_send(this.id, &mut this.waits) {
                     return Poll::Pending;
                 }
                 this.waits = false;

@@ -4,7 +4,7 @@
 //! a sleeper is written at its end and read at its front, and nothing is compared. Sleepers that share a time share its
 //! entry. Services use few lengths; those beyond [`QUEUES`] go into a heap of 16 bytes each.
 //!
-//! There is no way to take a sleeper out: a task that is woken for a sleep it no longer sleeps ignores it.
+//! A sleeper cannot be taken out. A task that no longer sleeps ignores its wake.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -42,7 +42,7 @@ impl Sleepers {
         self.queues[self.recent].push(now.saturating_add(length), index, &mut self.spare);
     }
 
-    /// Hands those that are due to `wake`, the earliest first, but hardly more than `limit`; says how many they were.
+    /// Calls `wake` for each sleeper that is due, the earliest first, up to `limit`. Returns how many.
     pub(super) fn wake_due(&mut self, now: u64, limit: usize, mut wake: impl FnMut(u32)) -> usize {
         let mut woken = 0;
         while woken < limit {
@@ -145,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Wakes those that are due first, up to `limit`; says how many.
+    /// Wakes the sleepers that are due first, up to `limit`. Returns how many.
     fn pop_run(&mut self, limit: usize, spare: &mut Vec<Box<Chunk>>, wake: &mut impl FnMut(u32)) -> usize {
         let Some(run) = self.runs.front_mut() else { return 0 };
         let woken = run.count.min(limit);

@@ -44,7 +44,7 @@ impl Fabric {
             now: Instant::default(),
             stations: Stations::new(settings.limits),
             slots: Vec::new(),
-            spares: Spares::new(frame_bytes_max),
+            spares: Spares::new(settings.mtu),
             places: Vec::with_capacity(Frames::BATCH),
             counters: SwitchCounters::default(),
         }
@@ -91,10 +91,6 @@ impl Fabric {
 
     pub(super) const fn stations(&self) -> usize {
         self.stations.learned()
-    }
-
-    pub(super) fn spare(&self) -> Frames {
-        self.spares.make()
     }
 
     pub(super) fn mac(&self, index: u16) -> Mac {

@@ -34,7 +34,7 @@ pub struct Limits {
     /// How long a learned address is believed without a frame from it. Default 300 s, as IEEE 802.1Q 8.8.3
     /// recommends.
     pub station_lifetime: Duration,
-    /// How long a full port that takes no frame holds back its senders. Default 10 ms: far longer than a turn of a
+    /// How long a full port that takes no frame holds back its senders. Default 10 ms: far longer than a step of a
     /// loop, far shorter than a retransmission timeout.
     pub patience: Duration,
 }

@@ -1,7 +1,7 @@
 //! The frames that wait for the owner of a port, and the empty batches that are swapped for them.
 //!
-//! A full batch goes in and out by exchange: its memory wanders from engine to engine, and an empty one goes back. A
-//! few frames are copied behind the waiting ones instead: a batch of one frame would take as much memory as one of
+//! A full batch goes in and out by exchange: its memory moves from engine to engine, and an empty batch goes back. A
+//! few frames are copied behind the waiting ones instead. A batch of one frame would take as much memory as one of
 //! sixty-four, and as much of the receiver's time.
 
 use std::collections::VecDeque;
@@ -9,6 +9,8 @@ use std::mem;
 use std::time::Duration;
 
 use anywire_tcp::{Frames, Instant};
+
+use crate::device::batch;
 
 /// The frames that wait for one port.
 #[derive(Debug)]
@@ -80,9 +82,7 @@ impl Queue {
         if !self.batches.back_mut().is_some_and(|last| last.push(frame)) {
             let mut batch = Batch { frames: spares.take(), bytes: 0 };
             if !batch.push(frame) {
-                // The caller's batch is too small for this switch.
-                batch.frames = spares.make();
-                batch.push(frame);
+                return false;
             }
             self.batches.push_back(batch);
         }
@@ -118,29 +118,23 @@ impl Batch {
     }
 }
 
-/// Empty batches, kept to reuse their memory. The one that came last goes first: it is still in the cache.
+/// Empty batches, whose memory is reused. The last one in goes out first, because it is still in the cache.
 #[derive(Debug)]
 pub(super) struct Spares {
     batches: Vec<Frames>,
-    /// Room for a frame in batches that are made here.
-    frame_bytes: usize,
+    /// Of the switch.
+    mtu: usize,
 }
 
 impl Spares {
-    pub(super) fn new(frame_bytes_max: usize) -> Self {
-        Self { batches: Vec::new(), frame_bytes: frame_bytes_max.max(Frames::FRAME_BYTES) }
+    pub(super) const fn new(mtu: usize) -> Self {
+        Self { batches: Vec::new(), mtu }
     }
 
     /// An empty batch, used before if there is one.
     #[inline]
     pub(super) fn take(&mut self) -> Frames {
-        self.batches.pop().unwrap_or_else(|| self.make())
-    }
-
-    /// A new one.
-    #[cold]
-    pub(super) fn make(&self) -> Frames {
-        Frames::with_room(Frames::BATCH, self.frame_bytes)
+        self.batches.pop().unwrap_or_else(|| batch(self.mtu))
     }
 
     /// Keeps one for later, if there are not enough.

@@ -1,7 +1,7 @@
 //! Hosts on one switch, for tests of streams: on a clock that moves only while everybody waits.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-mod bells;
+mod notifiers;
 
 use std::cell::RefCell;
 use std::io;
@@ -15,7 +15,7 @@ use anywire_stack::switch::{Port, Settings, Switch};
 use anywire_tcp::{Engine, Limits, Mac, Route};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-pub(crate) use bells::Bells;
+pub(crate) use notifiers::Notifiers;
 
 pub(crate) const SERVER: u8 = 2;
 pub(crate) const CLIENT: u8 = 1;
@@ -23,12 +23,12 @@ pub(crate) const CLIENT: u8 = 1;
 /// A network of one switch, whose hosts are named by the last byte of their addresses.
 pub(crate) struct Network {
     switch: Switch,
-    bells: Bells,
+    notifiers: Notifiers,
 }
 
 impl Network {
     pub(crate) fn new() -> Self {
-        Self { switch: Switch::new(Settings::default()), bells: Bells::default() }
+        Self { switch: Switch::new(Settings::default()), notifiers: Notifiers::default() }
     }
 
     pub(crate) fn host(&self, last: u8) -> Interface {
@@ -47,14 +47,14 @@ impl Network {
         last: u8,
         impairment: Impairment,
     ) -> (Interface, anywire_stack::stream::Driver) {
-        Interface::new(engine(last), self.bells.hang(Impair::new(self.port(last), impairment)))
+        Interface::new(engine(last), self.notifiers.attach(Impair::new(self.port(last), impairment)))
     }
 
     /// A host whose frames are written down, as pcap.
     pub(crate) fn host_written_down(&self, last: u8) -> (Interface, Written) {
         let written = Written::default();
         let device = Capture::new(self.port(last), written.clone(), Default::default());
-        let (net, driver) = Interface::new(engine(last), self.bells.hang(device));
+        let (net, driver) = Interface::new(engine(last), self.notifiers.attach(device));
         tokio::task::spawn_local(driver);
         (net, written)
     }

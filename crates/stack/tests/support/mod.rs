@@ -42,7 +42,7 @@ pub fn send(device: &mut impl Device, frame: Vec<u8>) -> usize {
 
 /// Everything that has arrived at `now`.
 pub fn received_at(device: &mut impl Device, now: Instant) -> Vec<Vec<u8>> {
-    let (mut all, mut frames) = (Vec::new(), Frames::new());
+    let (mut all, mut frames) = (Vec::new(), device.batch());
     while device.receive(now, &mut frames) > 0 {
         all.extend(frames.iter().map(<[u8]>::to_vec));
         frames.clear();

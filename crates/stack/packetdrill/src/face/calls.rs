@@ -7,11 +7,11 @@ use libc::{iovec, msghdr, nfds_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, 
 use super::values::{
     address_from, address_to, bytes_from, bytes_to, call, fault, number, parts_of, receive_parts, send_parts,
 };
-use crate::call::{Call, Errno, Line, Reply, Wish};
+use crate::call::{Call, Client, Errno, Reply, Wish};
 
 pub(super) unsafe extern "C" fn free(userdata: *mut c_void) {
-    // SAFETY: it is the line that `packetdrill_interface_init` has leaked, and packetdrill calls this once, as the last.
-    drop(unsafe { Box::from_raw(userdata.cast::<Line>()) });
+    // SAFETY: it is the client that `packetdrill_interface_init` has leaked, and packetdrill calls this once, as the last.
+    drop(unsafe { Box::from_raw(userdata.cast::<Client>()) });
 }
 
 pub(super) unsafe extern "C" fn socket(
@@ -81,7 +81,7 @@ pub(super) unsafe extern "C" fn read(
     to: *mut c_void,
     room: size_t,
 ) -> ssize_t {
-    // SAFETY: the arguments of `read` are those of `recv`, without flags.
+    // SAFETY: `read` has the arguments of `recv`, without flags.
     unsafe { recv(userdata, fd, to, room, 0) }
 }
 
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C" fn recvfrom(
     _address: *mut sockaddr,
     _length: *mut socklen_t,
 ) -> ssize_t {
-    // SAFETY: the arguments of `recv`; on a connection nobody is told the address.
+    // SAFETY: the arguments of `recv`. A connection does not return the address.
     unsafe { recv(userdata, fd, to, room, flags) }
 }
 
@@ -141,7 +141,7 @@ pub(super) unsafe extern "C" fn write(
     from: *const c_void,
     length: size_t,
 ) -> ssize_t {
-    // SAFETY: the arguments of `write` are those of `send`, without flags.
+    // SAFETY: `write` has the arguments of `send`, without flags.
     unsafe { send(userdata, fd, from, length, 0) }
 }
 
@@ -193,8 +193,8 @@ pub(super) unsafe extern "C" fn sendmsg(
     unsafe { send_parts(userdata, fd, parts_of(message.msg_iov, message.msg_iovlen), flags) as ssize_t }
 }
 
-/// In C it takes any number of arguments. Where this is built (Linux on x86-64 and AArch64) the third is passed as if it were
-/// declared; where the caller gave none it is any number at all, and the commands that take none do not look at it.
+/// In C it is variadic. On Linux on x86-64 and AArch64, a third argument is passed as if it were declared. Without one
+/// its value is arbitrary, and the commands that take none do not read it.
 pub(super) unsafe extern "C" fn fcntl(
     userdata: *mut c_void,
     fd: c_int,

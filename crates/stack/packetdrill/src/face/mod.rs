@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_ulong, c_void};
 use libc::{iovec, msghdr, nfds_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
 
 use crate::call::give_up;
-use crate::desk::Desk;
+use crate::server::Server;
 use crate::setup::Setup;
 
 /// `struct packetdrill_interface`.
@@ -86,9 +86,9 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
         unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
     };
     let setup = Setup::parse(&flags).unwrap_or_else(|error| give_up(&error));
-    let line = Box::new(Desk::open(setup));
+    let client = Box::new(Server::open(setup));
     let filled = Table {
-        userdata: Box::into_raw(line).cast(),
+        userdata: Box::into_raw(client).cast(),
         free: calls::free,
         socket: calls::socket,
         bind: calls::bind,

@@ -5,16 +5,16 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libc::{iovec, size_t, sockaddr, socklen_t};
 
-use crate::call::{Answer, Call, Errno, Line, Reply};
+use crate::call::{Answer, Call, Client, Errno, Reply};
 
 /// Calls, on behalf of a function of the table.
 ///
 /// # Safety
 /// `userdata` is the one of a table that was filled here and not freed yet.
 pub(super) unsafe fn call(userdata: *mut c_void, call: Call) -> Answer {
-    // SAFETY: by the contract it points to the line that `packetdrill_interface_init` has leaked; it is only ever shared.
-    let line = unsafe { &*userdata.cast::<Line>() };
-    line.call(call)
+    // SAFETY: by the contract it points to the client that `packetdrill_interface_init` has leaked; it is only ever shared.
+    let client = unsafe { &*userdata.cast::<Client>() };
+    client.call(call)
 }
 
 /// An answer as a system call gives it: a number, or -1 and `errno`.
@@ -48,10 +48,10 @@ pub(super) unsafe fn bytes_from(from: *const c_void, length: size_t) -> Option<V
     Some(unsafe { std::slice::from_raw_parts(from.cast::<u8>(), length) }.to_vec())
 }
 
-/// Copies what was read out and gives how much it was; false room is the caller's fault.
+/// Copies the bytes that were read, and returns their number. A wrong `room` is the caller's fault.
 ///
 /// # Safety
-/// `to` is null or points to `room` bytes that nobody else uses now.
+/// `to` is null or points to `room` bytes that no other code uses meanwhile.
 pub(super) unsafe fn bytes_to(to: *mut c_void, room: size_t, answer: Answer) -> i64 {
     if let Ok(Reply::Bytes(bytes)) = &answer
         && !bytes.is_empty()
@@ -78,7 +78,7 @@ pub(super) unsafe fn parts_of<'a>(parts: *const iovec, count: usize) -> &'a [iov
     unsafe { std::slice::from_raw_parts(parts, count) }
 }
 
-/// Sends what lies in several buffers.
+/// Sends the contents of several buffers.
 ///
 /// # Safety
 /// As for [`call`], and each part points to as many bytes as it says.
@@ -98,7 +98,7 @@ pub(super) unsafe fn send_parts(userdata: *mut c_void, fd: c_int, parts: &[iovec
 /// Receives into several buffers.
 ///
 /// # Safety
-/// As for [`call`], and each part points to as many bytes as it says, which nobody else uses now.
+/// As for [`call`], and each part points to as many bytes as it says. No other code uses them meanwhile.
 pub(super) unsafe fn receive_parts(userdata: *mut c_void, fd: c_int, parts: &[iovec], flags: c_int) -> i64 {
     let length = parts.iter().map(|part| part.iov_len).sum();
     // SAFETY: by the contract.
@@ -143,7 +143,7 @@ pub(super) unsafe fn address_from(address: *const sockaddr, length: socklen_t) -
     }
 }
 
-/// Writes an address as C has it, if somebody wants it.
+/// Writes an address as C has it, if the caller wants it.
 ///
 /// # Safety
 /// Both are null, or `length` points to the number of bytes that `to` has room for.

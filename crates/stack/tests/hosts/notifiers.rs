@@ -1,4 +1,4 @@
-//! Devices of one switch that wake each other's owners: whoever sends rings the bells of all the others.
+//! Devices of one switch that wake each other's owners: a device that sends notifies the owners of all others.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -8,51 +8,51 @@ use anywire_stack::device::{Device, DeviceCounters};
 use anywire_stack::stream::LiveDevice;
 use anywire_tcp::{Frames, Instant, Mac};
 
-/// The bells of one switch; clones share them.
+/// The notifiers of one switch; clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bells {
-    all: Rc<RefCell<Vec<Weak<Bell>>>>,
+pub(crate) struct Notifiers {
+    all: Rc<RefCell<Vec<Weak<Notifier>>>>,
 }
 
-impl Bells {
-    /// Hangs a bell on a port of the switch, or on a device around one.
-    pub(crate) fn hang<D: Device>(&self, device: D) -> Hung<D> {
-        let own = Rc::new(Bell::default());
+impl Notifiers {
+    /// Attaches a notifier to a port of the switch, or to a device around one.
+    pub(crate) fn attach<D: Device>(&self, device: D) -> Notifying<D> {
+        let own = Rc::new(Notifier::default());
         let mut all = self.all.borrow_mut();
-        all.retain(|bell| bell.strong_count() > 0);
+        all.retain(|notifier| notifier.strong_count() > 0);
         all.push(Rc::downgrade(&own));
-        Hung { device, own, bells: self.clone() }
+        Notifying { device, own, notifiers: self.clone() }
     }
 
-    /// Wakes the owners of the other bells that `whom` says.
-    fn ring(&self, own: &Rc<Bell>, whom: impl Fn(&Bell) -> bool) {
-        for bell in self.all.borrow().iter().filter_map(Weak::upgrade) {
-            if !Rc::ptr_eq(&bell, own) && whom(&bell) {
-                bell.ring();
+    /// Wakes the owners of the other notifiers that `whom` selects.
+    fn notify(&self, own: &Rc<Notifier>, whom: impl Fn(&Notifier) -> bool) {
+        for notifier in self.all.borrow().iter().filter_map(Weak::upgrade) {
+            if !Rc::ptr_eq(&notifier, own) && whom(&notifier) {
+                notifier.notify();
             }
         }
     }
 }
 
-/// A device with a bell; made by [`Bells::hang`].
+/// A device with a notifier; made by [`Notifiers::attach`].
 #[derive(Debug)]
-pub(crate) struct Hung<D> {
+pub(crate) struct Notifying<D> {
     device: D,
-    own: Rc<Bell>,
-    bells: Bells,
+    own: Rc<Notifier>,
+    notifiers: Notifiers,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
-    rung: Cell<bool>,
+struct Notifier {
+    is_notified: Cell<bool>,
     /// There was no room for a batch when its owner went to sleep.
     is_short_of_room: Cell<bool>,
     owner: RefCell<Option<Waker>>,
 }
 
-impl Bell {
-    fn ring(&self) {
-        self.rung.set(true);
+impl Notifier {
+    fn notify(&self) {
+        self.is_notified.set(true);
         let owner = self.owner.borrow_mut().take();
         if let Some(owner) = owner {
             owner.wake();
@@ -60,15 +60,15 @@ impl Bell {
     }
 }
 
-impl<D: Device> Device for Hung<D> {
+impl<D: Device> Device for Notifying<D> {
     fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
         // A device that holds frames back may send some of them now.
         let sent_before = self.device.counters().frames_out;
         let count = self.device.receive(now, frames);
         if self.device.counters().frames_out != sent_before {
-            self.bells.ring(&self.own, |_| true);
+            self.notifiers.notify(&self.own, |_| true);
         } else if count > 0 {
-            self.bells.ring(&self.own, |bell| bell.is_short_of_room.get());
+            self.notifiers.notify(&self.own, |notifier| notifier.is_short_of_room.get());
         }
         count
     }
@@ -81,7 +81,7 @@ impl<D: Device> Device for Hung<D> {
         let sent_before = self.device.counters().frames_out;
         let count = self.device.transmit(now, frames);
         if self.device.counters().frames_out != sent_before {
-            self.bells.ring(&self.own, |_| true);
+            self.notifiers.notify(&self.own, |_| true);
         }
         count
     }
@@ -103,9 +103,9 @@ impl<D: Device> Device for Hung<D> {
     }
 }
 
-impl<D: Device> LiveDevice for Hung<D> {
+impl<D: Device> LiveDevice for Notifying<D> {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.own.rung.take() {
+        if self.own.is_notified.take() {
             return Poll::Ready(());
         }
         self.own.is_short_of_room.set(self.device.room() < Frames::BATCH);

@@ -35,9 +35,9 @@ fn yielding_tasks_go_round_in_the_order_of_their_wakes() {
 }
 
 #[test]
-fn however_often_a_task_is_woken_it_gets_one_turn() {
-    let turns = Rc::new(Cell::new(0));
-    let counted = Rc::clone(&turns);
+fn however_often_a_task_is_woken_it_is_polled_once() {
+    let polls = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&polls);
     let mut tasks = Tasks::with_capacity(4).expect("addresses are free");
     let task = async move {
         loop {
@@ -58,7 +58,7 @@ fn however_often_a_task_is_woken_it_gets_one_turn() {
     // Of no task: neither harm nor use.
     tasks.wake_all(&[0, 3, 4, u32::MAX]);
     assert_eq!(tasks.ready(), 1);
-    assert_eq!((tasks.run(usize::MAX), turns.get()), (2, 2));
+    assert_eq!((tasks.run(usize::MAX), polls.get()), (2, 2));
 }
 
 #[test]
@@ -112,18 +112,18 @@ fn a_wake_is_not_kept_back_while_others_are_busy() {
 }
 
 #[test]
-fn nobody_waits_longer_than_a_round_when_more_are_ready_than_the_ring_holds() {
+fn no_task_waits_longer_than_a_round_when_more_are_ready_than_the_ring_holds() {
     let count = 20_000;
-    let last_turns = Rc::new(RefCell::new(vec![0_u64; count]));
+    let last_polls = Rc::new(RefCell::new(vec![0_u64; count]));
     let longest = Rc::new(Cell::new(0));
     let clock = Rc::new(Cell::new(0));
     let mut tasks = Tasks::with_limits(count, SMALL_RING).expect("addresses are free");
     let make = |index: u32| {
-        let (last_turns, longest, clock) = (Rc::clone(&last_turns), Rc::clone(&longest), Rc::clone(&clock));
+        let (last_polls, longest, clock) = (Rc::clone(&last_polls), Rc::clone(&longest), Rc::clone(&clock));
         async move {
             loop {
                 clock.set(clock.get() + 1);
-                let last = std::mem::replace(&mut last_turns.borrow_mut()[index as usize], clock.get());
+                let last = std::mem::replace(&mut last_polls.borrow_mut()[index as usize], clock.get());
                 longest.set(longest.get().max(clock.get() - last));
                 yield_now().await;
             }
@@ -167,7 +167,7 @@ fn sleepers_wake_in_time_and_not_before() {
 }
 
 #[test]
-fn more_sleeps_than_fit_into_one_turn_are_taken_in_the_next() {
+fn more_sleeps_than_fit_into_one_poll_are_taken_in_the_next() {
     /// Polls a dozen sleeps at once, as a join does.
     async fn all() {
         let mut sleeps: Vec<_> = (1..=12).map(|step| Box::pin(sleep(Duration::from_micros(step)))).collect();
@@ -190,11 +190,11 @@ fn more_sleeps_than_fit_into_one_turn_are_taken_in_the_next() {
 #[test]
 fn slots_are_used_again() {
     let mut tasks = Tasks::with_capacity(2).expect("addresses are free");
-    let turns = Rc::new(Cell::new(0));
+    let polls = Rc::new(Cell::new(0));
     let task = || {
-        let turns = Rc::clone(&turns);
+        let polls = Rc::clone(&polls);
         async move {
-            turns.set(turns.get() + 1);
+            polls.set(polls.get() + 1);
             park().await;
         }
     };
@@ -205,12 +205,12 @@ fn slots_are_used_again() {
     // Removed while it was ready: its entry serves the next one, and serves it once.
     assert!(tasks.remove(1) && !tasks.remove(1) && !tasks.contains(1));
     assert_eq!(tasks.spawn_at(1, task()), Ok(()));
-    assert_eq!((tasks.run(usize::MAX), turns.get()), (1, 1));
-    // Removed while it was ready, and nobody came after it.
+    assert_eq!((tasks.run(usize::MAX), polls.get()), (1, 1));
+    // Removed while it was ready, and no task came after it.
     tasks.wake(1);
     assert!(tasks.remove(1));
     assert_eq!((tasks.run(usize::MAX), tasks.ready()), (0, 0));
-    assert_eq!(Rc::strong_count(&turns), 1);
+    assert_eq!(Rc::strong_count(&polls), 1);
     assert_eq!(tasks.spawn_at(1, task()), Ok(()));
     assert_eq!(tasks.run(usize::MAX), 1);
 }
@@ -234,8 +234,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Random scripts for tasks, and a driver that wakes, advances and runs in random portions. In the end, with
-    /// everybody woken as often as their scripts park, all have gone through their scripts.
+    /// Random scripts for tasks, and a driver that wakes, advances and runs in random portions. In the end
+    /// each task is woken as often as its script parks, and all have gone through their scripts.
     #[test]
     fn every_script_ends(
         scripts in prop::collection::vec(prop::collection::vec(step(), 0..12), 40),

@@ -1,10 +1,10 @@
-//! The order in which connections send. Each place is computed, so the order needs no memory.
+//! The order in which connections send: a permutation that is computed place by place, so it needs no memory.
 
 use crate::plan::Order;
 
 /// An order of `0..count`: each number has one place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turns {
+pub(crate) struct Permutation {
     order: Order,
     count: u32,
     mask: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Turns {
     key: u64,
 }
 
-impl Turns {
+impl Permutation {
     /// Another seed gives another random order.
     pub(crate) fn new(order: Order, count: u32, seed: u64) -> Self {
         let bits = u64::from(count).next_power_of_two().trailing_zeros().max(2);
@@ -63,10 +63,10 @@ mod tests {
     fn every_number_has_one_place() {
         for count in [1, 2, 3, 7, 64, 1000, 4097, 100_000] {
             for (order, seed) in [(Order::Random, 0), (Order::Random, 7), (Order::Sequential, 7)] {
-                let turns = Turns::new(order, count, seed);
+                let order = Permutation::new(order, count, seed);
                 let mut seen = vec![false; count as usize];
                 for place in 0..count {
-                    let number = turns.at(place);
+                    let number = order.at(place);
                     assert!(
                         !std::mem::replace(&mut seen[number as usize], true),
                         "{number} of {count} comes twice"
@@ -78,16 +78,16 @@ mod tests {
 
     #[test]
     fn a_random_order_keeps_no_neighbours() {
-        let turns = Turns::new(Order::Random, 1_000_000, 0);
-        let near = (0..1000).filter(|place| turns.at(*place).abs_diff(turns.at(place + 1)) < 1000).count();
+        let order = Permutation::new(Order::Random, 1_000_000, 0);
+        let near = (0..1000).filter(|place| order.at(*place).abs_diff(order.at(place + 1)) < 1000).count();
         assert!(near < 10, "{near} of 1000 neighbours lie close together");
     }
 
     #[test]
     fn each_seed_has_an_order_of_its_own() {
         let order = |seed| {
-            let turns = Turns::new(Order::Random, 1000, seed);
-            (0..1000).map(move |place| turns.at(place))
+            let order = Permutation::new(Order::Random, 1000, seed);
+            (0..1000).map(move |place| order.at(place))
         };
         for other in [2, 3, 1 << 40] {
             let same = order(1).zip(order(other)).filter(|(one, other)| one == other).count();

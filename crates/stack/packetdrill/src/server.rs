@@ -1,82 +1,81 @@
 //! One call after the other, the one call that blocks, and the clock.
 //!
-//! packetdrill has two threads: one goes through the script, the other sits in the one system call that may block while the
-//! script goes on. The desk answers the first at once. A call of the second that cannot be answered yet is kept and tried again
-//! after everything that happens; once it is answered, nobody else is served until its thread has asked for the time,
-//! because that is the time at which packetdrill takes the call to have returned.
+//! packetdrill has two threads. One goes through the script, and its calls are answered at once. The other makes the one
+//! system call that may block while the script goes on. A call that blocks is tried again after every event. Its thread then asks
+//! for the time, and packetdrill takes this as the time of the return. So the server serves no other call in between.
 //!
-//! Time is virtual. It moves when somebody sleeps or waits for a packet, then from deadline to deadline of the engine, and by a
-//! microsecond whenever somebody asks for it: packetdrill spins on the clock just before an event.
+//! Time is virtual. A thread that sleeps or waits for a packet moves it, from deadline to deadline of the engine. Each question
+//! for the time moves it by a microsecond, because packetdrill spins on the clock just before an event.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, ThreadId};
 
-use crate::call::{Answer, Call, Errno, Letter, Line, Reply, give_up};
+use crate::call::{Answer, Call, Client, Errno, Reply, Request, give_up};
 use crate::network::Network;
 use crate::setup::Setup;
 use crate::sockets::Sockets;
 
-/// Does the calls.
-pub(crate) struct Desk {
+/// Executes the calls.
+pub(crate) struct Server {
     /// The thread that goes through the script.
     main: ThreadId,
-    letters: Receiver<Letter>,
+    requests: Receiver<Request>,
     network: Network,
     sockets: Sockets,
-    kept: Option<Kept>,
+    blocked: Option<Blocked>,
 }
 
 /// The call that blocks.
-struct Kept {
-    letter: Letter,
+struct Blocked {
+    request: Request,
     /// When it has waited long enough, if there is such a time.
     until_micros: Option<u64>,
 }
 
-impl Desk {
-    /// Opens a desk in a thread of its own, for a script in the thread that calls this.
-    pub(crate) fn open(setup: Setup) -> Line {
-        let (line, letters) = channel();
+impl Server {
+    /// Starts a server in a thread of its own. The script runs in the calling thread.
+    pub(crate) fn open(setup: Setup) -> Client {
+        let (client, requests) = channel();
         let main = thread::current().id();
         let work = move || {
             let network = Network::new(setup);
-            Self { main, letters, network, sockets: Sockets::default(), kept: None }.work();
+            Self { main, requests, network, sockets: Sockets::default(), blocked: None }.work();
         };
         match thread::Builder::new().name("stack".to_owned()).spawn(work) {
-            Ok(_) => Line::new(line),
+            Ok(_) => Client::new(client),
             Err(error) => give_up(&format!("starting a thread: {error}")),
         }
     }
 
-    /// Serves until nobody can call any more.
+    /// Serves until the last client has gone.
     fn work(mut self) {
-        while let Ok(letter) = self.letters.recv() {
-            self.serve(letter);
+        while let Ok(request) = self.requests.recv() {
+            self.serve(request);
         }
     }
 
-    fn serve(&mut self, mut letter: Letter) {
+    fn serve(&mut self, mut request: Request) {
         // Before its call the second thread waits for the call's time, and meanwhile the first waits for it.
-        let moves_time = letter.from == self.main || matches!(letter.call, Call::Sleep { .. } | Call::Now);
-        let until_micros = self.limit_of(&letter.call);
+        let moves_time = request.from == self.main || matches!(request.call, Call::Sleep { .. } | Call::Now);
+        let until_micros = self.limit_of(&request.call);
         loop {
-            if let Some(answer) = self.attempt(&mut letter.call, until_micros) {
-                self.retry_kept();
-                // Whoever is gone needs no answer.
-                let _ = letter.answer.send(answer);
+            if let Some(answer) = self.attempt(&mut request.call, until_micros) {
+                self.retry_blocked();
+                // A caller that has gone needs no answer.
+                let _ = request.answer.send(answer);
                 if !moves_time {
-                    self.await_return(letter.from);
+                    self.await_return(request.from);
                 }
                 return;
             }
             if !moves_time {
-                if self.kept.replace(Kept { letter, until_micros }).is_some() {
+                if self.blocked.replace(Blocked { request, until_micros }).is_some() {
                     give_up("two calls block at the same time: packetdrill has one thread for them");
                 }
                 return;
             }
             // The script itself waits: nothing else can happen than what the engine does by itself.
-            self.step_towards(until_micros, &letter.call);
+            self.step_towards(until_micros, &request.call);
         }
     }
 
@@ -108,27 +107,27 @@ impl Desk {
             Call::Inject { packet } => {
                 let answer =
                     if self.network.inject(packet) { crate::call::DONE } else { Err(Errno(libc::EINVAL)) };
-                self.note_news();
+                self.take_events();
                 Some(answer)
             }
             call => {
                 let answer = self.sockets.attempt(&mut self.network, call, is_late);
                 self.network.pump();
-                self.note_news();
+                self.take_events();
                 answer
             }
         }
     }
 
-    fn note_news(&mut self) {
-        for news in self.network.take_news() {
-            self.sockets.note(&mut self.network, news);
+    fn take_events(&mut self) {
+        for ready in self.network.take_ready() {
+            self.sockets.note(&mut self.network, ready);
         }
     }
 
-    /// Moves time on to whatever comes first: a deadline of the engine, the end of the kept call's patience, `until_micros`.
+    /// Moves time to the next event: a deadline of the engine, the timeout of the blocked call, or `until_micros`.
     fn step_towards(&mut self, until_micros: Option<u64>, waiting: &Call) {
-        let patience = self.kept.as_ref().and_then(|kept| kept.until_micros);
+        let patience = self.blocked.as_ref().and_then(|blocked| blocked.until_micros);
         let next = [self.network.next_deadline(), patience, until_micros].into_iter().flatten().min();
         let Some(next) = next else {
             give_up(&format!("{waiting:?} waits for ever: the stack has nothing more to do"));
@@ -137,40 +136,40 @@ impl Desk {
             give_up(&format!("{waiting:?} has waited for {} s in vain", SILENCE_MICROS / 1_000_000));
         }
         self.network.advance(next);
-        self.note_news();
-        self.retry_kept();
+        self.take_events();
+        self.retry_blocked();
     }
 
-    /// Something has happened: perhaps the kept call can be answered now.
-    fn retry_kept(&mut self) {
-        let Some(mut kept) = self.kept.take() else { return };
-        match self.attempt(&mut kept.letter.call, kept.until_micros) {
+    /// Tries the blocked call again after an event.
+    fn retry_blocked(&mut self) {
+        let Some(mut blocked) = self.blocked.take() else { return };
+        match self.attempt(&mut blocked.request.call, blocked.until_micros) {
             Some(answer) => {
-                let _ = kept.letter.answer.send(answer);
-                self.await_return(kept.letter.from);
+                let _ = blocked.request.answer.send(answer);
+                self.await_return(blocked.request.from);
             }
-            None => self.kept = Some(kept),
+            None => self.blocked = Some(blocked),
         }
     }
 
     /// Lets a thread come back from its call: time stands still until it has asked for it.
     fn await_return(&mut self, thread: ThreadId) {
         let mut others = Vec::new();
-        while let Ok(mut letter) = self.letters.recv() {
-            if letter.from != thread {
-                others.push(letter);
+        while let Ok(mut request) = self.requests.recv() {
+            if request.from != thread {
+                others.push(request);
                 continue;
             }
-            let asks_for_time = matches!(letter.call, Call::Now);
-            if let Some(answer) = self.attempt(&mut letter.call, None) {
-                let _ = letter.answer.send(answer);
+            let asks_for_time = matches!(request.call, Call::Now);
+            if let Some(answer) = self.attempt(&mut request.call, None) {
+                let _ = request.answer.send(answer);
             }
             if asks_for_time {
                 break;
             }
         }
-        for letter in others {
-            self.serve(letter);
+        for request in others {
+            self.serve(request);
         }
     }
 }
@@ -183,16 +182,16 @@ mod tests {
     use super::*;
     use crate::call::{DONE, Wish};
 
-    /// A desk, and a descriptor that listens on port 8080.
-    fn listening() -> (Line, i32) {
+    /// A client, and a descriptor that listens on port 8080.
+    fn listening() -> (Client, i32) {
         let mut setup = Setup::parse("address=192.168.0.2").expect("good flags");
         setup.settings.checksums = false;
-        let line = Desk::open(setup);
-        let fd = number(line.call(Call::Socket)) as i32;
+        let client = Server::open(setup);
+        let fd = number(client.call(Call::Socket)) as i32;
         let address = "192.168.0.2:8080".parse().expect("an address");
-        assert_eq!(line.call(Call::Bind { fd, address }), DONE);
-        assert_eq!(line.call(Call::Listen { fd }), DONE);
-        (line, fd)
+        assert_eq!(client.call(Call::Bind { fd, address }), DONE);
+        assert_eq!(client.call(Call::Listen { fd }), DONE);
+        (client, fd)
     }
 
     #[track_caller]
@@ -221,55 +220,55 @@ mod tests {
     }
 
     #[track_caller]
-    fn next_packet(line: &Line) -> (u64, Vec<u8>) {
-        match line.call(Call::NextPacket) {
+    fn next_packet(client: &Client) -> (u64, Vec<u8>) {
+        match client.call(Call::NextPacket) {
             Ok(Reply::Packet { bytes, micros }) => (micros, bytes),
             other => panic!("{other:?} is no packet"),
         }
     }
 
     /// Lets the peer connect; gives the number of the first byte that it expects.
-    fn shake_hands(line: &Line) -> u32 {
-        assert_eq!(line.call(Call::Inject { packet: segment(2, 0, 0, &[]) }), DONE);
-        let (_, answer) = next_packet(line);
+    fn shake_hands(client: &Client) -> u32 {
+        assert_eq!(client.call(Call::Inject { packet: segment(2, 0, 0, &[]) }), DONE);
+        let (_, answer) = next_packet(client);
         let seq: [u8; 4] = answer[24..28].try_into().expect("a sequence number");
         let ack = u32::from_be_bytes(seq).wrapping_add(1);
-        assert_eq!(line.call(Call::Inject { packet: segment(16, 1, ack, &[]) }), DONE);
+        assert_eq!(client.call(Call::Inject { packet: segment(16, 1, ack, &[]) }), DONE);
         ack
     }
 
     #[test]
     fn waiting_for_a_packet_moves_time() {
-        let (line, _) = listening();
-        assert_eq!(line.call(Call::Inject { packet: segment(2, 0, 0, &[]) }), DONE);
-        let (first, _) = next_packet(&line);
+        let (client, _) = listening();
+        assert_eq!(client.call(Call::Inject { packet: segment(2, 0, 0, &[]) }), DONE);
+        let (first, _) = next_packet(&client);
         // The SYN-ACK once more, after the first timeout of RFC 6298.
-        let (second, _) = next_packet(&line);
+        let (second, _) = next_packet(&client);
         assert!((999_000..=1_001_000).contains(&(second - first)), "{first} {second}");
-        assert!(number(line.call(Call::Now)) as u64 > second);
+        assert!(number(client.call(Call::Now)) as u64 > second);
     }
 
     #[test]
     fn a_call_that_blocks_ends_when_its_packet_has_come() {
-        let (line, listener) = listening();
-        let (line, ack) = (&line, shake_hands(&line));
+        let (client, listener) = listening();
+        let (client, ack) = (&client, shake_hands(&client));
         let (told, telling) = channel();
         thread::scope(|scope| {
             scope.spawn(move || {
-                let Ok(Reply::Accepted { fd, .. }) = line.call(Call::Accept { fd: listener }) else {
-                    panic!("nobody has connected");
+                let Ok(Reply::Accepted { fd, .. }) = client.call(Call::Accept { fd: listener }) else {
+                    panic!("no peer has connected");
                 };
-                line.call(Call::Now).expect("the time");
-                told.send(fd).expect("somebody listens");
-                let read = line.call(Call::Receive { fd, length: 100, flags: 0 });
-                let at = number(line.call(Call::Now));
+                client.call(Call::Now).expect("the time");
+                told.send(fd).expect("the test listens");
+                let read = client.call(Call::Receive { fd, length: 100, flags: 0 });
+                let at = number(client.call(Call::Now));
                 assert_eq!(read, Ok(Reply::Bytes(b"hello".to_vec())));
-                told.send(at as i32).expect("somebody listens");
+                told.send(at as i32).expect("the test listens");
             });
             telling.recv().expect("accepted");
-            // Whether the second thread has called by now or not: what it reads was there at this moment.
-            let before = number(line.call(Call::Now));
-            assert_eq!(line.call(Call::Inject { packet: segment(24, 1, ack, b"hello") }), DONE);
+            // Even if the second thread calls later, the bytes were there at this moment.
+            let before = number(client.call(Call::Now));
+            assert_eq!(client.call(Call::Inject { packet: segment(24, 1, ack, b"hello") }), DONE);
             let after = telling.recv().expect("read");
             assert!((before as i32..before as i32 + 10).contains(&after), "{before} {after}");
         });
@@ -277,31 +276,31 @@ mod tests {
 
     #[test]
     fn what_would_block_says_so_and_what_is_late_comes_back() {
-        let (line, fd) = listening();
+        let (client, fd) = listening();
         let argument = libc::O_RDWR | libc::O_NONBLOCK;
-        assert_eq!(line.call(Call::Control { fd, command: libc::F_SETFL, argument }), DONE);
-        assert_eq!(line.call(Call::Accept { fd }), Err(Errno(libc::EAGAIN)));
-        let before = number(line.call(Call::Now));
+        assert_eq!(client.call(Call::Control { fd, command: libc::F_SETFL, argument }), DONE);
+        assert_eq!(client.call(Call::Accept { fd }), Err(Errno(libc::EAGAIN)));
+        let before = number(client.call(Call::Now));
         let wishes = vec![Wish { fd, events: libc::POLLIN as u32, data: 7 }];
         let nothing = vec![Wish { fd, events: 0, data: 7 }];
-        assert_eq!(line.call(Call::Poll { wishes, timeout_millis: 250 }), Ok(Reply::Events(nothing)));
-        assert_eq!(number(line.call(Call::Now)) - before, 250_001);
+        assert_eq!(client.call(Call::Poll { wishes, timeout_millis: 250 }), Ok(Reply::Events(nothing)));
+        assert_eq!(number(client.call(Call::Now)) - before, 250_001);
     }
 
     #[test]
     fn errors_are_those_of_a_kernel() {
-        let (line, fd) = listening();
-        let receive = |fd| line.call(Call::Receive { fd, length: 1, flags: 0 });
+        let (client, fd) = listening();
+        let receive = |fd| client.call(Call::Receive { fd, length: 1, flags: 0 });
         assert_eq!(receive(9999), Err(Errno(libc::EBADF)));
         assert_eq!(receive(fd), Err(Errno(libc::ENOTCONN)));
-        let ack = shake_hands(&line);
-        let Ok(Reply::Accepted { fd, .. }) = line.call(Call::Accept { fd }) else {
-            panic!("nobody has connected")
+        let ack = shake_hands(&client);
+        let Ok(Reply::Accepted { fd, .. }) = client.call(Call::Accept { fd }) else {
+            panic!("no peer has connected")
         };
-        assert_eq!(line.call(Call::Shutdown { fd, how: libc::SHUT_WR }), DONE);
+        assert_eq!(client.call(Call::Shutdown { fd, how: libc::SHUT_WR }), DONE);
         let bytes = vec![0; 10];
-        assert_eq!(line.call(Call::Send { fd, bytes, taken: 0, flags: 0 }), Err(Errno(libc::EPIPE)));
-        assert_eq!(line.call(Call::Inject { packet: segment(4, 1, ack, &[]) }), DONE);
+        assert_eq!(client.call(Call::Send { fd, bytes, taken: 0, flags: 0 }), Err(Errno(libc::EPIPE)));
+        assert_eq!(client.call(Call::Inject { packet: segment(4, 1, ack, &[]) }), DONE);
         assert_eq!(receive(fd), Err(Errno(libc::ECONNRESET)));
         assert_eq!(receive(fd), Ok(Reply::Bytes(Vec::new())), "an error is told once");
     }
