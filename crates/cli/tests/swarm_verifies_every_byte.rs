@@ -74,8 +74,8 @@ fn payloads_of_any_length_that_makes_one_segment_are_verified() {
 fn without_timestamps_a_segment_carries_twelve_bytes_more() {
     let outcome = swarm(&["-c", "20", "--payload", "1460", "--no-timestamps"]);
     assert_eq!((&outcome["timestamps"], &outcome["payload_bytes"]), (&false.into(), &1460.into()));
-    let segments = outcome["segments_per_echo"].as_f64().expect("a number");
-    assert!((2.9..3.1).contains(&segments), "{outcome}");
+    // One each way: among so few, the next request carries the acknowledgment.
+    assert!(outcome["segments_per_echo"].as_f64() < Some(2.1), "{outcome}");
     for mode in MODES {
         swarm(&["-c", "20", "--no-timestamps", "--mode", mode, "--loss", "0.01"]);
     }
@@ -178,7 +178,6 @@ fn what_cannot_be_is_refused_before_it_starts() {
     assert_refused(&refused(&["--mode", "http", "--payload", "1400"]), 2, "1400 bytes");
     assert_refused(&refused(&["--segments", "2", "--loss", "0.1"]), 2, "2 segments");
     assert_refused(&refused(&["--mode", "push", "--idle-deadline", "1m"]), 2, "idle deadline");
-    assert_refused(&refused(&["--keep-alive", "2h"]), 2, "an hour");
     assert_refused(&refused(&["--payload", "1461", "--no-timestamps"]), 2, "1461 bytes");
     assert_refused(&refused(&["--core", "9999"]), 2, "core 9999");
     assert_refused(

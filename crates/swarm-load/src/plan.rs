@@ -222,4 +222,12 @@ mod tests {
             assert!(share(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn times_of_a_run_are_an_hour_at_most() {
+        assert_eq!(run_time("1h"), Ok(Duration::from_secs(3600)));
+        for wrong in ["0s", "61m", "-1s"] {
+            assert!(run_time(wrong).is_err(), "{wrong}");
+        }
+    }
 }
