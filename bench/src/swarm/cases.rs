@@ -94,6 +94,10 @@ const fn rate(unit: &'static str, bar: Goal, aim: Goal) -> Figure {
     Figure { unit, of: Of::Key("echoes_per_second", MILLION), bar, aim }
 }
 
+const fn of_rate(unit: &'static str, case: &'static str, bar: f64, aim: Goal) -> Figure {
+    Figure { unit, of: Of::RateTo(case), bar: Goal::AtLeast(bar), aim }
+}
+
 const EVERY_BYTE: Figure = at_most("corrupt payloads", Of::Key("corrupt", 1.0), 0.0, Goal::None);
 
 /// The table, in its order.
@@ -109,6 +113,39 @@ const CASES: &[Case] = &[
             at_most("starved", Of::Key("starved", 1.0), 0.0, Goal::None),
             at_most("longest gap, rounds", Of::Key("longest_gap_ratio", 1.0), 1.5, Goal::AtMost(1.1)),
             at_least("Jain", Of::Key("jain", 1.0), 0.999, Goal::None),
+            EVERY_BYTE,
+        ],
+    },
+    Case {
+        name: "keep-alive",
+        what: "lawful, with keep-alive at both ends",
+        anchor: "-",
+        run: What::Swarm(&["-c", "6000000", "--duration", "20s", "--keep-alive", "15s"]),
+        figures: &[of_rate("of the rate without", "lawful", 0.95, Goal::AtLeast(0.98)), EVERY_BYTE],
+    },
+    Case {
+        name: "no-timestamps",
+        what: "lawful, without timestamps",
+        anchor: "-",
+        run: What::Swarm(&["-c", "6000000", "--duration", "20s", "--no-timestamps"]),
+        figures: &[of_rate("of the rate with", "lawful", 0.95, Goal::AtLeast(0.98)), EVERY_BYTE],
+    },
+    Case {
+        name: "kept",
+        what: "6 M + 6 M with keep-alive and idle deadlines",
+        anchor: "-",
+        run: What::Swarm(&[
+            "-c",
+            "6000000",
+            "--duration",
+            "20s",
+            "--keep-alive",
+            "60s",
+            "--idle-deadline",
+            "5m",
+        ]),
+        figures: &[
+            at_most("bytes an endpoint", Of::Key("bytes_per_endpoint", 1.0), 200.0, Goal::AtMost(160.0)),
             EVERY_BYTE,
         ],
     },
@@ -149,6 +186,20 @@ const CASES: &[Case] = &[
         anchor: "4.5 M/s",
         run: What::Swarm(&["-c", "6000000", "--mode", "push", "--duration", "20s"]),
         figures: &[rate("M messages/s", Goal::AtLeast(4.5), Goal::AtLeast(8.0)), EVERY_BYTE],
+    },
+    Case {
+        name: "push-1m",
+        what: "one server to 1 M connections",
+        anchor: "-",
+        run: What::Swarm(&["-c", "1000000", "--mode", "push", "--duration", "20s"]),
+        figures: &[rate("M messages/s", Goal::None, Goal::None), EVERY_BYTE],
+    },
+    Case {
+        name: "group",
+        what: "the same, posted to the group by another thread",
+        anchor: "-",
+        run: What::Swarm(&["-c", "1000000", "--mode", "group", "--duration", "20s"]),
+        figures: &[of_rate("of the push from inside", "push-1m", 0.9, Goal::None), EVERY_BYTE],
     },
     Case {
         name: "short",

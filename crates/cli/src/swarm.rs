@@ -84,7 +84,7 @@ impl Swarm {
 /// What the command says of an error.
 fn failure(error: &Error) -> Failure {
     let code = match error {
-        Error::Payload { .. } | Error::Core { .. } | Error::LossUnseen => Code::Usage,
+        Error::Payload { .. } | Error::Core { .. } | Error::LossUnseen | Error::NoIdleDeadline => Code::Usage,
         Error::Capture { .. } => Code::Write,
         _ => Code::Failed,
     };
@@ -93,6 +93,7 @@ fn failure(error: &Error) -> Failure {
         Error::Memory { fitting: 0, .. } => failure.help("end other programs, or use a larger machine"),
         Error::TaskMemory { fitting, .. } => failure.help(format_args!("--count {fitting} fits")),
         Error::Memory { fitting, .. } => failure.help(format_args!("--connections {fitting} fits")),
+        Error::NoIdleDeadline => failure.help("leave out --mode or --idle-deadline"),
         Error::LossUnseen => failure.help("leave out --segments or --loss"),
         _ => failure,
     }
@@ -106,6 +107,8 @@ Examples:
   anywire swarm
   anywire swarm --connections 6000000 --duration 30s --json swarm.json
   anywire swarm -c 1000000 --mode http --loss 0.001
+  anywire swarm -c 1000000 --mode group --keep-alive 60s
+  anywire swarm -c 1000000 --keep-alive 60s --idle-deadline 5m
   anywire swarm -c 1000 --mode short --time-wait 60s
   anywire swarm -c 10 --duration 100ms --capture frames.pcap
   anywire swarm tasks --count 100000000 --json tasks.json

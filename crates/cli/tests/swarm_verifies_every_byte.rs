@@ -18,7 +18,7 @@ fn swarm(args: &[&str]) -> Value {
     outcome
 }
 
-const MODES: [&str; 4] = ["echo", "push", "short", "http"];
+const MODES: [&str; 5] = ["echo", "push", "group", "short", "http"];
 
 #[test]
 fn each_mode_verifies_and_names_its_figures() {
@@ -65,6 +65,49 @@ fn payloads_of_any_length_that_makes_one_segment_are_verified() {
         assert_eq!(swarm(&["-c", "20", "--payload", bytes])["payload_bytes"].to_string(), bytes);
     }
     swarm(&["-c", "20", "--payload", "1288", "--mode", "http"]);
+    for bytes in ["8", "1448"] {
+        swarm(&["-c", "20", "--payload", bytes, "--mode", "group"]);
+    }
+}
+
+#[test]
+fn without_timestamps_a_segment_carries_twelve_bytes_more() {
+    let outcome = swarm(&["-c", "20", "--payload", "1460", "--no-timestamps"]);
+    assert_eq!((&outcome["timestamps"], &outcome["payload_bytes"]), (&false.into(), &1460.into()));
+    // One each way: among so few, the next request carries the acknowledgment.
+    assert!(outcome["segments_per_echo"].as_f64() < Some(2.1), "{outcome}");
+    for mode in MODES {
+        swarm(&["-c", "20", "--no-timestamps", "--mode", mode, "--loss", "0.01"]);
+    }
+}
+
+#[test]
+fn connections_have_keep_alive_and_an_idle_deadline() {
+    let outcome = swarm(&["-c", "100", "--keep-alive", "90s", "--idle-deadline", "1m"]);
+    assert_eq!(
+        (&outcome["keep_alive_seconds"], &outcome["idle_deadline_seconds"]),
+        (&90.0.into(), &60.0.into()),
+        "{outcome}"
+    );
+    // Nobody was silent for so long.
+    assert_eq!(outcome["keep_alive_probes"], 0, "{outcome}");
+    let without = swarm(&["-c", "100"]);
+    assert!(without["keep_alive_seconds"].is_null() && without["timestamps"] == true, "{without}");
+    let bytes = |outcome: &Value| outcome["memory"]["server_task_bytes"].as_u64();
+    assert!(bytes(&outcome) > bytes(&without), "{outcome}");
+    for mode in MODES {
+        swarm(&["-c", "20", "--keep-alive", "1s", "--mode", mode]);
+    }
+}
+
+#[test]
+fn a_message_to_the_group_reaches_all_connections() {
+    for count in ["1", "2", "17", "1025"] {
+        let outcome = swarm(&["-c", count, "--mode", "group"]);
+        let completions = |key: &str| outcome["completions"][key].as_u64().expect("a number");
+        // Two messages are under way, and the measured part may begin or end within both.
+        assert!(completions("max") - completions("min") <= 4, "{outcome}");
+    }
 }
 
 #[test]
@@ -102,6 +145,8 @@ fn the_table_goes_to_stdout_and_the_json_to_a_file() {
         "swarm",
         "-c",
         "10",
+        "--keep-alive",
+        "1m",
         "--duration",
         "50ms",
         "--json",
@@ -110,7 +155,9 @@ fn the_table_goes_to_stdout_and_the_json_to_a_file() {
         text(&pcap),
     ]);
     assert!(output.status.success(), "{}", stderr(&output));
-    for word in ["echo over 10 connections", "rate", "latency", "fairness", "verified", "memory"] {
+    for word in
+        ["echo over 10 connections", "rate", "latency", "fairness", "verified", "keep-alive", "memory"]
+    {
         assert!(stdout(&output).contains(word), "{word} in {}", stdout(&output));
     }
     let outcome = std::fs::read_to_string(&json).expect("the JSON was written");
@@ -130,6 +177,8 @@ fn what_cannot_be_is_refused_before_it_starts() {
     assert_refused(&refused(&["--payload", "7"]), 2, "7 bytes");
     assert_refused(&refused(&["--mode", "http", "--payload", "1400"]), 2, "1400 bytes");
     assert_refused(&refused(&["--segments", "2", "--loss", "0.1"]), 2, "2 segments");
+    assert_refused(&refused(&["--mode", "push", "--idle-deadline", "1m"]), 2, "idle deadline");
+    assert_refused(&refused(&["--payload", "1461", "--no-timestamps"]), 2, "1461 bytes");
     assert_refused(&refused(&["--core", "9999"]), 2, "core 9999");
     assert_refused(
         &refused(&["-c", "10", "--capture", "/nonexistent/frames.pcap"]),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use anywire_load::Latency;
 use anywire_stack::swarm;
 
+use crate::group::Receipts;
 use crate::permutation::Permutation;
 
 /// Notes of all tasks of a run together. Each run has a thread of its own, so a book serves one run.
@@ -23,6 +24,8 @@ use crate::permutation::Permutation;
 pub(crate) struct Book {
     /// Bytes of each payload.
     pub(crate) payload_bytes: Cell<usize>,
+    /// How long the server of mode echo waits for a message, if it has an idle deadline.
+    pub(crate) idle_deadline: Cell<Duration>,
     /// Messages completed since the start.
     pub(crate) completed: Cell<u64>,
     /// Payloads, or messages around them, that differ from the ones sent.
@@ -46,6 +49,8 @@ pub(crate) struct Book {
     connections: RefCell<Vec<Connection>>,
     /// Short connections: when each was asked for, by its index.
     pub(crate) asked_at: RefCell<Vec<u32>>,
+    /// Messages to all: who has not received them yet.
+    pub(crate) receipts: Receipts,
 }
 
 /// The figures of a connection in the measured part.

@@ -18,7 +18,7 @@ use anywire_tcp::{ConnectError, ConnectOptions, Counters, Engine, Instant as Mom
 
 use crate::book::book;
 use crate::error::Error;
-use crate::network::{client_address, server_address};
+use crate::network::{client_address, options, server_address};
 use crate::outcome::{Measured, Short};
 use crate::plan::{Mode, Plan, SHORT_TUPLES};
 
@@ -27,7 +27,12 @@ pub(crate) trait Side {
     /// A round; see [`Swarm::round`].
     fn round(&mut self, now: Moment) -> usize;
     fn engine(&mut self) -> &mut Engine;
-    fn open(&mut self, from: SocketAddr, to: SocketAddr) -> Result<u32, ConnectError>;
+    fn open(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<u32, ConnectError>;
     /// Bytes of the tasks and their rings.
     fn bytes(&self) -> usize;
     /// What passed through its port of the switch.
@@ -48,8 +53,12 @@ where
         Self::engine(self)
     }
 
-    fn open(&mut self, from: SocketAddr, to: SocketAddr) -> Result<u32, ConnectError> {
-        let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
+    fn open(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        options: ConnectOptions,
+    ) -> Result<u32, ConnectError> {
         Self::open(self, from, to, options).map(|id| id.index())
     }
 
@@ -157,7 +166,9 @@ impl<'r> Drive<'r> {
             let opened = self.client.engine().counters().opened.min(self.server.engine().counters().accepted);
             while self.asked < u64::from(all) && self.asked < opened + OPENING_MAX {
                 let from = client_address(self.asked as u32);
-                self.client.open(from, server_address(self.plan)).map_err(Error::Connect)?;
+                self.client
+                    .open(from, server_address(self.plan), options(self.plan))
+                    .map_err(Error::Connect)?;
                 self.asked += 1;
             }
             self.round();
@@ -185,7 +196,7 @@ impl<'r> Drive<'r> {
                 return Err(Error::Unstarted { begun, all });
             }
             match self.plan.mode {
-                Mode::Push => self.server.round(now),
+                Mode::Push | Mode::Group => self.server.round(now),
                 _ => self.client.round(now),
             };
         }
@@ -240,6 +251,7 @@ impl<'r> Drive<'r> {
             echoes: completed() - completed_before,
             retransmits: both(|counters| counters.retransmits),
             timeouts: both(|counters| counters.timeouts),
+            keep_alive_probes: both(|counters| counters.keep_alives),
             short,
             opening_seconds: 0.0,
             cpu_seconds,
@@ -288,7 +300,7 @@ impl<'r> Drive<'r> {
         while self.asked < goal && in_use < IN_USE_MAX {
             let from = client_address(self.tuple);
             self.tuple = (self.tuple + 1) % SHORT_TUPLES;
-            match self.client.open(from, server_address(self.plan)) {
+            match self.client.open(from, server_address(self.plan), options(self.plan)) {
                 Ok(index) => {
                     self.asked += 1;
                     book(|book| {

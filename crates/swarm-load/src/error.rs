@@ -31,6 +31,9 @@ pub enum Error {
         /// The cores that are available.
         available: Vec<usize>,
     },
+    /// The plan: an idle deadline in a mode whose server has none.
+    #[error("only the server of mode echo has an idle deadline; use mode echo, or no idle deadline")]
+    NoIdleDeadline,
     /// The plan: losses, but no acknowledgment that would reveal one in time.
     #[error(
         "with 2 segments an echo nothing is acknowledged in time, so a loss is noticed too late; use 3 segments, or no \
@@ -106,8 +109,8 @@ pub enum Error {
     },
     /// Connections that should stay have ended.
     #[error(
-        "connections that should stay have ended: {timed_out} timed out, {reset} were reset; use less loss (without \
-         any, please report it)"
+        "connections that should stay have ended: {timed_out} timed out, {reset} were reset; use less loss, or a later \
+         idle deadline (without any, please report it)"
     )]
     Ended {
         /// Ends that gave the other one up.

@@ -10,6 +10,7 @@
 mod book;
 mod drive;
 mod error;
+mod group;
 mod http;
 mod network;
 mod outcome;

@@ -42,9 +42,13 @@ pub(crate) fn join(plan: &Plan) -> Result<[End; 2], Error> {
     // Clients close first, so what waits for old segments is theirs. A table that had room for it as well would be spread
     // over so many pages that each lookup would miss the translation of its address.
     let mut server = engine(plan, [SERVER, CLIENT], [SERVER_ADDRESS.into()], 0)?;
-    let options = ConnectOptions { no_nagle: true, ..ConnectOptions::default() };
-    server.listen(server_address(plan), options).map_err(Error::setup)?;
+    server.listen(server_address(plan), options(plan)).map_err(Error::setup)?;
     Ok([(client, client_device), (server, port(SERVER, 2)?)])
+}
+
+/// The options of all connections, at both ends.
+pub(crate) fn options(plan: &Plan) -> ConnectOptions {
+    ConnectOptions { no_nagle: true, keep_alive: plan.keep_alive.is_some(), ..ConnectOptions::default() }
 }
 
 /// Where connection `number` comes from: 60,000 ports of each address.
@@ -83,6 +87,8 @@ fn settings(plan: &Plan, mac: Mac) -> Settings {
     let mut state = plan.seed ^ u64::from(mac == SERVER) << 32;
     let mut settings = Settings::new(std::array::from_fn(|_| random(&mut state)));
     settings.checksums = plan.checksums;
+    settings.timestamps = plan.timestamps;
+    settings.keep_alive_idle = plan.keep_alive.unwrap_or(settings.keep_alive_idle);
     settings.time_wait = plan.time_wait;
     if plan.segments == 3 {
         // A round of all connections may last for seconds: the next request would come too late to carry the ACK

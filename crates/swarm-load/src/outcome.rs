@@ -90,6 +90,8 @@ pub struct Measured {
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Probes of keep-alive.
+    pub keep_alive_probes: u64,
     /// What only short connections have.
     pub short: Option<Short>,
     /// How long opening all connections took, before the measured part.
@@ -266,7 +268,8 @@ impl Outcome {
         let mut row = |name, figures| rows.push((name, figures));
         let Self { ns_per_echo, segments_per_echo, acknowledgments, memory, .. } = self;
         let (rate, frames) = (whole(self.echoes_per_second), whole(self.frames_per_second));
-        let unit = if self.plan.mode == Mode::Push { "messages" } else { "echoes" };
+        let is_one_way = matches!(self.plan.mode, Mode::Push | Mode::Group);
+        let unit = if is_one_way { "messages" } else { "echoes" };
         row("rate", format!("{rate} {unit}/s, {ns_per_echo:.1} ns each"));
         row(
             "frames",
@@ -295,6 +298,13 @@ impl Outcome {
             [echoes, self.corrupt, retransmits, timeouts].map(grouped);
         row("verified", format!("{echoes} payloads, {corrupt} corrupt"));
         row("retransmits", format!("{retransmits}, {timeouts} by timeout"));
+        if let Some(idle) = self.plan.keep_alive {
+            let probes = grouped(self.measured.keep_alive_probes);
+            row("keep-alive", format!("after {} s of silence; {probes} probes", idle.as_secs_f64()));
+        }
+        if let Some(idle) = self.plan.idle_deadline {
+            row("idle deadline", format!("{} s after the last message", idle.as_secs_f64()));
+        }
         let megabytes = |bytes: u64| grouped(bytes / 1_000_000);
         let (each, computed) = (self.bytes_per_endpoint, memory.computed_bytes_per_endpoint);
         let (resident, huge) = (megabytes(memory.resident_bytes), megabytes(memory.huge_page_bytes));
@@ -318,14 +328,16 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { mode, order, connections, core, payload_bytes, checksums, loss, .. } = &self.plan;
+        let Plan { mode, order, connections, core, payload_bytes, checksums, timestamps, loss, .. } =
+            &self.plan;
         let [mode, order] = [format!("{mode:?}"), format!("{order:?}")].map(|name| name.to_lowercase());
-        let (connections, sums) = (grouped(u64::from(*connections)), if *checksums { "on" } else { "off" });
+        let connections = grouped(u64::from(*connections));
+        let [sums, stamps] = [*checksums, *timestamps].map(|is_on| if is_on { "on" } else { "off" });
         write!(
             f,
             "{mode} over {connections} connections, both ends on core {core}: {payload_bytes} bytes, "
         )?;
-        writeln!(f, "{order} order, checksums {sums}, loss {loss}\n")?;
+        writeln!(f, "{order} order, checksums {sums}, timestamps {stamps}, loss {loss}\n")?;
         let mut columns = Columns::new(2, &[]);
         self.rows().into_iter().for_each(|(name, figures)| columns.row(vec![name.to_owned(), figures]));
         f.write_str(&columns.render())

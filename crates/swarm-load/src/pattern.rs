@@ -8,6 +8,9 @@
 /// The shortest payload: the first word.
 pub(crate) const BYTES_MIN: usize = 8;
 
+/// The tag of a message to all connections: no connection has this number.
+pub(crate) const TO_ALL: u32 = u32::MAX;
+
 /// Writes the payload of a message.
 #[inline]
 pub(crate) fn fill(out: &mut [u8], tag: u32, number: u32) {

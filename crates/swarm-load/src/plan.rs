@@ -6,11 +6,11 @@ use std::time::Duration;
 use anywire_load::text;
 use anywire_sys::{cpu, memory};
 use clap::{ArgAction, Args, ValueEnum};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::permutation::Permutation;
-use crate::{http, pattern};
+use crate::{group, http, pattern};
 
 /// The plan of a run: as options of a command line, and as its part of the JSON.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -36,6 +36,17 @@ pub struct Plan {
     #[arg(long = "no-checksum", action = ArgAction::SetFalse)]
     #[serde(rename = "checksum")]
     pub checksums: bool,
+    /// Connections without timestamps (RFC 7323)
+    #[arg(long = "no-timestamps", action = ArgAction::SetFalse)]
+    pub timestamps: bool,
+    /// Keep-alive at both ends: probe a peer that has been silent for so long (whole seconds, rounded up)
+    #[arg(long, value_name = "TIME", value_parser = run_time)]
+    #[serde(rename = "keep_alive_seconds", serialize_with = "seconds")]
+    pub keep_alive: Option<Duration>,
+    /// An idle deadline for each connection of the server, in mode echo: every message moves it
+    #[arg(long, value_name = "TIME", value_parser = run_time)]
+    #[serde(rename = "idle_deadline_seconds", serialize_with = "seconds")]
+    pub idle_deadline: Option<Duration>,
     /// The share of frames that the network loses, from 0 to 0.5
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     pub loss: f64,
@@ -72,6 +83,8 @@ pub enum Mode {
     Echo,
     /// The server sends messages to all connections, one after the other
     Push,
+    /// Another thread posts messages to a group of all connections; the server sends each message to all of them
+    Group,
     /// Each connection is opened for one echo, and closed by FINs
     Short,
     /// Each client asks by HTTP, and again when it has the answer; connections stay
@@ -92,10 +105,8 @@ impl Plan {
     /// Refuses a plan that contradicts itself or names a core that is not available.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (bytes, min) = (self.payload_bytes, pattern::BYTES_MIN);
-        let max = match self.mode {
-            Mode::Http => SEGMENT_BYTES_MAX - http::HEAD_BYTES_MAX,
-            _ => SEGMENT_BYTES_MAX,
-        };
+        let segment = if self.timestamps { SEGMENT_BYTES_MAX - TIMESTAMPS_BYTES } else { SEGMENT_BYTES_MAX };
+        let max = if self.mode == Mode::Http { segment - http::HEAD_BYTES_MAX } else { segment };
         if !(min..=max).contains(&bytes) {
             return Err(Error::Payload { bytes, min, max });
         }
@@ -103,13 +114,16 @@ impl Plan {
         if !available.contains(&core) {
             return Err(Error::Core { core, available });
         }
+        if self.idle_deadline.is_some() && self.mode != Mode::Echo {
+            return Err(Error::NoIdleDeadline);
+        }
         if self.segments == 2 && self.loss > 0.0 { Err(Error::LossUnseen) } else { Ok(()) }
     }
 
     /// Refuses a plan that does not fit into memory. `task_bytes` is the size of both tasks of a connection.
     pub(crate) fn check_memory(&self, task_bytes: usize) -> Result<(), Error> {
         // Two blocks, two table entries at their usual load, the rings at their largest.
-        let each = (2 * (128 + 10) + task_bytes + 2 * 8 + self.kept_bytes()) as u64;
+        let each = (2 * (128 + 10) + task_bytes + 2 * 8 + self.kept_bytes() + self.idle_bytes()) as u64;
         let fixed = FIXED_BYTES + self.time_waits() as u64 * 48;
         let needed = u64::from(self.connections) * each + fixed;
         match memory::available_bytes() {
@@ -129,6 +143,16 @@ impl Plan {
             (_, ..=232) => 256 + 16,
             _ => 2048 + 16,
         }
+    }
+
+    /// Bytes of what an idle connection has besides.
+    fn idle_bytes(&self) -> usize {
+        // Beside both blocks, and an entry in the timers of both.
+        let keep_alive = if self.keep_alive.is_some() { 2 * (16 + 10) } else { 0 };
+        // The note of the task's time in a heap that has just grown to twice its size.
+        let idle_deadline = if self.idle_deadline.is_some() { 2 * 16 } else { 0 };
+        let mailbox = if self.mode == Mode::Group { group::MAILBOX_BYTES } else { 0 };
+        keep_alive + idle_deadline + mailbox
     }
 
     /// Connections that have ended and are remembered at the same time.
@@ -169,14 +193,20 @@ fn run_time(text: &str) -> Result<Duration, String> {
     if time > Duration::from_secs(3600) { Err("an hour is the longest".to_owned()) } else { Ok(time) }
 }
 
+/// As a number of seconds.
+fn seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(serializer)
+}
+
 /// The most connections of a run. Addresses, and the numbers of tasks, have room for more; memory has not.
 const CONNECTIONS_MAX: u32 = 200_000_000;
 
 /// Four-tuples of short connections. Each is used again when all others have been, or its TIME-WAIT is over.
 pub(crate) const SHORT_TUPLES: u32 = 64 * 60_000;
 
-/// What a segment carries on Ethernet, with timestamps.
-const SEGMENT_BYTES_MAX: usize = 1448;
+/// What a segment carries on Ethernet, and what timestamps take of it.
+const SEGMENT_BYTES_MAX: usize = 1460;
+const TIMESTAMPS_BYTES: usize = 12;
 
 /// Batches of the switch, the program itself, histograms, and arenas' last steps.
 const FIXED_BYTES: u64 = 96 << 20;
@@ -190,6 +220,14 @@ mod tests {
         assert_eq!((share("0.001"), share("0")), (Ok(0.001), Ok(0.0)));
         for wrong in ["", "1", "-0.1", "NaN", "1%"] {
             assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_of_a_run_are_an_hour_at_most() {
+        assert_eq!(run_time("1h"), Ok(Duration::from_secs(3600)));
+        for wrong in ["0s", "61m", "-1s"] {
+            assert!(run_time(wrong).is_err(), "{wrong}");
         }
     }
 }

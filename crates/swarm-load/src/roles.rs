@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use anywire_stack::swarm::Conn;
+use anywire_stack::swarm::{Conn, Deadline, Either, select};
 use anywire_tcp::Status;
 
 use crate::book::{Record, book, gate, increment, now};
@@ -89,6 +89,16 @@ pub(crate) async fn echo_server(mut conn: Conn) {
     }
 }
 
+/// The same until no message has come for the time of the idle deadline.
+pub(crate) async fn echo_server_with_deadline(mut conn: Conn) {
+    let time = || book(|book| book.idle_deadline.get());
+    let mut idle = Deadline::after(time());
+    while let Either::First(Some(message)) = select(conn.recv(), &mut idle).await {
+        conn.send(message).await;
+        idle.reset(time());
+    }
+}
+
 /// One request, one answer, and the end by a FIN.
 pub(crate) async fn short_client(mut conn: Conn) {
     conn.writable().await;
@@ -158,7 +168,7 @@ fn write(conn: &mut Conn, number: u32) -> bool {
 /// Reads the part of a message that has arrived, and compares it. `seen` counts the bytes that came before. Returns
 /// whether the message is complete.
 #[inline(always)]
-fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
+pub(crate) fn read(conn: &mut Conn, seen: &mut u16, tag: u32, number: u32) -> bool {
     let length = book(|book| book.payload_bytes.get());
     let mut is_right = true;
     let taken = conn.read(|bytes| {

@@ -5,17 +5,20 @@ use std::panic;
 use std::thread;
 
 use anywire_load::Stop;
-use anywire_stack::swarm::{Conn, Incoming, Swarm, Tasks};
+use anywire_stack::swarm::{Conn, Incoming, Mail, SharedPayload, Swarm, Tasks};
 use anywire_sys::cpu;
 
 use crate::book::book;
 use crate::drive::{Drive, Monitor};
 use crate::error::Error;
+use crate::group;
 use crate::http::{self, Http};
 use crate::network;
 use crate::outcome::{Memory, Outcome};
 use crate::plan::{Mode, Plan};
-use crate::roles::{Echo, client, echo_server, push_client, push_server, short_client};
+use crate::roles::{
+    Echo, client, echo_server, echo_server_with_deadline, push_client, push_server, short_client,
+};
 
 /// Runs a plan and measures it. `monitor` reports progress meanwhile. `stop` ends the run early; the outcome then covers
 /// the part that was measured.
@@ -27,10 +30,19 @@ use crate::roles::{Echo, client, echo_server, push_client, push_server, short_cl
 pub fn run(plan: &Plan, stop: &Stop, monitor: &Monitor) -> Result<Outcome, Error> {
     plan.check()?;
     on_core(plan.core, || match plan.mode {
-        Mode::Echo => run_with(plan, stop, monitor, client::<Echo>, echo_server),
-        Mode::Push => run_with(plan, stop, monitor, push_client, push_server),
-        Mode::Short => run_with(plan, stop, monitor, short_client, echo_server),
-        Mode::Http => run_with(plan, stop, monitor, client::<Http>, http::server),
+        Mode::Echo if plan.idle_deadline.is_some() => {
+            run_with(plan, stop, monitor, client::<Echo>, echo_server_with_deadline, None)
+        }
+        Mode::Echo => run_with(plan, stop, monitor, client::<Echo>, echo_server, None),
+        Mode::Push => run_with(plan, stop, monitor, push_client, push_server, None),
+        Mode::Group => {
+            let mail = group::mail(plan.connections);
+            let group = group::start_posting(&mail, plan)?;
+            let server = |conn| group::server(conn, mail.mailbox(), group);
+            run_with(plan, stop, monitor, group::client, server, Some(&mail))
+        }
+        Mode::Short => run_with(plan, stop, monitor, short_client, echo_server, None),
+        Mode::Http => run_with(plan, stop, monitor, client::<Http>, http::server, None),
     })
 }
 
@@ -54,6 +66,7 @@ fn run_with<C, S>(
     monitor: &Monitor,
     client: impl Fn(Conn) -> C,
     server: impl Fn(Conn) -> S,
+    mail: Option<&Mail<SharedPayload>>,
 ) -> Result<Outcome, Error>
 where
     C: Future<Output = ()>,
@@ -63,6 +76,7 @@ where
     plan.check_memory(task_bytes.iter().sum())?;
     book(|book| {
         book.payload_bytes.set(plan.payload_bytes);
+        book.idle_deadline.set(plan.idle_deadline.unwrap_or_default());
         book.order.set(Some(plan.order_of_tasks()));
     });
     let before = Memory::resident();
@@ -72,6 +86,7 @@ where
         .map_err(Error::setup)?;
     let mut server = Swarm::new(server_engine, server_port, most, |one: Incoming| server(one.conn))
         .map_err(Error::setup)?;
+    mail.into_iter().for_each(|mail| server.attach(mail));
     let measured = Drive::new(plan, &mut client, &mut server, monitor, stop).run()?;
     let memory = Memory::of(plan, before, [&mut client, &mut server], task_bytes);
     let (corrupt, failed) = book(|book| (book.corrupt.get(), book.ended_early.get()));

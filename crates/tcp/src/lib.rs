@@ -60,6 +60,7 @@ mod recovery;
 mod rtt;
 mod seq;
 mod settings;
+mod shared_payload;
 mod slab;
 mod table;
 mod time;
@@ -76,5 +77,6 @@ pub use crate::engine::{
 pub use crate::frames::Frames;
 pub use crate::packet::{Mac, MacError};
 pub use crate::settings::{Ecn, Limits, Settings};
+pub use crate::shared_payload::SharedPayload;
 pub use crate::time::Instant;
 pub use crate::watch::KeepAlive;

@@ -10,6 +10,7 @@ use anywire_sys::arena::Arena;
 use anywire_sys::prefetch::prefetch;
 
 use crate::seq::Seq;
+use crate::shared_payload::{SharedPayload, SharedPayloads};
 
 /// A cell of the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,13 +23,25 @@ impl Cell {
         self.0 == u32::MAX
     }
 
-    const fn is_large(self) -> bool {
-        self.0 & LARGE != 0
+    const fn kind(self) -> Kind {
+        match self.0 & (LARGE | SHARED) {
+            0 => Kind::Small,
+            SHARED => Kind::Shared,
+            _ => Kind::Large,
+        }
     }
 
     const fn place(self) -> usize {
-        (self.0 & !LARGE) as usize
+        (self.0 & !(LARGE | SHARED)) as usize
     }
+}
+
+/// What a cell has its bytes in.
+enum Kind {
+    Small,
+    Large,
+    /// A payload that several cells share.
+    Shared,
 }
 
 /// The metadata of a segment.
@@ -111,15 +124,20 @@ struct CellOf<const DATA: usize> {
 
 type Small = CellOf<SMALL_DATA>;
 type Large = CellOf<LARGE_DATA>;
+/// Its data is the place of a shared payload.
+type Shared = CellOf<SHARED_DATA>;
 
 const SMALL_DATA: usize = 256 - size_of::<Segment>();
 const LARGE_DATA: usize = 2048 - size_of::<Segment>();
+const SHARED_DATA: usize = 64 - size_of::<Segment>();
 /// Addresses beyond twice the limit; memory only if it comes to that. A batch of 64 frames of 2 KiB fits twice.
 const PROMISED_BYTES: usize = 256 << 10;
 /// Set in the index of a large cell.
 const LARGE: u32 = 1 << 31;
+/// Set in the index of a cell that shares its payload.
+const SHARED: u32 = 1 << 30;
 
-const _: () = assert!(size_of::<Small>() == 256 && size_of::<Large>() == 2048);
+const _: () = assert!(size_of::<Small>() == 256 && size_of::<Large>() == 2048 && size_of::<Shared>() == 64);
 
 /// The most bytes that a segment holds.
 pub(crate) const SEGMENT_BYTES: usize = LARGE_DATA;
@@ -128,6 +146,8 @@ pub(crate) const SEGMENT_BYTES: usize = LARGE_DATA;
 pub(crate) struct Pool {
     small: Shelf<SMALL_DATA>,
     large: Shelf<LARGE_DATA>,
+    shared: Shelf<SHARED_DATA>,
+    payloads: SharedPayloads,
     bytes_in_use: usize,
     bytes_max: usize,
     /// What may be in use while something is received.
@@ -139,12 +159,14 @@ pub(crate) struct Pool {
 impl Pool {
     /// A pool of at most so many bytes.
     pub(crate) fn new(bytes_max: usize) -> io::Result<Self> {
-        let cells_max = LARGE as usize - 1;
+        let cells_max = SHARED as usize - 1;
         // Promised memory comes on top of the limit: a batch of frames, and segments cut in two.
         let reserve = 2 * bytes_max + PROMISED_BYTES;
         Ok(Self {
             small: Shelf::reserve((reserve / size_of::<Small>()).clamp(1, cells_max))?,
             large: Shelf::reserve((reserve / size_of::<Large>()).clamp(1, cells_max))?,
+            shared: Shelf::reserve((bytes_max / size_of::<Shared>()).clamp(1, cells_max))?,
+            payloads: SharedPayloads::default(),
             bytes_in_use: 0,
             bytes_max,
             bytes_max_receiving: bytes_max + bytes_max / 4,
@@ -179,7 +201,7 @@ impl Pool {
 
     /// Bytes of memory taken from the system, used or free.
     pub(crate) fn bytes(&self) -> usize {
-        self.small.cells.bytes() + self.large.cells.bytes()
+        self.small.cells.bytes() + self.large.cells.bytes() + self.shared.cells.bytes()
     }
 
     /// An empty cell for at least this many bytes. None if the pool is at its limit, or if no cell is that long.
@@ -224,16 +246,46 @@ impl Pool {
         Some((cell, segment, room))
     }
 
+    /// A cell that holds all of a shared payload. `is_first`: its queue has no cell yet, so it may take the last of the memory.
+    #[inline]
+    pub(crate) fn take_shared(&mut self, payload: &SharedPayload, is_first: bool) -> Option<Cell> {
+        let limit = if is_first { self.bytes_max } else { self.bytes_max - self.bytes_max / 8 };
+        let known = self.payloads.place_of(payload);
+        let added = if known.is_some() { 0 } else { payload.bytes().len() };
+        let in_use = self.bytes_in_use + size_of::<Shared>() + added;
+        if in_use > limit {
+            return None;
+        }
+        let (cell, taken) = self.shared.take()?;
+        let place = known.unwrap_or_else(|| self.payloads.keep(payload));
+        self.payloads.acquire(place);
+        taken.data[..4].copy_from_slice(&place.to_ne_bytes());
+        taken.segment.length = payload.bytes().len() as u16;
+        self.bytes_in_use = in_use;
+        Some(cell)
+    }
+
+    /// The sum of a segment's bytes, if it is known because many share them.
+    #[inline(always)]
+    pub(crate) fn sum_of(&self, cell: Cell) -> Option<u64> {
+        let Kind::Shared = cell.kind() else { return None };
+        let cell = &self.shared.cells[cell.place()];
+        let (bytes, sum) = self.payloads.get(cell.payload());
+        (bytes.len() == usize::from(cell.segment.length)).then_some(sum)
+    }
+
     /// Gives a cell back.
     #[inline]
     pub(crate) fn free(&mut self, cell: Cell) {
         self.find(cell).free();
     }
 
-    /// Asks for the cache lines of a small cell; nothing for another one, or none.
+    /// Asks for the cache lines of a small cell, or of one that shares its payload; nothing for another one, or none.
     #[inline(always)]
     pub(crate) fn prefetch(&self, cell: Cell) {
         if let Some(cell) = self.small.cells.get(cell.0 as usize) {
+            prefetch(cell);
+        } else if let Some(cell) = self.shared.cells.get((cell.0 ^ SHARED) as usize) {
             prefetch(cell);
         }
     }
@@ -241,41 +293,59 @@ impl Pool {
     /// A cell that may be given back, depending on its segment.
     #[inline(always)]
     pub(crate) fn find(&mut self, cell: Cell) -> Found<'_> {
-        let (segment, free, bytes) = if cell.is_large() {
-            (&mut self.large.cells[cell.place()].segment, &mut self.large.free, size_of::<Large>())
-        } else {
-            (&mut self.small.cells[cell.place()].segment, &mut self.small.free, size_of::<Small>())
+        let bytes_in_use = &mut self.bytes_in_use;
+        let (segment, free, bytes, shares) = match cell.kind() {
+            Kind::Small => {
+                let segment = &mut self.small.cells[cell.place()].segment;
+                (segment, &mut self.small.free, size_of::<Small>(), None)
+            }
+            Kind::Large => {
+                let segment = &mut self.large.cells[cell.place()].segment;
+                (segment, &mut self.large.free, size_of::<Large>(), None)
+            }
+            Kind::Shared => {
+                let found = &mut self.shared.cells[cell.place()];
+                let shares = Some((&mut self.payloads, found.payload()));
+                (&mut found.segment, &mut self.shared.free, size_of::<Shared>(), shares)
+            }
         };
-        Found { cell, segment, free, bytes, bytes_in_use: &mut self.bytes_in_use }
+        Found { cell, segment, free, bytes, bytes_in_use, shares }
     }
 
     #[inline(always)]
     pub(crate) fn segment(&self, cell: Cell) -> &Segment {
-        if cell.is_large() {
-            &self.large.cells[cell.place()].segment
-        } else {
-            &self.small.cells[cell.place()].segment
+        match cell.kind() {
+            Kind::Small => &self.small.cells[cell.place()].segment,
+            Kind::Large => &self.large.cells[cell.place()].segment,
+            Kind::Shared => &self.shared.cells[cell.place()].segment,
         }
     }
 
     #[inline(always)]
     pub(crate) fn segment_mut(&mut self, cell: Cell) -> &mut Segment {
-        if cell.is_large() {
-            &mut self.large.cells[cell.place()].segment
-        } else {
-            &mut self.small.cells[cell.place()].segment
+        match cell.kind() {
+            Kind::Small => &mut self.small.cells[cell.place()].segment,
+            Kind::Large => &mut self.large.cells[cell.place()].segment,
+            Kind::Shared => &mut self.shared.cells[cell.place()].segment,
         }
     }
 
     /// The bytes of a segment.
     #[inline]
     pub(crate) fn bytes_of(&self, cell: Cell) -> &[u8] {
-        let (segment, data) = if cell.is_large() {
-            let cell = &self.large.cells[cell.place()];
-            (&cell.segment, &cell.data[..])
-        } else {
-            let cell = &self.small.cells[cell.place()];
-            (&cell.segment, &cell.data[..])
+        let (segment, data) = match cell.kind() {
+            Kind::Small => {
+                let cell = &self.small.cells[cell.place()];
+                (&cell.segment, &cell.data[..])
+            }
+            Kind::Large => {
+                let cell = &self.large.cells[cell.place()];
+                (&cell.segment, &cell.data[..])
+            }
+            Kind::Shared => {
+                let cell = &self.shared.cells[cell.place()];
+                (&cell.segment, self.payloads.get(cell.payload()).0)
+            }
         };
         let start = usize::from(segment.start);
         &data[start..start + usize::from(segment.length)]
@@ -284,25 +354,50 @@ impl Pool {
     /// A segment, to be changed, and its bytes.
     #[inline(always)]
     pub(crate) fn segment_and_bytes(&mut self, cell: Cell) -> (&mut Segment, &[u8]) {
-        let (segment, data) = self.parts_mut(cell);
+        let (segment, data): (_, &[u8]) = match cell.kind() {
+            Kind::Small => {
+                let cell = &mut self.small.cells[cell.place()];
+                (&mut cell.segment, &cell.data)
+            }
+            Kind::Large => {
+                let cell = &mut self.large.cells[cell.place()];
+                (&mut cell.segment, &cell.data)
+            }
+            Kind::Shared => {
+                let cell = &mut self.shared.cells[cell.place()];
+                let place = cell.payload();
+                (&mut cell.segment, self.payloads.get(place).0)
+            }
+        };
         let (start, length) = (usize::from(segment.start), usize::from(segment.length));
         (segment, &data[start..start + length])
     }
 
     #[inline(always)]
     fn parts_mut(&mut self, cell: Cell) -> (&mut Segment, &mut [u8]) {
-        if cell.is_large() {
-            let cell = &mut self.large.cells[cell.place()];
-            (&mut cell.segment, &mut cell.data)
-        } else {
-            let cell = &mut self.small.cells[cell.place()];
-            (&mut cell.segment, &mut cell.data)
+        match cell.kind() {
+            Kind::Small => {
+                let cell = &mut self.small.cells[cell.place()];
+                (&mut cell.segment, &mut cell.data)
+            }
+            Kind::Large => {
+                let cell = &mut self.large.cells[cell.place()];
+                (&mut cell.segment, &mut cell.data)
+            }
+            Kind::Shared => {
+                let cell = &mut self.shared.cells[cell.place()];
+                (&mut cell.segment, &mut [])
+            }
         }
     }
 
     /// How many more bytes fit into the cell of a segment.
     pub(crate) fn room_of(&self, cell: Cell) -> usize {
-        let data = if cell.is_large() { LARGE_DATA } else { SMALL_DATA };
+        let data = match cell.kind() {
+            Kind::Small => SMALL_DATA,
+            Kind::Large => LARGE_DATA,
+            Kind::Shared => return 0,
+        };
         let segment = self.segment(cell);
         data - usize::from(segment.start) - usize::from(segment.length)
     }
@@ -408,6 +503,8 @@ pub(crate) struct Found<'p> {
     free: &'p mut Cell,
     bytes: usize,
     bytes_in_use: &'p mut usize,
+    /// The payload that it shares, and where that is kept.
+    shares: Option<(&'p mut SharedPayloads, u32)>,
 }
 
 impl Found<'_> {
@@ -416,6 +513,17 @@ impl Found<'_> {
     pub(crate) fn free(self) {
         self.segment.next = std::mem::replace(self.free, self.cell);
         *self.bytes_in_use -= self.bytes;
+        if let Some((payloads, place)) = self.shares {
+            *self.bytes_in_use -= payloads.release(place);
+        }
+    }
+}
+
+impl Shared {
+    /// Where the payload is kept.
+    #[inline(always)]
+    fn payload(&self) -> u32 {
+        u32::from_ne_bytes([self.data[0], self.data[1], self.data[2], self.data[3]])
     }
 }
 
@@ -427,7 +535,11 @@ struct Shelf<const DATA: usize> {
 
 impl<const DATA: usize> Shelf<DATA> {
     /// What the numbers of its cells have set.
-    const TAG: u32 = if DATA == LARGE_DATA { LARGE } else { 0 };
+    const TAG: u32 = match DATA {
+        LARGE_DATA => LARGE,
+        SHARED_DATA => SHARED,
+        _ => 0,
+    };
 
     fn reserve(cells_max: usize) -> io::Result<Self> {
         let cells = Arena::reserve(cells_max, CellOf { segment: Segment::EMPTY, data: [0; DATA] })?;

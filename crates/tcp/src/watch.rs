@@ -89,6 +89,15 @@ impl Watch {
         Some(heard_at.after(seconds.saturating_mul(1000).min(FARTHEST_MILLIS)))
     }
 
+    /// When to look whether a probe is due, or the peer is to be given up. If the peer answers a probe, the next one is due after
+    /// the idle time, which may be shorter than the interval.
+    #[inline]
+    pub(crate) fn look_at(&self, heard_at: Tick, now: Tick) -> Option<Tick> {
+        let (probe, if_heard_now) =
+            (self.probe_at(heard_at)?, now.after(u32::from(self.idle_seconds) * 1000));
+        Some(if if_heard_now.is_before(probe) { if_heard_now } else { probe })
+    }
+
     /// Whether as many probes as are allowed have had no answer.
     pub(crate) fn is_given_up(&self, heard_at: Tick) -> bool {
         self.probes_since(heard_at) >= self.probes_max

@@ -8,6 +8,8 @@ use anywire_tcp::{ConnId, ConnectOptions, Status};
 use common::host::{Host, Peer};
 use common::wire::Segment;
 
+const ROUND_TRIPS: [u64; 7] = [2, 20, 100, 180, 200, 300, 500];
+
 fn no_nagle() -> ConnectOptions {
     ConnectOptions { no_nagle: true, ..ConnectOptions::default() }
 }
@@ -67,7 +69,7 @@ fn peers() -> [Peer; 3] {
 #[test]
 fn no_lone_segment_is_sent_again_for_a_delay_that_is_usual() {
     for peer in peers() {
-        for round_trip in [2, 20, 100, 180, 200, 300, 500] {
+        for round_trip in ROUND_TRIPS {
             for delay in [0, 40, 100, 200, 250] {
                 let again = sent_again(peer.clone(), round_trip, delay);
                 assert_eq!(again, 0, "round trip {round_trip}, delay {delay}, {peer:?}");
@@ -79,7 +81,7 @@ fn no_lone_segment_is_sent_again_for_a_delay_that_is_usual() {
 #[test]
 fn a_longer_delay_costs_one_segment_and_is_known_from_then_on() {
     for peer in peers() {
-        for round_trip in [2, 20, 100, 200, 500] {
+        for round_trip in ROUND_TRIPS {
             for delay in [300, 400, 500] {
                 let again = sent_again(peer.clone(), round_trip, delay);
                 assert!(again <= 1, "{again} for round trip {round_trip}, delay {delay}, {peer:?}");
@@ -107,8 +109,8 @@ fn a_delay_that_begins_later_is_learned() {
 #[test]
 fn the_loss_of_a_lone_segment_is_repaired_soon_after_its_ack_was_due() {
     for peer in peers() {
-        for round_trip in [2, 20, 100, 500] {
-            for delay in [0, 40, 200, 500] {
+        for round_trip in ROUND_TRIPS {
+            for delay in [0, 40, 100, 200, 250, 300, 400, 500] {
                 let (mut host, id, mut peer) = open(peer.clone(), round_trip);
                 for _ in 0..40 {
                     exchange(&mut host, id, &mut peer, 2896, round_trip);
@@ -119,7 +121,9 @@ fn the_loss_of_a_lone_segment_is_repaired_soon_after_its_ack_was_due() {
                 }
                 let start = host.millis();
                 host.engine.send(id, b"lost");
-                let sent = host.wait_millis(round_trip + delay + 100);
+                // A longer delay has cost a timeout that was spurious. Then the longest delay allowed is assumed.
+                let known = if delay <= 250 { delay } else { 504 };
+                let sent = host.wait_millis(round_trip + known + 100);
                 let times: Vec<_> = sent.iter().map(|(at, _)| at - start).collect();
                 assert_eq!(times.len(), 2, "round trip {round_trip}, delay {delay}: {times:?}");
             }

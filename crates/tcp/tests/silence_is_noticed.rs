@@ -63,6 +63,24 @@ fn an_answer_or_any_segment_starts_it_anew() {
 }
 
 #[test]
+fn after_an_answer_the_next_probe_is_due_by_the_idle_time_though_the_interval_is_longer() {
+    let mut settings = patient();
+    settings.keep_alive_idle = Duration::from_secs(10);
+    settings.keep_alive_interval = Duration::from_secs(75);
+    let mut host = Host::with(settings, small_limits());
+    let (id, peer) = host.accept_with(Peer::new(), KEEP);
+    for _ in 0..3 {
+        assert_eq!(host.wait(Duration::from_secs(10)).len(), 1);
+        host.give(&[peer.acks()]);
+    }
+    let sent = host.wait(Duration::from_secs(300));
+    let start = host.millis() / 1000 - 300;
+    let times: Vec<_> = sent.iter().map(|(at, _)| at / 1000 - start).collect();
+    assert_eq!(times, [10, 85, 160]);
+    assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+}
+
+#[test]
 fn no_probe_leaves_while_data_is_under_way() {
     let mut settings = patient();
     settings.keep_alive_idle = Duration::from_secs(5);

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anywire_tcp::{
-    Algorithm, ConnId, ConnectOptions, Ecn, End, Engine, Events, Instant, Limits, Ready, Settings, Status,
+    Algorithm, ConnId, ConnectOptions, Ecn, End, Engine, Events, Instant, Limits, Ready, Settings,
+    SharedPayload, Status,
 };
 
 use common::host::{engine, small_limits};
@@ -185,10 +186,16 @@ impl World {
         };
         if !user.shut {
             while user.sent < stops_at {
-                let piece = (stops_at - user.sent).min(5000);
+                // Every other stream comes in payloads that could be for many.
+                let is_shared = user.plan.stream % 2 == 1;
+                let piece = (stops_at - user.sent).min(if is_shared { 700 } else { 5000 });
                 let bytes: Vec<_> =
                     (user.sent..user.sent + piece).map(|place| byte(user.plan.stream, place)).collect();
-                let taken = engine.send(id, &bytes);
+                let taken = if is_shared {
+                    engine.send_shared(id, &SharedPayload::from(bytes))
+                } else {
+                    engine.send(id, &bytes)
+                };
                 user.sent += taken;
                 if taken < piece {
                     break;

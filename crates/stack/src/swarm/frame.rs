@@ -90,11 +90,7 @@ impl LengthPrefix {
     ///
     /// [`FrameError::TooLong`], then nothing was sent; [`FrameError::Unsent`] if the connection no longer sends.
     pub async fn send(&self, conn: &mut Conn, message: &[u8]) -> Result<(), FrameError> {
-        let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-        if length > self.largest {
-            return Err(FrameError::TooLong { length, largest: self.largest });
-        }
-        let head = length.to_be_bytes();
+        let head = self.length_of(message)?.to_be_bytes();
         let head = &head[head.len() - usize::from(self.bytes)..];
         // In one segment where it fits.
         conn.writable().await;
@@ -112,6 +108,22 @@ impl LengthPrefix {
             }
         }
         Ok(())
+    }
+
+    /// A message with its length in front, to be sent as it is. As a [`SharedPayload`](super::SharedPayload) it goes to any
+    /// number of connections.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::TooLong`].
+    pub fn encode(&self, message: &[u8]) -> Result<Vec<u8>, FrameError> {
+        let head = self.length_of(message)?.to_be_bytes();
+        Ok([&head[head.len() - usize::from(self.bytes)..], message].concat())
+    }
+
+    fn length_of(&self, message: &[u8]) -> Result<u32, FrameError> {
+        let (length, largest) = (u32::try_from(message.len()).unwrap_or(u32::MAX), self.largest);
+        if length > largest { Err(FrameError::TooLong { length, largest }) } else { Ok(length) }
     }
 }
 

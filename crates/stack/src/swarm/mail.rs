@@ -24,10 +24,13 @@ use super::office::{Office, To};
 /// The mailboxes of a thread's tasks; clones are the same. A swarm delivers its messages once it is
 /// [attached](super::Swarm::attach).
 ///
-/// ```no_run
-/// use anywire_stack::swarm::{Either, GroupId, Incoming, Mail, MailLimits, select};
+/// Messages can be of any type. With [`SharedPayload`](super::SharedPayload) a message to many is also kept only once until all peers
+/// have acknowledged it: it is not copied into each send queue, and its checksum is computed once.
 ///
-/// let mail = Mail::<Vec<u8>>::new(MailLimits::default());
+/// ```no_run
+/// use anywire_stack::swarm::{Either, GroupId, Incoming, Mail, MailLimits, SharedPayload, select};
+///
+/// let mail = Mail::<SharedPayload>::new(MailLimits::default());
 /// let post = mail.post();
 /// let device = move |incoming: Incoming| {
 ///     let mailbox = mail.mailbox();
@@ -36,7 +39,7 @@ use super::office::{Office, To};
 ///         loop {
 ///             match select(conn.recv(), mailbox.recv()).await {
 ///                 Either::First(Some(received)) => _ = conn.send(received).await,
-///                 Either::Second(Ok(message)) => _ = conn.send(&message[..]).await,
+///                 Either::Second(Ok(message)) => _ = conn.send(&*message).await,
 ///                 // The device has gone, or is too slow.
 ///                 _ => return,
 ///             }
@@ -44,7 +47,7 @@ use super::office::{Office, To};
 ///     }
 /// };
 /// // From any thread:
-/// std::thread::spawn(move || post.to_group(GroupId::EVERYONE, b"hello".to_vec()));
+/// std::thread::spawn(move || post.to_group(GroupId::EVERYONE, b"hello".to_vec().into()));
 /// # drop(device);
 /// ```
 pub struct Mail<M> {

@@ -65,7 +65,7 @@ mod send;
 mod sleep;
 mod splice;
 
-pub use anywire_tcp::Instant;
+pub use anywire_tcp::{Instant, SharedPayload};
 pub use combine::{Either, Elapsed, Select, Timeout, select, timeout};
 pub use conn::{Conn, Incoming};
 pub use deadline::Deadline;

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anywire_tcp::{ConnId, Engine};
+use anywire_tcp::{ConnId, Engine, SharedPayload};
 
 use super::conn::Conn;
 use super::context::here;
@@ -33,14 +33,15 @@ impl Received {
     }
 }
 
-/// What can be sent: bytes, or what was [received](Received).
+/// What can be sent: bytes, what was [received](Received), or a payload that many connections share.
 pub trait Content: sealed::Put {}
 
 impl Content for Received {}
 impl Content for &[u8] {}
+impl Content for &SharedPayload {}
 
 mod sealed {
-    use super::{ConnId, Engine, Received};
+    use super::{ConnId, Engine, Received, SharedPayload};
 
     #[expect(
         unnameable_types,
@@ -72,6 +73,16 @@ mod sealed {
 
         fn put(&self, engine: &mut Engine, id: ConnId, sent: usize) -> usize {
             engine.send(id, &self[sent..])
+        }
+    }
+
+    impl Put for &SharedPayload {
+        fn length(&self) -> usize {
+            self.bytes().len()
+        }
+
+        fn put(&self, engine: &mut Engine, id: ConnId, sent: usize) -> usize {
+            if sent == 0 { engine.send_shared(id, self) } else { engine.send(id, &self.bytes()[sent..]) }
         }
     }
 }

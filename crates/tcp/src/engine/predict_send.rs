@@ -42,7 +42,7 @@ impl Engine {
         }
         let cell = block.send_next;
         let mut flags = block.flags;
-        let (control, payload) = if cell.is_none() {
+        let (control, payload, sum) = if cell.is_none() {
             if !flags.has(Flags::ACK_NOW) {
                 block.flags.clear(Flags::IN_TURN);
                 return true;
@@ -50,8 +50,9 @@ impl Engine {
             if !out.has_room_for(LEN) {
                 return false;
             }
-            (Control::ACK, &[][..])
+            (Control::ACK, &[][..], None)
         } else {
+            let sum = self.pool.sum_of(cell);
             let (kept, payload) = self.pool.segment_and_bytes(cell);
             let length = payload.len() as u32;
             let is_fin = kept.marks == Marks::FIN && length == 0;
@@ -93,7 +94,7 @@ impl Engine {
             if is_fin {
                 flags.set(Flags::FIN_SENT);
             }
-            (Control::ACK.with(if is_fin { Control::FIN } else { Control::PSH }), payload)
+            (Control::ACK.with(if is_fin { Control::FIN } else { Control::PSH }), payload, sum)
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
         block.flags = flags;
@@ -104,7 +105,10 @@ impl Engine {
             return true;
         };
         // Summed before the headers are built: the registers that the headers need would evict the sum.
-        let summed = Payload::put(room, payload, checks);
+        let summed = match sum {
+            Some(sum) => Payload::put_summed(room, payload, sum),
+            None => Payload::put(room, payload, checks),
+        };
         let segment = Outgoing {
             local_port: block.local_port,
             remote_port: block.remote_port,

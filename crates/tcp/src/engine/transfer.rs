@@ -6,6 +6,7 @@ use super::{ConnId, Engine};
 use crate::block::{Block, Flags, State};
 use crate::frames::Frames;
 use crate::pool::{Cell, Pool, SEGMENT_BYTES};
+use crate::shared_payload::SharedPayload;
 
 impl Engine {
     /// Copies bytes into the send queue, to leave when the windows allow; gives how many were taken. Fewer than given means
@@ -52,6 +53,23 @@ impl Engine {
         }
         self.check(index);
         given - bytes.len()
+    }
+
+    /// Sends all of a payload that many connections share, without a copy for each in its send queue; gives how many bytes were
+    /// taken. Where it does not make a segment of its own, because it is longer or shares one with what waits, it is copied as by
+    /// [`send`](Self::send).
+    pub fn send_shared(&mut self, id: ConnId, payload: &SharedPayload) -> usize {
+        let (index, length) = (id.0, payload.bytes().len());
+        if self.is_held(id) && length > 0 && self.takes_at_once(&self.blocks[index], length) {
+            let is_first = self.blocks[index].send_tail.is_none();
+            if let Some(cell) = self.pool.take_shared(payload, is_first) {
+                self.enqueue(index, cell);
+                self.take_turn(index);
+                self.check(index);
+                return length;
+            }
+        }
+        self.send(id, payload.bytes())
     }
 
     /// Writes a message of `length` bytes into the send queue in place. False if the queue has no room, or if the message

@@ -131,11 +131,11 @@ impl Engine {
         }
     }
 
-    /// When the next probe of keep-alive is due.
+    /// When to look at it for keep-alive.
     pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
         let is_asked = block.has(Flags::WATCHED) && block.state.is_synchronized();
-        if is_asked { self.watches.get(index).probe_at(block.heard_at()) } else { None }
+        if is_asked { self.watches.get(index).look_at(block.heard_at(), self.tick) } else { None }
     }
 
     /// The deadline that the user has set.

@@ -73,6 +73,13 @@ impl Payload {
         room.copy_from_slice(payload);
         Self { len, sum: 0 }
     }
+
+    /// The same for a payload whose sum is known.
+    #[inline]
+    pub(crate) fn put_summed(room: &mut [u8], payload: &[u8], sum: u64) -> Self {
+        room.copy_from_slice(payload);
+        Self { len: payload.len(), sum }
+    }
 }
 
 /// Bytes in front of the payload.
