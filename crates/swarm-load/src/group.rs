@@ -49,6 +49,7 @@ fn post_all(post: &Post<SharedPayload>, group: GroupId, payload_bytes: usize, pe
 }
 
 /// Sends what is posted to the group. Connections join it in the order of the run, and get each message in that order.
+#[expect(clippy::manual_async_fn, reason = "an async fn keeps its arguments twice")]
 pub(crate) fn server(
     mut conn: Conn,
     mut mailbox: Result<Mailbox<SharedPayload>, MailError>,
