@@ -48,7 +48,8 @@ fn post_all(post: &Post<SharedPayload>, group: GroupId, payload_bytes: usize, pe
     }
 }
 
-/// Sends what is posted to the group. Connections join it in the order of the run, and get each message in that order.
+/// Sends the messages of its mailbox. Connections join it in the order of the run, and get each message in that order.
+#[expect(clippy::manual_async_fn, reason = "an async fn keeps its arguments twice")]
 pub(crate) fn server(
     mut conn: Conn,
     mut mailbox: Result<Mailbox<SharedPayload>, MailError>,
@@ -83,7 +84,7 @@ pub(crate) async fn client(mut conn: Conn) {
     }
 }
 
-/// Who has yet to receive the messages under way.
+/// Counts, for each message under way, the connections that have not received it.
 #[derive(Default)]
 pub(crate) struct Receipts {
     connections: Cell<u32>,

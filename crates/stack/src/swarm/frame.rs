@@ -113,6 +113,14 @@ impl LengthPrefix {
     /// A message with its length in front, to be sent as it is. As a [`SharedPayload`](super::SharedPayload) it goes to any
     /// number of connections.
     ///
+    /// ```
+    /// use anywire_stack::swarm::LengthPrefix;
+    ///
+    /// assert_eq!(LengthPrefix::u16(100).encode(b"hi")?, b"\0\x02hi");
+    /// assert!(LengthPrefix::u8(1).encode(b"hi").is_err());
+    /// # Ok::<(), anywire_stack::swarm::FrameError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`FrameError::TooLong`].
