@@ -375,6 +375,7 @@ const _: () = assert!(2 * WAKES_WAITING_MAX as usize * 1024 * 4 <= 2 * SEND_BUFF
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::os::unix::net::UnixStream;
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -386,6 +387,45 @@ mod tests {
         let mut fds = [PollFd::new(socket, PollFlags::OUT)];
         poll(&mut fds, Some(&Timespec::default())).expect("one descriptor");
         fds[0].revents().contains(PollFlags::OUT)
+    }
+
+    /// Two ends on no loop of ours, where an end announces its sleep at once.
+    fn play<T>(scene: impl AsyncFnOnce(ShmTransport, ShmTransport) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("the system has descriptors").block_on(async {
+            let (here, there) = tokio::net::UnixStream::pair().expect("two sockets");
+            for socket in [&here, &there] {
+                // As on a system with small buffers.
+                SockRef::from(socket).set_send_buffer_size(8192).expect("it is open");
+            }
+            let mut dialled = ShmTransport::dial(here, 4096, Duration::ZERO).expect("there is room");
+            let mut accepted = ShmTransport::accept(there, 4096, Duration::ZERO);
+            poll_fn(|cx| accepted.poll_handshake(cx)).await.expect("a hello");
+            poll_fn(|cx| dialled.poll_handshake(cx)).await.expect("an answer");
+            scene(dialled, accepted).await
+        })
+    }
+
+    #[test]
+    fn each_end_that_is_set_up_has_room_for_wakes() {
+        let room =
+            |end: &ShmTransport| SockRef::from(&end.socket.stream).send_buffer_size().expect("a socket");
+        play(async |dialled, accepted| {
+            assert_eq!([&dialled, &accepted].map(room), [2 * SEND_BUFFER_BYTES; 2]);
+        });
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_is_woken_by_the_end() {
+        play(async |mut dialled, mut accepted| {
+            let mut buffer = [0];
+            let mut reading = pin!(poll_fn(|cx| accepted.poll_read(cx, &mut buffer)));
+            assert!(poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await);
+            poll_fn(|cx| dialled.poll_half_close(cx)).await.expect("it is open");
+            let hang = Duration::from_secs(60);
+            let read = tokio::time::timeout(hang, reading).await.expect("it is woken");
+            assert_eq!(read.expect("an orderly end"), 0);
+        });
     }
 
     #[test]
