@@ -1,8 +1,10 @@
 //! A response finds its request whatever its order; each call ends by its deadline, with an error that says why.
 #![cfg(feature = "udp")]
 
+use std::future::poll_fn;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_client::udp::{Matching, UdpCallError, UdpClient, UdpClientOptions, UdpOptions};
@@ -31,7 +33,8 @@ where
     F: Future + 'static,
     F::Output: Send + 'static,
 {
-    Loops::start(1).expect("a thread").get(0).spawn(make).wait().expect("no panic")
+    let limited = move || async move { tokio::time::timeout(2 * HANG, make()).await.expect("it ends") };
+    Loops::start(1).expect("a thread").get(0).spawn(limited).wait().expect("no panic")
 }
 
 #[test]
@@ -62,6 +65,32 @@ fn responses_in_any_order() {
         }
         let counters = client.counters();
         assert_eq!((counters.sent, counters.matched), (100, 100), "{counters:?}");
+        while client.counters().unmatched < 100 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn a_call_that_ends_takes_no_later_one_with_its_tag_away() {
+    let address = peer(|socket| {
+        let mut buffer = [0; 16];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            socket.send_to(&buffer[..length], from).expect("over loopback");
+        }
+    });
+    on_loop(move || async move {
+        let client = UdpClient::connect(address, ID, patient()).await.expect("there is a way");
+        let [mut first, mut second] =
+            [&b"1 first"[..], b"1 second"].map(|request| Box::pin(client.call(request)));
+        assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+        // Its response is there, and it has not looked yet.
+        while client.counters().matched == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await);
+        assert_eq!(first.await.expect("a response"), b"1 first");
+        assert_eq!(second.await.expect("a response"), b"1 second");
     });
 }
 

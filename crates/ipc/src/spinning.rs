@@ -106,6 +106,10 @@ const RING_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -113,10 +117,12 @@ mod tests {
         for ends in [line(), rings().expect("memory")] {
             let [mut here, there] = ends;
             drop(there);
+            let (tell, told) = mpsc::channel();
             // The rings say so at once, and the line at the answer that does not come.
-            if here.send(&[7]).is_ok() {
-                assert!(!here.receive(&mut [0]).expect("it has left in order"));
-            }
+            thread::spawn(move || {
+                tell.send(here.send(&[7]).is_err() || !here.receive(&mut [0]).unwrap_or(true))
+            });
+            assert!(told.recv_timeout(Duration::from_secs(60)).expect("it is not waited for"));
         }
     }
 }

@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::fs::File;
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 
 use anywire_ladder::Options;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,24 +21,25 @@ fn a_connection_that_waits_for_a_descriptor_is_served_later() {
         for client in &mut clients {
             expect_served(client, server)?;
         }
-        // One more for us, and none for the server.
-        let probe = std::fs::File::open("/dev/null")?;
-        let next = std::os::fd::AsRawFd::as_raw_fd(&probe) as u64;
-        drop(probe);
-        setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), ..before })?;
-        let waiting = connect(server);
-        // The server may have had the last one first; then the connection has no answer to wait for.
-        let mut waiting = match waiting {
-            Ok(waiting) => waiting,
-            Err(error) => panic!("{}: {error}", rung.name),
-        };
-        for _ in 0..50 {
-            expect_served(&mut open, server)?;
+        // Whose descriptor it is that is free then: one of the server's connections, or one that it does not know of.
+        for is_of_server in [true, false] {
+            let others: Vec<File> = (0..4).map(|_| File::open("/dev/null")).collect::<Result<_, _>>()?;
+            // One more for us, and none for the server.
+            let next = File::open("/dev/null")?.as_raw_fd() as u64;
+            setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), ..before })?;
+            let mut waiting = connect(server).unwrap_or_else(|error| panic!("{}: {error}", rung.name));
+            for _ in 0..50 {
+                expect_served(&mut open, server)?;
+            }
+            if is_of_server {
+                // Its own end and the server's.
+                clients.truncate(10);
+            } else {
+                drop(others);
+            }
+            expect_served(&mut waiting, server)?;
+            setrlimit(Resource::Nofile, before)?;
         }
-        // Its own end and the server's.
-        clients.truncate(10);
-        expect_served(&mut waiting, server)?;
-        setrlimit(Resource::Nofile, before)?;
         Ok(())
     });
 }

@@ -154,6 +154,7 @@ fn a_source_that_leaves_hides_no_other_one() {
     let number = Arc::new(AtomicU32::new(0));
     let theirs = Arc::clone(&number);
     let told = here.spawn(move || async move {
+        let (rounds, _added) = add(&Arc::default());
         let leaves = Rc::new(Leaves::default());
         *leaves.0.borrow_mut() = Some(add_source(Rc::clone(&leaves) as Rc<dyn Source>));
         let (source, added) = add(&theirs);
@@ -161,9 +162,26 @@ fn a_source_that_leaves_hides_no_other_one() {
         theirs.store(1, SeqCst);
         let found = wait_for(&source, &added, 1, Duration::ZERO);
         tokio::time::timeout(HANG, found).await.expect("it is asked before the loop sleeps");
-        leaves.0.borrow().is_none()
+        assert!(leaves.0.borrow().is_none(), "it has left");
+        (source.sleeps.get(), rounds.sleeps.get())
     });
-    assert!(told.wait().expect("no panic"), "the other one has left");
+    let (sleeps, rounds) = told.wait().expect("no panic");
+    assert_eq!(sleeps, rounds, "it is asked each time");
+}
+
+#[test]
+fn a_source_that_was_removed_is_asked_no_more() {
+    let (_loops, here) = start();
+    let asked = here.spawn(|| async {
+        let (removed, added) = add(&Arc::default());
+        let (rounds, _added) = add(&Arc::default());
+        drop(added);
+        while rounds.sleeps.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        (removed.sleeps.get(), Rc::strong_count(&removed))
+    });
+    assert_eq!(asked.wait().expect("no panic"), (0, 1));
 }
 
 #[test]

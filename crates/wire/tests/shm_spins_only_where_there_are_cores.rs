@@ -3,17 +3,16 @@
 
 mod support;
 
-use anywire_loops::Loops;
 use anywire_wire::{Address, ListenOptions};
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Rounds of round trips until no loop spins any more. An end that is set up first may spin alone for a moment.
+/// Rounds of round trips until the loop spins no more.
 const ROUNDS_MAX: usize = 100;
 
 /// One test alone in its process, because it takes cores away from it.
 #[test]
-fn two_loops_on_one_core_sleep() {
+fn more_loops_than_cores_sleep() {
     // The cores of the main thread, which is not this one, count as those of the process.
     let all = sched_getaffinity(Some(getpid())).expect("this process");
     let mut one = CpuSet::new();
@@ -23,21 +22,32 @@ fn two_loops_on_one_core_sleep() {
     let name = format!("shm:@anywire-cores-{}?spin=1ms", std::process::id());
     let address: Address = name.parse().expect("an address");
     let (here, there) = (support::loops(1), support::loops(1));
-    let _listening = support::serve_echo(&there, &address, &ListenOptions::default());
-    let spins = |loops: &Loops| loops.get(0).counters().spins;
-    let (own, theirs) = (here.clone(), there.clone());
+    let _listening = support::serve_echo(&here, &address, &ListenOptions::default());
+    let counted = here.get(0);
+    let spins = move || counted.counters().spins;
+    let (arrive, arrived) = tokio::sync::oneshot::channel();
+    let of_here = address.clone();
     let playing = here.get(0).spawn(move || async move {
-        let mut connection = support::dial(&address).await;
+        let mut connection = support::dial(&of_here).await;
+        support::ask_echo(&mut connection).await;
+        assert!(spins() > 0, "it has the core for itself");
+        arrived.await.expect("the other one comes");
         for _ in 0..ROUNDS_MAX {
-            let before = (spins(&own), spins(&theirs));
+            let before = spins();
             for _ in 0..20 {
                 support::ask_echo(&mut connection).await;
             }
-            if before == (spins(&own), spins(&theirs)) {
+            if before == spins() {
                 return true;
             }
         }
         false
     });
-    assert!(playing.wait().expect("no panic"), "they spin on");
+    let of_there = there.get(0).spawn(move || async move {
+        support::ask_echo(&mut support::dial(&address).await).await;
+        arrive.send(()).expect("it waits");
+    });
+    of_there.wait().expect("no panic");
+    assert!(playing.wait().expect("no panic"), "it spins on");
+    drop(there);
 }

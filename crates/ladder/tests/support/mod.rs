@@ -40,6 +40,9 @@ pub(crate) fn start(rung: &Rung, options: Options) -> Option<Server> {
 pub(crate) fn connect(server: &Server) -> io::Result<TcpStream> {
     let connection = TcpStream::connect(server.address())?;
     connection.set_nodelay(true)?;
+    // Far beyond what any test needs: only a hang gets there.
+    connection.set_read_timeout(Some(Duration::from_secs(60)))?;
+    connection.set_write_timeout(Some(Duration::from_secs(60)))?;
     Ok(connection)
 }
 

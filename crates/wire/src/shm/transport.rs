@@ -375,7 +375,11 @@ const _: () = assert!(2 * WAKES_WAITING_MAX as usize * 1024 * 4 <= 2 * SEND_BUFF
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+    use std::time::Instant;
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -386,6 +390,58 @@ mod tests {
         let mut fds = [PollFd::new(socket, PollFlags::OUT)];
         poll(&mut fds, Some(&Timespec::default())).expect("one descriptor");
         fds[0].revents().contains(PollFlags::OUT)
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Two ends on no loop of ours, where an end announces its sleep at once.
+    fn play<T>(scene: impl AsyncFnOnce(ShmTransport, ShmTransport) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("the system has descriptors").block_on(async {
+            let (here, there) = tokio::net::UnixStream::pair().expect("two sockets");
+            for socket in [&here, &there] {
+                // As on a system with small buffers.
+                SockRef::from(socket).set_send_buffer_size(8192).expect("it is open");
+            }
+            let mut dialled = ShmTransport::dial(here, 4096, Duration::ZERO).expect("there is room");
+            let mut accepted = ShmTransport::accept(there, 4096, Duration::ZERO);
+            poll_fn(|cx| accepted.poll_handshake(cx)).await.expect("a hello");
+            poll_fn(|cx| dialled.poll_handshake(cx)).await.expect("an answer");
+            scene(dialled, accepted).await
+        })
+    }
+
+    #[test]
+    fn each_end_that_is_set_up_has_room_for_wakes() {
+        let room =
+            |end: &ShmTransport| SockRef::from(&end.socket.stream).send_buffer_size().expect("a socket");
+        play(async |dialled, accepted| {
+            assert_eq!([&dialled, &accepted].map(room), [2 * SEND_BUFFER_BYTES; 2]);
+        });
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_is_woken_by_the_end() {
+        play(async |mut dialled, mut accepted| {
+            let (woken, mut buffer) = (Arc::new(Woken::default()), [0]);
+            let waker = Waker::from(Arc::clone(&woken));
+            let mut read = || accepted.poll_read(&mut Context::from_waker(&waker), &mut buffer);
+            assert!(read().is_pending());
+            poll_fn(|cx| dialled.poll_half_close(cx)).await.expect("it is open");
+            let hang = Instant::now() + Duration::from_secs(60);
+            while !woken.0.load(Ordering::Relaxed) {
+                assert!(Instant::now() < hang, "it sleeps on");
+                tokio::task::yield_now().await;
+            }
+            assert!(matches!(read(), Poll::Ready(Ok(0))));
+        });
     }
 
     #[test]

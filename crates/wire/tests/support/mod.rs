@@ -114,7 +114,10 @@ pub(crate) fn play<A, D>(
         }));
     });
     let (address, there) = (listening.local().clone(), loops(1));
-    let playing = there.get(0).spawn(move || async move { dialled(dial(&address).await).await });
+    let playing = there.get(0).spawn(move || async move {
+        let part = async { dialled(dial(&address).await).await };
+        tokio::time::timeout(HANG, part).await.expect("the end that dialled ends");
+    });
     playing.wait().expect("no panic");
     // Its loop lives until the other end has ended. Bytes that outlive their loop have a test of their own.
     assert!(ends.recv_timeout(HANG).expect("the accepted end ends"), "the accepted end failed");
