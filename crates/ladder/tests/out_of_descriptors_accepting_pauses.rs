@@ -22,7 +22,8 @@ fn a_connection_that_waits_for_a_descriptor_is_served_later() {
             expect_served(client, server)?;
         }
         // Whose descriptor it is that is free then: one of the server's connections, or one that it does not know of.
-        for is_of_server in [true, false] {
+        let mut served = Vec::new();
+        for is_of_server in [false, true] {
             let others: Vec<File> = (0..4).map(|_| File::open("/dev/null")).collect::<Result<_, _>>()?;
             // One more for us, and none for the server.
             let next = File::open("/dev/null")?.as_raw_fd() as u64;
@@ -38,6 +39,8 @@ fn a_connection_that_waits_for_a_descriptor_is_served_later() {
                 drop(others);
             }
             expect_served(&mut waiting, server)?;
+            // Closed here, it would free a descriptor of the server at any time.
+            served.push(waiting);
             setrlimit(Resource::Nofile, before)?;
         }
         Ok(())

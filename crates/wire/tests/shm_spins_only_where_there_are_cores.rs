@@ -25,12 +25,14 @@ fn more_loops_than_cores_sleep() {
     let _listening = support::serve_echo(&here, &address, &ListenOptions::default());
     let counted = here.get(0);
     let spins = move || counted.counters().spins;
+    let (alone, was_alone) = std::sync::mpsc::channel();
     let (arrive, arrived) = tokio::sync::oneshot::channel();
     let of_here = address.clone();
     let playing = here.get(0).spawn(move || async move {
         let mut connection = support::dial(&of_here).await;
         support::ask_echo(&mut connection).await;
         assert!(spins() > 0, "it has the core for itself");
+        alone.send(()).expect("the test waits");
         arrived.await.expect("the other one comes");
         for _ in 0..ROUNDS_MAX {
             let before = spins();
@@ -43,6 +45,7 @@ fn more_loops_than_cores_sleep() {
         }
         false
     });
+    was_alone.recv().expect("it spins");
     let of_there = there.get(0).spawn(move || async move {
         support::ask_echo(&mut support::dial(&address).await).await;
         arrive.send(()).expect("it waits");
