@@ -124,7 +124,8 @@ pub struct Limits {
     pub path_mtus: usize,
     /// Listeners. Default: 1024.
     pub listeners: usize,
-    /// Queued replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT). Default: 4096.
+    /// Queued replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT), and probes of keep-alive, which take half of
+    /// the places at most. Default: 4096.
     pub replies: usize,
     /// Challenge ACKs in a second, of all connections (RFC 5961, section 7). Default: 1000.
     pub challenges_per_second: u32,

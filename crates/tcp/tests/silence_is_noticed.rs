@@ -7,7 +7,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnectOptions, End, Events, Instant, KeepAlive, Settings, Status};
 
 use common::host::{Host, Peer, settings, small_limits};
-use common::wire::ACK;
+use common::wire::{ACK, SYN, Segment};
 
 const KEEP: ConnectOptions = ConnectOptions { no_nagle: false, keep_alive: true, class: 0, dscp: 0 };
 
@@ -43,6 +43,29 @@ fn a_silent_peer_is_given_up_after_its_probes() {
         assert!(sent.iter().all(|(_, probe)| probe.payload.is_empty()));
         assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
     }
+}
+
+#[test]
+fn probes_leave_room_for_answers() {
+    let mut limits = small_limits();
+    limits.replies = 8;
+    let mut host = Host::with(patient(), limits);
+    for port in 5000..5020 {
+        host.accept_with(Peer::new().port(port), KEEP);
+    }
+    // All probes are due, and nothing can leave yet.
+    host.now = host.now + Duration::from_secs(101);
+    host.engine.advance(host.now);
+    let newcomer = Peer::new().port(6000);
+    host.give(&[newcomer.syn()]);
+    let answers =
+        |sent: &[Segment]| sent.iter().filter(|one| one.is(SYN | ACK) && one.to == newcomer.here).count();
+    let sent = host.sent();
+    assert_eq!((answers(&sent), sent.len()), (1, 5), "half of the places are for answers");
+    // The others follow.
+    let later = host.wait_millis(50);
+    assert_eq!(later.len(), 16, "{later:?}");
+    assert_eq!(host.engine.counters().replies_dropped, 0);
 }
 
 #[test]

@@ -185,7 +185,8 @@ impl Engine {
             self.break_off(index, End::TimedOut);
             return 1;
         }
-        if self.replies.len() >= self.limits.replies {
+        // Half of the places are for answers: a peer that opens a connection must get its SYN-ACK.
+        if self.replies.len() >= self.probes_max() {
             return self.put_off_probe();
         }
         self.watches.get_mut(index).note_probe(heard_at);
@@ -199,7 +200,12 @@ impl Engine {
         let (tick, before) = self.probes_put_off;
         let before = if tick == self.tick { before } else { 0 };
         self.probes_put_off = (self.tick, before + 1);
-        1 + before / self.limits.replies.clamp(1, u32::MAX as usize) as u32
+        1 + before / self.probes_max().min(u32::MAX as usize) as u32
+    }
+
+    /// The probes that may wait to be sent.
+    fn probes_max(&self) -> usize {
+        (self.limits.replies / 2).max(1)
     }
 }
 
