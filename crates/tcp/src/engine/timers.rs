@@ -94,6 +94,7 @@ impl Engine {
     fn prefetch_all(&self, due: &[(u32, Tick)]) {
         for (index, _) in due {
             self.blocks.prefetch(*index);
+            self.watches.prefetch(*index);
         }
     }
 
