@@ -7,7 +7,6 @@ use std::io;
 use std::time::Duration;
 
 use anywire_sys::arena::Arena;
-use anywire_sys::prefetch::prefetch;
 
 use crate::time::Tick;
 
@@ -134,14 +133,6 @@ impl Watches {
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Watch {
         self.places.get(index as usize).copied().unwrap_or(Watch::NONE)
-    }
-
-    /// Asks for the cache line of a watch, if there are any.
-    #[inline]
-    pub(crate) fn prefetch(&self, index: u32) {
-        if let Some(watch) = self.places.get(index as usize) {
-            prefetch(watch);
-        }
     }
 
     /// That of a connection, whose place is below the limit.

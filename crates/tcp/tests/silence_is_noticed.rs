@@ -205,6 +205,25 @@ fn a_deadline_is_told_of_in_time_moved_and_taken_away() {
     assert_eq!(host.news(), [], "nor for {next:?}, which may have its place");
 }
 
+/// What was just sent is looked at a moment later, but keep-alive has its place in the wheel by then, and is not looked at.
+#[test]
+fn a_deadline_before_the_next_probe_is_told_of_also_while_something_was_just_sent() {
+    let mut host = Host::with(patient(), small_limits());
+    let (id, mut peer) = host.accept_with(Peer::new(), KEEP);
+    host.wait_millis(1000);
+    for seconds in [50, 20, 5] {
+        host.engine.send(id, b"request");
+        peer.heard(&host.sent_one());
+        host.give(&[peer.acks()]);
+        host.engine.set_idle_deadline(id, Some(host.now + Duration::from_secs(seconds)));
+    }
+    let due = host.now + Duration::from_secs(5);
+    host.wait_millis(4999);
+    assert_eq!(host.news(), []);
+    host.wait_millis(1);
+    assert_eq!((host.news(), host.now), (vec![(id, Events::DEADLINE)], due));
+}
+
 #[test]
 fn a_connection_that_opens_has_a_deadline_too() {
     let mut host = Host::new();

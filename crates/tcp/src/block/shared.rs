@@ -55,6 +55,15 @@ impl Block {
         self.has(Flags::FRESH) && (self.has(Flags::IN_WHEEL) || self.wheel_at == at)
     }
 
+    /// Whether the wheel leads to all that it waits for: it has nothing in flight and no gaps, and its keep-alive and its user's
+    /// deadline are due no earlier than its entry. So its watch, a line of the cache, need not be read.
+    pub(crate) fn is_left_to_wheel(&self) -> bool {
+        self.has(Flags::IN_WHEEL)
+            && !self.has(Flags::RETRANSMIT)
+            && self.state == State::Established
+            && self.extension == Self::NO_EXTENSION
+    }
+
     /// Whether the queue of the fresh or the wheel leads to it by then.
     pub(crate) fn is_looked_at_by(&self, at: Tick) -> bool {
         self.has(Flags::FRESH) || self.has(Flags::IN_WHEEL) && !at.is_before(self.wheel_at)

@@ -123,6 +123,8 @@ impl Engine {
             // A due timer that could not run yet was postponed.
             let is_late = at.is_due(self.tick) && block.has(Flags::IN_WHEEL);
             assert!(block.is_looked_at_by(at) || is_late, "nobody looks at it at {at:?}");
+            let is_in_time = block.wheel_at().is_none_or(|looked_at| !at.is_before(looked_at));
+            assert!(!block.is_left_to_wheel() || is_in_time || is_late, "the wheel is late for {at:?}");
         }
     }
 

@@ -83,7 +83,9 @@ impl Engine {
                     continue;
                 }
                 block.flags.clear(Flags::FRESH);
-                self.look_at(*index);
+                if !block.is_left_to_wheel() {
+                    self.look_at(*index);
+                }
             }
         }
         self.look_at_young();
@@ -94,7 +96,6 @@ impl Engine {
     fn prefetch_all(&self, due: &[(u32, Tick)]) {
         for (index, _) in due {
             self.blocks.prefetch(*index);
-            self.watches.prefetch(*index);
         }
     }
 
@@ -204,6 +205,21 @@ impl Engine {
             block.enter_wheel(at);
         } else {
             // Full of entries that are out of date: the queue of the fresh tries again.
+            self.fresh.push_back((index, become_fresh(block, self.tick)));
+        }
+    }
+
+    /// The same for what is [left to the wheel](Block::is_left_to_wheel): a look at the fresh may be skipped.
+    pub(super) fn set_deadline_in_wheel(&mut self, index: u32, at: Tick) {
+        let block = &mut self.blocks[index];
+        let Some(looked_at) = block.wheel_at() else { return self.set_deadline(index, at) };
+        if !at.is_before(looked_at) {
+            return;
+        }
+        if self.wheel.insert(at, index).is_ok() {
+            block.enter_wheel(at);
+        } else {
+            block.flags.clear(Flags::FRESH.with(Flags::IN_WHEEL));
             self.fresh.push_back((index, become_fresh(block, self.tick)));
         }
     }

@@ -58,7 +58,7 @@ impl Engine {
             watch.has_expired = false;
             self.expired -= 1;
         }
-        self.set_deadline(index, at);
+        self.set_deadline_in_wheel(index, at);
     }
 
     pub(super) fn take_deadline_away(&mut self, index: u32) {
@@ -116,7 +116,7 @@ impl Engine {
         }
         block.set_heard_at(self.tick);
         if let Some(at) = self.probe_at(index) {
-            self.set_deadline(index, at);
+            self.set_deadline_in_wheel(index, at);
         }
     }
 
