@@ -204,7 +204,7 @@ impl Sources {
             }
             spin_loop();
         }
-        // As after each poll of a task: the loop does not sleep, so that nobody is woken for a hand-over.
+        // As after each poll of a task. The loop stays awake, so hand-overs need no wake-up.
         local.after_poll();
         if !spinner.goes_on() {
             local.shared().counts.spins_in_vain.add(1);

@@ -78,8 +78,8 @@ impl UdpServerHandle {
         self.loops.iter().map(|one| self.sum(|part| part.home == one.id())).collect()
     }
 
-    /// Ends in order: what arrives from now on is refused, what has arrived is answered, replies that are to come
-    /// [later](super::Later) are waited for, and what is left at the deadline is cut.
+    /// Ends in order. Datagrams that arrive from now on are refused, and earlier ones are answered. [Later](super::Later)
+    /// replies are waited for. The deadline cuts the rest.
     ///
     /// Begins at once, on a thread of its own. Await the result on any runtime, or [wait](UdpStopping::wait) for it.
     pub fn shutdown(mut self, deadline: Duration) -> UdpStopping {
