@@ -83,9 +83,12 @@ pub(crate) fn client<P: Protocol>(mut conn: Conn) -> impl Future<Output = ()> {
 }
 
 /// Sends every message back.
-pub(crate) async fn echo_server(mut conn: Conn) {
-    while let Some(message) = conn.recv().await {
-        conn.send(message).await;
+#[expect(clippy::manual_async_fn, reason = "as above")]
+pub(crate) fn echo_server(mut conn: Conn) -> impl Future<Output = ()> {
+    async move {
+        while let Some(message) = conn.recv().await {
+            conn.send(message).await;
+        }
     }
 }
 

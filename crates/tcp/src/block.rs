@@ -101,6 +101,9 @@ pub(crate) struct Block {
 const _: () = assert!(size_of::<Block>() == 128);
 const _: () = assert!(offset_of!(Block, window) == 64);
 
+/// A bit that every tag has, so that none is [that of claimed connections](crate::engine::CLAIMED).
+const NOT_CLAIMED: u32 = 1 << 8;
+
 /// The least payload of a segment that counts as full: what each host takes without having said so (RFC 9293 MUST-15).
 const FULL_LEAST: u32 = 536;
 
@@ -162,10 +165,11 @@ impl Block {
     /// short connections.
     #[inline(always)]
     pub(crate) const fn tag(&self) -> u32 {
-        let ports = (self.remote_port as u32) << 16 | self.local_port as u32;
+        // In the order in which they lie in memory: one load.
+        let ports = (self.local_port as u32) << 16 | self.remote_port as u32;
         // The upper bits of a product depend on all bits below them.
         let mixed = (self.remote ^ ports.rotate_left(7)).wrapping_mul(0x9e37_79b1);
-        mixed & !0xff | self.generation as u32
+        mixed & !0xff | NOT_CLAIMED | self.generation as u32
     }
 
     /// Whether anything waits to be sent that never was.

@@ -255,7 +255,11 @@ impl Engine {
     pub fn is_held(&self, id: ConnId) -> bool {
         id.0 < self.blocks.places() && {
             let block = &self.blocks[id.0];
-            block.tag() == id.1 && !block.has(Flags::DETACHED)
+            if id.1 == id::CLAIMED {
+                block.has(Flags::CLAIMED)
+            } else {
+                block.tag() == id.1 && !block.has(Flags::DETACHED)
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anywire_tcp::{
-    ConnId, ConnectOptions, End, Engine, Frames, Instant, Limits, Mac, Route, Settings, Status,
+    ConnId, ConnectOptions, End, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
 };
 
 /// Both ends of connections from one client to one server.
@@ -102,6 +102,52 @@ fn every_call_with_an_old_id_comes_to_nothing() {
     pair.exchange();
     assert_eq!((pair.client.status(new), pair.server.status(new_peer)), (Status::Open, Status::Open));
     assert_eq!((pair.client.readable(new), pair.client.at(new.index())), (5, Some(new)));
+}
+
+#[test]
+fn an_id_of_no_place_comes_to_nothing() {
+    let mut pair = Pair::new();
+    pair.open(1000);
+    for place in [1, 1000, 1 << 30, u32::MAX >> 1, u32::MAX] {
+        use_all(&mut pair.client, ConnId::claimed(place));
+    }
+}
+
+#[test]
+fn a_claimed_connection_keeps_its_place_until_it_is_released() {
+    for ends_by_abort in [true, false] {
+        let mut pair = Pair::new();
+        let (id, peer) = pair.open(1000);
+        use_all(&mut pair.client, ConnId::claimed(id.index()));
+        pair.client.claim(id);
+        let claimed = ConnId::claimed(id.index());
+        assert_eq!(pair.client.send(claimed, b"hello"), 5);
+        pair.exchange();
+        assert_eq!(pair.server.readable(peer), 5);
+        // Somebody else ends it; it is not theirs to let go of.
+        let end = |engine: &mut Engine| if ends_by_abort { engine.abort(id) } else { engine.close(id) };
+        end(&mut pair.client);
+        pair.exchange();
+        assert_eq!(pair.server.recv(peer, |bytes| bytes.len()), if ends_by_abort { 0 } else { 5 });
+        pair.server.close(peer);
+        pair.exchange();
+        end(&mut pair.client);
+        let mut ready = Vec::new();
+        pair.client.take_ready(&mut ready);
+        let events = ready.iter().find(|ready| ready.id == id).expect("its holder hears of it").events;
+        assert!(events.has(Events::CLOSED) || !ends_by_abort && events.has(Events::READABLE), "{events:?}");
+        assert!(pair.client.is_finished(claimed) && pair.client.at(id.index()) == Some(id));
+        let (next, _) = pair.open(1001);
+        assert_ne!(next.index(), id.index());
+        // Released, it goes as any other.
+        pair.client.release(claimed);
+        pair.client.abort(id);
+        use_all(&mut pair.client, claimed);
+        let (last, _) = pair.open(1002);
+        assert_eq!(last.index(), id.index());
+        use_all(&mut pair.client, claimed);
+        assert_eq!(pair.client.status(last), Status::Open);
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, KeepAlive, ListenerId, Status};
+use anywire_tcp::{ConnId, Engine, KeepAlive, ListenerId, Status};
 
-use super::context::{Ending, here, let_go};
+use super::context::{Ending, Here, here, let_go};
+use super::current::NOBODY;
 use super::frame::show;
 use super::receive::{Fill, ReadExact, Readable, Recv};
 use super::send::{Content, SendFuture, Writable};
@@ -23,41 +24,59 @@ use super::send::{Content, SendFuture, Writable};
 /// }
 /// ```
 pub struct Conn {
-    id: ConnId,
-    /// Bytes that the last [`read`](Self::read) has shown without any being taken.
-    shown: u32,
+    place: u32,
+    /// The number of its swarm.
+    swarm: u32,
     /// Neither `Send` nor `Sync`.
     of: PhantomData<*const ()>,
 }
 
 impl Conn {
-    pub(super) const fn new(id: ConnId) -> Self {
-        Self { id, shown: 0, of: PhantomData }
+    /// Claims a connection of the swarm with this state.
+    pub(super) fn claim(here: &mut Here, id: ConnId) -> Self {
+        here.engine.claim(id);
+        Self { place: id.index(), swarm: here.number, of: PhantomData }
     }
 
     /// Its place among the connections of its swarm: below the swarm's limit, and used again once it is closed.
     pub const fn index(&self) -> u32 {
-        self.id.index()
+        self.place
     }
 
-    pub(super) const fn id(&self) -> ConnId {
-        self.id
+    /// Its id in the engine of the swarm that runs; that of no connection if it is one of another swarm.
+    #[inline(always)]
+    pub(super) fn id_in(&self, here: &Here) -> ConnId {
+        ConnId::claimed(self.place_in(here))
+    }
+
+    /// Its place, for futures that borrow it: the connection keeps the place meanwhile. [`NOBODY`] if it is one of another swarm.
+    #[inline(always)]
+    fn place_in(&self, here: &Here) -> u32 {
+        if here.number == self.swarm { self.place } else { NOBODY }
+    }
+
+    /// Does something with it in the engine.
+    fn engine<R>(&self, what: impl FnOnce(&mut Engine, ConnId) -> R) -> R {
+        let mut here = here();
+        let id = self.id_in(&here);
+        what(&mut here.engine, id)
     }
 
     /// How it stands.
     pub fn status(&self) -> Status {
-        here(|here| here.engine.status(self.id))
+        self.engine(|engine, id| engine.status(id))
     }
 
     /// The addresses and ports: ours, and the peer's.
     pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        here(|here| here.engine.addresses(self.id))
+        self.engine(|engine, id| engine.addresses(id))
     }
 
     /// Waits until there is more to read than the last [`read`](Self::read) has shown without taking any of it. False once no
     /// more can come: the peer has ended its direction, the connection has failed, or unread bytes fill the receive window.
-    pub const fn readable(&mut self) -> Readable<'_> {
-        Readable::new(self.id, self.shown)
+    #[inline(always)]
+    pub fn readable(&mut self) -> Readable<'_> {
+        Readable::new(self.place_in(&here()))
     }
 
     /// Shows the next bytes that have arrived and takes as many as `read` says; 0 if there are none.
@@ -77,28 +96,29 @@ impl Conn {
     /// ```
     #[inline]
     pub fn read(&mut self, read: impl FnOnce(&[u8]) -> usize) -> usize {
-        if self.shown > 0 {
+        let mut here = here();
+        let place = self.place_in(&here);
+        if here.shown.get(place).is_some() {
+            drop(here);
             return self.read_in_one_piece(read);
         }
-        let mut shown = 0;
-        let taken = here(|here| {
-            here.engine.recv(self.id, |bytes| {
-                shown = bytes.len() as u32;
-                read(bytes)
-            })
-        });
+        let taken = here.engine.recv(ConnId::claimed(place), read);
         if taken == 0 {
-            // Only the first part: the bytes behind it count as new.
-            self.shown = shown;
+            note_first_shown(&mut here, place);
         }
         taken
     }
 
     #[cold]
     fn read_in_one_piece(&mut self, read: impl FnOnce(&[u8]) -> usize) -> usize {
-        let unread = here(|here| here.engine.readable(self.id));
-        let taken = show(self.id, unread, read);
-        self.shown = if taken == 0 { unread as u32 } else { 0 };
+        let (id, unread) = self.engine(|engine, id| (id, engine.readable(id)));
+        let taken = show(id, unread, read);
+        let shown = &mut here().shown;
+        if taken == 0 {
+            shown.set(self.place, unread as u32)
+        } else {
+            shown.clear(self.place)
+        }
         taken
     }
 
@@ -109,8 +129,8 @@ impl Conn {
     /// - [`ReadError::Ended`](super::ReadError::Ended) if no more can come and there are fewer.
     /// - [`ReadError::TooLong`](super::ReadError::TooLong) if it is more than half of the receive window. The window is 256 KiB unless the engine's
     ///   settings say otherwise.
-    pub const fn fill_to(&mut self, length: usize) -> Fill<'_> {
-        Fill::new(self.id, length)
+    pub fn fill_to(&mut self, length: usize) -> Fill<'_> {
+        Fill::new(self.place_in(&here()), length)
     }
 
     /// Waits until all of `buffer` can be filled, and takes so many bytes.
@@ -118,8 +138,8 @@ impl Conn {
     /// # Errors
     ///
     /// As [`fill_to`](Self::fill_to); then nothing was taken.
-    pub const fn read_exact<'c>(&'c mut self, buffer: &'c mut [u8]) -> ReadExact<'c> {
-        ReadExact::new(self.id, buffer)
+    pub fn read_exact<'c>(&'c mut self, buffer: &'c mut [u8]) -> ReadExact<'c> {
+        ReadExact::new(self.place_in(&here()), buffer)
     }
 
     /// The bytes that have arrived by now, to be sent on or measured; none once the peer has ended its direction.
@@ -131,74 +151,88 @@ impl Conn {
     /// }
     /// # }
     /// ```
-    pub const fn recv(&mut self) -> Recv<'_> {
-        Recv::new(self.id)
+    #[inline(always)]
+    pub fn recv(&mut self) -> Recv<'_> {
+        Recv::new(self.place_in(&here()))
     }
 
     /// Sends when the device has room, and waits until then. Gives the bytes that were sent: fewer than all only if the
     /// connection no longer sends.
-    pub const fn send<C: Content>(&mut self, content: C) -> SendFuture<'_, C> {
-        SendFuture::new(self.id, content)
+    #[inline(always)]
+    pub fn send<C: Content>(&mut self, content: C) -> SendFuture<'_, C> {
+        SendFuture::new(self.place_in(&here()), content)
     }
 
     /// Waits until this connection may send. Connections share the room of the device round-robin, a message each. A task waits
     /// here before it makes its message, so no message waits in a queue.
-    pub const fn writable(&mut self) -> Writable<'_> {
-        Writable::new(self.id)
+    #[inline(always)]
+    pub fn writable(&mut self) -> Writable<'_> {
+        Writable::new(self.place_in(&here()))
     }
 
     /// Sends a message of at most a segment, written in place; false if the send queue has no room for it, or the
     /// connection no longer sends. Wait for [`writable`](Self::writable) first.
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
-        here(|here| here.engine.send_with(self.id, length, write))
+        let mut here = here();
+        let id = self.id_in(&here);
+        here.engine.send_with(id, length, write)
     }
 
     /// Gives it a user timeout of its own: how long data may stay without an ACK before the connection is given up. Zero: that
     /// of the engine's settings again (180 s by default).
     pub fn set_user_timeout(&mut self, timeout: Duration) {
-        here(|here| here.engine.set_user_timeout(self.id, timeout));
+        self.engine(|engine, id| engine.set_user_timeout(id, timeout));
     }
 
     /// Gives it keep-alive with times of its own, so that a peer that has vanished is found out while nothing is sent; or takes it
     /// away. Off by default.
     pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
-        here(|here| here.engine.set_keep_alive(self.id, keep_alive));
+        self.engine(|engine, id| engine.set_keep_alive(id, keep_alive));
     }
 
     /// Sets the Diffserv field of its packets from now on, 0 (the default) to 63.
     pub fn set_dscp(&mut self, dscp: u8) {
-        here(|here| here.engine.set_dscp(self.id, dscp));
+        self.engine(|engine, id| engine.set_dscp(id, dscp));
     }
 
     /// Switches Nagle's algorithm off, so that small segments leave at once, or on again. Before the first call it is as the
     /// options said with which the connection was opened or its port listened on.
     pub fn set_no_nagle(&mut self, is_off: bool) {
-        here(|here| here.engine.set_no_nagle(self.id, is_off));
+        self.engine(|engine, id| engine.set_no_nagle(id, is_off));
     }
 
     /// Ends the own direction; the peer reads the end behind the data.
     pub fn shutdown(&mut self) {
-        here(|here| here.engine.shutdown(self.id));
+        self.engine(|engine, id| engine.shutdown(id));
     }
 
     /// Ends the connection at once; the peer sees a reset. The task may go on.
     pub fn abort(self) {
         // Closing it would be for an id that is no longer valid.
         let conn = std::mem::ManuallyDrop::new(self);
-        let_go(conn.id, Ending::Abort);
+        let_go(conn.place, conn.swarm, Ending::Abort);
     }
+}
+
+/// A read has taken none of the first part of what has arrived. The bytes behind it count as new.
+#[cold]
+fn note_first_shown(here: &mut Here, place: u32) {
+    here.engine.recv(ConnId::claimed(place), |bytes| {
+        here.shown.set(place, bytes.len() as u32);
+        0
+    });
 }
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        let_go(self.id, Ending::Close);
+        let_go(self.place, self.swarm, Ending::Close);
     }
 }
 
 impl fmt::Debug for Conn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conn").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Conn").field("place", &self.place).finish_non_exhaustive()
     }
 }
 

@@ -9,16 +9,20 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::DerefMut;
 
+use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine};
 
-use super::current::{CURRENT, Current, LEAVING, NOBODY};
+use super::current::{CURRENT, LEAVING, NOBODY};
 use super::drain::Drain;
 use super::leaf::current;
 
 /// The state that the tasks of a swarm share, lent to the thread's context while they run.
 pub(super) struct Here {
     pub(super) engine: Engine,
+    /// Tells the connections of this swarm from those of others of the thread.
+    pub(super) number: u32,
     /// Tasks that wait to send, first come, first served.
     pub(super) senders: VecDeque<u32>,
     /// Messages that tasks may still send at once while no other task waits.
@@ -29,7 +33,11 @@ pub(super) struct Here {
     pub(super) has_opened: bool,
     /// The tasks that run now were woken to send.
     pub(super) granting: bool,
-    pub(super) owners: Owners,
+    /// The tasks that wait for events of connections, if task and connection have different numbers. A task may have opened the
+    /// connection, or the slot of this number was taken when the connection came in.
+    pub(super) owners: ByPlace,
+    /// How many unread bytes the last [`read`](super::Conn::read) of a connection has shown, if it took none of them.
+    pub(super) shown: ByPlace,
     /// Tasks are being told to end.
     pub(super) drain: Option<Drain>,
     /// How much of the thread's list of connections that were dropped elsewhere this swarm has looked through.
@@ -38,15 +46,21 @@ pub(super) struct Here {
 
 impl Here {
     pub(super) fn new(engine: Engine) -> Self {
-        CURRENT.with(|cells| cells.swarms.update(|swarms| swarms + 1));
+        let number = CURRENT.with(|cells| {
+            cells.swarms.update(|swarms| swarms + 1);
+            cells.swarms_ever.update(|swarms| swarms.wrapping_add(1));
+            cells.swarms_ever.get()
+        });
         Self {
             engine,
+            number,
             senders: VecDeque::new(),
             room: 0,
             last: NOBODY,
             has_opened: false,
             granting: false,
-            owners: Owners::default(),
+            owners: ByPlace::default(),
+            shown: ByPlace::default(),
             drain: None,
             seen_elsewhere: 0,
         }
@@ -58,10 +72,11 @@ impl Here {
         CURRENT.with(|cells| cells.here.lend(self, during))
     }
 
-    /// Whether the running task may send on this connection now. If not, it joins the senders, once.
+    /// Whether the running task may send on this connection now, one message. If not, it joins the senders, once.
     #[inline(always)]
-    pub(super) fn may_send(&mut self, id: ConnId, waits: &mut bool) -> bool {
-        if *waits {
+    pub(super) fn may_send(&mut self, sender: &mut Sender) -> bool {
+        if sender.waits() {
+            sender.set_waits(!self.granting);
             return self.granting;
         }
         let index = current();
@@ -71,26 +86,35 @@ impl Here {
             return true;
         }
         // The last ACK of the handshake leaves in any case, and takes the request along.
-        if self.has_opened && self.engine.sends_bare(id) {
+        if self.has_opened && self.engine.sends_bare(ConnId::claimed(sender.place())) {
             return true;
         }
         self.senders.push_back(index);
-        *waits = true;
+        sender.set_waits(true);
         false
     }
 
     /// The running task waits for events of this connection.
     #[inline(always)]
-    pub(super) fn wait_for(&mut self, id: ConnId) {
+    pub(super) fn wait_for(&mut self, place: u32) {
         let task = current();
-        if self.owners.of(id.index()) != task {
-            self.owners.set(id.index(), task);
+        if self.task_of(place) != task {
+            self.owners.set(place, task);
         }
     }
 
+    /// The task to wake for events of the connection in this place.
+    #[inline(always)]
+    pub(super) fn task_of(&self, place: u32) -> u32 {
+        self.owners.get(place).unwrap_or(place)
+    }
+
     /// Lets go of a connection.
-    pub(super) fn end(&mut self, id: ConnId, how: Ending) {
-        self.owners.clear(id.index());
+    pub(super) fn end(&mut self, place: u32, how: Ending) {
+        self.owners.clear(place);
+        self.shown.clear(place);
+        let Some(id) = self.engine.at(place) else { return };
+        self.engine.release(id);
         match how {
             Ending::Close => self.engine.close(id),
             Ending::Abort => self.engine.abort(id),
@@ -109,13 +133,10 @@ impl Here {
         }
         self.seen_elsewhere = CURRENT.with(|cells| cells.dropped_elsewhere.get());
         let mut all = ELSEWHERE.take();
-        all.retain(|(id, how)| {
-            let is_ours = self.engine.is_held(*id);
-            if is_ours {
-                self.end(*id, *how);
-            }
-            !is_ours
-        });
+        let number = self.number;
+        for (place, _, how) in all.extract_if(.., |(_, swarm, _)| *swarm == number) {
+            self.end(place, how);
+        }
         ELSEWHERE.with_borrow_mut(|list| list.append(&mut all));
     }
 }
@@ -140,83 +161,113 @@ pub(super) enum Ending {
     Abort,
 }
 
-/// The tasks that wait for events of connections, if task and connection have different numbers. A task may have opened the
-/// connection, or the slot of this number was taken when the connection came in.
-#[derive(Debug, Default)]
-pub(super) struct Owners {
-    /// By the place of the connection; empty as long as there is no such connection.
-    tasks: Vec<u32>,
-}
+/// A future that sends: the place of its connection, and whether its task is among the senders for it.
+#[derive(Debug)]
+pub(super) struct Sender(u32);
 
-impl Owners {
-    /// The task to wake for events of the connection in this place.
-    #[inline(always)]
-    pub(super) fn of(&self, place: u32) -> u32 {
-        if self.tasks.is_empty() { place } else { self.noted(place).unwrap_or(place) }
+impl Sender {
+    const WAITS: u32 = 1 << 31;
+
+    /// Engines have fewer than 2^30 places. [`NOBODY`] becomes a place that none has.
+    pub(super) const fn new(place: u32) -> Self {
+        Self(place & !Self::WAITS)
     }
 
-    /// The task that was noted for it.
+    #[inline(always)]
+    pub(super) const fn place(&self) -> u32 {
+        self.0 & !Self::WAITS
+    }
+
+    #[inline(always)]
+    const fn waits(&self) -> bool {
+        self.0 & Self::WAITS != 0
+    }
+
+    #[inline(always)]
+    const fn set_waits(&mut self, waits: bool) {
+        self.0 = self.place() | if waits { Self::WAITS } else { 0 };
+    }
+}
+
+/// A number for the few connections that need one. It takes no memory as long as none does, and 4 bytes a place from then on.
+#[derive(Debug, Default)]
+pub(super) struct ByPlace {
+    numbers: Vec<u32>,
+}
+
+impl ByPlace {
+    #[inline(always)]
+    pub(super) fn get(&self, place: u32) -> Option<u32> {
+        if self.numbers.is_empty() { None } else { self.find(place) }
+    }
+
     #[inline]
-    pub(super) fn noted(&self, place: u32) -> Option<u32> {
-        self.tasks.get(place as usize).copied().filter(|task| *task != NOBODY)
+    fn find(&self, place: u32) -> Option<u32> {
+        self.numbers.get(place as usize).copied().filter(|number| *number != NOBODY)
     }
 
     #[cold]
-    pub(super) fn set(&mut self, place: u32, task: u32) {
+    pub(super) fn set(&mut self, place: u32, number: u32) {
         let place = place as usize;
-        if self.tasks.len() <= place {
-            self.tasks.resize(place + 1, NOBODY);
+        if self.numbers.len() <= place {
+            self.numbers.resize(place + 1, NOBODY);
         }
-        self.tasks[place] = task;
+        self.numbers[place] = number;
     }
 
     #[inline(always)]
-    fn clear(&mut self, place: u32) {
-        if let Some(task) = self.tasks.get_mut(place as usize) {
-            *task = NOBODY;
+    pub(super) fn clear(&mut self, place: u32) {
+        if let Some(number) = self.numbers.get_mut(place as usize) {
+            *number = NOBODY;
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.tasks.capacity() * size_of::<u32>()
+        self.numbers.capacity() * size_of::<u32>()
     }
 }
 
-/// Does something with the engine of the swarm whose task runs.
+/// The state of the swarm whose task runs.
+///
+/// A borrowed value, and no closure over it: the compiler does not inline closures that several tasks use, and an echo took
+/// 10 % longer.
+///
+/// # Panics
+///
+/// If no swarm runs on this thread, or its state is borrowed.
 #[inline(always)]
-pub(super) fn here<R>(what: impl FnOnce(&mut Here) -> R) -> R {
-    match CURRENT.with(|cells| cells.here.with(what)) {
-        Some(result) => result,
+pub(super) fn here() -> impl DerefMut<Target = Here> {
+    match try_here() {
+        Some(here) => here,
         None => outside(),
     }
 }
 
+#[inline(always)]
+fn try_here() -> Option<impl DerefMut<Target = Here>> {
+    Lent::borrow(&CURRENT, |cells| &cells.here)
+}
+
 /// Lets go of a connection, wherever that is.
 #[inline]
-pub(super) fn let_go(id: ConnId, how: Ending) {
-    CURRENT.with(|cells| {
-        let is_done = cells.here.with(|here| {
-            let is_held = here.engine.is_held(id);
-            if is_held {
-                here.end(id, how);
-            }
-            is_held
-        });
-        if is_done != Some(true) {
-            leave_to_its_swarm(cells, id, how);
-        }
-    });
+pub(super) fn let_go(place: u32, swarm: u32, how: Ending) {
+    match try_here() {
+        Some(mut here) if here.number == swarm => here.end(place, how),
+        _ => leave_to_its_swarm(place, swarm, how),
+    }
 }
 
 #[cold]
-fn leave_to_its_swarm(cells: &Current, id: ConnId, how: Ending) {
-    // A swarm that is dropped ends all of its connections. Without any swarm this one has ended before.
-    if cells.current.get() == LEAVING || cells.swarms.get() == 0 {
-        return;
-    }
-    // A thread that ends drops its list before other values.
-    let _ = ELSEWHERE.try_with(|list| list.borrow_mut().push((id, how)));
-    cells.dropped_elsewhere.update(|count| count + 1);
+fn leave_to_its_swarm(place: u32, swarm: u32, how: Ending) {
+    CURRENT.with(|cells| {
+        // A swarm that is dropped ends all of its connections. Without any swarm this one has ended before.
+        if cells.current.get() == LEAVING || cells.swarms.get() == 0 {
+            return;
+        }
+        // A thread that ends drops its list before other values.
+        let _ = ELSEWHERE.try_with(|list| list.borrow_mut().push((place, swarm, how)));
+        cells.dropped_elsewhere.update(|count| count + 1);
+    });
 }
 
 #[cold]
@@ -228,6 +279,7 @@ fn outside() -> ! {
 }
 
 thread_local! {
-    /// Connections that were dropped where their swarm does not run. Apart from the context, because it has a destructor.
-    static ELSEWHERE: RefCell<Vec<(ConnId, Ending)>> = const { RefCell::new(Vec::new()) };
+    /// Connections that were dropped where their swarm does not run: place, number of the swarm, and how. Apart from the context,
+    /// because it has a destructor.
+    static ELSEWHERE: RefCell<Vec<(u32, u32, Ending)>> = const { RefCell::new(Vec::new()) };
 }

@@ -29,8 +29,9 @@ pub(super) struct Current {
     wakes: [Cell<u32>; WAKES],
     slept: Cell<usize>,
     sleeps: [Cell<u64>; SLEEPS_A_POLL],
-    /// Swarms of this thread.
+    /// Swarms of this thread, now and ever.
     pub(super) swarms: Cell<usize>,
+    pub(super) swarms_ever: Cell<u32>,
     /// How many connections were ever dropped where their swarm did not run.
     pub(super) dropped_elsewhere: Cell<u64>,
 }
@@ -199,6 +200,7 @@ thread_local! {
             slept: Cell::new(0),
             sleeps: [const { Cell::new(0) }; SLEEPS_A_POLL],
             swarms: Cell::new(0),
+            swarms_ever: Cell::new(0),
             dropped_elsewhere: Cell::new(0),
         }
     };

@@ -64,23 +64,21 @@ impl Future for Dial {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<Conn, DialError>> {
         let conn = match std::mem::replace(&mut self.state, State::Over) {
             State::New { from, to, options } => {
-                let id = here(|here| {
-                    let id = match from {
-                        Some(from) => here.engine.connect_from(from, to, options),
-                        None => here.engine.connect(to, options),
-                    }?;
-                    // Even if it has this task's own number: otherwise it would start a task when it opens.
-                    here.owners.set(id.index(), current());
-                    Ok::<_, ConnectError>(id)
-                });
-                Conn::new(id?)
+                let mut here = here();
+                let id = match from {
+                    Some(from) => here.engine.connect_from(from, to, options),
+                    None => here.engine.connect(to, options),
+                }?;
+                // Even if it has this task's own number: otherwise it would start a task when it opens.
+                here.owners.set(id.index(), current());
+                Conn::claim(&mut here, id)
             }
             State::Opening(conn) => conn,
             State::Over => panic!("a future of swarm::connect was polled after its end"),
         };
         match conn.status() {
             Status::Opening => {
-                here(|here| here.wait_for(conn.id()));
+                here().wait_for(conn.index());
                 self.state = State::Opening(conn);
                 Poll::Pending
             }

@@ -80,7 +80,7 @@ impl Future for Draining {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.told.is_none() {
-            let Some(drain) = here(|here| here.drain) else { return Poll::Pending };
+            let Some(drain) = here().drain else { return Poll::Pending };
             let at = drain.begun + spread(drain.told_within);
             self.told = Some(Deadline::after(at.since(now().min(at))));
         }

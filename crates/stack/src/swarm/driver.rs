@@ -165,7 +165,8 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        self.tasks.bytes() + self.here.senders.capacity() * size_of::<u32>() + self.here.owners.bytes()
+        let Here { senders, owners, shown, .. } = &self.here;
+        self.tasks.bytes() + senders.capacity() * size_of::<u32>() + owners.bytes() + shown.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
@@ -268,14 +269,14 @@ where
             let events = self.here.engine.take_events(place);
             if events.has(Events::OPENED) {
                 self.here.has_opened = true;
-                if self.here.owners.noted(place).is_none() {
+                if self.here.owners.get(place).is_none() {
                     self.start(place);
                     continue;
                 }
             } else if events.has(Events::CLOSED) && self.has_failed_to_open(place) {
                 continue;
             }
-            let task = self.here.owners.of(place);
+            let task = self.here.task_of(place);
             self.tasks.prefetch(task);
             self.woken.push(task);
         }
@@ -304,7 +305,7 @@ where
             return self.here.engine.abort(id);
         };
         let Self { start, here, tasks, .. } = self;
-        let incoming = Incoming { conn: Conn::new(id), peer, local, listener };
+        let incoming = Incoming { conn: Conn::claim(here, id), peer, local, listener };
         // Its connection can be used here already.
         let task = here.lend(|| start(incoming));
         if tasks.place_at(slot, task).is_ok() {
@@ -332,7 +333,7 @@ where
     /// Whether a connection that has ended never opened, and was asked for by [`open`](Self::open). It has no task then, and is
     /// closed here.
     fn has_failed_to_open(&mut self, place: u32) -> bool {
-        let is_nobodys = self.here.owners.noted(place).is_none()
+        let is_nobodys = self.here.owners.get(place).is_none()
             && (!self.tasks.contains(place) || self.opening.remove(&place));
         if is_nobodys && let Some(id) = self.here.engine.at(place) {
             self.counters.unopened += 1;

@@ -67,7 +67,7 @@ impl LengthPrefix {
             other => other?,
         }
         let mut length = 0;
-        show(conn.id(), prefix, |bytes| {
+        show(conn.id_in(&here()), prefix, |bytes| {
             length = bytes.iter().fold(0, |length, byte| length << 8 | u32::from(*byte));
             0
         });
@@ -77,7 +77,7 @@ impl LengthPrefix {
         let whole = prefix + length as usize;
         conn.fill_to(whole).await?;
         let mut result = None;
-        show(conn.id(), whole, |bytes| {
+        show(conn.id_in(&here()), whole, |bytes| {
             result = Some(read(&bytes[prefix..]));
             whole
         });
@@ -159,19 +159,17 @@ pub enum FrameError {
 pub(super) fn show(id: ConnId, length: usize, read: impl FnOnce(&[u8]) -> usize) -> usize {
     let mut read = Some(read);
     // Nearly always they lie in one piece already.
-    let taken = here(|here| {
-        here.engine.recv(id, |bytes| {
-            match bytes.get(..length).and_then(|bytes| Some((bytes, read.take()?))) {
-                Some((bytes, read)) => read(bytes).min(length),
-                None => 0,
-            }
-        })
+    let taken = here().engine.recv(id, |bytes| {
+        match bytes.get(..length).and_then(|bytes| Some((bytes, read.take()?))) {
+            Some((bytes, read)) => read(bytes).min(length),
+            None => 0,
+        }
     });
     let Some(read) = read else { return taken };
     with_pieces(|pieces| {
-        here(|here| here.engine.peek(id, length, pieces));
+        here().engine.peek(id, length, pieces);
         let taken = read(pieces).min(pieces.len());
-        here(|here| take(&mut here.engine, id, taken));
+        take(&mut here().engine, id, taken);
         taken
     })
 }

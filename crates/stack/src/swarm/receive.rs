@@ -46,14 +46,13 @@ pub(super) fn unread_max(engine: &Engine) -> usize {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Readable<'c> {
-    id: ConnId,
-    shown: u32,
+    place: u32,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl Readable<'_> {
-    pub(super) const fn new(id: ConnId, shown: u32) -> Self {
-        Self { id, shown, of: PhantomData }
+    pub(super) const fn new(place: u32) -> Self {
+        Self { place, of: PhantomData }
     }
 }
 
@@ -62,18 +61,19 @@ impl Future for Readable<'_> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
-        here(|here| {
-            let unread = here.engine.readable(self.id);
-            if unread > self.shown as usize {
-                return Poll::Ready(true);
-            }
-            let is_stuck = self.shown > 0 && has_no_more(here, self.id, unread);
-            if is_stuck || here.engine.is_finished(self.id) {
-                return Poll::Ready(false);
-            }
-            here.wait_for(self.id);
-            Poll::Pending
-        })
+        let mut here = here();
+        let id = ConnId::claimed(self.place);
+        let unread = here.engine.readable(id);
+        let shown = here.shown.get(self.place).unwrap_or(0);
+        if unread > shown as usize {
+            return Poll::Ready(true);
+        }
+        let is_stuck = shown > 0 && has_no_more(&here, id, unread);
+        if is_stuck || here.engine.is_finished(id) {
+            return Poll::Ready(false);
+        }
+        here.wait_for(self.place);
+        Poll::Pending
     }
 }
 
@@ -92,13 +92,13 @@ fn has_ended(engine: &Engine, id: ConnId) -> bool {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Recv<'c> {
-    id: ConnId,
+    place: u32,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl Recv<'_> {
-    pub(super) const fn new(id: ConnId) -> Self {
-        Self { id, of: PhantomData }
+    pub(super) const fn new(place: u32) -> Self {
+        Self { place, of: PhantomData }
     }
 }
 
@@ -107,14 +107,16 @@ impl Future for Recv<'_> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Received>> {
-        here(|here| match here.engine.readable(self.id) {
-            0 if here.engine.is_finished(self.id) => Poll::Ready(None),
+        let mut here = here();
+        let id = ConnId::claimed(self.place);
+        match here.engine.readable(id) {
+            0 if here.engine.is_finished(id) => Poll::Ready(None),
             0 => {
-                here.wait_for(self.id);
+                here.wait_for(self.place);
                 Poll::Pending
             }
             length => Poll::Ready(Some(Received::new(length as u32))),
-        })
+        }
     }
 }
 
@@ -122,14 +124,14 @@ impl Future for Recv<'_> {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Fill<'c> {
-    id: ConnId,
+    place: u32,
     length: usize,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl Fill<'_> {
-    pub(super) const fn new(id: ConnId, length: usize) -> Self {
-        Self { id, length, of: PhantomData }
+    pub(super) const fn new(place: u32, length: usize) -> Self {
+        Self { place, length, of: PhantomData }
     }
 }
 
@@ -137,21 +139,20 @@ impl Future for Fill<'_> {
     type Output = Result<(), ReadError>;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        here(|here| {
-            let (wanted, have, limit) =
-                (self.length, here.engine.readable(self.id), unread_max(&here.engine));
-            if have >= wanted {
-                return Poll::Ready(Ok(()));
-            }
-            if wanted > limit {
-                return Poll::Ready(Err(ReadError::TooLong { wanted, limit }));
-            }
-            if has_ended(&here.engine, self.id) {
-                return Poll::Ready(Err(ReadError::Ended { have, wanted }));
-            }
-            here.wait_for(self.id);
-            Poll::Pending
-        })
+        let mut here = here();
+        let id = ConnId::claimed(self.place);
+        let (wanted, have, limit) = (self.length, here.engine.readable(id), unread_max(&here.engine));
+        if have >= wanted {
+            return Poll::Ready(Ok(()));
+        }
+        if wanted > limit {
+            return Poll::Ready(Err(ReadError::TooLong { wanted, limit }));
+        }
+        if has_ended(&here.engine, id) {
+            return Poll::Ready(Err(ReadError::Ended { have, wanted }));
+        }
+        here.wait_for(self.place);
+        Poll::Pending
     }
 }
 
@@ -164,8 +165,8 @@ pub struct ReadExact<'c> {
 }
 
 impl<'c> ReadExact<'c> {
-    pub(super) const fn new(id: ConnId, buffer: &'c mut [u8]) -> Self {
-        Self { fill: Fill::new(id, buffer.len()), buffer }
+    pub(super) const fn new(place: u32, buffer: &'c mut [u8]) -> Self {
+        Self { fill: Fill::new(place, buffer.len()), buffer }
     }
 }
 
@@ -175,7 +176,7 @@ impl Future for ReadExact<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let filled = Pin::new(&mut self.fill).poll(cx);
         if let Poll::Ready(Ok(())) = filled {
-            let (id, buffer) = (self.fill.id, &mut *self.buffer);
+            let (id, buffer) = (ConnId::claimed(self.fill.place), &mut *self.buffer);
             show(id, buffer.len(), |bytes| {
                 buffer.copy_from_slice(bytes);
                 bytes.len()

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use anywire_tcp::{ConnId, Engine, SharedPayload};
 
 use super::conn::Conn;
-use super::context::here;
+use super::context::{Sender, here};
 
 /// Bytes that have arrived and were not read yet: the next ones of their connection. [Sent](Conn::send), they go back to the
 /// peer without a copy in the task. Bytes that were neither read nor sent come again with the next [`recv`](Conn::recv).
@@ -91,14 +91,13 @@ mod sealed {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Writable<'c> {
-    id: ConnId,
-    waits: bool,
+    sender: Sender,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl Writable<'_> {
-    pub(super) const fn new(id: ConnId) -> Self {
-        Self { id, waits: false, of: PhantomData }
+    pub(super) const fn new(place: u32) -> Self {
+        Self { sender: Sender::new(place), of: PhantomData }
     }
 }
 
@@ -107,8 +106,7 @@ impl Future for Writable<'_> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let id = self.id;
-        here(|here| if here.may_send(id, &mut self.waits) { Poll::Ready(()) } else { Poll::Pending })
+        if here().may_send(&mut self.sender) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -118,14 +116,13 @@ impl Future for Writable<'_> {
 pub struct SendFuture<'c, C> {
     content: C,
     sent: u32,
-    id: ConnId,
-    waits: bool,
+    sender: Sender,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl<C> SendFuture<'_, C> {
-    pub(super) const fn new(id: ConnId, content: C) -> Self {
-        Self { content, sent: 0, waits: false, of: PhantomData, id }
+    pub(super) const fn new(place: u32, content: C) -> Self {
+        Self { content, sent: 0, sender: Sender::new(place), of: PhantomData }
     }
 }
 
@@ -135,24 +132,23 @@ impl<C: Content + Unpin> Future for SendFuture<'_, C> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<usize> {
         let this = &mut *self;
-        here(|here| {
-            let length = this.content.length();
-            while (this.sent as usize) < length {
-                if !here.may_send(this.id, &mut this.waits) {
-                    return Poll::Pending;
-                }
-                this.waits = false;
-                let put = this.content.put(&mut here.engine, this.id, this.sent as usize);
-                this.sent += put as u32;
-                if put == 0 && !here.engine.wants_room(this.id) {
-                    break;
-                }
-                if put == 0 {
-                    here.wait_for(this.id);
-                    return Poll::Pending;
-                }
+        let here = &mut *here();
+        let length = this.content.length();
+        while (this.sent as usize) < length {
+            if !here.may_send(&mut this.sender) {
+                return Poll::Pending;
             }
-            Poll::Ready(this.sent as usize)
-        })
+            let id = ConnId::claimed(this.sender.place());
+            let put = this.content.put(&mut here.engine, id, this.sent as usize);
+            this.sent += put as u32;
+            if put == 0 && !here.engine.wants_room(id) {
+                break;
+            }
+            if put == 0 {
+                here.wait_for(id.index());
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(this.sent as usize)
     }
 }

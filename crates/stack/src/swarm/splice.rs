@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use anywire_tcp::ConnId;
 
 use super::conn::Conn;
-use super::context::{Here, here};
+use super::context::{Here, Sender, here};
 use super::frame::{take, with_pieces};
 
 /// Passes on the bytes of each of two connections to the other until both directions have ended. Bytes that one connection cannot
@@ -16,7 +16,7 @@ use super::frame::{take, with_pieces};
 ///
 /// For an example see [`connect`](super::connect).
 pub const fn splice<'c>(one: &'c mut Conn, other: &'c mut Conn) -> Splice<'c> {
-    Splice { ways: [Way::new(), Way::new()], ends: [one, other] }
+    Splice { ways: [Way::new(other.index()), Way::new(one.index())], ends: [one, other] }
 }
 
 /// The future of [`splice`].
@@ -30,7 +30,7 @@ pub struct Splice<'c> {
 /// A direction.
 #[derive(Debug)]
 struct Way {
-    waits: bool,
+    to: Sender,
     is_over: bool,
 }
 
@@ -40,29 +40,28 @@ impl Future for Splice<'_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let Self { ends: [one, other], ways: [there, back] } = &mut *self;
         with_pieces(|pieces| {
-            here(|here| {
-                there.pass_on(here, one.id(), other.id(), pieces);
-                back.pass_on(here, other.id(), one.id(), pieces);
-                here.wait_for(one.id());
-                here.wait_for(other.id());
-            });
+            let here = &mut *here();
+            let (one_id, other_id) = (one.id_in(here), other.id_in(here));
+            there.pass_on(here, one_id, other_id, pieces);
+            back.pass_on(here, other_id, one_id, pieces);
+            here.wait_for(one.index());
+            here.wait_for(other.index());
         });
         if there.is_over && back.is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 impl Way {
-    const fn new() -> Self {
-        Self { waits: false, is_over: false }
+    const fn new(to: u32) -> Self {
+        Self { to: Sender::new(to), is_over: false }
     }
 
     /// Moves the unread bytes, as far as this task may send and there is room.
     fn pass_on(&mut self, here: &mut Here, from: ConnId, to: ConnId, pieces: &mut Vec<u8>) {
         while !self.is_over && here.engine.readable(from) > 0 {
-            if !here.may_send(to, &mut self.waits) {
+            if !here.may_send(&mut self.to) {
                 return;
             }
-            self.waits = false;
             pieces.clear();
             here.engine.peek(from, here.engine.segment_bytes(to), pieces);
             let sent = here.engine.send(to, pieces);

@@ -71,6 +71,8 @@ impl Flags {
     pub(crate) const TIMED_OUT: Self = Self(1 << 12);
     /// The congestion window, and not the user or the peer, held back the last transmission.
     pub(crate) const CWND_LIMITED: Self = Self(1 << 13);
+    /// A holder has claimed it: nobody else lets go of it.
+    pub(crate) const CLAIMED: Self = Self(1 << 14);
     /// In the wheel: [`Block::wheel_at`](super::Block::wheel_at) tells the tick.
     pub(crate) const IN_WHEEL: Self = Self(1 << 15);
     /// Among the connections that have sent lately: looked at once before they cost a place in the wheel.

@@ -10,6 +10,12 @@ use std::fmt;
 pub struct ConnId(pub(crate) u32, pub(crate) u32);
 
 impl ConnId {
+    /// The id by which a holder calls the connection that it has [claimed](crate::Engine::claim): the place alone. It is valid
+    /// until the holder releases the connection, and is never to be used after that.
+    pub const fn claimed(place: u32) -> Self {
+        Self(place, CLAIMED)
+    }
+
     /// Its place among the connections of the engine: small, and used again after it ended.
     pub const fn index(self) -> u32 {
         self.0
@@ -21,6 +27,9 @@ impl fmt::Debug for ConnId {
         write!(f, "ConnId({})", self.0)
     }
 }
+
+/// What the ids of claimed connections have in place of a tag. No connection has this tag.
+pub(crate) const CLAIMED: u32 = 0;
 
 /// A port that is listened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -284,9 +284,11 @@ impl Engine {
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
     #[inline]
     pub fn sends_bare(&self, id: ConnId) -> bool {
-        let block = &self.blocks[id.0];
         let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
-        block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && self.is_held(id)
+        self.is_held(id) && {
+            let block = &self.blocks[id.0];
+            block.flags.0 & waits.0 == waits.0 && !block.has_unsent()
+        }
     }
 
     /// Ends the own direction behind the data; the other one goes on.
@@ -329,6 +331,22 @@ impl Engine {
         self.check(index);
     }
 
+    /// Claims a connection for one holder, such as a task. Until it is [released](Self::release), [`close`](Self::close) and
+    /// [`abort`](Self::abort) end the connection, and the holder hears of that; but nobody lets go of it. So its place goes to no
+    /// other connection meanwhile, and [is a valid id](ConnId::claimed).
+    pub fn claim(&mut self, id: ConnId) {
+        if self.is_held(id) {
+            self.blocks[id.0].flags.set(Flags::CLAIMED);
+        }
+    }
+
+    /// Takes the claim back: the next [`close`](Self::close) or [`abort`](Self::abort) lets go of the connection.
+    pub fn release(&mut self, id: ConnId) {
+        if self.is_held(id) {
+            self.blocks[id.0].flags.clear(Flags::CLAIMED);
+        }
+    }
+
     /// Lets go of a connection: it ends by FINs once everything was sent. Bytes that have arrived and were not read are
     /// lost, and a reset tells the peer so (RFC 2525 2.17). The id is invalid from here on.
     pub fn close(&mut self, id: ConnId) {
@@ -337,6 +355,9 @@ impl Engine {
             return;
         }
         let block = &self.blocks[index];
+        if block.has(Flags::CLAIMED) {
+            return self.end_sending(index);
+        }
         match block.state {
             State::Closed => return self.free_block(index),
             State::SynSent => {
@@ -364,14 +385,15 @@ impl Engine {
         if !self.is_held(id) {
             return;
         }
-        let state = self.blocks[index].state;
+        let block = &mut self.blocks[index];
+        let (state, is_claimed) = (block.state, block.has(Flags::CLAIMED));
         if state == State::Closed {
-            return self.free_block(index);
+            return if is_claimed { () } else { self.free_block(index) };
         }
+        block.flags.set(Flags::DETACHED.when(!is_claimed));
         if !matches!(state, State::SynSent | State::TimeWait) {
             self.reset_peer(index);
         }
-        self.blocks[index].flags.set(Flags::DETACHED);
         self.break_off(index, End::Aborted);
     }
 }
