@@ -108,6 +108,35 @@ fn a_connection_that_is_dropped_elsewhere_closes_itself_alone() {
 }
 
 #[test]
+fn a_connection_that_is_dropped_elsewhere_is_not_taken_for_that_of_another_swarm() {
+    let mut net = Net::new();
+    let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+    let mut one = net.host(1, 10, |incoming: Incoming| {
+        let kept = Rc::clone(&kept);
+        async move { kept.borrow_mut().push(incoming.conn) }
+    });
+    let mut other = net.host(3, 10, |incoming: Incoming| echo(incoming.conn));
+    one.engine().listen(address(1, 7), QUICK).expect("a free port");
+    other.engine().listen(address(3, 7), QUICK).expect("a free port");
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let mut client = net.host(2, 10, |mut incoming: Incoming| {
+        let ended = Rc::clone(&ended);
+        async move {
+            while incoming.conn.readable().await {}
+            ended.borrow_mut().push(incoming.peer);
+        }
+    });
+    // Both have the same place, ports and peer.
+    for host in [1, 3] {
+        client.open(address(2, 1000), address(host, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut other, &mut one, &mut client]);
+    kept.borrow_mut().clear();
+    net.pass(20, &mut [&mut other, &mut one, &mut client]);
+    assert_eq!((&ended.borrow()[..], other.tasks()), (&[address(1, 7)][..], 1));
+}
+
+#[test]
 fn a_connection_can_be_handed_to_another_task() {
     let mut net = Net::new();
     let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();

@@ -55,6 +55,7 @@ mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::block::{Block, Flags};
 use crate::counters::Counters;
@@ -150,6 +151,8 @@ pub struct Engine {
 
     table_key: Key,
     secret_key: Key,
+    /// What its ids differ in from those of other engines.
+    id_mark: u32,
     /// Challenge ACKs left in this second, and the second (RFC 5961, section 7).
     challenges_left: u32,
     challenge_second: u32,
@@ -210,6 +213,7 @@ impl Engine {
             // The quick hash spreads well only with a key that looks random, whatever the caller has given.
             table_key: Key([secret_hash(Key([a, b]), c, 0), secret_hash(Key([a, b]), d, 1)]),
             secret_key: Key([c, d]),
+            id_mark: ENGINES.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b1),
             challenges_left: 0,
             challenge_second: u32::MAX,
             answered: Answered::new(),
@@ -250,12 +254,12 @@ impl Engine {
         if id == Block::NO_EXTENSION { None } else { Some(&mut self.extensions[id]) }
     }
 
-    /// Whether this is the id of a connection that its user holds, and not of an earlier one in its place.
+    /// Whether this is the id of a connection that its user holds, and not of an earlier one in its place, or of another engine.
     #[inline(always)]
     pub fn is_held(&self, id: ConnId) -> bool {
         id.0 < self.blocks.places() && {
             let block = &self.blocks[id.0];
-            block.tag() == id.1 && !block.has(Flags::DETACHED)
+            block.tag() ^ self.id_mark == id.1 && !block.has(Flags::DETACHED)
         }
     }
 
@@ -263,7 +267,8 @@ impl Engine {
     #[inline]
     pub fn at(&self, index: u32) -> Option<ConnId> {
         let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
-        Some(ConnId(index, block.tag())).filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
+        Some(ConnId(index, block.tag() ^ self.id_mark))
+            .filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
     }
 
     /// The time as it was given last.
@@ -278,3 +283,6 @@ impl Engine {
         self.turns.enter(index, &mut self.blocks[index]);
     }
 }
+
+/// Engines that were made in this process.
+static ENGINES: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! The id of a connection that was let go of does nothing to later ones in its place.
+//! The id of a connection that was let go of does nothing to later ones in its place, or to those of another engine.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -132,4 +132,19 @@ fn a_connection_that_was_closed_is_nobodys_while_it_ends() {
     assert_eq!(pair.server.status(peer), Status::PeerClosed);
     // Of an engine with fewer places.
     assert!(!engine(3, 1).is_held(peer));
+}
+
+#[test]
+fn an_id_of_another_engine_comes_to_nothing() {
+    // The same settings, addresses, ports and places.
+    let (mut one, mut other) = (Pair::new(), Pair::new());
+    let ((own, peer), (others_own, others_peer)) = (one.open(1000), other.open(1000));
+    assert_eq!((own.index(), peer.index()), (others_own.index(), others_peer.index()));
+    assert!(own != others_own && peer != others_peer);
+    use_all(&mut one.client, others_own);
+    use_all(&mut one.server, others_peer);
+    one.exchange();
+    assert_eq!((one.client.status(own), one.server.status(peer)), (Status::Open, Status::Open));
+    // It has fewer places.
+    use_all(&mut engine(3, 1), peer);
 }

@@ -4,8 +4,9 @@ use std::fmt;
 
 /// A connection of an engine. It is valid until its user closes or aborts it.
 ///
-/// Later connections reuse its place. An old id does nothing to them: changes are ignored, nothing can be read or sent, and
-/// its [`Status`](crate::Status) is that of a [closed](crate::End::Closed) connection.
+/// Later connections reuse its place. An old id does nothing to them, and neither does one of another engine: changes are
+/// ignored, nothing can be read or sent, and its [`Status`](crate::Status) is that of a [closed](crate::End::Closed)
+/// connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(pub(crate) u32, pub(crate) u32);
 

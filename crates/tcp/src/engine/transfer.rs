@@ -367,8 +367,10 @@ impl Engine {
 
     /// Whether a send has found no room, and [`Events::WRITABLE`](super::Events::WRITABLE) will tell of some.
     pub fn wants_room(&self, id: ConnId) -> bool {
-        let block = &self.blocks[id.0];
-        block.has(Flags::WANTS_ROOM) && block.state.may_send() && self.is_held(id)
+        self.is_held(id) && {
+            let block = &self.blocks[id.0];
+            block.has(Flags::WANTS_ROOM) && block.state.may_send()
+        }
     }
 
     /// Bytes that have arrived in order and wait to be read.
@@ -383,9 +385,10 @@ impl Engine {
 
     /// Whether everything that the peer will ever send has been read.
     pub fn is_finished(&self, id: ConnId) -> bool {
-        let block = &self.blocks[id.0];
-        !self.is_held(id)
-            || block.readable() == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
+        !self.is_held(id) || {
+            let block = &self.blocks[id.0];
+            block.readable() == 0 && (block.has(Flags::FIN_RECEIVED) || block.state == State::Closed)
+        }
     }
 }
 

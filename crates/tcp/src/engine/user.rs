@@ -235,7 +235,7 @@ impl Engine {
         }
         self.fill_for_syn(index, iss, &addresses);
         self.take_turn(index);
-        Ok(ConnId(index, self.blocks[index].tag()))
+        Ok(ConnId(index, self.blocks[index].tag() ^ self.id_mark))
     }
 
     /// Asks for the cache line that [`connect_from`](Self::connect_from) will read first: of many connections that are opened
@@ -284,9 +284,11 @@ impl Engine {
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
     #[inline]
     pub fn sends_bare(&self, id: ConnId) -> bool {
-        let block = &self.blocks[id.0];
         let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
-        block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && self.is_held(id)
+        self.is_held(id) && {
+            let block = &self.blocks[id.0];
+            block.flags.0 & waits.0 == waits.0 && !block.has_unsent()
+        }
     }
 
     /// Ends the own direction behind the data; the other one goes on.
