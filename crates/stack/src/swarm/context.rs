@@ -8,19 +8,18 @@
 //! connection goes into a list of the thread, and its swarm closes it in the next round.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 use anywire_tcp::{ConnId, Engine};
 
 use super::current::{CURRENT, Current, LEAVING, NOBODY};
 use super::drain::Drain;
 use super::leaf::current;
+use super::senders::Senders;
 
 /// The state that the tasks of a swarm share, lent to the thread's context while they run.
 pub(super) struct Here {
     pub(super) engine: Engine,
-    /// Tasks that wait to send, first come, first served.
-    pub(super) senders: VecDeque<u32>,
+    pub(super) senders: Senders,
     /// Messages that tasks may still send at once while no other task waits.
     pub(super) room: usize,
     /// The task that did so last. It may not do so twice in a row, because other tasks may be about to ask.
@@ -41,7 +40,7 @@ impl Here {
         CURRENT.with(|cells| cells.swarms.update(|swarms| swarms + 1));
         Self {
             engine,
-            senders: VecDeque::new(),
+            senders: Senders::default(),
             room: 0,
             last: NOBODY,
             has_opened: false,
@@ -61,10 +60,15 @@ impl Here {
     /// Whether the running task may send on this connection now. If not, it joins the senders, once.
     #[inline(always)]
     pub(super) fn may_send(&mut self, id: ConnId, waits: &mut bool) -> bool {
-        if *waits {
-            return self.granting;
+        if *waits && self.granting {
+            return true;
         }
         let index = current();
+        if *waits {
+            // Its turn may have come while the task waited for something else.
+            self.senders.push(index);
+            return false;
+        }
         if self.senders.is_empty() && self.room > 0 && self.last != index {
             self.room -= 1;
             self.last = index;
@@ -74,7 +78,7 @@ impl Here {
         if self.has_opened && self.engine.sends_bare(id) {
             return true;
         }
-        self.senders.push_back(index);
+        self.senders.push(index);
         *waits = true;
         false
     }

@@ -165,7 +165,7 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        self.tasks.bytes() + self.here.senders.capacity() * size_of::<u32>() + self.here.owners.bytes()
+        self.tasks.bytes() + self.here.senders.bytes() + self.here.owners.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
@@ -357,11 +357,7 @@ where
         // A task that wants to send more than one message goes behind the others; if few wait, they go round several times.
         while granted < most && !here.senders.is_empty() {
             let count = here.senders.len().min(most - granted);
-            let (first, wrapped) = here.senders.as_slices();
-            let of_first = count.min(first.len());
-            woken.extend_from_slice(&first[..of_first]);
-            woken.extend_from_slice(&wrapped[..count - of_first]);
-            here.senders.drain(..count);
+            here.senders.take(count, woken);
             let mut groups = woken.chunks(GROUP).peekable();
             fetch(tasks, &here.engine, &woken[..count.min(GROUP)]);
             while let Some(group) = groups.next() {
