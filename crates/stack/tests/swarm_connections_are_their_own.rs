@@ -4,7 +4,9 @@
 mod swarms;
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_stack::swarm::{Conn, Incoming, sleep, yield_now};
@@ -235,4 +237,54 @@ fn a_peer_that_vanishes_is_found_out_by_keep_alive() {
     // From here on it does not.
     net.pass(10_000, &mut [&mut server]);
     assert_eq!((server.tasks(), ended.get()), (0, Some(Status::Ended(End::TimedOut))));
+}
+
+/// Keeps a connection, and panics or waits: a future of its own is not unwound like a block of code.
+struct Keeps {
+    _conn: Option<Conn>,
+    panics: bool,
+}
+
+impl Future for Keeps {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        assert!(!self.panics, "as it was told to");
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_connection_of_another_swarm_is_closed_however_its_task_ends() {
+    for end in ["by a panic", "cut at the deadline", "with its swarm"] {
+        let mut net = Net::new();
+        let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+        let mut server = net.host(1, 10, |incoming: Incoming| {
+            let kept = Rc::clone(&kept);
+            async move { kept.borrow_mut().push(incoming.conn) }
+        });
+        server.engine().listen(address(1, 7), QUICK).expect("a free port");
+        let mut client =
+            net.host(2, 10, |mut incoming: Incoming| async move { while incoming.conn.readable().await {} });
+        client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+        net.pass(20, &mut [&mut server, &mut client]);
+        let mut other = net.host(3, 10, |incoming: Incoming| {
+            drop(incoming);
+            Keeps { _conn: kept.borrow_mut().pop(), panics: end == "by a panic" }
+        });
+        other.engine().listen(address(3, 7), QUICK).expect("a free port");
+        client.open(address(2, 1001), address(3, 7), QUICK).expect("room");
+        net.pass(20, &mut [&mut server, &mut client, &mut other]);
+        assert!(kept.borrow().is_empty());
+        match end {
+            "by a panic" => assert_eq!(other.counters().tasks.panicked, 1),
+            "cut at the deadline" => {
+                other.drain(Duration::ZERO);
+                net.pass(1, &mut [&mut other]);
+            }
+            _ => drop(other),
+        }
+        net.pass(20, &mut [&mut server, &mut client]);
+        assert_eq!((client.tasks(), server.engine().connections()), (0, 0), "{end}");
+    }
 }

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 use anywire_tcp::{ConnId, Engine};
 
-use super::current::{CURRENT, Current, LEAVING, NOBODY};
+use super::current::{CURRENT, Current, NOBODY};
 use super::drain::Drain;
 use super::leaf::current;
 use super::senders::Senders;
@@ -31,6 +31,8 @@ pub(super) struct Here {
     pub(super) owners: Owners,
     /// Tasks are being told to end.
     pub(super) drain: Option<Drain>,
+    /// The swarm is being dropped, and all of its connections with it.
+    pub(super) is_going: bool,
     /// How much of the thread's list of connections that were dropped elsewhere this swarm has looked through.
     pub(super) seen_elsewhere: u64,
 }
@@ -47,6 +49,7 @@ impl Here {
             granting: false,
             owners: Owners::default(),
             drain: None,
+            is_going: false,
             seen_elsewhere: 0,
         }
     }
@@ -94,6 +97,9 @@ impl Here {
 
     /// Lets go of a connection.
     pub(super) fn end(&mut self, id: ConnId, how: Ending) {
+        if self.is_going {
+            return;
+        }
         self.owners.clear(id.index());
         match how {
             Ending::Close => self.engine.close(id),
@@ -214,8 +220,8 @@ pub(super) fn let_go(id: ConnId, how: Ending) {
 
 #[cold]
 fn leave_to_its_swarm(cells: &Current, id: ConnId, how: Ending) {
-    // A swarm that is dropped ends all of its connections. Without any swarm this one has ended before.
-    if cells.current.get() == LEAVING || cells.swarms.get() == 0 {
+    // Without any swarm this one has ended before.
+    if cells.swarms.get() == 0 {
         return;
     }
     // A thread that ends drops its list before other values.

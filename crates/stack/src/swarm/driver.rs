@@ -392,6 +392,15 @@ where
     }
 }
 
+impl<F, S, D> Drop for Swarm<F, S, D> {
+    /// Its own connections end with it. Its tasks may hold some of other swarms, which close them.
+    fn drop(&mut self) {
+        let Self { here, tasks, .. } = self;
+        here.is_going = true;
+        here.lend(|| tasks.clear());
+    }
+}
+
 /// Asks for the cache lines of tasks and of their connections.
 #[inline]
 fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u32]) {

@@ -467,13 +467,19 @@ impl<F: Future<Output = ()>> Tasks<F> {
     }
 }
 
-impl<F> Drop for Tasks<F> {
-    /// Tasks may call [`wake`](super::wake) in their destructors: it comes to nothing.
-    fn drop(&mut self) {
+impl<F> Tasks<F> {
+    /// Drops all tasks. They may call [`wake`](super::wake) in their destructors: it comes to nothing.
+    pub(super) fn clear(&mut self) {
         CURRENT.with(|cells| {
             let _leaving = Leaving::begin(cells);
             self.slots.clear();
         });
+    }
+}
+
+impl<F> Drop for Tasks<F> {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
