@@ -171,6 +171,56 @@ fn a_connection_can_be_handed_to_another_task() {
     assert!(answers.get() >= 5, "{}", answers.get());
 }
 
+#[test]
+fn a_connection_that_is_kept_by_no_task_is_read_after_its_end() {
+    for opens in [false, true] {
+        let mut net = Net::new();
+        let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+        let keep = |incoming: Incoming| {
+            kept.borrow_mut().push(incoming.conn);
+            async {}
+        };
+        let say = |mut incoming: Incoming| async move {
+            incoming.conn.send(&b"last words"[..]).await;
+            sleep(Duration::from_millis(5)).await;
+            incoming.conn.abort();
+        };
+        let (mut one, mut other) = (net.host(1, 10, keep), net.host(2, 10, say));
+        if opens {
+            other.engine().listen(address(2, 7), QUICK).expect("a free port");
+            one.open(address(1, 1000), address(2, 7), QUICK).expect("room");
+        } else {
+            one.engine().listen(address(1, 7), QUICK).expect("a free port");
+            other.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+        }
+        net.pass(50, &mut [&mut one, &mut other]);
+        assert_eq!((one.tasks(), one.counters().unopened, one.engine().connections()), (0, 0, 1));
+    }
+    let found = Cell::new(None);
+    let mut net = Net::new();
+    let kept: RefCell<Option<Conn>> = RefCell::default();
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        let earlier = kept.replace(Some(incoming.conn));
+        let found = &found;
+        async move {
+            if let Some(mut earlier) = earlier {
+                found.set(Some((earlier.status(), earlier.read(<[u8]>::len))));
+            }
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |mut incoming: Incoming| async move {
+        incoming.conn.send(&b"last words"[..]).await;
+        sleep(Duration::from_millis(5)).await;
+        incoming.conn.abort();
+    });
+    for port in [1000, 1001] {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+        net.pass(50, &mut [&mut server, &mut client]);
+    }
+    assert_eq!(found.get(), Some((Status::Ended(End::Reset), 10)));
+}
+
 /// The peer's port, our own, and the listener.
 type Told = (u16, u16, Option<ListenerId>);
 

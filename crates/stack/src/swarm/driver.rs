@@ -74,7 +74,7 @@ pub struct Swarm<F, S, D> {
     connections_max: u32,
     /// Where to look first for a slot for a task that cannot have that of its connection.
     next_spare: u32,
-    /// Connections that were asked for by [`open`](Self::open) while a task without a connection was in their slot.
+    /// Connections that were asked for by [`open`](Self::open), until they are open or have failed.
     opening: HashSet<u32>,
     counters: SwarmCounters,
     mail: Vec<Box<dyn Deliver>>,
@@ -140,9 +140,7 @@ where
         options: ConnectOptions,
     ) -> Result<ConnId, ConnectError> {
         let id = self.engine().connect_from(from, to, options)?;
-        if self.tasks.contains(id.index()) {
-            self.opening.insert(id.index());
-        }
+        self.opening.insert(id.index());
         Ok(id)
     }
 
@@ -296,6 +294,9 @@ where
     fn start(&mut self, place: u32) {
         let engine = &self.here.engine;
         let Some(id) = engine.at(place) else { return };
+        if !self.opening.is_empty() {
+            self.opening.remove(&place);
+        }
         let (local, peer) = engine.addresses(id);
         let listener = engine.listener_of(id);
         let slot = if self.tasks.contains(place) { self.spare_slot(place) } else { Some(place) };
@@ -315,7 +316,6 @@ where
     /// A slot for the task of a connection in whose own slot another task goes on without a connection.
     #[cold]
     fn spare_slot(&mut self, place: u32) -> Option<u32> {
-        self.opening.remove(&place);
         let end = self.tasks.capacity() as u32;
         for _ in 0..SPARE_TRIES {
             let slot = self.next_spare;
@@ -332,8 +332,7 @@ where
     /// Whether a connection that has ended never opened, and was asked for by [`open`](Self::open). It has no task then, and is
     /// closed here.
     fn has_failed_to_open(&mut self, place: u32) -> bool {
-        let is_nobodys = self.here.owners.noted(place).is_none()
-            && (!self.tasks.contains(place) || self.opening.remove(&place));
+        let is_nobodys = self.here.owners.noted(place).is_none() && self.opening.remove(&place);
         if is_nobodys && let Some(id) = self.here.engine.at(place) {
             self.counters.unopened += 1;
             self.here.engine.close(id);
