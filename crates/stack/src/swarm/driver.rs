@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -306,8 +307,10 @@ where
         };
         let Self { start, here, tasks, .. } = self;
         let incoming = Incoming { conn: Conn::new(id), peer, local, listener };
-        // Its connection can be used here already.
-        let task = here.lend(|| start(incoming));
+        // Its connection can be used here already. If this panics, that ends the one connection.
+        let Ok(task) = catch_unwind(AssertUnwindSafe(|| here.lend(|| start(incoming)))) else {
+            return tasks.note_panic();
+        };
         if tasks.place_at(slot, task).is_ok() {
             self.woken.push(slot);
         }

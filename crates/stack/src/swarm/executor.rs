@@ -323,6 +323,11 @@ impl<F: Future<Output = ()>> Tasks<F> {
         self.reach
     }
 
+    /// A task has panicked before it was one.
+    pub(super) const fn note_panic(&mut self) {
+        self.counters.panicked += 1;
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> Counters {
         self.counters
