@@ -4,7 +4,9 @@
 mod swarms;
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_stack::swarm::{Conn, Incoming, sleep, yield_now};
@@ -108,6 +110,35 @@ fn a_connection_that_is_dropped_elsewhere_closes_itself_alone() {
 }
 
 #[test]
+fn a_connection_that_is_dropped_elsewhere_is_not_taken_for_that_of_another_swarm() {
+    let mut net = Net::new();
+    let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+    let mut one = net.host(1, 10, |incoming: Incoming| {
+        let kept = Rc::clone(&kept);
+        async move { kept.borrow_mut().push(incoming.conn) }
+    });
+    let mut other = net.host(3, 10, |incoming: Incoming| echo(incoming.conn));
+    one.engine().listen(address(1, 7), QUICK).expect("a free port");
+    other.engine().listen(address(3, 7), QUICK).expect("a free port");
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let mut client = net.host(2, 10, |mut incoming: Incoming| {
+        let ended = Rc::clone(&ended);
+        async move {
+            while incoming.conn.readable().await {}
+            ended.borrow_mut().push(incoming.peer);
+        }
+    });
+    // Both have the same place, ports and peer.
+    for host in [1, 3] {
+        client.open(address(2, 1000), address(host, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut other, &mut one, &mut client]);
+    kept.borrow_mut().clear();
+    net.pass(20, &mut [&mut other, &mut one, &mut client]);
+    assert_eq!((&ended.borrow()[..], other.tasks()), (&[address(1, 7)][..], 1));
+}
+
+#[test]
 fn a_connection_can_be_handed_to_another_task() {
     let mut net = Net::new();
     let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
@@ -138,6 +169,56 @@ fn a_connection_can_be_handed_to_another_task() {
     client.open(address(2, 1001), address(1, 7), QUICK).expect("room");
     net.pass(100, &mut [&mut server, &mut client]);
     assert!(answers.get() >= 5, "{}", answers.get());
+}
+
+#[test]
+fn a_connection_that_is_kept_by_no_task_is_read_after_its_end() {
+    for opens in [false, true] {
+        let mut net = Net::new();
+        let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+        let keep = |incoming: Incoming| {
+            kept.borrow_mut().push(incoming.conn);
+            async {}
+        };
+        let say = |mut incoming: Incoming| async move {
+            incoming.conn.send(&b"last words"[..]).await;
+            sleep(Duration::from_millis(5)).await;
+            incoming.conn.abort();
+        };
+        let (mut one, mut other) = (net.host(1, 10, keep), net.host(2, 10, say));
+        if opens {
+            other.engine().listen(address(2, 7), QUICK).expect("a free port");
+            one.open(address(1, 1000), address(2, 7), QUICK).expect("room");
+        } else {
+            one.engine().listen(address(1, 7), QUICK).expect("a free port");
+            other.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+        }
+        net.pass(50, &mut [&mut one, &mut other]);
+        assert_eq!((one.tasks(), one.counters().unopened, one.engine().connections()), (0, 0, 1));
+    }
+    let found = Cell::new(None);
+    let mut net = Net::new();
+    let kept: RefCell<Option<Conn>> = RefCell::default();
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        let earlier = kept.replace(Some(incoming.conn));
+        let found = &found;
+        async move {
+            if let Some(mut earlier) = earlier {
+                found.set(Some((earlier.status(), earlier.read(<[u8]>::len))));
+            }
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |mut incoming: Incoming| async move {
+        incoming.conn.send(&b"last words"[..]).await;
+        sleep(Duration::from_millis(5)).await;
+        incoming.conn.abort();
+    });
+    for port in [1000, 1001] {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+        net.pass(50, &mut [&mut server, &mut client]);
+    }
+    assert_eq!(found.get(), Some((Status::Ended(End::Reset), 10)));
 }
 
 /// The peer's port, our own, and the listener.
@@ -206,4 +287,54 @@ fn a_peer_that_vanishes_is_found_out_by_keep_alive() {
     // From here on it does not.
     net.pass(10_000, &mut [&mut server]);
     assert_eq!((server.tasks(), ended.get()), (0, Some(Status::Ended(End::TimedOut))));
+}
+
+/// Keeps a connection, and panics or waits: a future of its own is not unwound like a block of code.
+struct Keeps {
+    _conn: Option<Conn>,
+    panics: bool,
+}
+
+impl Future for Keeps {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        assert!(!self.panics, "as it was told to");
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_connection_of_another_swarm_is_closed_however_its_task_ends() {
+    for end in ["by a panic", "cut at the deadline", "with its swarm"] {
+        let mut net = Net::new();
+        let kept: Rc<RefCell<Vec<Conn>>> = Rc::default();
+        let mut server = net.host(1, 10, |incoming: Incoming| {
+            let kept = Rc::clone(&kept);
+            async move { kept.borrow_mut().push(incoming.conn) }
+        });
+        server.engine().listen(address(1, 7), QUICK).expect("a free port");
+        let mut client =
+            net.host(2, 10, |mut incoming: Incoming| async move { while incoming.conn.readable().await {} });
+        client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+        net.pass(20, &mut [&mut server, &mut client]);
+        let mut other = net.host(3, 10, |incoming: Incoming| {
+            drop(incoming);
+            Keeps { _conn: kept.borrow_mut().pop(), panics: end == "by a panic" }
+        });
+        other.engine().listen(address(3, 7), QUICK).expect("a free port");
+        client.open(address(2, 1001), address(3, 7), QUICK).expect("room");
+        net.pass(20, &mut [&mut server, &mut client, &mut other]);
+        assert!(kept.borrow().is_empty());
+        match end {
+            "by a panic" => assert_eq!(other.counters().tasks.panicked, 1),
+            "cut at the deadline" => {
+                other.drain(Duration::ZERO);
+                net.pass(1, &mut [&mut other]);
+            }
+            _ => drop(other),
+        }
+        net.pass(20, &mut [&mut server, &mut client]);
+        assert_eq!((client.tasks(), server.engine().connections()), (0, 0), "{end}");
+    }
 }

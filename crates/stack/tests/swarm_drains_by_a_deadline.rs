@@ -61,6 +61,35 @@ fn tasks_are_told_one_after_the_other_and_the_rest_is_cut() {
     assert_eq!(server.counters().tasks.panicked, 0);
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a destructor that panics, as it was told to");
+    }
+}
+
+#[test]
+fn a_task_that_panics_while_it_is_cut_keeps_no_other_from_it() {
+    let mut net = Net::new();
+    let mut server = net.host(1, 10, |mut incoming: Incoming| async move {
+        let _bomb = Bomb;
+        while incoming.conn.readable().await {}
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client =
+        net.host(2, 10, |mut incoming: Incoming| async move { while incoming.conn.readable().await {} });
+    for port in 1000..1005 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut server, &mut client]);
+    server.drain(Duration::from_millis(10));
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert_eq!((server.counters().cut, server.tasks(), client.tasks()), (5, 0, 0));
+    assert!(server.is_drained());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_of_tokio_ends_with_the_last_connection() {
     let switch = Switch::new(SwitchSettings::default());

@@ -1,5 +1,7 @@
 //! What a task does wrong hurts that task alone, and is said clearly: panics, futures of other runtimes, bad calls.
 
+mod swarms;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -8,7 +10,8 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use anywire_stack::swarm::{Tasks, current, park, sleep, try_current, wake, yield_now};
+use anywire_stack::swarm::{Incoming, Tasks, current, park, sleep, try_current, wake, yield_now};
+use swarms::{Net, QUICK, address};
 
 fn text(panic: &(dyn std::any::Any + Send)) -> String {
     let owned = panic.downcast_ref::<String>().cloned();
@@ -192,4 +195,36 @@ fn other_threads_wake_tasks_and_get_the_driver_up() {
     }
     assert_eq!(tasks.counters().finished, 1000);
     assert!(try_current().is_none());
+}
+
+#[test]
+fn a_panic_while_a_task_is_made_ends_its_connection_alone() {
+    let mut net = Net::new();
+    let mut server = net.host(1, 100, |mut incoming: Incoming| {
+        assert_ne!(incoming.peer.port(), 1003, "as it was told to");
+        async move {
+            while let Some(received) = incoming.conn.recv().await {
+                incoming.conn.send(received).await;
+            }
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let (answers, ended) = (Cell::new(0), Cell::new(0));
+    let mut client = net.host(2, 100, |mut incoming: Incoming| {
+        let (answers, ended) = (&answers, &ended);
+        async move {
+            incoming.conn.send(&b"ping"[..]).await;
+            match incoming.conn.fill_to(4).await {
+                Ok(()) => answers.set(answers.get() + 1),
+                Err(_) => ended.set(incoming.local.port()),
+            }
+            park().await;
+        }
+    });
+    for port in 1000..1010 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(50, &mut [&mut server, &mut client]);
+    assert_eq!((answers.get(), ended.get()), (9, 1003));
+    assert_eq!((server.counters().tasks.panicked, server.tasks()), (1, 9));
 }

@@ -120,6 +120,7 @@ impl<T> Default for Lent<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::ManuallyDrop;
     use std::os::unix::process::ExitStatusExt;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::process::Command;
@@ -180,7 +181,9 @@ mod tests {
     fn a_value_still_borrowed_at_the_end_aborts_the_process() {
         const FORGETS: &str = "FORGETS_A_BORROWED_VALUE";
         if std::env::var_os(FORGETS).is_some() {
-            return lend(&mut 1, || std::mem::forget(Lent::borrow(&PLACE, |place| place)));
+            return lend(&mut 1, || {
+                let _forgotten = ManuallyDrop::new(Lent::borrow(&PLACE, |place| place));
+            });
         }
         let this_test = "lent::tests::a_value_still_borrowed_at_the_end_aborts_the_process";
         let program = std::env::current_exe().expect("this test has a program");

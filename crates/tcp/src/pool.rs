@@ -139,43 +139,53 @@ impl Pool {
     /// An empty cell for at least this many bytes. None if the pool is at its limit, or if no cell is that long.
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Option<Cell> {
-        self.open_within(self.bytes_max, bytes).map(|(cell, ..)| cell)
+        self.open_within(self.bytes_max, bytes, |_| ()).map(|(cell, _)| cell)
     }
 
     /// The same for a queue that has a cell already: it leaves an eighth of the limit to queues without one.
     #[inline]
     pub(crate) fn take_more(&mut self, bytes: usize) -> Option<Cell> {
-        self.open_within(self.bytes_max - self.bytes_max / 8, bytes).map(|(cell, ..)| cell)
+        self.open_within(self.bytes_max - self.bytes_max / 8, bytes, |_| ()).map(|(cell, _)| cell)
     }
 
     /// The same for promised memory: only the reservation, which is twice the limit, bounds it.
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
-        self.open_within(usize::MAX, bytes).map(|(cell, ..)| cell)
+        self.open_within(usize::MAX, bytes, |_| ()).map(|(cell, _)| cell)
     }
 
-    /// Like [`take`](Self::take), and gives the contents too: its segment, a queue of its own, and all of its room.
+    /// Like [`take`](Self::take) for a message of this many bytes, which `write` writes into the cell. Gives its segment too, a queue
+    /// of its own. If `write` panics, the cell stays free.
     #[inline(always)]
-    pub(crate) fn open(&mut self, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
-        self.open_within(self.bytes_max, bytes)
+    pub(crate) fn take_written(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Option<(Cell, &mut Segment)> {
+        self.open_within(self.bytes_max, bytes, |data| write(&mut data[..bytes]))
     }
 
     #[inline(always)]
-    fn open_within(&mut self, limit: usize, bytes: usize) -> Option<(Cell, &mut Segment, &mut [u8])> {
+    fn open_within(
+        &mut self,
+        limit: usize,
+        bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Option<(Cell, &mut Segment)> {
         let is_small = bytes <= SMALL_DATA;
         let in_use = self.bytes_in_use + if is_small { size_of::<Small>() } else { size_of::<Large>() };
         if bytes > LARGE_DATA || in_use > limit {
             return None;
         }
-        let (cell, segment, room) = if is_small {
-            let (cell, taken) = self.small.take()?;
-            (cell, &mut taken.segment, &mut taken.data[..])
+        let (cell, segment) = if is_small {
+            let (cell, taken) = self.small.take(|data| write(data))?;
+            (cell, &mut taken.segment)
         } else {
-            let (cell, taken) = self.large.take()?;
-            (cell, &mut taken.segment, &mut taken.data[..])
+            let (cell, taken) = self.large.take(|data| write(data))?;
+            (cell, &mut taken.segment)
         };
         self.bytes_in_use = in_use;
-        Some((cell, segment, room))
+        Some((cell, segment))
     }
 
     /// A cell that holds all of a shared payload. `is_first`: its queue has no cell yet, so it may take the last of the memory.
@@ -188,7 +198,7 @@ impl Pool {
         if in_use > limit {
             return None;
         }
-        let (cell, taken) = self.shared.take()?;
+        let (cell, taken) = self.shared.take(|_| ())?;
         let place = known.unwrap_or_else(|| self.payloads.keep(payload));
         self.payloads.acquire(place);
         taken.data[..4].copy_from_slice(&place.to_ne_bytes());
@@ -343,6 +353,15 @@ impl Pool {
         &mut data[end..end + bytes]
     }
 
+    /// The same for bytes that `write` writes: if it panics, the segment is as it was.
+    #[inline]
+    pub(crate) fn append_written(&mut self, cell: Cell, bytes: usize, write: impl FnOnce(&mut [u8])) {
+        let (segment, data) = self.parts_mut(cell);
+        let end = usize::from(segment.start) + usize::from(segment.length);
+        write(&mut data[end..end + bytes]);
+        segment.length += bytes as u16;
+    }
+
     /// Puts a cell behind the last one of a queue and gives the new last one.
     #[inline]
     pub(crate) fn push_back(&mut self, tail: Cell, cell: Cell) -> Cell {
@@ -478,14 +497,15 @@ impl<const DATA: usize> Shelf<DATA> {
         Ok(Self { cells, free: Cell::NONE })
     }
 
-    /// A cell that was free, its segment empty and a queue of its own.
+    /// A cell that was free, its segment empty and a queue of its own. `write` fills it before it is taken.
     #[inline(always)]
-    fn take(&mut self) -> Option<(Cell, &mut CellOf<DATA>)> {
+    fn take(&mut self, write: impl FnOnce(&mut [u8; DATA])) -> Option<(Cell, &mut CellOf<DATA>)> {
         if self.free.is_none() {
             self.grow()?;
         }
         let cell = self.free;
         let taken = &mut self.cells[(cell.0 ^ Self::TAG) as usize];
+        write(&mut taken.data);
         self.free = taken.segment.next;
         taken.segment = Segment { next: cell, ..Segment::EMPTY };
         Some((cell, taken))

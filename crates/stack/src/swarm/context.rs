@@ -8,26 +8,25 @@
 //! connection goes into a list of the thread, and its swarm closes it in the next round.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ops::DerefMut;
 
 use anywire_sys::lent::Lent;
 use anywire_tcp::{ConnId, Engine};
 
-use super::current::{CURRENT, LEAVING, NOBODY};
+use super::current::{CURRENT, NOBODY};
 use super::drain::Drain;
 use super::leaf::current;
+use super::senders::Senders;
 
 /// The state that the tasks of a swarm share, lent to the thread's context while they run.
 pub(super) struct Here {
     pub(super) engine: Engine,
     /// Tells the connections of this swarm from those of others of the thread.
     pub(super) number: u32,
-    /// Tasks that wait to send, first come, first served.
-    pub(super) senders: VecDeque<u32>,
-    /// Messages that tasks may still send at once while no other task waits.
+    pub(super) senders: Senders,
+    /// Messages that the tasks which run now may still send. Unless they were woken to send, only while no other task waits.
     pub(super) room: usize,
-    /// The task that did so last. It may not do so twice in a row, because other tasks may be about to ask.
+    /// The task that has sent last. It may not do so twice in a row, because other tasks wait, or may be about to ask.
     pub(super) last: u32,
     /// Connections have opened in this round.
     pub(super) has_opened: bool,
@@ -40,6 +39,8 @@ pub(super) struct Here {
     pub(super) shown: ByPlace,
     /// Tasks are being told to end.
     pub(super) drain: Option<Drain>,
+    /// The swarm is being dropped, and all of its connections with it.
+    pub(super) is_going: bool,
     /// How much of the thread's list of connections that were dropped elsewhere this swarm has looked through.
     pub(super) seen_elsewhere: u64,
 }
@@ -54,7 +55,7 @@ impl Here {
         Self {
             engine,
             number,
-            senders: VecDeque::new(),
+            senders: Senders::default(),
             room: 0,
             last: NOBODY,
             has_opened: false,
@@ -62,6 +63,7 @@ impl Here {
             owners: ByPlace::default(),
             shown: ByPlace::default(),
             drain: None,
+            is_going: false,
             seen_elsewhere: 0,
         }
     }
@@ -74,23 +76,19 @@ impl Here {
 
     /// Whether the running task may send on this connection now, one message. If not, it joins the senders, once.
     #[inline(always)]
-    pub(super) fn may_send(&mut self, sender: &mut Sender) -> bool {
-        if sender.waits() {
-            sender.set_waits(!self.granting);
-            return self.granting;
-        }
+    pub(super) fn may_send(&mut self, place: u32) -> bool {
         let index = current();
-        if self.senders.is_empty() && self.room > 0 && self.last != index {
+        let may_begin = self.granting || self.senders.is_empty();
+        if may_begin && self.room > 0 && self.last != index {
             self.room -= 1;
             self.last = index;
             return true;
         }
         // The last ACK of the handshake leaves in any case, and takes the request along.
-        if self.has_opened && self.engine.sends_bare(ConnId::claimed(sender.place())) {
+        if self.has_opened && self.engine.sends_bare(ConnId::claimed(place)) {
             return true;
         }
-        self.senders.push_back(index);
-        sender.set_waits(true);
+        self.senders.push(index);
         false
     }
 
@@ -111,6 +109,9 @@ impl Here {
 
     /// Lets go of a connection.
     pub(super) fn end(&mut self, place: u32, how: Ending) {
+        if self.is_going {
+            return;
+        }
         self.owners.clear(place);
         self.shown.clear(place);
         let Some(id) = self.engine.at(place) else { return };
@@ -159,34 +160,6 @@ pub(super) enum Ending {
     Close,
     /// By a reset.
     Abort,
-}
-
-/// A future that sends: the place of its connection, and whether its task is among the senders for it.
-#[derive(Debug)]
-pub(super) struct Sender(u32);
-
-impl Sender {
-    const WAITS: u32 = 1 << 31;
-
-    /// Engines have fewer than 2^30 places. [`NOBODY`] becomes a place that none has.
-    pub(super) const fn new(place: u32) -> Self {
-        Self(place & !Self::WAITS)
-    }
-
-    #[inline(always)]
-    pub(super) const fn place(&self) -> u32 {
-        self.0 & !Self::WAITS
-    }
-
-    #[inline(always)]
-    const fn waits(&self) -> bool {
-        self.0 & Self::WAITS != 0
-    }
-
-    #[inline(always)]
-    const fn set_waits(&mut self, waits: bool) {
-        self.0 = self.place() | if waits { Self::WAITS } else { 0 };
-    }
 }
 
 /// A number for the few connections that need one. It takes no memory as long as none does, and 4 bytes a place from then on.
@@ -260,8 +233,8 @@ pub(super) fn let_go(place: u32, swarm: u32, how: Ending) {
 #[cold]
 fn leave_to_its_swarm(place: u32, swarm: u32, how: Ending) {
     CURRENT.with(|cells| {
-        // A swarm that is dropped ends all of its connections. Without any swarm this one has ended before.
-        if cells.current.get() == LEAVING || cells.swarms.get() == 0 {
+        // Without any swarm this one has ended before.
+        if cells.swarms.get() == 0 {
             return;
         }
         // A thread that ends drops its list before other values.

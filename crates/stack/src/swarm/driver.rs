@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -74,7 +75,7 @@ pub struct Swarm<F, S, D> {
     connections_max: u32,
     /// Where to look first for a slot for a task that cannot have that of its connection.
     next_spare: u32,
-    /// Connections that were asked for by [`open`](Self::open) while a task without a connection was in their slot.
+    /// Connections that were asked for by [`open`](Self::open), until they are open or have failed.
     opening: HashSet<u32>,
     counters: SwarmCounters,
     mail: Vec<Box<dyn Deliver>>,
@@ -140,9 +141,7 @@ where
         options: ConnectOptions,
     ) -> Result<ConnId, ConnectError> {
         let id = self.engine().connect_from(from, to, options)?;
-        if self.tasks.contains(id.index()) {
-            self.opening.insert(id.index());
-        }
+        self.opening.insert(id.index());
         Ok(id)
     }
 
@@ -166,7 +165,7 @@ where
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
         let Here { senders, owners, shown, .. } = &self.here;
-        self.tasks.bytes() + senders.capacity() * size_of::<u32>() + owners.bytes() + shown.bytes()
+        self.tasks.bytes() + senders.bytes() + owners.bytes() + shown.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
@@ -297,6 +296,9 @@ where
     fn start(&mut self, place: u32) {
         let engine = &self.here.engine;
         let Some(id) = engine.at(place) else { return };
+        if !self.opening.is_empty() {
+            self.opening.remove(&place);
+        }
         let (local, peer) = engine.addresses(id);
         let listener = engine.listener_of(id);
         let slot = if self.tasks.contains(place) { self.spare_slot(place) } else { Some(place) };
@@ -306,8 +308,10 @@ where
         };
         let Self { start, here, tasks, .. } = self;
         let incoming = Incoming { conn: Conn::claim(here, id), peer, local, listener };
-        // Its connection can be used here already.
-        let task = here.lend(|| start(incoming));
+        // Its connection can be used here already. If this panics, that ends the one connection.
+        let Ok(task) = catch_unwind(AssertUnwindSafe(|| here.lend(|| start(incoming)))) else {
+            return tasks.note_panic();
+        };
         if tasks.place_at(slot, task).is_ok() {
             self.woken.push(slot);
         }
@@ -316,7 +320,6 @@ where
     /// A slot for the task of a connection in whose own slot another task goes on without a connection.
     #[cold]
     fn spare_slot(&mut self, place: u32) -> Option<u32> {
-        self.opening.remove(&place);
         let end = self.tasks.capacity() as u32;
         for _ in 0..SPARE_TRIES {
             let slot = self.next_spare;
@@ -333,8 +336,7 @@ where
     /// Whether a connection that has ended never opened, and was asked for by [`open`](Self::open). It has no task then, and is
     /// closed here.
     fn has_failed_to_open(&mut self, place: u32) -> bool {
-        let is_nobodys = self.here.owners.get(place).is_none()
-            && (!self.tasks.contains(place) || self.opening.remove(&place));
+        let is_nobodys = self.here.owners.get(place).is_none() && self.opening.remove(&place);
         if is_nobodys && let Some(id) = self.here.engine.at(place) {
             self.counters.unopened += 1;
             self.here.engine.close(id);
@@ -352,21 +354,17 @@ where
         let most = if arrived == 0 || is_enough_for_all { arrived.max(GRANT_BATCH) } else { arrived };
         let most = most.min(self.room());
         let Self { tasks, here, woken, .. } = self;
-        here.room = 0;
         here.granting = true;
         let mut granted = 0;
         // A task that wants to send more than one message goes behind the others; if few wait, they go round several times.
         while granted < most && !here.senders.is_empty() {
             let count = here.senders.len().min(most - granted);
-            let (first, wrapped) = here.senders.as_slices();
-            let of_first = count.min(first.len());
-            woken.extend_from_slice(&first[..of_first]);
-            woken.extend_from_slice(&wrapped[..count - of_first]);
-            here.senders.drain(..count);
+            here.senders.take(count, woken);
             let mut groups = woken.chunks(GROUP).peekable();
             fetch(tasks, &here.engine, &woken[..count.min(GROUP)]);
             while let Some(group) = groups.next() {
                 fetch(tasks, &here.engine, groups.peek().copied().unwrap_or_default());
+                (here.room, here.last) = (group.len(), NOBODY);
                 here.lend(|| tasks.run_these(group));
             }
             woken.clear();
@@ -394,6 +392,15 @@ where
             }
             sent += self.device.transmit(now, &mut self.frames);
         }
+    }
+}
+
+impl<F, S, D> Drop for Swarm<F, S, D> {
+    /// Its own connections end with it. Its tasks may hold some of other swarms, which close them.
+    fn drop(&mut self) {
+        let Self { here, tasks, .. } = self;
+        here.is_going = true;
+        here.lend(|| tasks.clear());
     }
 }
 

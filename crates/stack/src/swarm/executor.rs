@@ -323,6 +323,11 @@ impl<F: Future<Output = ()>> Tasks<F> {
         self.reach
     }
 
+    /// A task has panicked before it was one.
+    pub(super) const fn note_panic(&mut self) {
+        self.counters.panicked += 1;
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -467,13 +472,19 @@ impl<F: Future<Output = ()>> Tasks<F> {
     }
 }
 
-impl<F> Drop for Tasks<F> {
-    /// Tasks may call [`wake`](super::wake) in their destructors: it comes to nothing.
-    fn drop(&mut self) {
+impl<F> Tasks<F> {
+    /// Drops all tasks. They may call [`wake`](super::wake) in their destructors: it comes to nothing.
+    pub(super) fn clear(&mut self) {
         CURRENT.with(|cells| {
             let _leaving = Leaving::begin(cells);
             self.slots.clear();
         });
+    }
+}
+
+impl<F> Drop for Tasks<F> {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

@@ -62,6 +62,7 @@ mod receive;
 mod remote;
 mod rest;
 mod send;
+mod senders;
 mod sleep;
 mod splice;
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use anywire_tcp::{ConnId, Engine, SharedPayload};
 
 use super::conn::Conn;
-use super::context::{Sender, here};
+use super::context::here;
 
 /// Bytes that have arrived and were not read yet: the next ones of their connection. [Sent](Conn::send), they go back to the
 /// peer without a copy in the task. Bytes that were neither read nor sent come again with the next [`recv`](Conn::recv).
@@ -91,13 +91,13 @@ mod sealed {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Writable<'c> {
-    sender: Sender,
+    place: u32,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl Writable<'_> {
     pub(super) const fn new(place: u32) -> Self {
-        Self { sender: Sender::new(place), of: PhantomData }
+        Self { place, of: PhantomData }
     }
 }
 
@@ -106,7 +106,7 @@ impl Future for Writable<'_> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if here().may_send(&mut self.sender) { Poll::Ready(()) } else { Poll::Pending }
+        if here().may_send(self.place) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -116,13 +116,13 @@ impl Future for Writable<'_> {
 pub struct SendFuture<'c, C> {
     content: C,
     sent: u32,
-    sender: Sender,
+    place: u32,
     of: PhantomData<&'c mut Conn>,
 }
 
 impl<C> SendFuture<'_, C> {
     pub(super) const fn new(place: u32, content: C) -> Self {
-        Self { content, sent: 0, sender: Sender::new(place), of: PhantomData }
+        Self { content, sent: 0, place, of: PhantomData }
     }
 }
 
@@ -135,17 +135,17 @@ impl<C: Content + Unpin> Future for SendFuture<'_, C> {
         let here = &mut *here();
         let length = this.content.length();
         while (this.sent as usize) < length {
-            if !here.may_send(&mut this.sender) {
+            if !here.may_send(this.place) {
                 return Poll::Pending;
             }
-            let id = ConnId::claimed(this.sender.place());
+            let id = ConnId::claimed(this.place);
             let put = this.content.put(&mut here.engine, id, this.sent as usize);
             this.sent += put as u32;
             if put == 0 && !here.engine.wants_room(id) {
                 break;
             }
             if put == 0 {
-                here.wait_for(id.index());
+                here.wait_for(this.place);
                 return Poll::Pending;
             }
         }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use anywire_tcp::ConnId;
 
 use super::conn::Conn;
-use super::context::{Here, Sender, here};
+use super::context::{Here, here};
 use super::frame::{take, with_pieces};
 
 /// Passes on the bytes of each of two connections to the other until both directions have ended. Bytes that one connection cannot
@@ -16,7 +16,7 @@ use super::frame::{take, with_pieces};
 ///
 /// For an example see [`connect`](super::connect).
 pub const fn splice<'c>(one: &'c mut Conn, other: &'c mut Conn) -> Splice<'c> {
-    Splice { ways: [Way::new(other.index()), Way::new(one.index())], ends: [one, other] }
+    Splice { ways: [Way::new(), Way::new()], ends: [one, other] }
 }
 
 /// The future of [`splice`].
@@ -30,7 +30,6 @@ pub struct Splice<'c> {
 /// A direction.
 #[derive(Debug)]
 struct Way {
-    to: Sender,
     is_over: bool,
 }
 
@@ -52,14 +51,14 @@ impl Future for Splice<'_> {
 }
 
 impl Way {
-    const fn new(to: u32) -> Self {
-        Self { to: Sender::new(to), is_over: false }
+    const fn new() -> Self {
+        Self { is_over: false }
     }
 
     /// Moves the unread bytes, as far as this task may send and there is room.
     fn pass_on(&mut self, here: &mut Here, from: ConnId, to: ConnId, pieces: &mut Vec<u8>) {
         while !self.is_over && here.engine.readable(from) > 0 {
-            if !here.may_send(&mut self.to) {
+            if !here.may_send(to.index()) {
                 return;
             }
             pieces.clear();

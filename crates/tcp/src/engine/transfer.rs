@@ -1,5 +1,7 @@
 //! Bytes between a connection and its holder: into the send queue, out of the receive queue, and from one to the other.
 
+use std::mem::ManuallyDrop;
+
 use super::deliver::{InFrame, Unread};
 use super::turns::Turns;
 use super::{ConnId, Engine};
@@ -106,7 +108,7 @@ impl Engine {
             return false;
         }
         if let Some(tail) = self.tail_with_room(block, length) {
-            write(self.pool.append(tail, length));
+            self.pool.append_written(tail, length, write);
             let block = &mut self.blocks[index];
             block.write_end += length as u32;
             self.turns.enter(index, block);
@@ -115,7 +117,9 @@ impl Engine {
         }
         let bytes = cell_bytes(block, length);
         let Some(cell) = self.take_to_send(index, bytes) else { return false };
-        write(self.pool.append(cell, length));
+        let taken = Taken { pool: &mut self.pool, cell };
+        taken.pool.append_written(cell, length, write);
+        let _kept = ManuallyDrop::new(taken);
         self.enqueue(index, cell);
         self.take_turn(index);
         self.check(index);
@@ -396,11 +400,22 @@ impl InFrame {
     }
 }
 
+/// A cell on its way to a queue, given back if its writer panics.
+struct Taken<'p> {
+    pool: &'p mut Pool,
+    cell: Cell,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.pool.free(self.cell);
+    }
+}
+
 /// Appends a message, filled by `write`, to the queue of sent data. False if there is no memory.
 #[inline(always)]
 fn put_new(block: &mut Block, pool: &mut Pool, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
-    let Some((cell, kept, room)) = pool.open(length) else { return false };
-    write(&mut room[..length]);
+    let Some((cell, kept)) = pool.take_written(length, write) else { return false };
     kept.length = length as u16;
     kept.seq = block.write_end;
     block.write_end += length as u32;

@@ -388,7 +388,10 @@ impl Engine {
         let block = &mut self.blocks[index];
         let (state, is_claimed) = (block.state, block.has(Flags::CLAIMED));
         if state == State::Closed {
-            return if is_claimed { () } else { self.free_block(index) };
+            if !is_claimed {
+                self.free_block(index);
+            }
+            return;
         }
         block.flags.set(Flags::DETACHED.when(!is_claimed));
         if !matches!(state, State::SynSent | State::TimeWait) {
