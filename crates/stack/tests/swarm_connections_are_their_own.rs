@@ -338,3 +338,36 @@ fn a_connection_of_another_swarm_is_closed_however_its_task_ends() {
         assert_eq!((client.tasks(), server.engine().connections()), (0, 0), "{end}");
     }
 }
+
+#[test]
+fn a_task_hears_that_the_owner_has_ended_its_connection() {
+    let mut net = Net::new();
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    let mut server = net.host(1, 10, |incoming: Incoming| echo(incoming.conn));
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |mut incoming: Incoming| {
+        let heard = Rc::clone(&heard);
+        async move {
+            while incoming.conn.recv().await.is_some() {}
+            heard.borrow_mut().push((incoming.local.port(), incoming.conn.status()));
+            // It holds its connection, so that no other has its place.
+            sleep(Duration::from_secs(1)).await;
+            assert!(!incoming.conn.write(1, |_| panic!("it sends no more")));
+        }
+    });
+    let first = client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(20, &mut [&mut server, &mut client]);
+    client.engine().abort(first);
+    let second = client.open(address(2, 1001), address(1, 7), QUICK).expect("room");
+    assert_ne!(first.index(), second.index());
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!(*heard.borrow(), [(1000, Status::Ended(End::Aborted))]);
+    assert_eq!((client.tasks(), server.tasks()), (2, 1));
+    // Closed, it ends once the peer has ended its direction, too.
+    client.engine().close(second);
+    net.pass(20, &mut [&mut server, &mut client]);
+    assert_eq!(heard.borrow().last(), Some(&(1001, Status::PeerClosed)));
+    net.pass(2000, &mut [&mut server, &mut client]);
+    assert_eq!((client.tasks(), server.tasks()), (0, 0));
+    assert_eq!(client.engine().connections(), 0);
+}

@@ -55,6 +55,10 @@ impl Conn {
         if here.number == self.swarm { self.place } else { NOBODY }
     }
 
+    pub(super) fn id(&self) -> ConnId {
+        self.id_in(&here())
+    }
+
     /// Does something with it in the engine.
     fn engine<R>(&self, what: impl FnOnce(&mut Engine, ConnId) -> R) -> R {
         let mut here = here();
@@ -110,7 +114,7 @@ impl Conn {
     }
 
     #[cold]
-    fn read_in_one_piece(&mut self, read: impl FnOnce(&[u8]) -> usize) -> usize {
+    fn read_in_one_piece(&self, read: impl FnOnce(&[u8]) -> usize) -> usize {
         let (id, unread) = self.engine(|engine, id| (id, engine.readable(id)));
         let taken = show(id, unread, read);
         let shown = &mut here().shown;

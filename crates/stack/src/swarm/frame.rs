@@ -67,7 +67,7 @@ impl LengthPrefix {
             other => other?,
         }
         let mut length = 0;
-        show(conn.id_in(&here()), prefix, |bytes| {
+        show(conn.id(), prefix, |bytes| {
             length = bytes.iter().fold(0, |length, byte| length << 8 | u32::from(*byte));
             0
         });
@@ -77,7 +77,7 @@ impl LengthPrefix {
         let whole = prefix + length as usize;
         conn.fill_to(whole).await?;
         let mut result = None;
-        show(conn.id_in(&here()), whole, |bytes| {
+        show(conn.id(), whole, |bytes| {
             result = Some(read(&bytes[prefix..]));
             whole
         });

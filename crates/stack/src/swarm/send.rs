@@ -105,7 +105,7 @@ impl Future for Writable<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if here().may_send(self.place) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
