@@ -277,6 +277,7 @@ where
             }
             let task = self.here.task_of(place);
             self.tasks.prefetch(task);
+            self.here.senders.prefetch(task);
             self.woken.push(task);
         }
         self.named = named;

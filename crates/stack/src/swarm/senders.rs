@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use anywire_sys::prefetch::prefetch;
+
 /// The tasks of a swarm that wait to send.
 #[derive(Debug, Default)]
 pub(super) struct Senders {
@@ -46,6 +48,19 @@ impl Senders {
         for task in self.queue.drain(..count) {
             self.waits[task as usize / 64] &= !(1 << (task % 64));
             tasks.push(task);
+        }
+        // Those who are likely to be taken next.
+        for task in self.queue.iter().take(count) {
+            self.prefetch(*task);
+        }
+    }
+
+    /// Asks for the cache line of a task's bit, which [`push`](Self::push) is about to read. With millions of tasks the bits of most
+    /// are not in the fast caches.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, task: u32) {
+        if let Some(word) = self.waits.get(task as usize / 64) {
+            prefetch(word);
         }
     }
 
