@@ -179,13 +179,12 @@ impl Drop for Record {
 /// The gate in front of the first message. It opens when all tasks have come to it. Then they pass one after the other, in
 /// the order of the run, whatever the order in which their connections came about.
 pub(crate) struct Gate {
-    index: u32,
     is_counted: bool,
 }
 
-/// Waits at the gate as the task of this connection.
-pub(crate) const fn gate(index: u32) -> Gate {
-    Gate { index, is_counted: false }
+/// Waits at the gate. In a run the task of a connection has its number.
+pub(crate) const fn gate() -> Gate {
+    Gate { is_counted: false }
 }
 
 impl Future for Gate {
@@ -209,7 +208,7 @@ impl Future for Gate {
                 }
                 return Poll::Pending;
             }
-            if book.waiting.get() < count || order.at(begun) != self.index {
+            if book.waiting.get() < count || order.at(begun) != swarm::current() {
                 return Poll::Pending;
             }
             book.begun.set(begun + 1);

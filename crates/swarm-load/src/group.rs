@@ -56,7 +56,7 @@ pub(crate) fn server(
     group: GroupId,
 ) -> impl Future<Output = ()> {
     async move {
-        gate(conn.index()).await;
+        gate().await;
         let Ok(mailbox) = &mut mailbox else { return };
         if mailbox.join(group).is_err() {
             return;

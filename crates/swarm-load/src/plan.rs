@@ -148,11 +148,10 @@ impl Plan {
     /// Bytes of what an idle connection has besides.
     fn idle_bytes(&self) -> usize {
         // Beside both blocks, and an entry in the timers of both.
-        let keep_alive = if self.keep_alive.is_some() { 2 * (16 + 10) } else { 0 };
-        // The note of the task's time in a heap that has just grown to twice its size.
-        let idle_deadline = if self.idle_deadline.is_some() { 2 * 16 } else { 0 };
+        let watched =
+            if self.keep_alive.is_some() || self.idle_deadline.is_some() { 2 * (16 + 10) } else { 0 };
         let mailbox = if self.mode == Mode::Group { group::MAILBOX_BYTES } else { 0 };
-        keep_alive + idle_deadline + mailbox
+        watched + mailbox
     }
 
     /// Connections that have ended and are remembered at the same time.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use anywire_stack::swarm::{Conn, Deadline, Either, select};
+use anywire_stack::swarm::Conn;
 use anywire_tcp::Status;
 
 use crate::book::{Record, book, gate, increment, now};
@@ -56,7 +56,7 @@ impl Protocol for Echo {
 pub(crate) fn client<P: Protocol>(mut conn: Conn) -> impl Future<Output = ()> {
     async move {
         let mut record = Record::new();
-        gate(conn.index()).await;
+        gate().await;
         record.begin();
         loop {
             conn.writable().await;
@@ -93,12 +93,15 @@ pub(crate) fn echo_server(mut conn: Conn) -> impl Future<Output = ()> {
 }
 
 /// The same until no message has come for the time of the idle deadline.
-pub(crate) async fn echo_server_with_deadline(mut conn: Conn) {
-    let time = || book(|book| book.idle_deadline.get());
-    let mut idle = Deadline::after(time());
-    while let Either::First(Some(message)) = select(conn.recv(), &mut idle).await {
-        conn.send(message).await;
-        idle.reset(time());
+#[expect(clippy::manual_async_fn, reason = "as above")]
+pub(crate) fn echo_server_with_deadline(mut conn: Conn) -> impl Future<Output = ()> {
+    async move {
+        let time = || book(|book| book.idle_deadline.get());
+        conn.set_idle_deadline(Some(time()));
+        while let Some(message) = conn.recv().await {
+            conn.send(message).await;
+            conn.set_idle_deadline(Some(time()));
+        }
     }
 }
 
@@ -129,7 +132,7 @@ pub(crate) async fn short_client(mut conn: Conn) {
 
 /// Sends a message whenever the ring lets it.
 pub(crate) async fn push_server(mut conn: Conn) {
-    gate(conn.index()).await;
+    gate().await;
     let mut number = 0;
     loop {
         conn.writable().await;

@@ -144,6 +144,14 @@ impl Watches {
         &mut self.places[index as usize]
     }
 
+    /// Asks for the cache line of one that is about to be used.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: u32) {
+        if self.places.len() > 0 {
+            self.places.prefetch(index as usize);
+        }
+    }
+
     /// Bytes of memory taken from the system.
     pub(crate) fn bytes(&self) -> usize {
         self.places.bytes()

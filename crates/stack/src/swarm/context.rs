@@ -37,6 +37,8 @@ pub(super) struct Here {
     pub(super) owners: ByPlace,
     /// How many unread bytes the last [`read`](super::Conn::read) of a connection has shown, if it took none of them.
     pub(super) shown: ByPlace,
+    /// Connections past their idle deadlines.
+    pub(super) idle: ByPlace,
     /// Tasks are being told to end.
     pub(super) drain: Option<Drain>,
     /// The swarm is being dropped, and all of its connections with it.
@@ -62,6 +64,7 @@ impl Here {
             granting: false,
             owners: ByPlace::default(),
             shown: ByPlace::default(),
+            idle: ByPlace::default(),
             drain: None,
             is_going: false,
             seen_elsewhere: 0,
@@ -107,6 +110,19 @@ impl Here {
         self.owners.get(place).unwrap_or(place)
     }
 
+    /// Whether all has been read, and a reader waits for no more: the peer has ended its direction, the connection has failed, or
+    /// it is past its idle deadline.
+    #[inline(always)]
+    pub(super) fn is_read(&self, id: ConnId) -> bool {
+        self.engine.is_finished(id) || self.is_idle(id.index()) && self.engine.readable(id) == 0
+    }
+
+    /// Whether a connection is past its idle deadline.
+    #[inline(always)]
+    pub(super) fn is_idle(&self, place: u32) -> bool {
+        self.idle.get(place).is_some()
+    }
+
     /// Lets go of a connection.
     pub(super) fn end(&mut self, place: u32, how: Ending) {
         if self.is_going {
@@ -114,6 +130,7 @@ impl Here {
         }
         self.owners.clear(place);
         self.shown.clear(place);
+        self.idle.clear(place);
         let Some(id) = self.engine.at(place) else { return };
         self.engine.release(id);
         match how {

@@ -164,8 +164,8 @@ where
 
     /// Bytes of tasks and rings; the engine's are its own.
     pub fn bytes(&self) -> usize {
-        let Here { senders, owners, shown, .. } = &self.here;
-        self.tasks.bytes() + senders.bytes() + owners.bytes() + shown.bytes()
+        let Here { senders, owners, shown, idle, .. } = &self.here;
+        self.tasks.bytes() + senders.bytes() + owners.bytes() + shown.bytes() + idle.bytes()
     }
 
     /// When a round is due at the latest, if no frame arrives before.
@@ -274,6 +274,9 @@ where
                 }
             } else if events.has(Events::CLOSED) && self.has_failed_to_open(place) {
                 continue;
+            }
+            if events.has(Events::DEADLINE) {
+                self.here.idle.set(place, 0);
             }
             let task = self.here.task_of(place);
             self.tasks.prefetch(task);

@@ -26,6 +26,14 @@ pub enum ReadError {
         /// How many were asked for.
         wanted: usize,
     },
+    /// The idle deadline has passed, and fewer wait to be read: the peer's fault, or that of the network.
+    #[error("nothing has come for the time of the idle deadline, after {have} of {wanted} bytes")]
+    Idle {
+        /// How many bytes wait to be read.
+        have: usize,
+        /// How many were asked for.
+        wanted: usize,
+    },
     /// Never so many can wait, as the peer would have to send more than it may: the caller's fault. Ask for less at a time, or
     /// give the engine a larger receive window.
     #[error("cannot wait for {wanted} bytes at once: the receive window allows for {limit}; read in parts")]
@@ -69,7 +77,7 @@ impl Future for Readable<'_> {
             return Poll::Ready(true);
         }
         let is_stuck = shown > 0 && has_no_more(&here, id, unread);
-        if is_stuck || here.engine.is_finished(id) {
+        if is_stuck || here.is_read(id) {
             return Poll::Ready(false);
         }
         here.wait_for(self.place);
@@ -80,7 +88,7 @@ impl Future for Readable<'_> {
 /// Whether nothing can come behind the unread bytes.
 #[cold]
 fn has_no_more(here: &Here, id: ConnId, unread: usize) -> bool {
-    has_ended(&here.engine, id) || unread >= unread_max(&here.engine)
+    has_ended(&here.engine, id) || here.is_idle(id.index()) || unread >= unread_max(&here.engine)
 }
 
 /// Whether the peer sends no more, whatever is left to be read.
@@ -110,7 +118,7 @@ impl Future for Recv<'_> {
         let mut here = here();
         let id = ConnId::claimed(self.place);
         match here.engine.readable(id) {
-            0 if here.engine.is_finished(id) => Poll::Ready(None),
+            0 if here.is_read(id) => Poll::Ready(None),
             0 => {
                 here.wait_for(self.place);
                 Poll::Pending
@@ -150,6 +158,9 @@ impl Future for Fill<'_> {
         }
         if has_ended(&here.engine, id) {
             return Poll::Ready(Err(ReadError::Ended { have, wanted }));
+        }
+        if here.is_idle(self.place) {
+            return Poll::Ready(Err(ReadError::Idle { have, wanted }));
         }
         here.wait_for(self.place);
         Poll::Pending
