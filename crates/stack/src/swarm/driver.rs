@@ -281,6 +281,7 @@ where
             let task = self.here.task_of(place);
             self.tasks.prefetch(task);
             self.here.senders.prefetch(task);
+            self.here.engine.prefetch(place);
             self.woken.push(task);
         }
         self.named = named;
