@@ -195,3 +195,33 @@ fn members_that_come_and_go_while_a_message_is_delivered_disturb_nobody() {
     net.pass(10, &mut [&mut server]);
     assert_eq!(mail.counters().delivered, delivered + 1);
 }
+
+/// A message that may have a mailbox in it, as a session has that is handed from one task to another.
+struct Session {
+    _mailbox: Option<Mailbox<Self>>,
+}
+
+#[test]
+fn a_message_that_is_dropped_may_have_a_mailbox_in_it() {
+    for slow in [SlowReader::DropOldest, SlowReader::Skip, SlowReader::Disconnect] {
+        let mail = Mail::new(MailLimits { messages: 2, slow, mailboxes: 8, ..MailLimits::default() });
+        let mut net = Net::new();
+        let mut server = net.host(1, 10, |incoming: Incoming| async move { drop(incoming) });
+        server.attach(&mail);
+        let (post, target) = (mail.post(), mail.mailbox().expect("room"));
+        let (gone, ended) = (mail.mailbox().expect("room").id(), mail.group(slow).expect("room"));
+        mail.end_group(ended);
+        let session = || Session { _mailbox: Some(mail.mailbox().expect("room")) };
+        // Too many for it, and some for nobody.
+        for _ in 0..3 {
+            post.to(target.id(), session()).expect("room");
+        }
+        post.to(gone, session()).expect("room");
+        post.to_group(ended, session()).expect("room");
+        net.pass(2, &mut [&mut server]);
+        drop(target);
+        // All of their mailboxes are free again.
+        let all: Vec<_> = std::iter::from_fn(|| mail.mailbox().ok()).take(9).collect();
+        assert_eq!(all.len(), 8, "{slow:?}");
+    }
+}
