@@ -6,10 +6,14 @@ mod swarms;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anywire_stack::device::{Device, DeviceCounters};
+use anywire_stack::stream::LiveDevice;
 use anywire_stack::swarm::{Either, GroupId, Incoming, Instant, Mail, MailLimits, Swarm, select, sleep};
-use anywire_stack::switch::{Settings as SwitchSettings, Switch};
+use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
+use anywire_tcp::{Frames, Mac};
 use swarms::{Net, QUICK, address};
 
 #[tokio::test(start_paused = true)]
@@ -115,4 +119,69 @@ fn a_thread_without_a_runtime_is_woken_by_mail() {
     other.join().expect("it does not panic");
     // With a deadline that is due, there is no rest.
     client.rest(Instant::from_micros(net.now.as_micros() + 2_000_000), Duration::from_secs(10_000));
+}
+
+/// A device that has no room for a time, and tells its owner of nothing.
+struct Deaf {
+    port: Port,
+    has_room_at: Instant,
+    now: Instant,
+    looks: Rc<Cell<u32>>,
+}
+
+impl Device for Deaf {
+    fn receive(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        self.now = now;
+        self.looks.set(self.looks.get() + 1);
+        self.port.receive(now, frames)
+    }
+
+    fn room(&self) -> usize {
+        if self.now < self.has_room_at { 0 } else { self.port.room() }
+    }
+
+    fn transmit(&mut self, now: Instant, frames: &mut Frames) -> usize {
+        self.port.transmit(now, frames)
+    }
+
+    fn mtu(&self) -> usize {
+        self.port.mtu()
+    }
+
+    fn mac(&self) -> Mac {
+        self.port.mac()
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        self.port.counters()
+    }
+}
+
+impl LiveDevice for Deaf {
+    fn poll_event(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_without_room_is_looked_at_from_time_to_time() {
+    let switch = Switch::new(SwitchSettings::default());
+    let looks = Rc::new(Cell::new(0));
+    let device = Deaf {
+        port: switch.port(swarms::mac(1)).expect("a free port"),
+        has_room_at: Instant::from_micros(1_500_000),
+        now: Instant::default(),
+        looks: Rc::clone(&looks),
+    };
+    let start = |incoming: Incoming| async move { drop(incoming) };
+    let mut client =
+        Swarm::new(swarms::engine(swarms::settings(1), 1), device, 10, start).expect("address space");
+    client.open(address(1, 1000), address(2, 7), QUICK).expect("room");
+    // The swarm's clock starts at a second.
+    client.run_until(tokio::time::sleep(Duration::from_millis(450))).await;
+    assert_eq!(client.device().counters().frames_out, 0);
+    assert!((40..60).contains(&looks.get()), "{} rounds", looks.get());
+    client.run_until(tokio::time::sleep(Duration::from_millis(100))).await;
+    assert_eq!(client.device().counters().frames_out, 1, "the SYN");
+    assert!(client.next_deadline().is_some_and(|deadline| deadline > Instant::from_micros(1_600_000)));
 }
