@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use anywire_stack::swarm::{Either, Incoming, Swarm, draining, select, sleep, spread};
+use anywire_stack::swarm::{Either, Incoming, Swarm, connect, draining, select, sleep, spread};
 use anywire_stack::switch::{Settings as SwitchSettings, Switch};
 use swarms::{Net, QUICK, address};
 
@@ -59,6 +59,59 @@ fn tasks_are_told_one_after_the_other_and_the_rest_is_cut() {
     assert_eq!((server.tasks(), server.counters().cut, ended.get()), (0, 20, 200));
     assert!(server.is_drained());
     assert_eq!(server.counters().tasks.panicked, 0);
+}
+
+#[test]
+fn connections_of_tasks_that_have_ended_are_waited_for_until_the_deadline() {
+    for peers_answer in [true, false] {
+        let mut net = Net::new();
+        let mut server = net.host(1, 10, |mut incoming: Incoming| async move {
+            // It connects out meanwhile, to nobody.
+            select(connect(address(7, 7), QUICK), draining()).await;
+            incoming.conn.send(&b"bye"[..]).await;
+        });
+        server.engine().listen(address(1, 7), QUICK).expect("a free port");
+        let mut client = net.host(2, 10, |mut incoming: Incoming| async move {
+            while incoming.conn.readable().await {
+                incoming.conn.read(<[u8]>::len);
+            }
+        });
+        for port in 1000..1005 {
+            client.open(address(2, port), address(1, 7), QUICK).expect("room");
+        }
+        net.pass(20, &mut [&mut server, &mut client]);
+        server.drain(Duration::from_secs(1));
+        if peers_answer {
+            net.pass(600, &mut [&mut server, &mut client]);
+        } else {
+            net.pass(600, &mut [&mut server]);
+        }
+        assert_eq!((server.tasks(), server.is_drained()), (0, peers_answer));
+        net.pass(400, &mut [&mut server]);
+        assert_eq!((server.is_drained(), server.counters().cut), (true, 0));
+    }
+}
+
+#[test]
+fn a_task_that_asks_late_is_told_at_once() {
+    let mut net = Net::new();
+    let mut server = net.host(1, 10, |incoming: Incoming| async move {
+        let _conn = incoming.conn;
+        sleep(Duration::from_secs(3)).await;
+        draining().await;
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client =
+        net.host(2, 10, |mut incoming: Incoming| async move { while incoming.conn.readable().await {} });
+    for port in 1000..1005 {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+    }
+    net.pass(20, &mut [&mut server, &mut client]);
+    server.drain(Duration::from_secs(4));
+    net.pass(2900, &mut [&mut server, &mut client]);
+    assert_eq!(server.tasks(), 5);
+    net.pass(110, &mut [&mut server, &mut client]);
+    assert_eq!((server.tasks(), server.counters().cut), (0, 0));
 }
 
 /// Panics when it is dropped.

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anywire_stack::swarm::{
-    self, Conn, Deadline, DialError, Either, Elapsed, Incoming, connect, connect_from, select, sleep, splice,
-    timeout,
+    self, Conn, Deadline, Dial, DialError, Either, Elapsed, Incoming, connect, connect_from, select, sleep,
+    splice, timeout, yield_now,
 };
 use anywire_tcp::ConnectError;
 use swarms::{Net, QUICK, address, settings};
@@ -100,6 +100,62 @@ fn a_failed_attempt_says_why() {
     ];
     assert_eq!(*found.borrow(), expected);
     assert_eq!((tasks.counters().tasks.panicked, tasks.tasks(), tasks.engine().connections()), (0, 0, 0));
+}
+
+#[test]
+fn a_connection_in_the_place_of_the_tasks_own_starts_no_task() {
+    let mut net = Net::new();
+    let done = Rc::new(Cell::new(0));
+    let mut server = net.host(1, 50, |incoming: Incoming| echo(incoming.conn));
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut tasks = net.host(3, 100, |incoming: Incoming| {
+        let done = Rc::clone(&done);
+        async move {
+            let own = incoming.conn.index();
+            incoming.conn.abort();
+            let conn = connect(address(1, 7), QUICK).await.expect("it listens");
+            assert_eq!(conn.index(), own);
+            send_and_compare(conn, 1000, done).await;
+        }
+    });
+    tasks.engine().listen(address(3, 80), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| echo(incoming.conn));
+    client.open(address(2, 1000), address(3, 80), QUICK).expect("room");
+    net.pass(100, &mut [&mut server, &mut tasks, &mut client]);
+    let counters = tasks.counters();
+    assert_eq!((done.get(), counters.tasks.finished, counters.tasks.panicked), (1, 1, 0));
+    assert_eq!((counters.displaced, server.counters().tasks.finished), (0, 1));
+}
+
+#[test]
+fn an_attempt_can_be_handed_to_another_task() {
+    let mut net = Net::new();
+    let (begun, done): (RefCell<Option<Dial>>, _) = (RefCell::default(), Rc::new(Cell::new(0)));
+    let mut server = net.host(1, 50, |incoming: Incoming| echo(incoming.conn));
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut tasks = net.host(3, 100, |incoming: Incoming| {
+        let (begun, done) = (&begun, Rc::clone(&done));
+        async move {
+            let _conn = incoming.conn;
+            let other = begun.borrow_mut().take();
+            if let Some(dial) = other {
+                return send_and_compare(dial.await.expect("it listens"), 1000, done).await;
+            }
+            let mut dial = connect(address(1, 7), QUICK);
+            select(&mut dial, yield_now()).await;
+            *begun.borrow_mut() = Some(dial);
+            sleep(Duration::from_secs(1000)).await;
+        }
+    });
+    tasks.engine().listen(address(3, 80), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| echo(incoming.conn));
+    // The answer comes when both have asked.
+    for port in [1000, 1001] {
+        client.open(address(2, port), address(3, 80), QUICK).expect("room");
+        net.pass(5, &mut [&mut tasks, &mut client]);
+    }
+    net.pass(100, &mut [&mut server, &mut tasks, &mut client]);
+    assert_eq!((done.get(), tasks.tasks()), (1, 1));
 }
 
 #[test]

@@ -195,3 +195,80 @@ fn members_that_come_and_go_while_a_message_is_delivered_disturb_nobody() {
     net.pass(10, &mut [&mut server]);
     assert_eq!(mail.counters().delivered, delivered + 1);
 }
+
+#[test]
+fn most_members_may_leave_while_a_message_is_delivered() {
+    let mail = Mail::new(MailLimits { deliveries_a_round: 7, ..MailLimits::default() });
+    let group = mail.group(SlowReader::Skip).expect("room");
+    let (mut net, mut server) = with_tasks(0, &mail, |incoming: Incoming| async move { drop(incoming) });
+    let open = || {
+        let mailbox = mail.mailbox().expect("room");
+        mailbox.join(group).expect("it is there");
+        mailbox
+    };
+    let mut members: Vec<Mailbox<u32>> = (0..100).map(|_| open()).collect();
+    mail.post().to_group(group, 1).expect("room");
+    server.round(net.now);
+    assert_eq!(server.next_deadline(), Some(Default::default()), "a thread must not sleep on it");
+    members.drain(..60);
+    // Who comes now has not been there when it was posted.
+    members.push(open());
+    net.pass(1, &mut [&mut server]);
+    assert_eq!(mail.counters().delivered, 7 + 40);
+    // Places that were left are closed: the next message is delivered in one round.
+    members.drain(2..);
+    for _ in 0..1000 {
+        members.push(open());
+        members.pop();
+    }
+    mail.post().to_group(group, 2).expect("room");
+    server.round(net.now);
+    assert_eq!(mail.counters().delivered, 47 + 2);
+}
+
+#[test]
+fn a_mailbox_without_room_gives_its_reader_up_at_once() {
+    let limits = MailLimits { messages: 0, slow: SlowReader::Disconnect, ..MailLimits::default() };
+    let mail = Mail::new(limits);
+    let error = Rc::new(Cell::new(None));
+    let (mut net, mut server) = with_tasks(1, &mail, |incoming: Incoming| {
+        let (mut mailbox, error) = (mail.mailbox().expect("room"), Rc::clone(&error));
+        async move {
+            let _conn = incoming.conn;
+            error.set(mailbox.recv().await.err());
+        }
+    });
+    mail.post().to_group(GroupId::EVERYONE, 1).expect("room");
+    net.pass(1, &mut [&mut server]);
+    assert_eq!((error.get(), server.tasks()), (Some(MailError::TooSlow), 0));
+}
+
+/// A message that may have a mailbox in it, as a session has that is handed from one task to another.
+struct Session {
+    _mailbox: Option<Mailbox<Self>>,
+}
+
+#[test]
+fn a_message_that_is_dropped_may_have_a_mailbox_in_it() {
+    for slow in [SlowReader::DropOldest, SlowReader::Skip, SlowReader::Disconnect] {
+        let mail = Mail::new(MailLimits { messages: 2, slow, mailboxes: 8, ..MailLimits::default() });
+        let mut net = Net::new();
+        let mut server = net.host(1, 10, |incoming: Incoming| async move { drop(incoming) });
+        server.attach(&mail);
+        let (post, target) = (mail.post(), mail.mailbox().expect("room"));
+        let (gone, ended) = (mail.mailbox().expect("room").id(), mail.group(slow).expect("room"));
+        mail.end_group(ended);
+        let session = || Session { _mailbox: Some(mail.mailbox().expect("room")) };
+        // Too many for it, and some for nobody.
+        for _ in 0..3 {
+            post.to(target.id(), session()).expect("room");
+        }
+        post.to(gone, session()).expect("room");
+        post.to_group(ended, session()).expect("room");
+        net.pass(2, &mut [&mut server]);
+        drop(target);
+        // All of their mailboxes are free again.
+        let all: Vec<_> = std::iter::from_fn(|| mail.mailbox().ok()).take(9).collect();
+        assert_eq!(all.len(), 8, "{slow:?}");
+    }
+}

@@ -57,3 +57,21 @@ fn what_shares_its_memory_is_handed_over_as_well() {
     assert!(marks(&mut two).into_iter().eq((0..=60).filter(|number| number % 2 == 0)));
     assert!(whole.iter().map(support::mark).eq(0..60), "the sender's own frames are untouched");
 }
+
+#[test]
+fn a_batch_has_room_for_frames_of_the_mtu() {
+    for mtu in [576, 1500, 9000] {
+        let switch = Switch::new(Settings { mtu, ..Settings::default() });
+        let [mut one, mut two] = [1, 2].map(|number| switch.port(mac(number)).unwrap());
+        let mut longest = frame(mac(1), mac(2), 7);
+        longest.resize(14 + mtu, 1);
+        let (mut sent, mut seen) = (one.batch(), two.batch());
+        for _ in 0..Frames::BATCH {
+            assert!(sent.push(&longest), "at an MTU of {mtu}");
+        }
+        assert!(!sent.push(&longest));
+        assert_eq!(one.transmit(NOW, &mut sent), Frames::BATCH);
+        assert_eq!(two.receive(NOW, &mut seen), Frames::BATCH);
+        assert!(seen.iter().all(|frame| frame == longest));
+    }
+}

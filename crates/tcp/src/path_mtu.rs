@@ -78,7 +78,7 @@ mod tests {
         assert!(!paths.learn(remote(1), 1300, at(300), 8));
         assert_eq!((paths.of(remote(1), at(899)), paths.of(remote(2), at(899))), (Some(1300), None));
         assert_eq!(paths.of(remote(1), at(900)), None);
-        paths.learn(remote(2), 1000, at(900), 8);
+        assert!(!paths.learn(remote(2), 1000, at(900), 8), "one that has expired gives way to nobody");
         assert_eq!((paths.known.len(), paths.order.len()), (1, 1), "what has expired is dropped");
     }
 

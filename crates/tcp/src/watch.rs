@@ -184,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn there_is_a_probe_at_least() {
+        let mut watch = Watch::NONE;
+        let second = Duration::from_secs(1);
+        watch.set_keep_alive(Some(KeepAlive { idle: second, interval: second, probes: 0 }));
+        assert!(!watch.is_given_up(Tick(7)));
+        watch.note_probe(Tick(7));
+        assert!(watch.is_given_up(Tick(7)));
+    }
+
+    #[test]
     fn the_longest_times_can_be_compared() {
         let mut watch = Watch::NONE;
         let longest = Duration::MAX;

@@ -76,3 +76,23 @@ fn engine(address: &str, own: u8, peer: u8) -> Engine {
     engine.add_route(route).expect("a route");
     engine
 }
+
+/// A look at what was just sent is left to the wheel, where keep-alive has a later place: but not if a rate is to be kept.
+#[test]
+fn a_rate_is_kept_with_keep_alive_too() {
+    let mut host = Host::new();
+    let keep = ConnectOptions { keep_alive: true, ..ConnectOptions::default() };
+    let (id, mut peer) = host.accept_with(Peer::new(), keep);
+    assert!(host.engine.set_rate(id, NonZeroU32::new(10_000)));
+    // Five seconds' worth.
+    assert_eq!(host.engine.send(id, &[7; 50_000]), 50_000);
+    let mut bytes = 0;
+    for _ in 0..600 {
+        for (_, segment) in host.wait_millis(10) {
+            bytes += segment.payload.len();
+            peer.heard(&segment);
+            host.give(&[peer.acks()]);
+        }
+    }
+    assert_eq!(bytes, 50_000);
+}

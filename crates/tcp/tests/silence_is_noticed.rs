@@ -192,6 +192,21 @@ fn a_deadline_is_told_of_in_time_moved_and_taken_away() {
         host.wait_millis(1000);
         assert_eq!(host.news(), [], "after {wait} ms");
     }
+    // Moved after its time, but before the event was taken.
+    let at = after(&host, 200);
+    host.engine.set_idle_deadline(id, at);
+    host.wait_millis(300);
+    let at = after(&host, 200);
+    host.engine.set_idle_deadline(id, at);
+    assert_eq!(host.news(), []);
+    host.wait_millis(200);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+    // Not early by a part of a millisecond.
+    host.engine.set_idle_deadline(id, Some(host.now + Duration::from_micros(500_500)));
+    host.wait_millis(500);
+    assert_eq!(host.news(), []);
+    host.wait_millis(1);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
     // One that has passed already, and one of a connection that is closed before.
     host.engine.set_idle_deadline(id, Some(Instant::from_micros(1)));
     host.wait_millis(1);
@@ -269,4 +284,72 @@ fn keep_alive_is_set_for_one_connection() {
     host.engine.set_keep_alive(other, None);
     assert_eq!(host.wait(seconds(100_000)), []);
     assert_eq!(host.engine.status(other), Status::Open);
+}
+
+#[test]
+fn a_deadline_beyond_the_longest_time_comes_after_that() {
+    let mut host = Host::new();
+    let (id, _) = host.accept(Peer::new());
+    let day = Duration::from_secs(86_400);
+    host.engine.set_idle_deadline(id, Some(host.now + 40 * day));
+    host.wait(12 * day);
+    assert_eq!(host.news(), []);
+    host.wait(day);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
+}
+
+/// A look at what was just sent is left to the wheel, where keep-alive has a later place.
+#[test]
+fn keep_alive_that_becomes_shorter_counts_also_while_something_was_just_sent() {
+    let mut host = Host::with(patient(), small_limits());
+    let (id, mut peer) = host.accept_with(Peer::new(), KEEP);
+    host.wait_millis(1000);
+    host.engine.send(id, b"request");
+    peer.heard(&host.sent_one());
+    host.give(&[peer.acks()]);
+    let seconds = Duration::from_secs;
+    host.engine.set_keep_alive(id, Some(KeepAlive { idle: seconds(5), interval: seconds(5), probes: 2 }));
+    let start = host.millis();
+    let sent = host.wait(seconds(7));
+    assert_eq!(sent.iter().map(|(at, _)| at - start).collect::<Vec<_>>(), [5000]);
+}
+
+#[test]
+fn what_one_connection_was_asked_is_not_asked_of_the_next_in_its_place() {
+    let mut host = Host::new();
+    let (id, _) = host.accept(Peer::new());
+    let second = Duration::from_secs(1);
+    let keep_alive = KeepAlive { idle: 100 * second, interval: 10 * second, probes: 3 };
+    host.engine.set_keep_alive(id, Some(keep_alive));
+    host.engine.abort(id);
+    host.sent();
+    let (next, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(next.index(), id.index());
+    host.engine.set_idle_deadline(next, Some(host.now + 200 * second));
+    assert_eq!(host.wait(1000 * second), []);
+    assert_eq!((host.news(), host.engine.status(next)), (vec![(next, Events::DEADLINE)], Status::Open));
+}
+
+/// Each move to an earlier moment takes a place in the wheel, until it is full.
+#[test]
+fn a_deadline_is_told_of_in_time_also_if_the_wheel_is_full() {
+    let mut limits = small_limits();
+    (limits.connections, limits.half_open, limits.time_wait) = (8, 8, 8);
+    let mut host = Host::with(settings(), limits);
+    let (id, mut peer) = host.accept(Peer::new());
+    for seconds in (100..3000).rev() {
+        host.engine.set_idle_deadline(id, Some(host.now + Duration::from_secs(seconds)));
+    }
+    host.wait(Duration::from_secs(1));
+    // Also while it is among those that were just sent something.
+    host.engine.send(id, b"request");
+    peer.heard(&host.sent_one());
+    host.give(&[peer.acks()]);
+    for millis in (5000..5050).rev() {
+        host.engine.set_idle_deadline(id, Some(host.now + Duration::from_millis(millis)));
+    }
+    host.wait_millis(4999);
+    assert_eq!(host.news(), []);
+    host.wait_millis(1);
+    assert_eq!(host.news(), [(id, Events::DEADLINE)]);
 }

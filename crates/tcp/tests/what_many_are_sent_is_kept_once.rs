@@ -42,7 +42,7 @@ fn a_lost_payload_goes_again_also_in_parts() {
         let is_v4 = peer.here.is_ipv4();
         let mut host = Host::new();
         let (id, mut peer) = host.accept(peer);
-        let payload = SharedPayload::from(vec![9; 1400]);
+        let payload = SharedPayload::from((0..1400).map(|byte| byte as u8).collect::<Vec<_>>());
         assert_eq!(host.engine.send_shared(id, &payload), 1400);
         let lost = host.sent_one();
         assert_eq!(lost.payload, payload.bytes());
@@ -88,7 +88,65 @@ fn what_makes_no_segment_of_its_own_is_copied() {
     peer.heard_all(&sent);
     sent.extend(host.answers(&peer.acks()));
     assert_eq!(sent.iter().map(|segment| segment.payload.len()).sum::<usize>(), 4000);
+    // A little more than a segment: one cell for it would have to be cut.
+    peer.heard_all(&sent[sent.len() - 1..]);
+    host.give(&[peer.acks()]);
+    let before = host.engine.memory().segments_in_use;
+    assert_eq!(host.engine.send_shared(id, &SharedPayload::from(vec![4; 1500])), 1500);
+    assert!(host.engine.memory().segments_in_use - before > 2048);
+}
+
+#[test]
+fn an_empty_payload_takes_nothing() {
+    let mut host = Host::new();
+    let (id, _) = host.accept_with(Peer::new(), NO_NAGLE);
     assert_eq!(host.engine.send_shared(id, &SharedPayload::from(Vec::new())), 0);
+    assert_eq!((host.sent(), host.engine.memory().segments_in_use), (vec![], 0));
+}
+
+/// What has not left shares its segment with what comes behind it, and nothing overtakes it.
+#[test]
+fn what_waits_for_its_turn_is_joined() {
+    let mut host = Host::new();
+    let (id, _) = host.accept_with(Peer::new(), NO_NAGLE);
+    assert!(host.engine.send_with(id, 3, |room| room.copy_from_slice(b"one")));
+    assert!(host.engine.send_with(id, 4, |room| room.copy_from_slice(b" two")));
+    assert_eq!(host.engine.send_shared(id, &SharedPayload::from(b" three".to_vec())), 6);
+    assert_eq!(host.sent_one().payload, b"one two three");
+}
+
+#[test]
+fn a_payload_goes_no_further_than_the_send_queue() {
+    let mut limits = small_limits();
+    limits.send_bytes = 1000;
+    let mut host = Host::with(settings(), limits);
+    let (id, _) = host.accept_with(Peer::new(), NO_NAGLE);
+    let payload = SharedPayload::from(vec![5; 600]);
+    assert_eq!(host.engine.send_shared(id, &payload), 600);
+    host.sent_one();
+    assert_eq!((host.engine.send_shared(id, &payload), host.sent_one().payload.len()), (400, 400));
+}
+
+#[test]
+fn the_last_of_the_memory_is_for_empty_queues() {
+    let mut limits = small_limits();
+    limits.segment_bytes = 64 << 10;
+    let mut host = Host::with(settings(), limits);
+    let (busy, _) = host.accept_with(Peer::new(), NO_NAGLE);
+    assert_eq!(host.engine.send(busy, &[1; 100]), 100);
+    host.sent_one();
+    let fresh = || SharedPayload::from(vec![5; 1000]);
+    for port in 6000.. {
+        if host.engine.memory().segments_in_use > (64 << 10) / 8 * 7 {
+            break;
+        }
+        let (id, _) = host.accept(Peer::new().port(port));
+        assert_eq!(host.engine.send_shared(id, &fresh()), 1000);
+        host.sent_one();
+    }
+    assert_eq!(host.engine.send_shared(busy, &fresh()), 0);
+    let (idle, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.send_shared(idle, &fresh()), 1000);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
 
@@ -175,10 +176,10 @@ where
             return Some(Instant::default());
         }
         let ends = here.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
-        [ends, here.engine.next_deadline(), tasks.next_deadline(), device.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let waits_for_room = here.engine.wants_to_transmit() && device.room() == 0;
+        let engine = here.engine.next_deadline().filter(|_| !waits_for_room);
+        let room = (waits_for_room || !here.senders.is_empty()).then(|| tasks.now() + ROOM_PATIENCE);
+        [ends, engine, room, tasks.next_deadline(), device.next_deadline()].into_iter().flatten().min()
     }
 
     /// One round: takes a batch of frames from the device, resumes the tasks that it concerns, lets tasks send as far
@@ -429,6 +430,9 @@ const RUN_LIMIT: usize = 1024;
 
 /// How many may send in a round in which nothing has arrived, or more than wait.
 const GRANT_BATCH: usize = 64;
+
+/// How long a device without room is left alone if it does not say that it has some again.
+const ROOM_PATIENCE: Duration = Duration::from_millis(10);
 
 /// Slots for tasks whose own slot is taken: this part of the connections, and some more.
 const SPARE_SHARE: usize = 8;

@@ -145,7 +145,14 @@ impl<M> Deliver for Mail<M> {
                 office.accept(&to, message, woken);
             }
         }
-        if office.is_delivering() { done + office.deliver(woken) } else { done }
+        if office.is_delivering() {
+            done += office.deliver(woken);
+        }
+        let messages = office.take_done_with();
+        drop(office);
+        // Their destructors may use mail.
+        drop(messages);
+        done
     }
 
     fn has_some(&self) -> bool {
@@ -195,7 +202,12 @@ impl<M> Mailbox<M> {
 
 impl<M> Drop for Mailbox<M> {
     fn drop(&mut self) {
-        self.shared.office.borrow_mut().close(self.id);
+        let mut office = self.shared.office.borrow_mut();
+        office.close(self.id);
+        let messages = office.take_done_with();
+        drop(office);
+        // Their destructors may use mail.
+        drop(messages);
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Office<M> {
     groups: Vec<Group>,
     free_groups: Vec<u32>,
     deliveries: VecDeque<Delivery<M>>,
+    /// Messages that are to be dropped when nobody uses this any more: their destructors may use it.
+    done_with: Vec<Rc<M>>,
     counters: MailCounters,
 }
 
@@ -67,12 +69,18 @@ impl<M> Office<M> {
             groups: Vec::new(),
             free_groups: Vec::new(),
             deliveries: VecDeque::new(),
+            done_with: Vec::new(),
             counters: MailCounters::default(),
         }
     }
 
     pub(super) const fn counters(&self) -> MailCounters {
         self.counters
+    }
+
+    /// Messages that the caller is to drop once it has let go of this.
+    pub(super) fn take_done_with(&mut self) -> Vec<Rc<M>> {
+        std::mem::take(&mut self.done_with)
     }
 
     /// Opens a mailbox.
@@ -96,6 +104,7 @@ impl<M> Office<M> {
             self.vacate(group, at);
         }
         let slot = &mut self.boxes[id.place as usize];
+        self.done_with.extend(slot.empty());
         *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::new() };
         self.free_boxes.push(id.place);
     }
@@ -175,9 +184,10 @@ impl<M> Office<M> {
         match *to {
             To::One(id) => {
                 if self.boxes.get(id.place as usize).is_some_and(|slot| slot.is(id)) {
-                    self.put(id.place, &Rc::new(message), self.limits.slow, woken);
+                    self.put(id.place, Rc::new(message), self.limits.slow, woken);
                 } else {
                     self.counters.undeliverable += 1;
+                    self.done_with.push(Rc::new(message));
                 }
             }
             To::Group(to) => {
@@ -188,7 +198,7 @@ impl<M> Office<M> {
                     group.members.len()
                 } else {
                     self.counters.undeliverable += 1;
-                    return;
+                    return self.done_with.push(Rc::new(message));
                 };
                 self.deliveries.push_back(Delivery { message: Rc::new(message), to, next: 0, end });
             }
@@ -213,10 +223,13 @@ impl<M> Office<M> {
             delivery.next = until;
             if until < delivery.end {
                 self.deliveries.push_front(delivery);
-            } else if let Some(group) = self.group_of(delivery.to) {
+                break;
+            }
+            if let Some(group) = self.group_of(delivery.to) {
                 group.deliveries -= 1;
                 self.close_holes(delivery.to.place);
             }
+            self.done_with.push(delivery.message);
         }
         limit - left
     }
@@ -226,7 +239,7 @@ impl<M> Office<M> {
             let slow = self.limits.slow;
             for place in delivery.next..until {
                 if self.boxes[place].is_used {
-                    self.put(place as u32, &delivery.message, slow, woken);
+                    self.put(place as u32, Rc::clone(&delivery.message), slow, woken);
                 }
             }
             return;
@@ -234,36 +247,37 @@ impl<M> Office<M> {
         let Some(group) = self.group_of(delivery.to) else { return };
         let (slow, members) = (group.slow, std::mem::take(&mut group.members));
         for member in members[delivery.next..until].iter().filter(|member| **member != NOBODY) {
-            self.put(*member, &delivery.message, slow, woken);
+            self.put(*member, Rc::clone(&delivery.message), slow, woken);
         }
         self.groups[delivery.to.place as usize].members = members;
     }
 
     /// Puts a message into a mailbox.
-    fn put(&mut self, place: u32, message: &Rc<M>, slow: SlowReader, woken: &mut Vec<u32>) {
+    fn put(&mut self, place: u32, message: Rc<M>, slow: SlowReader, woken: &mut Vec<u32>) {
         let slot = &mut self.boxes[place as usize];
         if slot.is_disconnected {
-            return;
+            return self.done_with.push(message);
         }
         if slot.len() >= self.limits.messages {
             match slow {
                 SlowReader::DropOldest => {
-                    slot.pop();
+                    self.done_with.extend(slot.pop());
                     self.counters.dropped_oldest += 1;
                 }
                 SlowReader::Skip => {
                     self.counters.skipped += 1;
-                    return;
+                    return self.done_with.push(message);
                 }
                 SlowReader::Disconnect => {
                     self.counters.disconnected += 1;
                     slot.is_disconnected = true;
-                    (slot.first, slot.rest) = (None, VecDeque::new());
+                    self.done_with.extend(slot.empty());
+                    self.done_with.push(message);
                     return slot.wake(woken);
                 }
             }
         }
-        slot.push(Rc::clone(message));
+        slot.push(message);
         self.counters.delivered += 1;
         slot.wake(woken);
     }
@@ -335,6 +349,11 @@ impl<M> Slot<M> {
             self.rest = VecDeque::new();
         }
         first
+    }
+
+    /// Takes all messages out.
+    fn empty(&mut self) -> impl Iterator<Item = Rc<M>> + use<M> {
+        self.first.take().into_iter().chain(std::mem::take(&mut self.rest))
     }
 
     /// Once for all messages that come before the task runs.

@@ -67,8 +67,7 @@ where
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let room = self.engine().wants_to_transmit().then(|| now + ROOM_PATIENCE);
-            if let Some(deadline) = [self.next_deadline(), room].into_iter().flatten().min() {
+            if let Some(deadline) = self.next_deadline() {
                 let micros = deadline.as_micros().saturating_sub(START_MICROS);
                 sleep.as_mut().reset(started + Duration::from_micros(micros));
                 if sleep.as_mut().poll(cx).is_ready() {
@@ -116,6 +115,3 @@ impl Wake for Unpark {
 
 /// The engine's clock starts here, so that nothing of it lies before the start.
 const START_MICROS: u64 = 1_000_000;
-
-/// How long a device without room is left alone if it does not say that it has some again.
-const ROOM_PATIENCE: Duration = Duration::from_millis(10);
