@@ -147,7 +147,7 @@ impl Watches {
     /// Asks for the cache line of one that is about to be used.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: u32) {
-        if self.places.len() > 0 {
+        if !self.places.is_empty() {
             self.places.prefetch(index as usize);
         }
     }
