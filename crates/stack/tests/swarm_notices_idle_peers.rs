@@ -89,7 +89,8 @@ fn whoever_waits_to_read_waits_no_more_and_what_has_come_is_read() {
             conn.read(<[u8]>::len);
             // Nothing comes any more.
             conn.set_idle_deadline(Some(IDLE));
-            seen.borrow_mut().push(conn.readable().await);
+            let is_readable = conn.readable().await;
+            seen.borrow_mut().push(is_readable);
         }
     });
     assert_eq!(*seen.borrow(), [false]);
