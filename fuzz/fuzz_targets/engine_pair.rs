@@ -49,7 +49,6 @@ fuzz_target!(|input: &[u8]| {
     let mut now = Instant::from_micros(1_000_000);
     // If the link loses most frames, each segment waits for a minute.
     let end_at = now + Duration::from_secs(36_000);
-    let mut ready = Vec::new();
     while engines.iter().any(|engine| engine.connections() + engine.in_time_wait() + engine.half_open() > 0) {
         for end in 0..2 {
             let engine = &mut engines[end];
@@ -59,8 +58,7 @@ fuzz_target!(|input: &[u8]| {
                 let _ = batch.push(&frame);
             }
             engine.receive(now, &mut batch);
-            engine.take_ready(&mut ready);
-            for news in &ready {
+            while let Some(news) = engine.next_ready() {
                 if news.events.has(Events::INCOMING) {
                     ids[end] = Some(news.id);
                 }

@@ -148,7 +148,6 @@ fuzz_target!(|input: &[u8]| {
     let mut now = Instant::from_micros(1_000_000);
     let mut peers = [Peer { engine_port: 80, ..Peer::default() }; CONNECTIONS];
     let mut held: Vec<ConnId> = Vec::new();
-    let mut ready = Vec::new();
     while !bytes.0.is_empty() {
         let operation = bytes.one();
         let chosen = usize::from(bytes.one());
@@ -202,8 +201,7 @@ fuzz_target!(|input: &[u8]| {
             }
             _ => now = engine.next_deadline().map_or(now, |next| next.max(now)),
         }
-        engine.take_ready(&mut ready);
-        for news in &ready {
+        while let Some(news) = engine.next_ready() {
             if news.events.has(anywire_tcp::Events::INCOMING) {
                 held.push(news.id);
             }
@@ -220,8 +218,9 @@ fuzz_target!(|input: &[u8]| {
         engine.advance(now);
         let mut frames = Frames::new();
         engine.transmit(now, &mut frames);
-        engine.take_ready(&mut ready);
-        ready.iter().for_each(|news| engine.abort(news.id));
+        while let Some(news) = engine.next_ready() {
+            engine.abort(news.id);
+        }
         let Some(next) = engine.next_deadline() else { break };
         now = now.max(next);
     }

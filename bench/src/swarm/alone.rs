@@ -131,7 +131,8 @@ impl End {
         if self.port.receive(now, &mut self.frames) > 0 {
             self.engine.receive(now, &mut self.frames);
         }
-        self.engine.take_ready(&mut self.ready);
+        self.ready.clear();
+        self.ready.extend(std::iter::from_fn(|| self.engine.next_ready()));
         self.send(now);
     }
 

@@ -1,7 +1,7 @@
 //! The engine: every connection of one core, fed with frames and time, drained of frames and events.
 //!
 //! After any input ([`receive`](Engine::receive), [`advance`](Engine::advance), a call for a connection) the caller drains
-//! the outputs. [`take_ready`](Engine::take_ready) gives the events for the users of connections.
+//! the outputs. [`next_ready`](Engine::next_ready) gives the events for the users of connections.
 //! [`transmit`](Engine::transmit) gives as many frames as the device has room for. Segments without room stay in their
 //! connection until a later `transmit`.
 //!
@@ -78,7 +78,7 @@ pub(crate) use self::pace::Pace;
 pub use self::id::{ConnId, ListenerId};
 pub use self::local::{Route, RouteError};
 pub use self::memory::Memory;
-pub use self::ready::{Events, Ready, ReadyBatch};
+pub use self::ready::{Events, Ready};
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
 use self::answered::Answered;
@@ -118,7 +118,7 @@ pub struct Engine {
     reclaim: Reclaim,
     replies: VecDeque<Reply>,
     /// Places of connections with events.
-    ready: Vec<u32>,
+    ready: Fifo<u32>,
     watches: Watches,
     /// Deadlines that have passed and were not reported yet.
     expired: usize,
@@ -186,7 +186,7 @@ impl Engine {
             local: Local::default(),
             turns: Turns::default(),
             replies: VecDeque::new(),
-            ready: Vec::new(),
+            ready: Fifo::new(),
             watches: Watches::new(limits.connections)?,
             expired: 0,
             probes_put_off: (Tick(0), 0),

@@ -21,15 +21,14 @@
 //! let call = client.connect("10.0.0.2:80".parse()?, ConnectOptions::default())?;
 //! client.send(call, b"hello");
 //!
-//! let (mut frames, mut ready, mut heard) = (Frames::new(), Vec::new(), Vec::new());
+//! let (mut frames, mut heard) = (Frames::new(), Vec::new());
 //! for step in 0..10 {
 //!     let now = Instant::from_micros(step * 1000);
 //!     client.advance(now);
 //!     client.transmit(now, &mut frames);
 //!     server.receive(now, &mut frames);
-//!     server.take_ready(&mut ready);
-//!     for news in &ready {
-//!         server.recv(news.id, |bytes| {
+//!     while let Some(ready) = server.next_ready() {
+//!         server.recv(ready.id, |bytes| {
 //!             heard.extend_from_slice(bytes);
 //!             bytes.len()
 //!         });
@@ -71,8 +70,8 @@ mod wheel;
 pub use crate::congestion::Algorithm;
 pub use crate::counters::Counters;
 pub use crate::engine::{
-    ConnId, ConnectError, ConnectOptions, End, Engine, Events, ListenError, ListenerId, Memory, Ready,
-    ReadyBatch, Route, RouteError, Status,
+    ConnId, ConnectError, ConnectOptions, End, Engine, Events, ListenError, ListenerId, Memory, Ready, Route,
+    RouteError, Status,
 };
 pub use crate::frames::Frames;
 pub use crate::packet::{Mac, MacError};

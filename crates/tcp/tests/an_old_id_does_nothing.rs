@@ -30,9 +30,8 @@ impl Pair {
             .client
             .connect_from(([10, 0, 0, 1], port).into(), to, ConnectOptions::default())
             .expect("room");
-        let mut ready = Vec::new();
         self.exchange();
-        self.server.take_ready(&mut ready);
+        let ready = std::iter::from_fn(|| self.server.next_ready());
         (own, ready.last().expect("it came in").id)
     }
 
@@ -132,9 +131,8 @@ fn a_claimed_connection_keeps_its_place_until_it_is_released() {
         pair.server.close(peer);
         pair.exchange();
         end(&mut pair.client);
-        let mut ready = Vec::new();
-        pair.client.take_ready(&mut ready);
-        let events = ready.iter().find(|ready| ready.id == id).expect("its holder hears of it").events;
+        let mut ready = std::iter::from_fn(|| pair.client.next_ready());
+        let events = ready.find(|ready| ready.id == id).expect("its holder hears of it").events;
         assert!(events.has(Events::CLOSED) || !ends_by_abort && events.has(Events::READABLE), "{events:?}");
         assert!(pair.client.is_finished(claimed) && pair.client.at(id.index()) == Some(id));
         let (next, _) = pair.open(1001);

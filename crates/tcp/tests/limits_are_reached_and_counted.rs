@@ -190,13 +190,11 @@ fn extensions() {
     let impairment = Impairment { loss: 0.05, reorder: 0.05, ..Impairment::delay(5000) };
     let mut network = Network::new(engines, impairment, Random::new(1));
     let heard = std::cell::Cell::new(0);
-    let mut ready = Vec::new();
     network.run(
         Duration::from_secs(300),
         |engine, end, _| {
             if end == 1 {
-                engine.take_ready(&mut ready);
-                for news in &ready {
+                while let Some(news) = engine.next_ready() {
                     while engine.recv(news.id, |bytes| bytes.len()) > 0 {}
                 }
                 heard.set(engine.counters().frames_received);

@@ -33,7 +33,6 @@ fn transfer_one_way(settings: &Settings, bytes: usize, dropped: &[usize]) -> (an
     network.drops = dropped.iter().copied().collect::<BTreeSet<_>>();
     let start = network.now;
     let (mut sent, mut heard) = (0, 0);
-    let mut ready = Vec::new();
     let heard_cell = std::cell::Cell::new(0);
     network.run(
         Duration::from_secs(120),
@@ -48,8 +47,7 @@ fn transfer_one_way(settings: &Settings, bytes: usize, dropped: &[usize]) -> (an
                     }
                 }
             } else {
-                engine.take_ready(&mut ready);
-                for news in &ready {
+                while let Some(news) = engine.next_ready() {
                     while engine.recv(news.id, |there| {
                         for byte in there {
                             assert_eq!(*byte, (heard / 1000) as u8);

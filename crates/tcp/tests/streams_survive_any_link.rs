@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anywire_tcp::{
-    Algorithm, ConnId, ConnectOptions, Ecn, End, Engine, Events, Instant, Limits, Ready, Settings,
-    SharedPayload, Status,
+    Algorithm, ConnId, ConnectOptions, Ecn, End, Engine, Events, Instant, Limits, Settings, SharedPayload,
+    Status,
 };
 
 use common::host::{engine, small_limits};
@@ -75,7 +75,6 @@ struct World {
     complete: usize,
     failed_openings: usize,
     may_time_out: bool,
-    ready: Vec<Ready>,
     random: Random,
 }
 
@@ -93,9 +92,7 @@ impl World {
                 self.add(end, id, mine, theirs, now);
             }
         }
-        let mut ready = std::mem::take(&mut self.ready);
-        engine.take_ready(&mut ready);
-        for news in &ready {
+        while let Some(news) = engine.next_ready() {
             if news.events.has(Events::INCOMING) {
                 let port = engine.addresses(news.id).1.port();
                 let (mine, theirs) = self.plans[&port];
@@ -103,7 +100,6 @@ impl World {
             }
             self.act(engine, end, news.id, now);
         }
-        self.ready = ready;
         // Slow readers, writers who have not begun, and those whose peer is gone without a word.
         let mut again: Vec<_> = self.users[end]
             .iter()
@@ -337,7 +333,6 @@ fn run(seed: u64, predicts: bool) -> impl PartialEq + std::fmt::Debug {
         complete: 0,
         failed_openings: 0,
         may_time_out: worst > 0.12 || has_cookies,
-        ready: Vec::new(),
         random: random.clone(),
     });
     // Connections open at moments of their own, so time moves in small steps until all are.

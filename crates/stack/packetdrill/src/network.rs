@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use anywire_tcp::{Engine, Frames, Instant, Limits, Mac, Ready, ReadyBatch, Route};
+use anywire_tcp::{Engine, Frames, Instant, Limits, Mac, Ready, Route};
 
 use crate::call::give_up;
 use crate::setup::Setup;
@@ -17,7 +17,6 @@ pub(crate) struct Network {
     heard_at: Instant,
     /// One at a time, on its way out.
     frames: Frames,
-    ready: ReadyBatch,
     /// Packets that have left and that packetdrill has not taken yet, each with its time.
     left: VecDeque<(Instant, Vec<u8>)>,
 }
@@ -26,14 +25,13 @@ impl Network {
     pub(crate) fn new(setup: Setup) -> Self {
         let now = Instant::from_micros(START_MICROS);
         let engine = engine_of(&setup);
-        let (ready, left) = (Vec::new(), VecDeque::new());
+        let left = VecDeque::new();
         Self {
             engine,
             setup,
             now,
             heard_at: now,
             frames: Frames::with_room(1, Frames::FRAME_BYTES),
-            ready,
             left,
         }
     }
@@ -140,10 +138,9 @@ impl Network {
         self.left.pop_front().map(|(at, packet)| (at.as_micros(), packet))
     }
 
-    /// The events of connections.
-    pub(crate) fn take_ready(&mut self) -> Vec<Ready> {
-        self.engine.take_ready(&mut self.ready);
-        std::mem::take(&mut self.ready)
+    /// The next events of a connection.
+    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+        self.engine.next_ready()
     }
 }
 

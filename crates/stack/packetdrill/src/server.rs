@@ -120,7 +120,7 @@ impl Server {
     }
 
     fn take_events(&mut self) {
-        for ready in self.network.take_ready() {
+        while let Some(ready) = self.network.next_ready() {
             self.sockets.note(&mut self.network, ready);
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
-use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Ready, ReadyBatch, Status};
+use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Ready, Status};
 
 use super::listener::ListenOptions;
 use super::live::LiveDevice;
@@ -31,7 +31,6 @@ pub(super) struct Core {
     slots: Vec<Slot>,
     /// By the address that is listened on; any address of the engine is 0.0.0.0.
     queues: HashMap<SocketAddr, Queue>,
-    ready: ReadyBatch,
     incoming: Frames,
     outgoing: Frames,
     /// Tasks to wake once no borrow is held.
@@ -74,7 +73,6 @@ impl Core {
             counters: InterfaceCounters::default(),
             slots: Vec::new(),
             queues: HashMap::new(),
-            ready: ReadyBatch::new(),
             incoming: device.batch(),
             outgoing: device.batch(),
             woken: Vec::new(),
@@ -164,9 +162,7 @@ impl Core {
     }
 
     fn take_events(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        self.engine.take_ready(&mut ready);
-        for &Ready { id, events } in &ready {
+        while let Some(Ready { id, events }) = self.engine.next_ready() {
             if events.has(Events::INCOMING) && !self.queue_up(id) {
                 continue;
             }
@@ -182,7 +178,6 @@ impl Core {
                 self.wake_writer(id);
             }
         }
-        self.ready = ready;
     }
 
     /// Puts a connection that has come into the queue of its listener; false if there is no place.

@@ -8,6 +8,7 @@
 //! connection goes into a list of the thread, and its swarm closes it in the next round.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::DerefMut;
 
 use anywire_sys::lent::Lent;
@@ -32,13 +33,11 @@ pub(super) struct Here {
     pub(super) has_opened: bool,
     /// The tasks that run now were woken to send.
     pub(super) granting: bool,
-    /// The tasks that wait for events of connections, if task and connection have different numbers. A task may have opened the
-    /// connection, or the slot of this number was taken when the connection came in.
-    pub(super) owners: ByPlace,
+    pub(super) owners: Owners,
     /// How many unread bytes the last [`read`](super::Conn::read) of a connection has shown, if it took none of them.
-    pub(super) shown: ByPlace,
+    pub(super) shown: Few,
     /// Connections past their idle deadlines.
-    pub(super) idle: ByPlace,
+    pub(super) idle: Few,
     /// Tasks are being told to end.
     pub(super) drain: Option<Drain>,
     /// The swarm is being dropped, and all of its connections with it.
@@ -62,9 +61,9 @@ impl Here {
             last: NOBODY,
             has_opened: false,
             granting: false,
-            owners: ByPlace::default(),
-            shown: ByPlace::default(),
-            idle: ByPlace::default(),
+            owners: Owners::default(),
+            shown: Few::default(),
+            idle: Few::default(),
             drain: None,
             is_going: false,
             seen_elsewhere: 0,
@@ -99,15 +98,9 @@ impl Here {
     #[inline(always)]
     pub(super) fn wait_for(&mut self, place: u32) {
         let task = current();
-        if self.task_of(place) != task {
+        if self.owners.of(place) != task {
             self.owners.set(place, task);
         }
-    }
-
-    /// The task to wake for events of the connection in this place.
-    #[inline(always)]
-    pub(super) fn task_of(&self, place: u32) -> u32 {
-        self.owners.get(place).unwrap_or(place)
     }
 
     /// Whether all has been read, and a reader waits for no more: the peer has ended its direction, the connection has failed, or
@@ -179,41 +172,75 @@ pub(super) enum Ending {
     Abort,
 }
 
-/// A number for the few connections that need one. It takes no memory as long as none does, and 4 bytes a place from then on.
+/// The tasks that wait for events of connections, if task and connection have different numbers. A task may have opened the
+/// connection, or the slot of this number was taken when the connection came in.
 #[derive(Debug, Default)]
-pub(super) struct ByPlace {
-    numbers: Vec<u32>,
+pub(super) struct Owners {
+    /// By the place of the connection; empty as long as there is no such connection.
+    tasks: Vec<u32>,
 }
 
-impl ByPlace {
+impl Owners {
+    /// The task to wake for events of the connection in this place.
     #[inline(always)]
-    pub(super) fn get(&self, place: u32) -> Option<u32> {
-        if self.numbers.is_empty() { None } else { self.find(place) }
+    pub(super) fn of(&self, place: u32) -> u32 {
+        if self.tasks.is_empty() { place } else { self.noted(place).unwrap_or(place) }
     }
 
+    /// The task that was noted for it.
     #[inline]
-    fn find(&self, place: u32) -> Option<u32> {
-        self.numbers.get(place as usize).copied().filter(|number| *number != NOBODY)
+    pub(super) fn noted(&self, place: u32) -> Option<u32> {
+        self.tasks.get(place as usize).copied().filter(|task| *task != NOBODY)
     }
 
     #[cold]
-    pub(super) fn set(&mut self, place: u32, number: u32) {
+    pub(super) fn set(&mut self, place: u32, task: u32) {
         let place = place as usize;
-        if self.numbers.len() <= place {
-            self.numbers.resize(place + 1, NOBODY);
+        if self.tasks.len() <= place {
+            self.tasks.resize(place + 1, NOBODY);
         }
-        self.numbers[place] = number;
+        self.tasks[place] = task;
     }
 
     #[inline(always)]
-    pub(super) fn clear(&mut self, place: u32) {
-        if let Some(number) = self.numbers.get_mut(place as usize) {
-            *number = NOBODY;
+    fn clear(&mut self, place: u32) {
+        if let Some(task) = self.tasks.get_mut(place as usize) {
+            *task = NOBODY;
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.numbers.capacity() * size_of::<u32>()
+        self.tasks.capacity() * size_of::<u32>()
+    }
+}
+
+/// Facts about the few connections to which they apply at a time, by place. Mostly there are none.
+#[derive(Debug, Default)]
+pub(super) struct Few {
+    facts: HashMap<u32, u32>,
+}
+
+impl Few {
+    #[inline(always)]
+    pub(super) fn get(&self, place: u32) -> Option<u32> {
+        if self.facts.is_empty() { None } else { self.facts.get(&place).copied() }
+    }
+
+    #[cold]
+    pub(super) fn set(&mut self, place: u32, fact: u32) {
+        self.facts.insert(place, fact);
+    }
+
+    #[inline(always)]
+    pub(super) fn clear(&mut self, place: u32) {
+        if !self.facts.is_empty() {
+            self.facts.remove(&place);
+        }
+    }
+
+    /// At least, as the map does not tell its own.
+    pub(super) fn bytes(&self) -> usize {
+        self.facts.capacity() * size_of::<(u32, u32)>()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant, Ready};
 
 use super::conn::{Conn, Incoming};
 use super::context::Here;
@@ -69,8 +69,6 @@ pub struct Swarm<F, S, D> {
     here: Here,
     device: D,
     frames: Frames,
-    /// Places of connections on their way from the engine; empty between rounds.
-    named: Vec<u32>,
     /// Numbers on their way to the executor; empty between rounds.
     woken: Vec<u32>,
     connections_max: u32,
@@ -109,7 +107,6 @@ where
             here: Here::new(engine),
             frames: device.batch(),
             device,
-            named: Vec::new(),
             woken: Vec::new(),
             connections_max: connections_max as u32,
             next_spare: connections_max as u32,
@@ -263,29 +260,26 @@ where
     /// Starts the tasks of new connections, and notes which tasks have events.
     fn take_events(&mut self) {
         self.here.has_opened = false;
-        let mut named = std::mem::take(&mut self.named);
-        self.here.engine.take_named(&mut named);
-        for place in named.drain(..) {
-            let events = self.here.engine.take_events(place);
+        while let Some(Ready { id, events }) = self.here.engine.next_ready() {
+            let place = id.index();
             if events.has(Events::OPENED) {
                 self.here.has_opened = true;
-                if self.here.owners.get(place).is_none() {
-                    self.start(place);
+                if self.here.owners.noted(place).is_none() {
+                    self.start(id);
                     continue;
                 }
-            } else if events.has(Events::CLOSED) && self.has_failed_to_open(place) {
+            } else if events.has(Events::CLOSED) && self.has_failed_to_open(id) {
                 continue;
             }
             if events.has(Events::DEADLINE) {
                 self.here.idle.set(place, 0);
             }
-            let task = self.here.task_of(place);
+            let task = self.here.owners.of(place);
             self.tasks.prefetch(task);
             self.here.senders.prefetch(task);
             self.here.engine.prefetch(place);
             self.woken.push(task);
         }
-        self.named = named;
     }
 
     /// Delivers mail, and notes which tasks have some. Returns the number of messages.
@@ -299,9 +293,8 @@ where
 
     /// Starts the task of a connection that has opened.
     #[inline]
-    fn start(&mut self, place: u32) {
-        let engine = &self.here.engine;
-        let Some(id) = engine.at(place) else { return };
+    fn start(&mut self, id: ConnId) {
+        let (engine, place) = (&self.here.engine, id.index());
         if !self.opening.is_empty() {
             self.opening.remove(&place);
         }
@@ -341,9 +334,9 @@ where
 
     /// Whether a connection that has ended never opened, and was asked for by [`open`](Self::open). It has no task then, and is
     /// closed here.
-    fn has_failed_to_open(&mut self, place: u32) -> bool {
-        let is_nobodys = self.here.owners.get(place).is_none() && self.opening.remove(&place);
-        if is_nobodys && let Some(id) = self.here.engine.at(place) {
+    fn has_failed_to_open(&mut self, id: ConnId) -> bool {
+        let is_nobodys = self.here.owners.noted(id.index()).is_none() && self.opening.remove(&id.index());
+        if is_nobodys {
             self.counters.unopened += 1;
             self.here.engine.close(id);
         }

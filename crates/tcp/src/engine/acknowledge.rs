@@ -280,9 +280,8 @@ mod tests {
         engines[1].listen("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
         let id = engines[0].connect("10.0.0.2:80".parse().unwrap(), ConnectOptions::default()).unwrap();
         exchange(&mut engines, 1000);
-        let mut ready = Vec::new();
-        engines[1].take_ready(&mut ready);
-        (engines, [id.0, ready[0].id.0])
+        let incoming = engines[1].next_ready().unwrap().id;
+        (engines, [id.0, incoming.0])
     }
 
     /// A tenth of a second passes.

@@ -42,7 +42,8 @@ impl Engine {
                 + self.time_wait_queue.bytes()
                 + self.watches.bytes()
                 + self.turns.bytes()
-                + self.answered.bytes(),
+                + self.answered.bytes()
+                + self.ready.bytes(),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Engine {
         block.flags = flags;
         let owes_ack_now = block.owes_ack_now(payload);
         if !was_ready {
-            self.ready.push(index);
+            self.ready.push_back(index);
         }
         if owes_ack_now {
             self.acknowledge_now(index);

@@ -8,7 +8,7 @@ use crate::block::Flags;
 pub struct Ready {
     /// The connection.
     pub id: ConnId,
-    /// The events since the last call.
+    /// Its events since it was given last.
     pub events: Events,
 }
 
@@ -53,51 +53,43 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// The events of a batch.
-pub type ReadyBatch = Vec<Ready>;
-
 impl Engine {
-    /// Replaces the contents of `ready` by the events since the last call, in the order in which they came about.
-    pub fn take_ready(&mut self, ready: &mut ReadyBatch) {
-        ready.clear();
-        let mut named = std::mem::take(&mut self.ready);
-        for place in named.drain(..) {
-            let events = self.take_events(place);
-            if events != Events::default()
-                && let Some(id) = self.at(place)
-            {
-                ready.push(Ready { id, events });
+    /// The next connection with events, and its events since it was given last; in the order in which they came about.
+    ///
+    /// ```no_run
+    /// # fn handle(engine: &mut anywire_tcp::Engine) {
+    /// use anywire_tcp::{Events, Ready};
+    ///
+    /// while let Some(Ready { id, events }) = engine.next_ready() {
+    ///     if events.has(Events::READABLE) {
+    ///         while engine.recv(id, |bytes| bytes.len()) > 0 {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn next_ready(&mut self) -> Option<Ready> {
+        loop {
+            let place = self.ready.pop_front()?;
+            let block = &mut self.blocks[place];
+            let flags = block.flags;
+            // Not if the place was given up since.
+            if !flags.has(Flags::IN_READY) {
+                continue;
+            }
+            block.flags.clear(Flags::TELL.with(Flags::IN_READY));
+            let id = ConnId(place, block.tag());
+            let mut events = Events(((flags.0 & Flags::TELL.0) >> 23) as u8);
+            if flags.has(Flags::TELL_OPENED) && flags.has(Flags::PASSIVE) {
+                events.0 |= Events::INCOMING.0;
+            }
+            if self.expired > 0 && self.take_expired(place) {
+                events.0 |= Events::DEADLINE.0;
+            }
+            if events != Events::default() {
+                return Some(Ready { id, events });
             }
         }
-        self.ready = named;
-    }
-
-    /// The same in two steps, for callers with other work for each connection. Fills `named`, which must be empty, with the
-    /// [places](ConnId::index) of connections that may have events since the last call, in the order of the events.
-    /// [`take_events`](Self::take_events) gives the events of each place.
-    pub fn take_named(&mut self, named: &mut Vec<u32>) {
-        debug_assert!(named.is_empty(), "what is in there would be named anew");
-        std::mem::swap(&mut self.ready, named);
-    }
-
-    /// The events of the connection in a place that [`take_named`](Self::take_named) has named, once; none if the place was
-    /// given up since. [`at`](Self::at) has its id.
-    #[inline]
-    pub fn take_events(&mut self, place: u32) -> Events {
-        let block = &mut self.blocks[place];
-        let flags = block.flags;
-        if !flags.has(Flags::IN_READY) {
-            return Events::default();
-        }
-        block.flags.clear(Flags::TELL.with(Flags::IN_READY));
-        let mut events = Events(((flags.0 & Flags::TELL.0) >> 23) as u8);
-        if flags.has(Flags::TELL_OPENED) && flags.has(Flags::PASSIVE) {
-            events.0 |= Events::INCOMING.0;
-        }
-        if self.expired > 0 && self.take_expired(place) {
-            events.0 |= Events::DEADLINE.0;
-        }
-        events
     }
 
     /// Notes events for the user of the connection.
@@ -110,7 +102,7 @@ impl Engine {
         block.flags.set(news);
         if !block.has(Flags::IN_READY) {
             block.flags.set(Flags::IN_READY);
-            self.ready.push(index);
+            self.ready.push_back(index);
         }
     }
 }

@@ -25,13 +25,10 @@ impl Engine {
     /// let id = engine.connect("10.0.0.2:80".parse()?, ConnectOptions::default())?;
     /// engine.set_idle_deadline(id, Some(Instant::from_micros(5_000)));
     /// engine.set_idle_deadline(id, Some(Instant::from_micros(9_000)));
-    /// let mut ready = Vec::new();
     /// engine.advance(Instant::from_micros(8_000));
-    /// engine.take_ready(&mut ready);
-    /// assert!(ready.is_empty());
+    /// assert!(engine.next_ready().is_none());
     /// engine.advance(Instant::from_micros(9_000));
-    /// engine.take_ready(&mut ready);
-    /// assert!(ready[0].id == id && ready[0].events.has(Events::DEADLINE));
+    /// assert!(engine.next_ready().is_some_and(|ready| ready.id == id && ready.events.has(Events::DEADLINE)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]

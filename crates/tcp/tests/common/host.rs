@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anywire_tcp::{
-    ConnId, ConnectOptions, Counters, Engine, Events, Frames, Instant, Limits, Mac, Ready, Route, Settings,
-    Status,
+    ConnId, ConnectOptions, Counters, Engine, Events, Frames, Instant, Limits, Mac, Route, Settings, Status,
 };
 
 use super::wire::{ACK, Bits, FIN, PSH, SYN, Segment};
@@ -21,7 +20,6 @@ pub const THERE_V6: &str = "fd00::2";
 pub struct Host {
     pub engine: Engine,
     pub now: Instant,
-    pub ready: Vec<Ready>,
     /// Milliseconds that a handshake takes.
     pub round_trip: u64,
     frames: Frames,
@@ -75,7 +73,6 @@ impl Host {
         Self {
             engine,
             now: Instant::from_micros(1_000_000),
-            ready: Vec::new(),
             round_trip: 0,
             frames: Frames::new(),
             digest: DefaultHasher::new(),
@@ -169,11 +166,7 @@ impl Host {
 
     /// All events so far.
     pub fn news(&mut self) -> Vec<(ConnId, Events)> {
-        let mut ready = std::mem::take(&mut self.ready);
-        self.engine.take_ready(&mut ready);
-        let news = ready.iter().map(|news| (news.id, news.events)).collect();
-        self.ready = ready;
-        news
+        std::iter::from_fn(|| self.engine.next_ready()).map(|ready| (ready.id, ready.events)).collect()
     }
 
     /// Everything that can be read now.
