@@ -2,8 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
-use anywire_stack::swarm::{Conn, Instant, Swarm, yield_now};
+use anywire_stack::swarm::{Conn, Instant, Swarm, sleep, yield_now};
 use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
 use anywire_tcp::{ConnectOptions, Engine, Limits, Mac, Route, Settings, Status};
 
@@ -66,6 +67,47 @@ async fn pusher(mut conn: Conn, sent: Sent) {
             return;
         }
     }
+}
+
+#[test]
+fn whoever_finds_the_queue_full_sleeps_until_there_is_room() {
+    let (sent, reads) = (Sent::new(RefCell::new(vec![0])), Rc::new(Cell::new(false)));
+    let switch = Switch::new(SwitchSettings::default());
+    let port = |last| -> Port { switch.port(mac(last)).expect("a free port") };
+    let mut server =
+        Swarm::new(engine("10.0.0.1", 1, 2), port(1), 10, |one| pusher(one.conn, Rc::clone(&sent)))
+            .expect("addresses are free");
+    let mut client = Swarm::new(engine("10.0.0.2", 2, 1), port(2), 10, |one| {
+        let reads = Rc::clone(&reads);
+        async move {
+            while !reads.get() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            reader(one.conn).await;
+        }
+    })
+    .expect("addresses are free");
+    let listening = "10.0.0.1:7".parse().expect("an address");
+    server.engine().listen(listening, ConnectOptions::default()).expect("a free port");
+    let from = "10.0.0.2:1000".parse().expect("an address");
+    client.open(from, listening, ConnectOptions::default()).expect("a free port");
+    let mut millis = 0;
+    let mut pass = |rounds: u64| {
+        for _ in 0..rounds {
+            millis += 1;
+            server.round(Instant::from_micros(millis * 1000));
+            client.round(Instant::from_micros(millis * 1000));
+        }
+        (server.counters().tasks.polls, sent.borrow()[0])
+    };
+    // Until the peer's window and the send queue are full. Then there are only probes of the window.
+    let (polls, messages) = pass(10_000);
+    assert!(messages > 1000, "{messages}");
+    let (later, same) = pass(10_000);
+    assert_eq!(same, messages);
+    assert!(later - polls < 20, "{} polls", later - polls);
+    reads.set(true);
+    assert!(pass(1000).1 > 2 * messages);
 }
 
 #[test]

@@ -169,15 +169,15 @@ impl Conn {
     }
 
     /// Waits until this connection may send. Connections share the room of the device round-robin, a message each. A task waits
-    /// here before it makes its message, so no message waits in a queue.
+    /// here before it makes its message, so no message waits in a queue. After a [`write`](Self::write) that found the send queue
+    /// full it waits for room there, too.
     #[inline(always)]
     pub fn writable(&mut self) -> Writable<'_> {
         Writable::new(self.place_in(&here()))
     }
 
     /// Sends a message of at most a segment, written in place; false if the send queue has no room for it, or the
-    /// connection no longer sends. Wait for [`writable`](Self::writable) first. That tells of the room of the device and not of the
-    /// queue, which only [`send`](Self::send) waits for: after false, do not try again in a loop.
+    /// connection no longer sends. Wait for [`writable`](Self::writable) first.
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let mut here = here();

@@ -54,8 +54,8 @@ impl LengthPrefix {
     ///
     /// # Errors
     ///
-    /// [`FrameError::TooLong`] as soon as the length has come; [`FrameError::Read`] if the peer ends within a message. After
-    /// either the connection is of no more use: drop it.
+    /// [`FrameError::TooLong`] as soon as the length has come; [`FrameError::Read`] if the peer ends within a message,
+    /// or is past its [idle deadline](Conn::set_idle_deadline). After the first two the connection is of no more use: drop it.
     pub async fn recv<R>(
         &self,
         conn: &mut Conn,

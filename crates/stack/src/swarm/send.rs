@@ -106,7 +106,12 @@ impl Future for Writable<'_> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if here().may_send(self.place) { Poll::Ready(()) } else { Poll::Pending }
+        let mut here = here();
+        if here.engine.wants_room(ConnId::claimed(self.place)) {
+            here.wait_for(self.place);
+            return Poll::Pending;
+        }
+        if here.may_send(self.place) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

@@ -74,8 +74,9 @@ impl Engine {
         self.send(id, payload.bytes())
     }
 
-    /// Writes a message of `length` bytes into the send queue in place. False if the queue has no room, or if the message
-    /// is longer than a segment: [`send`](Self::send) then takes it in parts.
+    /// Writes a message of `length` bytes into the send queue in place. False if the queue has no room:
+    /// [`Events::WRITABLE`](super::Events::WRITABLE) tells when it has some again. Or if the message is longer than a segment:
+    /// [`send`](Self::send) then takes it in parts.
     #[inline]
     #[must_use = "nothing was sent if there was no room"]
     pub fn send_with(&mut self, id: ConnId, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
@@ -90,6 +91,8 @@ impl Engine {
         let is_put = put_new(block, &mut self.pool, length, write);
         if is_put {
             self.turns.enter(index, block);
+        } else {
+            self.want_room(index);
         }
         self.check(index);
         is_put
@@ -99,12 +102,12 @@ impl Engine {
     #[inline(never)]
     fn send_with_any(&mut self, index: u32, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let block = &self.blocks[index];
-        if length == 0
-            || length > usize::from(block.eff_mss)
-            || length > self.room_of(block) as usize
-            || !block.state.may_send()
-            || block.has(Flags::FIN_QUEUED)
-        {
+        let may_send = block.state.may_send() && !block.has(Flags::FIN_QUEUED);
+        if length == 0 || length > usize::from(block.eff_mss) || !may_send {
+            return false;
+        }
+        if length > self.room_of(block) as usize {
+            self.want_room(index);
             return false;
         }
         if let Some(tail) = self.tail_with_room(block, length) {
@@ -116,7 +119,10 @@ impl Engine {
             return true;
         }
         let bytes = cell_bytes(block, length);
-        let Some(cell) = self.take_to_send(index, bytes) else { return false };
+        let Some(cell) = self.take_to_send(index, bytes) else {
+            self.want_room(index);
+            return false;
+        };
         let taken = Taken { pool: &mut self.pool, cell };
         taken.pool.append_written(cell, length, write);
         let _kept = ManuallyDrop::new(taken);
