@@ -12,6 +12,10 @@ use crate::packet::checksum;
 /// adds 64 bytes. The count of those is the engine's own and not atomic; clones share the bytes by one that is. May be sent to
 /// other threads, and be used with several engines.
 ///
+/// A clone that was made before the first send counts as a further payload, and so does one that two engines send in turns. Its
+/// bytes count again towards [`Limits::segment_bytes`](crate::Limits::segment_bytes), and its checksum is computed again. So
+/// send one payload by reference, and give each engine a clone of its own.
+///
 /// ```
 /// use anywire_tcp::SharedPayload;
 ///

@@ -12,7 +12,9 @@ use super::leaf::now;
 ///
 /// The executor has a note of the time at which to look. If the deadline has moved to a later one by then, the task notes that and
 /// goes on waiting. It takes 8 bytes and is exact to a millisecond, never early. The longest
-/// time is 24 days.
+/// time is 24 days. One that nobody has waited for in the 24 days after its time counts as not yet due.
+///
+/// It wakes the task that has waited for it. A task that takes over the work of another one makes a deadline of its own.
 ///
 /// ```no_run
 /// use std::time::Duration;

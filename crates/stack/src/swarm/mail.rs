@@ -255,7 +255,8 @@ impl<M> Post<M> {
         self.inbox.put(To::One(mailbox), message)
     }
 
-    /// Sends a message to each member that a group has when the thread takes the message.
+    /// Sends a message to each member that a group has when the thread takes the message. Messages of one sender to groups keep
+    /// their order, and so do those to single mailboxes. But one to a single mailbox may overtake earlier ones to a group.
     ///
     /// # Errors
     ///
@@ -407,7 +408,7 @@ pub struct MailCounters {
     pub dropped_oldest: u64,
     /// Not put into a full mailbox.
     pub skipped: u64,
-    /// Readers that were given up for being too slow.
+    /// Readers that were given up for being too slow. What is sent to them afterwards is not counted.
     pub disconnected: u64,
     /// For a mailbox or a group that had gone.
     pub undeliverable: u64,
