@@ -177,8 +177,7 @@ impl Conn {
     }
 
     /// Sends a message of at most a segment, written in place; false if the send queue has no room for it, or the
-    /// connection no longer sends. Wait for [`writable`](Self::writable) first. That tells of the room of the device and not of the
-    /// queue, which only [`send`](Self::send) waits for: after false, do not try again in a loop.
+    /// connection no longer sends. Wait for [`writable`](Self::writable) first.
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let mut here = here();
