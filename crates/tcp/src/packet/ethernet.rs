@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn a_header_reads_as_it_was_written() {
         let link = Link::new(Mac([1, 2, 3, 4, 5, 6]), Mac([7, 8, 9, 10, 11, 12]));
-        let mut frame = link.header(EtherType::ARP).to_vec();
+        let mut frame = link.header(EtherType::IPV6).to_vec();
         frame.push(42);
-        assert_eq!(Link::parse(&frame), Some((link, EtherType::ARP, &[42][..])));
+        assert_eq!(Link::parse(&frame), Some((link, EtherType::IPV6, &[42][..])));
         assert_eq!(Link::parse(&frame[..13]), None);
         assert_eq!(link.back(), Link::new(Mac([7, 8, 9, 10, 11, 12]), Mac([1, 2, 3, 4, 5, 6])));
     }
