@@ -110,10 +110,8 @@ impl Stations {
             self.sweep(now);
         }
         let before = self.places.get(&address).copied();
-        let count = self.learned_by_port.get(usize::from(port)).copied().unwrap_or(0);
-        if count >= self.limits.stations_per_port
-            || (before.is_none() && self.learned >= self.limits.stations)
-        {
+        let is_full = before.is_none() && self.learned >= self.limits.stations;
+        if is_full || *self.count_of(port) >= self.limits.stations_per_port {
             return Learned::Refused;
         }
         self.places.insert(address, Place { port, seen: Some(now) });
