@@ -91,7 +91,7 @@ impl<D: Device, W: io::Write> Capture<D, W> {
             counters: CaptureCounters::default(),
             stopped: None,
         };
-        capture.records.extend_from_slice(&file_header(limits.frame_bytes));
+        capture.note([MAGIC_OF_MICROSECONDS, VERSION, 0, 0, limits.frame_bytes, LINKTYPE_ETHERNET]);
         capture.write_records(0);
         capture
     }
@@ -126,7 +126,7 @@ impl<D: Device, W: io::Write> Capture<D, W> {
     }
 
     fn record(&mut self, now: Instant, frames: &Frames) {
-        let mut count = 0;
+        let (time, mut count) = (self.start + Duration::from_micros(now.as_micros()), 0);
         if self.stopped.is_none() {
             for frame in frames.iter() {
                 let kept = frame.len().min(self.limits.frame_bytes as usize);
@@ -135,17 +135,20 @@ impl<D: Device, W: io::Write> Capture<D, W> {
                     self.stopped = Some(Stopped::Limit);
                     break;
                 }
-                self.records.extend_from_slice(&record_header(
-                    self.start + since_start(now),
-                    kept,
-                    frame.len(),
-                ));
+                // The format's seconds end in 2106.
+                let (seconds, micros) = (time.as_secs() as u32, time.subsec_micros());
+                self.note([seconds, micros, kept as u32, frame.len() as u32]);
                 self.records.extend_from_slice(&frame[..kept]);
                 count += 1;
             }
             self.write_records(count);
         }
         self.counters.frames_missed += frames.len() as u64 - count;
+    }
+
+    /// Writes fields of the format behind the records, lowest byte first.
+    fn note<const N: usize>(&mut self, fields: [u32; N]) {
+        self.records.extend(fields.into_iter().flat_map(u32::to_le_bytes));
     }
 
     fn write_records(&mut self, frames: u64) {
@@ -200,30 +203,8 @@ impl<D: Device, W: io::Write> Device for Capture<D, W> {
     }
 }
 
-fn since_start(now: Instant) -> Duration {
-    Duration::from_micros(now.as_micros())
-}
-
-/// The head of a pcap file of Ethernet frames with microseconds, lowest byte first.
-fn file_header(frame_bytes: u32) -> [u8; 24] {
-    let mut header = [0; 24];
-    header[..4].copy_from_slice(&0xa1b2_c3d4u32.to_le_bytes());
-    header[4..6].copy_from_slice(&2u16.to_le_bytes());
-    header[6..8].copy_from_slice(&4u16.to_le_bytes());
-    header[16..20].copy_from_slice(&frame_bytes.to_le_bytes());
-    header[20..].copy_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
-    header
-}
-
-fn record_header(time: Duration, kept: usize, length: usize) -> [u8; RECORD_HEADER_BYTES] {
-    // The format's seconds end in 2106.
-    let fields = [time.as_secs() as u32, time.subsec_micros(), kept as u32, length as u32];
-    let mut header = [0; RECORD_HEADER_BYTES];
-    for (room, field) in header.chunks_exact_mut(4).zip(fields) {
-        room.copy_from_slice(&field.to_le_bytes());
-    }
-    header
-}
-
-const RECORD_HEADER_BYTES: usize = 16;
+const MAGIC_OF_MICROSECONDS: u32 = 0xa1b2_c3d4;
+/// 2.4.
+const VERSION: u32 = 2 | 4 << 16;
 const LINKTYPE_ETHERNET: u32 = 1;
+const RECORD_HEADER_BYTES: usize = 16;

@@ -21,7 +21,6 @@
 //! [`next_deadline`](Device::next_deadline).
 
 mod lane;
-mod random;
 
 use std::time::Duration;
 

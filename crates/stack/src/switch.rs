@@ -84,12 +84,12 @@ impl Switch {
 
     /// How many addresses it has learned and still holds. Addresses of its ports do not count.
     pub fn stations(&self) -> usize {
-        self.fabric.borrow().stations()
+        self.fabric.borrow().stations.learned()
     }
 
     /// The counters so far.
     pub fn counters(&self) -> SwitchCounters {
-        self.fabric.borrow().counters()
+        self.fabric.borrow().counters
     }
 }
 

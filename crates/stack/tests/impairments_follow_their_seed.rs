@@ -103,6 +103,15 @@ fn the_rates_are_those_asked_for() {
 }
 
 #[test]
+fn probabilities_are_taken_from_0_to_1() {
+    for (loss, lost) in [(f64::NAN, 0), (-1.0, 0), (0.0, 0), (1.0, 1000), (7.0, 1000)] {
+        let (mut device, mut other) = impaired(Impairment { loss, ..PERFECT() });
+        assert_eq!(run(&mut device, &mut other, 1000, 10).len() as u64, 1000 - lost, "{loss}");
+        assert_eq!(device.outgoing_counters().lost, lost, "{loss}");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_frames() {
     let asked = |seed| Impairment {
         loss: 0.1,

@@ -25,7 +25,7 @@ fn echo_over(impairment: Impairment) {
         let back = exchange(stream, sent.clone()).await.expect("a connection that ends well");
         assert!(back == sent, "{} bytes of {} came back", back.len(), sent.len());
         serving.await.expect("no panic");
-        println!("{impairment:?}: {:?}", client.engine_counters());
+        println!("{impairment:?}: {:?}", client.with_engine(|engine| *engine.counters()));
     });
 }
 
@@ -93,8 +93,8 @@ fn many_streams_take_turns() {
         for task in tasks {
             task.await.expect("no panic");
         }
-        assert_eq!(server.engine_counters().accepted, 500);
-        assert_eq!(server.engine_counters().resets_sent, 0);
+        assert_eq!(server.with_engine(|engine| *engine.counters()).accepted, 500);
+        assert_eq!(server.with_engine(|engine| *engine.counters()).resets_sent, 0);
     });
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use anywire_tcp::{Frames, Instant};
+use fastrand::Rng;
 
-use super::random::{Chance, Random};
 use super::{ImpairCounters, Impairment};
 
 /// One direction of a bad network. Times in here are nanoseconds, since a fast line carries several frames in
@@ -14,17 +14,12 @@ use super::{ImpairCounters, Impairment};
 #[derive(Debug)]
 pub(super) struct Lane {
     impairment: Impairment,
-    loss: Chance,
-    duplicate: Chance,
-    corrupt: Chance,
-    reorder: Chance,
-    random: Random,
+    random: Rng,
     /// The frames that are held back, the one that is due next first; those due together in the order of
     /// entering.
-    held: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// Their bytes. Memory of frames that have left is reused.
-    frames: Vec<Vec<u8>>,
-    free: Vec<usize>,
+    held: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
+    /// Memory of frames that have left.
+    free: Vec<Vec<u8>>,
     entered: u64,
     /// When each frame that waits for the line will have left it.
     line: VecDeque<u64>,
@@ -56,13 +51,8 @@ impl Lane {
     pub(super) fn new(impairment: Impairment, survivors: Frames) -> Self {
         Self {
             impairment,
-            loss: Chance::new(impairment.loss),
-            duplicate: Chance::new(impairment.duplicate),
-            corrupt: Chance::new(impairment.corrupt),
-            reorder: Chance::new(impairment.reorder),
-            random: Random::new(impairment.seed),
+            random: Rng::with_seed(impairment.seed),
             held: BinaryHeap::new(),
-            frames: Vec::new(),
             free: Vec::new(),
             entered: 0,
             line: VecDeque::new(),
@@ -80,7 +70,7 @@ impl Lane {
 
     /// When the next frame is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let &Reverse((due, ..)) = self.held.peek()?;
+        let Reverse((due, ..)) = self.held.peek()?;
         Some(Instant::from_micros(due.div_ceil(1000)))
     }
 
@@ -105,19 +95,18 @@ impl Lane {
     /// Puts the frames that are due into `frames`, which comes in empty, as far as there is room. Gives their
     /// number.
     pub(super) fn leave(&mut self, now: Instant, frames: &mut Frames) -> usize {
-        while let Some(&Reverse((due, _, place))) = self.held.peek() {
-            if due > nanos(now) || frames.room() == 0 {
+        while let Some(Reverse((due, _, bytes))) = self.held.peek() {
+            if *due > nanos(now) || frames.room() == 0 {
                 break;
             }
-            if !frames.push(&self.frames[place]) {
+            if !frames.push(bytes) {
                 if !frames.is_empty() {
                     break;
                 }
                 // Longer than the owner's batches: it would never leave.
                 self.counters.overflowed += 1;
             }
-            self.held.pop();
-            self.free.push(place);
+            self.free.extend(self.held.pop().map(|Reverse((.., bytes))| bytes));
         }
         frames.len()
     }
@@ -129,14 +118,16 @@ impl Lane {
     }
 
     fn draw(&mut self) -> Fate {
-        let random = &mut self.random;
-        if random.is_hit(self.loss) {
+        let Impairment { loss, duplicate, corrupt, reorder, .. } = self.impairment;
+        // Where nothing can happen, no number is spent on it.
+        let mut is_hit = |probability: f64| probability > 0.0 && self.random.f64() < probability;
+        if is_hit(loss) {
             self.counters.lost += 1;
             return Fate::Lost;
         }
-        let is_doubled = random.is_hit(self.duplicate);
-        let corrupts = [random.is_hit(self.corrupt), is_doubled && random.is_hit(self.corrupt)];
-        let is_reordered = random.is_hit(self.reorder);
+        let is_doubled = is_hit(duplicate);
+        let corrupts = [is_hit(corrupt), is_doubled && is_hit(corrupt)];
+        let is_reordered = is_hit(reorder);
         if is_doubled || corrupts[0] || is_reordered {
             return Fate::Changes { is_doubled, corrupts, is_reordered };
         }
@@ -172,19 +163,15 @@ impl Lane {
             self.counters.overflowed += 1;
             return;
         };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.frames.push(Vec::new());
-            self.frames.len() - 1
-        });
-        let bytes = &mut self.frames[place];
+        let mut bytes = self.free.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(frame);
         if corrupts {
             self.counters.corrupted += 1;
-            let bit = self.random.below(bytes.len() as u64 * 8);
-            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+            let bit = self.random.usize(..bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        self.held.push(Reverse((due, self.entered, place)));
+        self.held.push(Reverse((due, self.entered, bytes)));
         self.entered += 1;
     }
 
@@ -197,12 +184,12 @@ impl Lane {
         let sent = self.send_on_line(now, frame_bytes)?;
         let jitter = nanos_of(self.impairment.jitter);
         let earliest = nanos_of(self.impairment.delay).saturating_sub(jitter);
-        let span = nanos_of(self.impairment.delay).saturating_add(jitter) - earliest;
-        let wait = if jitter == 0 { earliest } else { earliest + self.random.below(span.saturating_add(1)) };
+        let latest = nanos_of(self.impairment.delay).saturating_add(jitter);
+        let wait = if jitter == 0 { earliest } else { self.random.u64(earliest..=latest) };
         let due = sent.saturating_add(wait).max(self.due_before);
         if is_reordered {
             self.counters.reordered += 1;
-            let held_by = self.random.below(nanos_of(self.impairment.reorder_by)).max(1000);
+            let held_by = self.random.u64(..=nanos_of(self.impairment.reorder_by)).max(1000);
             return Some(due.saturating_add(held_by));
         }
         self.due_before = due;

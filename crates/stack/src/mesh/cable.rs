@@ -23,10 +23,7 @@ impl Notifier {
     /// The owner is about to sleep, and looks once more after this.
     pub(super) fn announce_sleep(&self, owner: &Waker) {
         let mut place = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *place {
-            Some(waker) => waker.clone_from(owner),
-            none => *none = Some(owner.clone()),
-        }
+        place.get_or_insert_with(|| owner.clone()).clone_from(owner);
         drop(place);
         // A swap here and below, so that all changes have one order, even if two threads notify at a time. Loom lets a plain
         // store come before a swap that has read the value before it.
@@ -50,12 +47,7 @@ impl Notifier {
     }
 }
 
-/// What both ends of a cable see, beside the rings.
-#[derive(Debug, Default)]
-struct Shared {
-    sides: [Side; 2],
-}
-
+/// What both ends of a cable see of one of them, beside the rings.
 #[derive(Debug, Default)]
 struct Side {
     /// Of the port that has this end; none before there is one.
@@ -81,7 +73,7 @@ pub(super) struct End {
 /// Which end it is. Dropped after the rings, so that who is woken by it finds them closed.
 #[derive(Debug)]
 struct Which {
-    shared: Arc<Shared>,
+    sides: Arc<[Side; 2]>,
     own: usize,
 }
 
@@ -89,13 +81,13 @@ struct Which {
 pub(super) fn cable(ring_bytes: usize) -> (End, End) {
     let (one_writer, other_reader) = ring::pair(ring_bytes);
     let (other_writer, one_reader) = ring::pair(ring_bytes);
-    let shared = Arc::new(Shared::default());
+    let sides: Arc<[Side; 2]> = Arc::default();
     let end = |writer, reader, own| End {
         writer,
         reader,
         full_since: None,
         has_unpublished: false,
-        side: Which { shared: Arc::clone(&shared), own },
+        side: Which { sides: Arc::clone(&sides), own },
     };
     (end(one_writer, one_reader, 0), end(other_writer, other_reader, 1))
 }
@@ -103,7 +95,7 @@ pub(super) fn cable(ring_bytes: usize) -> (End, End) {
 impl End {
     /// It belongs to this port from now on.
     pub(super) fn attach(&self, port: u16, notifier: &Arc<Notifier>) {
-        let side = &self.side.shared.sides[self.side.own];
+        let side = &self.side.sides[self.side.own];
         side.port.store(port, Ordering::Relaxed);
         // An end is attached once.
         let _ = side.notifier.set(Arc::clone(notifier));
@@ -150,7 +142,7 @@ impl End {
     pub(super) fn has_event(&self, room_min: usize, frame_bytes: usize) -> bool {
         let mut has_room = false;
         if self.full_since.is_some() {
-            let side = &self.side.shared.sides[self.side.own];
+            let side = &self.side.sides[self.side.own];
             side.is_short_of_room.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             has_room = self.writer.room(frame_bytes) >= room_min;
@@ -161,7 +153,7 @@ impl End {
 
 impl Which {
     fn far(&self) -> &Side {
-        &self.shared.sides[1 - self.own]
+        &self.sides[1 - self.own]
     }
 
     fn notify(&self) {

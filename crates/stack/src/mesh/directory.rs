@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use super::cable::{End, Notifier};
-use super::listen_queue::{ListenQueue, Queue, Queued, Refused, Tried};
+use super::listen_queue::{ListenQueue, Queue, Queued, Refused};
 use super::port::Port;
 use super::{Limits, is_of_ports};
 
@@ -114,7 +114,7 @@ impl Mesh {
 
     /// Listens at an address for `hosts` hosts. Each has a listen queue of its own, with room for `backlog`
     /// connections that were not accepted yet. Port 0 stands for a free one. Clients that
-    /// connect before a host [attends](super::Switchboard::attend) its queue wait there.
+    /// connect before a host [attends](super::Host::attend) its queue wait there.
     ///
     /// # Errors
     /// [`MeshError::AddressTaken`] if another service listens there, [`MeshError::NotAService`] if the address cannot
@@ -138,7 +138,7 @@ impl Mesh {
         let free = candidates.find(|candidate| !listed.services.contains_key(candidate));
         let address = free.ok_or(MeshError::AddressTaken(address))?;
         let shared: Vec<_> = (0..hosts.max(1)).map(|_| Arc::new(Queue::new(backlog.max(1)))).collect();
-        let queues = shared.iter().map(|queue| ListenQueue::new(Arc::clone(queue))).collect();
+        let queues = shared.iter().map(|queue| ListenQueue { queue: Arc::clone(queue) }).collect();
         listed.services.insert(address, Arc::new(Queues { all: shared, next: AtomicUsize::new(0) }));
         drop(listed);
         Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
@@ -159,10 +159,10 @@ impl Mesh {
         let mut is_open = false;
         for step in 0..queues.all.len() {
             let queue = &queues.all[(first + step) % queues.all.len()];
-            match queue.try_join(from, cx.waker()) {
-                Tried::Joined => return Poll::Ready(Ok(Queued::new(Arc::clone(queue), from))),
-                Tried::Full => is_open = true,
-                Tried::Closed => {}
+            match queue.poll_join(from, cx) {
+                Poll::Ready(Ok(())) => return Poll::Ready(Ok(Queued { queue: Arc::clone(queue), from })),
+                Poll::Ready(Err(Refused)) => {}
+                Poll::Pending => is_open = true,
             }
         }
         if is_open { Poll::Pending } else { Poll::Ready(Err(Refused)) }

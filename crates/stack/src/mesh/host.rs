@@ -1,6 +1,7 @@
 //! A host on a mesh: an engine on a port, which dials services and serves them.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -55,7 +56,6 @@ use crate::stream::{Driver, Interface, ListenOptions, Listener, Stream};
 #[derive(Debug, Clone)]
 pub struct Host {
     interface: Interface,
-    mesh: Mesh,
     board: Switchboard,
     ports: Rc<RefCell<LocalPorts>>,
 }
@@ -67,7 +67,7 @@ impl Host {
     /// `QuotaExceeded` at the limit of ports; or the system's, if it has no memory left.
     pub fn join(mesh: &Mesh, secret: [u64; 4]) -> io::Result<(Self, Driver)> {
         let port = mesh.join().map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
-        let board = port.switchboard().clone();
+        let board = port.board.clone();
         let mut settings = Settings::new(secret);
         // Nothing is damaged on its way from memory to memory.
         settings.checksums = false;
@@ -86,8 +86,7 @@ impl Host {
             engine.add_route(route).map_err(io::Error::other)?;
         }
         let (interface, driver) = Interface::new(engine, port);
-        let host = Self { interface, mesh: mesh.clone(), board, ports: Rc::default() };
-        Ok((host, driver))
+        Ok((Self { interface, board, ports: Rc::default() }, driver))
     }
 
     /// Its network interface: the engine and the port, with their counters.
@@ -105,7 +104,7 @@ impl Host {
         let mut tries = 0;
         loop {
             let from = self.take_port(service)?;
-            let place = poll_fn(|cx| self.mesh.poll_enqueue(service, from.address, cx)).await;
+            let place = poll_fn(|cx| self.board.mesh.poll_enqueue(service, from.address, cx)).await;
             let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
             let place = place.map_err(refused)?;
             self.board.steer(from.address.port(), &place).map_err(refused)?;
@@ -122,7 +121,7 @@ impl Host {
             } else {
                 stream.take_for_open();
             }
-            return Ok((stream, Reservation { place, _from: from }));
+            return Ok((stream, Reservation { _place: place, _from: from }));
         }
     }
 
@@ -138,7 +137,7 @@ impl Host {
         let backlog = queue.backlog().saturating_mul(2).saturating_add(16);
         let options = ListenOptions { backlog, connections: NO_NAGLE };
         let listener = self.interface.listen(service, options)?;
-        self.board.attend(queue);
+        self.board.attend(&queue.queue);
         Ok(listener)
     }
 
@@ -153,15 +152,8 @@ impl Host {
 /// What keeps a dialled connection's place in the backlog until it is accepted, and its local port.
 #[derive(Debug)]
 pub struct Reservation {
-    place: Queued,
+    _place: Queued,
     _from: FromPort,
-}
-
-impl Reservation {
-    /// Whether a host attends the service, so that the handshake is done.
-    pub fn is_attended(&self) -> bool {
-        self.place.is_attended()
-    }
 }
 
 #[derive(Debug)]
@@ -172,45 +164,35 @@ struct FromPort {
 
 impl Drop for FromPort {
     fn drop(&mut self) {
-        self.ports.borrow_mut().give_back(self.address.port());
+        self.ports.borrow_mut().used.remove(&self.address.port());
     }
 }
 
 /// The local ports of dialled connections. They are used round-robin, so a port that was just given back is reused last.
 #[derive(Debug)]
 struct LocalPorts {
-    /// A bit for each port: in use.
-    used: Box<[u64]>,
-    count: usize,
+    used: HashSet<u16>,
     next: u16,
 }
 
 impl LocalPorts {
     fn take(&mut self) -> Option<u16> {
-        if self.count > usize::from(u16::MAX - PORT_FIRST) {
+        if self.used.len() > usize::from(u16::MAX - PORT_FIRST) {
             return None;
         }
         loop {
             let port = self.next;
             self.next = port.checked_add(1).unwrap_or(PORT_FIRST);
-            let (word, bit) = (&mut self.used[usize::from(port / 64)], 1 << (port % 64));
-            if *word & bit == 0 {
-                *word |= bit;
-                self.count += 1;
+            if self.used.insert(port) {
                 return Some(port);
             }
         }
-    }
-
-    fn give_back(&mut self, port: u16) {
-        self.used[usize::from(port / 64)] &= !(1 << (port % 64));
-        self.count -= 1;
     }
 }
 
 impl Default for LocalPorts {
     fn default() -> Self {
-        Self { used: vec![0; 1 << 10].into_boxed_slice(), count: 0, next: PORT_FIRST }
+        Self { used: HashSet::new(), next: PORT_FIRST }
     }
 }
 
@@ -235,13 +217,13 @@ mod tests {
         let mut ports = LocalPorts::default();
         let first = ports.take();
         assert_eq!((first, ports.take()), (Some(PORT_FIRST), Some(PORT_FIRST + 1)));
-        ports.give_back(PORT_FIRST);
+        ports.used.remove(&PORT_FIRST);
         let all = usize::from(u16::MAX - PORT_FIRST) + 1;
         for _ in 0..all - 2 {
             assert_ne!(ports.take(), Some(PORT_FIRST));
         }
         assert_eq!((ports.take(), ports.take()), (Some(PORT_FIRST), None));
-        ports.give_back(40_000);
+        ports.used.remove(&40_000);
         assert_eq!(ports.take(), Some(40_000));
     }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use super::cable::End;
 
@@ -13,18 +13,10 @@ use super::cable::End;
 /// clients.
 #[derive(Debug)]
 pub struct ListenQueue {
-    queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue>,
 }
 
 impl ListenQueue {
-    pub(super) const fn new(queue: Arc<Queue>) -> Self {
-        Self { queue }
-    }
-
-    pub(super) fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
     /// Connections that may wait to be accepted.
     pub fn backlog(&self) -> usize {
         self.queue.backlog
@@ -45,19 +37,11 @@ impl Drop for ListenQueue {
 /// A connection in a listen queue, until the connection is accepted or this is dropped.
 #[derive(Debug)]
 pub(super) struct Queued {
-    queue: Arc<Queue>,
-    from: SocketAddr,
+    pub(super) queue: Arc<Queue>,
+    pub(super) from: SocketAddr,
 }
 
 impl Queued {
-    pub(super) const fn new(queue: Arc<Queue>, from: SocketAddr) -> Self {
-        Self { queue, from }
-    }
-
-    pub(super) fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
     /// Whether a host attends the queue, so that a handshake is answered at once. Before that it waits
     /// there.
     pub(super) fn is_attended(&self) -> bool {
@@ -105,13 +89,6 @@ pub(super) enum Attended {
     NoMore,
 }
 
-/// How joining a queue went.
-pub(super) enum Tried {
-    Joined,
-    Full,
-    Closed,
-}
-
 impl Queue {
     pub(super) fn new(backlog: usize) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -120,20 +97,20 @@ impl Queue {
         Self { number: NUMBERS.fetch_add(1, Ordering::Relaxed), backlog, state: Mutex::new(state) }
     }
 
-    /// Takes a place, or has `waker` told when there may be one.
-    pub(super) fn try_join(&self, from: SocketAddr, waker: &Waker) -> Tried {
+    /// Takes a place, or has the task told when there may be one.
+    pub(super) fn poll_join(&self, from: SocketAddr, cx: &Context<'_>) -> Poll<Result<(), Refused>> {
         let mut state = self.lock();
         if matches!(state.attended, Attended::NoMore) {
-            return Tried::Closed;
+            return Poll::Ready(Err(Refused));
         }
         if state.waiting.len() >= self.backlog {
-            if !state.want_place.iter().any(|other| other.will_wake(waker)) {
-                state.want_place.push(waker.clone());
+            if !state.want_place.iter().any(|other| other.will_wake(cx.waker())) {
+                state.want_place.push(cx.waker().clone());
             }
-            return Tried::Full;
+            return Poll::Pending;
         }
         state.waiting.insert(from);
-        Tried::Joined
+        Poll::Ready(Ok(()))
     }
 
     fn free(&self, from: SocketAddr) {

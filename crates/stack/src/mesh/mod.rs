@@ -25,12 +25,12 @@ mod host;
 mod listen_queue;
 mod port;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 pub use self::directory::{Mesh, MeshError, Service};
 pub use self::host::{Host, Reservation};
 pub use self::listen_queue::{ListenQueue, Refused};
-pub use self::port::{Port, Switchboard};
+pub use self::port::Port;
 
 /// How long packets may be, and how much is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,25 +80,23 @@ pub fn is_of_ports(address: IpAddr) -> bool {
     number_of(address).is_some()
 }
 
-fn address_v4(number: u16) -> Ipv4Addr {
+/// The addresses of the port of this number.
+fn addresses_of(number: u16) -> [IpAddr; 2] {
     let ([a, b], [c, d]) = (NETWORK_V4, number.to_be_bytes());
-    Ipv4Addr::new(a, b, c, d)
-}
-
-fn address_v6(number: u16) -> Ipv6Addr {
-    let [a, b, c, d, e, f, g] = NETWORK_V6;
-    Ipv6Addr::new(a, b, c, d, e, f, g, number)
+    let [e, f, g, h, i, j, k] = NETWORK_V6;
+    [IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h, i, j, k, number])]
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     #[test]
     fn addresses_and_numbers_belong_together() {
         for number in [1, 255, 256, u16::MAX] {
-            assert_eq!(number_of(address_v4(number).into()), Some(number));
-            assert_eq!(number_of(address_v6(number).into()), Some(number));
+            assert_eq!(addresses_of(number).map(number_of), [Some(number); 2]);
         }
         assert!(!is_of_ports([10, 0, 0, 2].into()) && !is_of_ports(Ipv6Addr::LOCALHOST.into()));
     }

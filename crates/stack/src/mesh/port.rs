@@ -12,15 +12,15 @@ use anywire_tcp::{Frames, Instant, Mac};
 
 use super::cable::{End, cable};
 use super::directory::{Mesh, Station};
-use super::listen_queue::{ListenQueue, Queued, Refused};
-use super::{NETWORK_V4, NETWORK_V6, address_v4, address_v6, number_of};
+use super::listen_queue::{Queue, Queued, Refused};
+use super::{NETWORK_V4, NETWORK_V6, addresses_of, number_of};
 use crate::device::{Device, DeviceCounters, ETHERNET_BYTES};
 use crate::stream::LiveDevice;
 
 /// A port of a [`Mesh`]. It belongs to the thread that joined. Dropping it frees it and ends the connections through
 /// it.
 pub struct Port {
-    board: Switchboard,
+    pub(super) board: Switchboard,
     /// The latest moment that it was used at.
     now: Instant,
     frame_bytes_max: usize,
@@ -32,9 +32,9 @@ pub struct Port {
 
 /// Where a port sends the frames of its engine. Clones are of the same port, which they do not keep.
 #[derive(Clone)]
-pub struct Switchboard {
+pub(super) struct Switchboard {
     board: Rc<RefCell<Board>>,
-    mesh: Mesh,
+    pub(super) mesh: Mesh,
     station: Arc<Station>,
 }
 
@@ -65,11 +65,6 @@ impl Port {
             has_departure: false,
             first: 0,
         }
-    }
-
-    /// Where it sends the frames of its engine.
-    pub const fn switchboard(&self) -> &Switchboard {
-        &self.board
     }
 
     /// Takes in the cables that others have laid to this port, and throws those away whose other end has
@@ -197,9 +192,8 @@ impl Drop for Port {
 
 impl Switchboard {
     /// The port's own addresses.
-    pub fn addresses(&self) -> [IpAddr; 2] {
-        let number = self.station.number;
-        [address_v4(number).into(), address_v6(number).into()]
+    pub(super) fn addresses(&self) -> [IpAddr; 2] {
+        addresses_of(self.station.number)
     }
 
     /// From now on, frames from this local port to a service go to that queue.
@@ -208,26 +202,25 @@ impl Switchboard {
     /// [`Refused`] if the queue was dropped.
     pub(super) fn steer(&self, local_port: u16, place: &Queued) -> Result<(), Refused> {
         let mut board = self.board.borrow_mut();
-        let queue = place.queue();
-        let known = board.to_queues.iter().find(|(number, _)| *number == queue.number);
-        let index = match known.map(|(_, index)| *index) {
-            Some(index) => index,
-            None => self.reach(&mut board, place)?,
+        let known = board.to_queues.iter().find(|(number, _)| *number == place.queue.number);
+        let index = match known {
+            Some(&(_, index)) => index,
+            None => self.reach(&mut board, &place.queue)?,
         };
         board.by_local_port[usize::from(local_port)] = index;
         Ok(())
     }
 
-    fn reach(&self, board: &mut Board, place: &Queued) -> Result<u16, Refused> {
+    fn reach(&self, board: &mut Board, queue: &Queue) -> Result<u16, Refused> {
         let mut near = None;
-        let attended = place.queue().leave_cable(|| {
+        let attended = queue.leave_cable(|| {
             let (own, other) = self.new_cable();
             near = Some(own);
             other
         })?;
         if let Some(near) = near {
             let index = board.add(near);
-            board.to_queues.push((place.queue().number, index));
+            board.to_queues.push((queue.number, index));
             return Ok(index);
         }
         let number = attended.ok_or(Refused)?;
@@ -255,8 +248,8 @@ impl Switchboard {
     }
 
     /// From now on this port receives the frames of this queue, and first the frames that have waited.
-    pub fn attend(&self, queue: &ListenQueue) {
-        let waiting = queue.queue().attend(self.station.number);
+    pub(super) fn attend(&self, queue: &Queue) {
+        let waiting = queue.attend(self.station.number);
         let mut board = self.board.borrow_mut();
         for end in waiting {
             end.attach(self.station.number, &self.station.notifier);

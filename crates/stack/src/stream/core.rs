@@ -1,4 +1,4 @@
-//! An interface without its runtime: the engine, the tasks that wait for its connections, and the queues of
+//! An interface without its runtime: the engine and its device, the tasks that wait for its connections, and the queues of
 //! listeners.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,9 +23,10 @@ pub struct InterfaceCounters {
     pub polls: u64,
 }
 
-/// The engine, and the waiting tasks of each connection that has a stream.
+/// The engine and its device, and the waiting tasks of each connection that has a stream.
 pub(super) struct Core {
     pub(super) engine: Engine,
+    pub(super) device: Box<dyn LiveDevice>,
     pub(super) counters: InterfaceCounters,
     /// By the number of the connection.
     slots: Vec<Slot>,
@@ -34,14 +35,14 @@ pub(super) struct Core {
     incoming: Frames,
     outgoing: Frames,
     /// Tasks to wake once no borrow is held.
-    woken: Vec<Waker>,
+    pub(super) woken: VecDeque<Waker>,
     /// The driver has gone.
     is_stopped: bool,
 }
 
 /// One connection, as its stream sees it.
 #[derive(Default)]
-struct Slot {
+pub(super) struct Slot {
     /// A stream has it, or it waits to be accepted.
     is_held: bool,
     reader: Option<Waker>,
@@ -51,9 +52,10 @@ struct Slot {
     has_ended_writing: bool,
     /// Its end was told to the writer, for whom it is a broken pipe from then on.
     has_told: bool,
-    aborts: bool,
+    /// Letting go of it resets it.
+    pub(super) aborts: bool,
     /// Its user takes it for connected, though the peer has not answered yet.
-    passes_for_open: bool,
+    pub(super) passes_for_open: bool,
     /// Its user has let go of it meanwhile: it closes once it is open.
     closes_when_open: bool,
 }
@@ -67,7 +69,7 @@ struct Queue {
 }
 
 impl Core {
-    pub(super) fn new(engine: Engine, device: &impl LiveDevice) -> Self {
+    pub(super) fn new(engine: Engine, device: Box<dyn LiveDevice>) -> Self {
         Self {
             engine,
             counters: InterfaceCounters::default(),
@@ -75,81 +77,75 @@ impl Core {
             queues: HashMap::new(),
             incoming: device.batch(),
             outgoing: device.batch(),
-            woken: Vec::new(),
+            woken: VecDeque::new(),
             is_stopped: false,
+            device,
         }
     }
 
     // What the driver does.
 
+    /// One step. Returns whether it has done something: then there may be more to do at once.
+    pub(super) fn step(&mut self, now: Instant) -> bool {
+        self.counters.polls += 1;
+        if self.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.engine.advance(now);
+            self.take_events();
+        }
+        let mut is_busy = self.send(now, SENT_BATCHES_A_STEP);
+        for _ in 0..BATCHES_A_STEP {
+            if self.device.receive(now, &mut self.incoming) == 0 {
+                break;
+            }
+            is_busy = true;
+            self.engine.receive(now, &mut self.incoming);
+            self.take_events();
+            if !self.woken.is_empty() {
+                // A reader finds its bytes in their frames only until the next batch comes in.
+                break;
+            }
+            self.send(now, SENT_BATCHES_A_STEP);
+        }
+        if self.device.take_departure() {
+            self.end_unreachable();
+        }
+        is_busy
+    }
+
     /// Sends what there is room for, but for so many batches at most; whether it could go on.
-    pub(super) fn send(&mut self, now: Instant, device: &mut dyn LiveDevice, batches_max: usize) -> bool {
+    pub(super) fn send(&mut self, now: Instant, batches_max: usize) -> bool {
         for _ in 0..batches_max {
-            if device.room() < Frames::BATCH {
+            if self.device.room() < Frames::BATCH {
                 return false;
             }
             self.engine.transmit(now, &mut self.outgoing);
             if self.outgoing.is_empty() {
                 return false;
             }
-            device.transmit(now, &mut self.outgoing);
+            self.device.transmit(now, &mut self.outgoing);
         }
-        self.engine.wants_to_transmit() && device.room() >= Frames::BATCH
-    }
-
-    /// Takes one batch in and notes its events; gives how many frames it had.
-    pub(super) fn receive(&mut self, now: Instant, device: &mut dyn LiveDevice) -> usize {
-        let count = device.receive(now, &mut self.incoming);
-        if count > 0 {
-            self.engine.receive(now, &mut self.incoming);
-            self.take_events();
-        }
-        count
-    }
-
-    /// Handles the deadlines that have passed.
-    pub(super) fn advance(&mut self, now: Instant) {
-        if self.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.engine.advance(now);
-            self.take_events();
-        }
+        self.engine.wants_to_transmit() && self.device.room() >= Frames::BATCH
     }
 
     /// Ends the connections whose other end has gone for good.
-    pub(super) fn end_unreachable(&mut self, device: &dyn LiveDevice) {
+    fn end_unreachable(&mut self) {
         for index in 0..self.slots.len() {
             let Some(id) = self.engine.at(index as u32) else { continue };
             if !self.slots[index].is_held || self.fault(id).is_some() {
                 continue;
             }
             let (local, remote) = self.engine.addresses(id);
-            if !device.reaches(local, remote) {
-                if self.slots[index].closes_when_open {
-                    self.finish_opening(id);
-                    continue;
-                }
-                self.slots[index].fault = Some(io::ErrorKind::ConnectionReset);
-                self.counters.departed += 1;
-                self.wake_reader(id);
-                self.wake_writer(id);
+            if self.device.reaches(local, remote) {
+                continue;
             }
-        }
-    }
-
-    /// Whether there are tasks to wake.
-    pub(super) fn has_woken(&self) -> bool {
-        !self.woken.is_empty()
-    }
-
-    /// Takes the tasks to wake; to be called while no borrow is held.
-    pub(super) fn take_woken(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.woken)
-    }
-
-    /// Gives the memory of [`take_woken`](Self::take_woken) back.
-    pub(super) fn keep_woken(&mut self, spare: Vec<Waker>) {
-        if self.woken.is_empty() {
-            self.woken = spare;
+            if self.slots[index].closes_when_open {
+                self.finish_opening(id);
+                continue;
+            }
+            self.counters.departed += 1;
+            let slot = &mut self.slots[index];
+            slot.fault = Some(io::ErrorKind::ConnectionReset);
+            self.woken.extend([slot.reader.take(), slot.writer.take()].into_iter().flatten());
         }
     }
 
@@ -167,15 +163,16 @@ impl Core {
                 continue;
             }
             let ended = events.has(Events::CLOSED) || events.has(Events::OPENED);
-            if ended && self.slots.get(id.index() as usize).is_some_and(|slot| slot.closes_when_open) {
+            let Some(slot) = self.slots.get_mut(id.index() as usize) else { continue };
+            if ended && slot.closes_when_open {
                 self.finish_opening(id);
                 continue;
             }
             if ended || events.has(Events::READABLE) {
-                self.wake_reader(id);
+                self.woken.extend(slot.reader.take());
             }
             if ended || events.has(Events::WRITABLE) {
-                self.wake_writer(id);
+                self.woken.extend(slot.writer.take());
             }
         }
     }
@@ -200,18 +197,8 @@ impl Core {
         true
     }
 
-    fn slot(&mut self, id: ConnId) -> &mut Slot {
+    pub(super) fn slot(&mut self, id: ConnId) -> &mut Slot {
         &mut self.slots[id.index() as usize]
-    }
-
-    fn wake_reader(&mut self, id: ConnId) {
-        let reader = self.slots.get_mut(id.index() as usize).and_then(|slot| slot.reader.take());
-        self.woken.extend(reader);
-    }
-
-    fn wake_writer(&mut self, id: ConnId) {
-        let writer = self.slots.get_mut(id.index() as usize).and_then(|slot| slot.writer.take());
-        self.woken.extend(writer);
     }
 
     // What streams do.
@@ -244,18 +231,10 @@ impl Core {
         self.engine.close(id);
     }
 
-    pub(super) fn take_for_open(&mut self, id: ConnId) {
-        self.slot(id).passes_for_open = true;
-    }
-
     /// Whether letting go will reset the connection while something that was written has not left.
     pub(super) fn will_cut_short(&self, id: ConnId) -> bool {
         let slot = &self.slots[id.index() as usize];
         (slot.aborts || self.engine.readable(id) > 0) && self.engine.wants_to_transmit()
-    }
-
-    pub(super) fn abort_when_let_go(&mut self, id: ConnId) {
-        self.slot(id).aborts = true;
     }
 
     /// Whether the handshake is done, or how it failed.
@@ -381,7 +360,7 @@ impl Core {
         let Some(queue) = self.queues.remove(&key) else { return };
         self.engine.stop_listening(queue.id);
         for id in queue.waiting {
-            self.abort_when_let_go(id);
+            self.slot(id).aborts = true;
             self.let_go(id);
         }
     }
@@ -408,8 +387,12 @@ fn any(port: u16) -> SocketAddr {
 }
 
 fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
-    match place {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *place = Some(cx.waker().clone()),
-    }
+    place.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
 }
+
+/// Batches sent in a step before one is received. More would delay ACKs and other tasks behind the output of many
+/// streams, and evict sent frames from the cache before they are received.
+const SENT_BATCHES_A_STEP: usize = 4;
+
+/// Batches received in a step while no task waits for them: mostly the ACKs of a long write.
+const BATCHES_A_STEP: usize = 16;

@@ -51,11 +51,11 @@ impl Future for Driver {
         let this = &mut *self;
         this.shared.set_driver(cx.waker());
         let is_busy = this.shared.step();
-        if Rc::strong_count(&this.shared) == 1 && this.shared.is_over() {
+        if Rc::strong_count(&this.shared) == 1 && this.shared.core.borrow().engine.connections() == 0 {
             return Poll::Ready(());
         }
         // Runs after the woken tasks, so that their data leaves in one batch.
-        if is_busy || this.shared.poll_event(cx).is_ready() {
+        if is_busy || this.shared.core.borrow_mut().device.poll_event(cx).is_ready() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -31,7 +31,7 @@ impl Stream {
     /// Treats the stream as connected before the peer has answered. If the stream is dropped before the answer, the
     /// written bytes leave as soon as the peer answers.
     pub fn take_for_open(&mut self) {
-        self.shared.with(|core| core.take_for_open(self.id));
+        self.shared.with(|core| core.slot(self.id).passes_for_open = true);
     }
 
     /// Ready once the handshake is done, or has failed.
@@ -61,18 +61,9 @@ impl Stream {
     /// Reads the bytes that are there. 0 means that the peer has ended its direction, or that `buffer` is empty.
     #[inline]
     pub fn poll_read_into(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        if buffer.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
-        let mut filled = 0;
-        let take = |bytes: &[u8]| {
-            let rest = &mut buffer[filled..];
-            let count = bytes.len().min(rest.len());
-            rest[..count].copy_from_slice(&bytes[..count]);
-            filled += count;
-            count
-        };
-        self.shared.with(|core| core.poll_read(self.id, cx, take))
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
     }
 
     /// Writes a part of the slices, in order.
@@ -97,7 +88,7 @@ impl Stream {
     /// Makes the close that follows an abrupt one: what the windows do not allow to leave at once is dropped,
     /// and the peer sees a reset. To be dropped next.
     pub fn abort(&mut self) {
-        self.shared.with(|core| core.abort_when_let_go(self.id));
+        self.shared.with(|core| core.slot(self.id).aborts = true);
     }
 
     /// Switches Nagle's algorithm on, so that small segments wait for the ACK of those before them, or off again. It is off

@@ -7,14 +7,14 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Counters, Engine, Instant, ListenError};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Instant, ListenError};
 
 use super::core::{Core, InterfaceCounters};
 use super::driver::Driver;
 use super::duplex::Stream;
 use super::listener::{ListenOptions, Listener};
 use super::live::LiveDevice;
-use crate::device::{Device, DeviceCounters};
+use crate::device::DeviceCounters;
 
 /// A network interface of a host: an engine on a device, whose connections are [`Stream`]s. Clones are the same one.
 ///
@@ -29,8 +29,7 @@ impl Interface {
     /// An interface, and the task that drives it: to be spawned on the present thread.
     pub fn new(engine: Engine, device: impl LiveDevice + 'static) -> (Self, Driver) {
         let shared = Rc::new(Shared {
-            core: RefCell::new(Core::new(engine, &device)),
-            device: RefCell::new(Box::new(device)),
+            core: RefCell::new(Core::new(engine, Box::new(device))),
             driver: RefCell::new(None),
             is_woken: Cell::new(false),
             started: tokio::time::Instant::now(),
@@ -87,7 +86,7 @@ impl Interface {
         Ok(Listener::new(Rc::clone(&self.shared), address, key))
     }
 
-    /// Lets the engine be asked and told things: its memory, more addresses and routes. Its connections are
+    /// Lets the engine be asked and told things: its counters and memory, more addresses and routes. Its connections are
     /// their streams' and must be left alone.
     pub fn with_engine<R>(&self, with: impl FnOnce(&mut Engine) -> R) -> R {
         self.shared.with(|core| with(&mut core.engine))
@@ -117,14 +116,9 @@ impl Interface {
         self.shared.core.borrow().counters
     }
 
-    /// What the engine has counted so far.
-    pub fn engine_counters(&self) -> Counters {
-        *self.shared.core.borrow().engine.counters()
-    }
-
     /// What the device has counted so far.
     pub fn device_counters(&self) -> DeviceCounters {
-        self.shared.device.borrow().counters()
+        self.shared.core.borrow().device.counters()
     }
 }
 
@@ -143,8 +137,7 @@ impl Drop for Interface {
 /// What an interface, its driver, its streams and its listeners share. Nothing of it stays borrowed while other code
 /// runs.
 pub(super) struct Shared {
-    core: RefCell<Core>,
-    device: RefCell<Box<dyn LiveDevice>>,
+    pub(super) core: RefCell<Core>,
     driver: RefCell<Option<Waker>>,
     /// The driver has been woken and has not run since.
     is_woken: Cell<bool>,
@@ -152,7 +145,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Changes the core. Wakes the driver if there is something to send, and the tasks that waited for the change.
+    /// Changes the core, and wakes the driver if there is something to send.
     pub(super) fn with<R>(&self, change: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.core.borrow_mut();
         let result = change(&mut core);
@@ -169,64 +162,34 @@ impl Shared {
     pub(super) fn send_before_reset(&self, id: ConnId) {
         let mut core = self.core.borrow_mut();
         if core.will_cut_short(id) {
-            core.send(self.now(), &mut **self.device.borrow_mut(), usize::MAX);
+            core.send(self.now(), usize::MAX);
         }
     }
 
-    /// One step of the driver. Returns whether it has done something: then there may be more to do at once.
+    /// One step of the driver; see [`Core::step`].
     pub(super) fn step(&self) -> bool {
-        let now = self.now();
         self.is_woken.set(false);
-        let mut core = self.core.borrow_mut();
-        let mut device = self.device.borrow_mut();
-        core.counters.polls += 1;
-        core.advance(now);
-        let mut is_busy = core.send(now, &mut **device, SENT_BATCHES_A_STEP);
-        for _ in 0..BATCHES_A_STEP {
-            if core.receive(now, &mut **device) == 0 {
-                break;
-            }
-            is_busy = true;
-            if core.has_woken() {
-                // A reader finds its bytes in their frames only until the next batch comes in.
-                break;
-            }
-            core.send(now, &mut **device, SENT_BATCHES_A_STEP);
-        }
-        if device.take_departure() {
-            core.end_unreachable(&**device);
-        }
-        let mut woken = core.take_woken();
-        drop((core, device));
-        woken.drain(..).for_each(Waker::wake);
-        self.core.borrow_mut().keep_woken(woken);
+        let is_busy = self.core.borrow_mut().step(self.now());
+        self.wake_tasks();
         is_busy
     }
 
     /// When the next step is due without a wake-up.
     pub(super) fn next_deadline(&self) -> Option<tokio::time::Instant> {
         let core = self.core.borrow();
-        let device = self.device.borrow();
         let engine = if core.engine.wants_to_transmit() {
             // There was no room; the device tells when there is, unless it goes by the time.
             Some(self.now() + ROOM_PATIENCE)
         } else {
             core.engine.next_deadline()
         };
-        let next = [engine, device.next_deadline()].into_iter().flatten().min()?;
+        let next = [engine, core.device.next_deadline()].into_iter().flatten().min()?;
         Some(self.started + Duration::from_micros(next.as_micros().saturating_sub(START_MICROS)))
-    }
-
-    pub(super) fn poll_event(&self, cx: &mut std::task::Context<'_>) -> std::task::Poll<()> {
-        self.device.borrow_mut().poll_event(cx)
     }
 
     /// Says whom to wake.
     pub(super) fn set_driver(&self, waker: &Waker) {
-        match &mut *self.driver.borrow_mut() {
-            Some(driver) => driver.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        self.driver.borrow_mut().get_or_insert_with(|| waker.clone()).clone_from(waker);
     }
 
     pub(super) fn wake_driver(&self) {
@@ -244,18 +207,19 @@ impl Shared {
         }
     }
 
-    /// Whether nothing is left to drive, provided that only the driver holds this.
-    pub(super) fn is_over(&self) -> bool {
-        self.core.borrow().engine.connections() == 0
-    }
-
     /// The driver has gone for good.
     pub(super) fn stop(&self) {
-        let mut core = self.core.borrow_mut();
-        core.stop();
-        let woken = core.take_woken();
-        drop(core);
-        woken.into_iter().for_each(Waker::wake);
+        self.core.borrow_mut().stop();
+        self.wake_tasks();
+    }
+
+    fn wake_tasks(&self) {
+        loop {
+            // Nothing is borrowed while a task is woken.
+            let task = self.core.borrow_mut().woken.pop_front();
+            let Some(task) = task else { return };
+            task.wake();
+        }
     }
 
     fn now(&self) -> Instant {
@@ -268,7 +232,7 @@ impl Drop for Shared {
     /// The last streams may have left data, which is sent here or never.
     fn drop(&mut self) {
         let now = self.now();
-        self.core.get_mut().send(now, &mut **self.device.get_mut(), usize::MAX);
+        self.core.get_mut().send(now, usize::MAX);
     }
 }
 
@@ -294,13 +258,6 @@ fn kind_of_listen(error: ListenError) -> io::ErrorKind {
 
 /// The engine's clock starts here, so that nothing of it lies before the start.
 const START_MICROS: u64 = 1_000_000;
-
-/// Batches sent in a step before one is received. More would delay ACKs and other tasks behind the output of many
-/// streams, and evict sent frames from the cache before they are received.
-const SENT_BATCHES_A_STEP: usize = 4;
-
-/// Batches received in a step while no task waits for them: mostly the ACKs of a long write.
-const BATCHES_A_STEP: usize = 16;
 
 /// How long a device without room is left alone if it does not say that it has some again: as long as a
 /// switch waits for a port.

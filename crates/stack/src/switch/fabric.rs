@@ -11,28 +11,28 @@ use crate::device::{DeviceCounters, ETHERNET_BYTES};
 
 /// The inside of the switch.
 pub(super) struct Fabric {
-    settings: Settings,
+    pub(super) settings: Settings,
     frame_bytes_max: usize,
     /// The latest moment that any port was used at.
     now: Instant,
-    stations: Stations,
+    pub(super) stations: Stations,
     slots: Vec<Option<Slot>>,
     spares: Spares,
     /// Where each frame of the present batch goes: a port, or one of the numbers above all ports.
     places: Vec<u16>,
-    counters: SwitchCounters,
+    pub(super) counters: SwitchCounters,
 }
 
 /// A port, seen from inside.
-struct Slot {
-    mac: Mac,
-    queue: Queue,
+pub(super) struct Slot {
+    pub(super) mac: Mac,
+    pub(super) queue: Queue,
     /// The address that it last sent from, and when that was looked up: the same one need not be again.
     source: Address,
     source_seen: Instant,
     /// The ports that it lately sent to, the last one first.
     lately: [u16; LATELY],
-    counters: DeviceCounters,
+    pub(super) counters: DeviceCounters,
 }
 
 impl Fabric {
@@ -51,7 +51,10 @@ impl Fabric {
     }
 
     pub(super) fn open(&mut self, mac: Mac) -> Result<u16, SwitchError> {
-        let address = Self::station_address(mac)?;
+        let address = address_of(mac);
+        if is_group(address) || address == 0 {
+            return Err(SwitchError::NotAStation(mac));
+        }
         if self.stations.is_fixed(address) {
             return Err(SwitchError::AddressTaken(mac));
         }
@@ -79,30 +82,6 @@ impl Fabric {
     pub(super) fn close(&mut self, index: u16) {
         self.slots[usize::from(index)] = None;
         self.stations.forget_port(index);
-    }
-
-    pub(super) const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    pub(super) const fn counters(&self) -> SwitchCounters {
-        self.counters
-    }
-
-    pub(super) const fn stations(&self) -> usize {
-        self.stations.learned()
-    }
-
-    pub(super) fn mac(&self, index: u16) -> Mac {
-        self.slot(index).mac
-    }
-
-    pub(super) fn waiting(&self, index: u16) -> usize {
-        self.slot(index).queue.len()
-    }
-
-    pub(super) fn port_counters(&self, index: u16) -> DeviceCounters {
-        self.slot(index).counters
     }
 
     /// The room of the fullest port that this one lately sent to. Ports that have been full for too long do not
@@ -133,29 +112,22 @@ impl Fabric {
         self.now = self.now.max(now);
         self.believe_source_no_longer_than_it_lives(from);
         let count = frames.len();
-        let bytes = match self.find_common_place(from, frames) {
-            Some((to, bytes)) if to < PORTS_MAX && self.slot(to).queue.room() >= count => {
-                self.hand_over(to, frames, bytes);
-                let sender = self.slot_mut(from);
-                sender.remember(to);
-                sender.counters.frames_out += count as u64;
-                sender.counters.bytes_out += bytes;
-                return count;
-            }
-            Some((place, bytes)) => {
-                self.places.clear();
-                self.places.resize(count, place);
-                bytes
-            }
+        let (common, bytes) = match self.find_common_place(from, frames) {
+            Some((place, bytes)) => (Some(place), bytes),
             None => self.find_places(from, frames),
         };
-        let dropped = match self.common_place() {
+        let dropped = match common {
             Some(to) if to < PORTS_MAX && self.slot(to).queue.room() >= count => {
                 self.hand_over(to, frames, bytes);
                 self.slot_mut(from).remember(to);
                 Dropped::default()
             }
-            _ => self.distribute(from, frames),
+            Some(place) => {
+                self.places.clear();
+                self.places.resize(count, place);
+                self.distribute(from, frames)
+            }
+            None => self.distribute(from, frames),
         };
         let counters = &mut self.slot_mut(from).counters;
         counters.frames_out += count as u64 - dropped.frames;
@@ -184,8 +156,8 @@ impl Fabric {
         Some((place, bytes))
     }
 
-    /// Writes down where each frame goes. Gives the bytes of all.
-    fn find_places(&mut self, from: u16, frames: &Frames) -> u64 {
+    /// Writes down where each frame goes. Gives the common place of all, if they have one, and their bytes.
+    fn find_places(&mut self, from: u16, frames: &Frames) -> (Option<u16>, u64) {
         self.places.clear();
         let (mut destination_before, mut place, mut bytes) = (NO_ADDRESS, NOWHERE, 0);
         for frame in frames.iter() {
@@ -202,14 +174,8 @@ impl Fabric {
             self.places.push(place);
             self.counters.filtered += u64::from(place == NOWHERE);
         }
-        bytes
-    }
-
-    /// The place of all frames, if they have one.
-    #[inline]
-    fn common_place(&self) -> Option<u16> {
-        let (&first, others) = self.places.split_first()?;
-        others.iter().all(|&place| place == first).then_some(first)
+        let common = self.places.first().copied();
+        (common.filter(|first| self.places.iter().all(|place| place == first)), bytes)
     }
 
     /// Destination and source of a frame that is neither too short nor too long.
@@ -334,17 +300,9 @@ impl Fabric {
         taken
     }
 
-    /// The address of `mac`, if it can be another station's than the switch's.
-    fn station_address(mac: Mac) -> Result<Address, SwitchError> {
-        let address = address_of(mac);
-        if is_group(address) || address == 0 {
-            return Err(SwitchError::NotAStation(mac));
-        }
-        Ok(address)
-    }
-
+    /// The port of this number, which is open.
     #[inline]
-    fn slot(&self, index: u16) -> &Slot {
+    pub(super) fn slot(&self, index: u16) -> &Slot {
         self.slots[usize::from(index)].as_ref().expect(OPEN)
     }
 

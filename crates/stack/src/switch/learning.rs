@@ -5,9 +5,9 @@
 //! address is never learned elsewhere.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 use anywire_tcp::{Instant, Mac};
+use foldhash::fast::RandomState;
 
 use super::limits::Limits;
 
@@ -27,7 +27,9 @@ pub(super) const fn is_group(address: Address) -> bool {
 
 /// The addresses and their ports.
 pub(super) struct Stations {
-    places: HashMap<Address, Place, Keyed>,
+    /// The standard library's hash is too slow for one lookup per frame. This one has a secret as well, and the limits bound the
+    /// damage if an attacker guesses it.
+    places: HashMap<Address, Place, RandomState>,
     learned: usize,
     learned_by_port: Vec<usize>,
     /// No sweep before: a table that is full of living addresses is not searched at each frame.
@@ -61,7 +63,7 @@ pub(super) enum Learned {
 impl Stations {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
-            places: HashMap::with_hasher(Keyed::default()),
+            places: HashMap::default(),
             learned: 0,
             learned_by_port: Vec::new(),
             next_sweep: Instant::default(),
@@ -110,10 +112,8 @@ impl Stations {
             self.sweep(now);
         }
         let before = self.places.get(&address).copied();
-        let count = self.learned_by_port.get(usize::from(port)).copied().unwrap_or(0);
-        if count >= self.limits.stations_per_port
-            || (before.is_none() && self.learned >= self.limits.stations)
-        {
+        let is_full = before.is_none() && self.learned >= self.limits.stations;
+        if is_full || *self.count_of(port) >= self.limits.stations_per_port {
             return Learned::Refused;
         }
         self.places.insert(address, Place { port, seen: Some(now) });
@@ -167,51 +167,6 @@ impl Stations {
 impl Place {
     fn is_believed(&self, now: Instant, limits: &Limits) -> bool {
         self.seen.is_none_or(|seen| now.since(seen) <= limits.station_lifetime)
-    }
-}
-
-/// A multiplication with a secret number. The standard library's hash is too slow for one lookup per frame, and the
-/// limits bound the damage if an attacker guesses the secret.
-#[derive(Clone)]
-struct Keyed {
-    key: u64,
-}
-
-impl Default for Keyed {
-    fn default() -> Self {
-        Self { key: RandomState::new().hash_one(0) | 1 }
-    }
-}
-
-impl BuildHasher for Keyed {
-    type Hasher = Folded;
-
-    fn build_hasher(&self) -> Folded {
-        Folded { key: self.key, hash: 0 }
-    }
-}
-
-struct Folded {
-    key: u64,
-    hash: u64,
-}
-
-impl Hasher for Folded {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        let product = u128::from(number ^ self.hash ^ self.key) * u128::from(self.key);
-        self.hash = (product >> 64) as u64 ^ product as u64;
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.hash
     }
 }
 

@@ -22,7 +22,7 @@ impl Port {
 
     /// How many frames wait to be received.
     pub fn waiting(&self) -> usize {
-        self.fabric.borrow().waiting(self.index)
+        self.fabric.borrow().slot(self.index).queue.len()
     }
 }
 
@@ -43,15 +43,15 @@ impl Device for Port {
     }
 
     fn mtu(&self) -> usize {
-        self.fabric.borrow().settings().mtu
+        self.fabric.borrow().settings.mtu
     }
 
     fn mac(&self) -> Mac {
-        self.fabric.borrow().mac(self.index)
+        self.fabric.borrow().slot(self.index).mac
     }
 
     fn counters(&self) -> DeviceCounters {
-        self.fabric.borrow().port_counters(self.index)
+        self.fabric.borrow().slot(self.index).counters
     }
 }
 
