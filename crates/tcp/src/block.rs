@@ -26,7 +26,7 @@ pub(crate) use self::service_class::ServiceClass;
 pub(crate) use self::state::{Flags, State};
 
 /// A connection. The private fields mean different things in different states: [`shared`] has an accessor for each meaning.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Block {
     // The hot line.
@@ -157,7 +157,7 @@ impl Block {
             && self.send_next.is_none()
             && self.receive_tail.is_none()
             && (self.unread, self.queued, self.max_snd_wnd) == (0, 0, 0)
-            && (self.backoff, self.peer_acks) == (0, PeerAcks::NEW)
+            && (self.backoff, self.peer_acks) == (0, PeerAcks::default())
     }
 
     /// The part of a connection's id beside the place: the generation, and bits of the peer's address and of both ports.
@@ -179,45 +179,6 @@ impl Block {
 }
 
 impl Linked for Block {
-    const FREE: Self = Self {
-        remote: u32::MAX,
-        remote_port: 0,
-        local_port: 0,
-        local: 0,
-        route: 0,
-        rcv_nxt: Seq(0),
-        rcv_right: Seq(0),
-        snd_una: Seq(0),
-        snd_nxt: Seq(0),
-        snd_right: Seq(0),
-        snd_wl1: Seq(0),
-        ts_recent: 0,
-        last_ack_sent: Seq(0),
-        rtt: Rtt::NONE,
-        retransmit_at: Tick(0),
-        flags: Flags::NONE,
-        state: State::Closed,
-        scales: 0,
-        peer_acks: PeerAcks::NEW,
-        backoff: 0,
-        eff_mss: 0,
-        ts_recent_age: 0,
-        class: ServiceClass::new(0, 0),
-        window: Window::CLOSED,
-        send_tail: Cell::NONE,
-        send_next: Cell::NONE,
-        receive_tail: Cell::NONE,
-        extension: Self::NO_EXTENSION,
-        generation: 0,
-        wheel_at: Tick(0),
-        stalled_at: Tick(0),
-        unread: 0,
-        write_end: Seq(0),
-        heard_at: Tick(0),
-        queued: 0,
-        max_snd_wnd: 0,
-    };
-
     fn next_free(&mut self) -> &mut u32 {
         &mut self.remote
     }

@@ -91,6 +91,12 @@ impl ExtensionId {
     }
 }
 
+impl Default for ExtensionId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Index<ExtensionId> for Slab<Extension> {
     type Output = Extension;
 
@@ -107,32 +113,36 @@ impl IndexMut<ExtensionId> for Slab<Extension> {
     }
 }
 
-impl Linked for Extension {
-    const FREE: Self = Self {
-        out_of_order_tail: Cell::NONE,
-        out_of_order_count: 0,
-        held_since: Tick(0),
-        owner: 0,
-        sacked_segments: 0,
-        sacked_bytes: 0,
-        lost_bytes: 0,
-        last_blocks: 0,
-        told_nothing: (Tick(0), 0),
-        newest: [Seq(0); SACK_MAX],
-        duplicate: (Seq(0), Seq(0)),
-        prior: None,
-        resent_at: None,
-        resent_count: 0,
-        acks_owed: 0,
-        probe_due: false,
-        prr: Prr::NEW,
-        rack: Rack::new(Seq(0), 0),
-        tlp: Tlp::NONE,
-        pace: Pace::NONE,
-        may_be_fragmented: false,
-        next_free: 0,
-    };
+impl Default for Extension {
+    fn default() -> Self {
+        Self {
+            out_of_order_tail: Cell::NONE,
+            out_of_order_count: 0,
+            held_since: Tick(0),
+            owner: 0,
+            sacked_segments: 0,
+            sacked_bytes: 0,
+            lost_bytes: 0,
+            last_blocks: 0,
+            told_nothing: (Tick(0), 0),
+            newest: [Seq(0); SACK_MAX],
+            duplicate: (Seq(0), Seq(0)),
+            prior: None,
+            resent_at: None,
+            resent_count: 0,
+            acks_owed: 0,
+            probe_due: false,
+            prr: Prr::NEW,
+            rack: Rack::new(Seq(0), 0),
+            tlp: Tlp::NONE,
+            pace: Pace::NONE,
+            may_be_fragmented: false,
+            next_free: 0,
+        }
+    }
+}
 
+impl Linked for Extension {
     fn next_free(&mut self) -> &mut u32 {
         &mut self.next_free
     }

@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 use std::mem;
 
-/// First in, first out.
+/// First in, first out. An empty one holds no memory.
+#[derive(Default)]
 pub(crate) struct Fifo<T> {
     /// The chunk that is being emptied; its values before `head` are gone.
     front: Vec<T>,
@@ -24,11 +25,6 @@ pub(crate) struct Fifo<T> {
 }
 
 impl<T: Copy> Fifo<T> {
-    /// An empty queue, which holds no memory.
-    pub(crate) const fn new() -> Self {
-        Self { front: Vec::new(), head: 0, middle: VecDeque::new(), back: Vec::new(), spare: Vec::new() }
-    }
-
     /// Values in the queue.
     pub(crate) fn len(&self) -> usize {
         self.front.len() - self.head + self.middle.len() * CHUNK + self.back.len()
@@ -150,7 +146,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_queue(steps in prop::collection::vec(step(), 1..60)) {
-            let (mut fifo, mut model, mut next) = (Fifo::new(), VecDeque::new(), 0_u32);
+            let (mut fifo, mut model, mut next) = (Fifo::default(), VecDeque::new(), 0_u32);
             for step in steps {
                 match step {
                     Step::Push(count) => {
@@ -175,7 +171,7 @@ mod tests {
 
     #[test]
     fn gives_memory_back() {
-        let mut fifo = Fifo::new();
+        let mut fifo = Fifo::default();
         for value in 0..1_000_000_u32 {
             fifo.push_back(value);
         }
@@ -186,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_settled_queue_allocates_nothing() {
-        let mut fifo = Fifo::new();
+        let mut fifo = Fifo::default();
         for value in 0..10_000_u64 {
             fifo.push_back(value);
         }

@@ -5,7 +5,7 @@ use crate::slab::Linked;
 use crate::time::Tick;
 
 /// SYN-RECEIVED after a passive open (RFC 9293 3.3.2), in 48 bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct HalfOpen {
     /// As in a block; in a free place: which place is free next.
@@ -46,27 +46,6 @@ pub(crate) struct Offered {
 }
 
 impl Linked for HalfOpen {
-    const FREE: Self = Self {
-        remote: 0,
-        remote_port: 0,
-        local_port: 0,
-        local: 0,
-        route: 0,
-        irs: Seq(0),
-        iss: Seq(0),
-        ts_recent: 0,
-        sent_at: 0,
-        deadline: Tick(0),
-        window: 0,
-        peer_mss: 0,
-        listener: 0,
-        window_scale: None,
-        transmissions: 0,
-        offered: Offered { timestamps: false, sack: false, ecn: false },
-        young: false,
-        used: false,
-    };
-
     fn next_free(&mut self) -> &mut u32 {
         &mut self.remote
     }

@@ -2,13 +2,10 @@
 
 /// Duplicate ACKs in a row, up to three, in the low two bits; only without SACK. In the others for how long the peer has
 /// delayed an ACK at most: 0 if it is not known yet, else one more than the number of [`DELAY_STEP_MILLIS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PeerAcks(u8);
 
 impl PeerAcks {
-    /// No duplicate, and an unknown delay.
-    pub(crate) const NEW: Self = Self(0);
-
     pub(crate) const fn duplicates(self) -> u8 {
         self.0 & DUPLICATES
     }
@@ -74,7 +71,7 @@ mod tests {
     #[test]
     fn a_delay_is_kept_to_a_step_and_the_count_beside_it() {
         for delay in 0..=500 {
-            let mut acks = PeerAcks::NEW;
+            let mut acks = PeerAcks::default();
             acks.set_duplicates(2);
             acks.measure_delay(delay * 1000);
             assert!((0..DELAY_STEP_MILLIS).contains(&(acks.delay_millis() - delay)), "{delay}: {acks:?}");
@@ -89,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_spurious_timeout_raises_it_to_what_most_do_and_then_to_the_most() {
-        let mut acks = PeerAcks::NEW;
+        let mut acks = PeerAcks::default();
         assert_eq!(acks.delay_millis(), 200, "until it is known");
         acks.measure_delay(0);
         assert_eq!(acks.delay_millis(), 0);

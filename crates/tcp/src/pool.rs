@@ -39,6 +39,12 @@ impl Cell {
     }
 }
 
+impl Default for Cell {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 /// What a cell has its bytes in.
 enum Kind {
     Small,
@@ -493,7 +499,7 @@ impl<const DATA: usize> Shelf<DATA> {
     };
 
     fn reserve(cells_max: usize) -> io::Result<Self> {
-        let cells = Arena::reserve(cells_max, CellOf { segment: Segment::EMPTY, data: [0; DATA] })?;
+        let cells = Arena::reserve(cells_max, CellOf { segment: Segment::default(), data: [0; DATA] })?;
         Ok(Self { cells, free: Cell::NONE })
     }
 
@@ -507,7 +513,7 @@ impl<const DATA: usize> Shelf<DATA> {
         let taken = &mut self.cells[(cell.0 ^ Self::TAG) as usize];
         write(&mut taken.data);
         self.free = taken.segment.next;
-        taken.segment = Segment { next: cell, ..Segment::EMPTY };
+        taken.segment = Segment { next: cell, ..Segment::default() };
         Some((cell, taken))
     }
 

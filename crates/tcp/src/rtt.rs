@@ -13,9 +13,6 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// Nothing measured yet.
-    pub(crate) const NONE: Self = Self { srtt: Log(0), rttvar: Log(0) };
-
     /// One measurement: RFC 6298 2.2 for the first, 2.3 for every other. Karn's rule (3) is the caller's: a round trip of a
     /// segment that was sent twice is none, unless timestamps tell which sending was answered. A longer time counts as the
     /// longest representable one.
@@ -158,11 +155,11 @@ mod tests {
 
     #[test]
     fn the_first_sample_sets_both_and_the_timeout_is_three_round_trips() {
-        assert_eq!((Rtt::NONE.is_measured(), Rtt::NONE.srtt_micros()), (false, 0));
+        assert_eq!((Rtt::default().is_measured(), Rtt::default().srtt_micros()), (false, 0));
         let bounds = RtoBounds::new(70, 60_000);
-        assert_eq!(Rtt::NONE.rto_millis(&bounds, 0, 0), 1000);
-        assert_eq!(Rtt::NONE.rto_millis(&bounds, 200, 3), 8000);
-        let mut rtt = Rtt::NONE;
+        assert_eq!(Rtt::default().rto_millis(&bounds, 0, 0), 1000);
+        assert_eq!(Rtt::default().rto_millis(&bounds, 200, 3), 8000);
+        let mut rtt = Rtt::default();
         rtt.sample(400_000);
         let near = |found: u32, exact: u32| found.abs_diff(exact) * 2000 < exact;
         assert!(near(rtt.srtt_micros(), 400_000) && near(rtt.rttvar_micros(), 200_000));
@@ -174,7 +171,7 @@ mod tests {
 
     #[test]
     fn short_round_trips_are_followed_to_the_microsecond() {
-        let mut rtt = Rtt::NONE;
+        let mut rtt = Rtt::default();
         rtt.sample(20);
         for _ in 0..60 {
             rtt.sample(23);
@@ -182,7 +179,7 @@ mod tests {
         assert_eq!((rtt.srtt_micros(), rtt.rttvar_micros()), (23, 0));
         assert_eq!(rtt.rto_millis(&RtoBounds::new(1, 60_000), 0, 0), 2);
         assert_eq!(rtt.rto_millis(&RtoBounds::new(70, 60_000), 200, 0), 271);
-        let mut nothing = Rtt::NONE;
+        let mut nothing = Rtt::default();
         nothing.sample(0);
         assert!(nothing.is_measured());
     }
@@ -216,7 +213,7 @@ mod tests {
             samples in prop::collection::vec(1_u32..120_000_000, 1..200),
             shift in 0_u32..20,
         ) {
-            let mut rtt = Rtt::NONE;
+            let mut rtt = Rtt::default();
             let (mut srtt, mut rttvar) = (0.0_f64, 0.0_f64);
             for (i, sample) in samples.into_iter().enumerate() {
                 let sample = (sample >> shift).max(1);
@@ -242,7 +239,7 @@ mod tests {
         fn any_samples_leave_a_timeout_within_its_bounds_that_grows_with_backoff(
             samples: Vec<u32>, floor: u32, ceiling: u32, delay in 0_u32..600, backoff in 0_u32..100,
         ) {
-            let mut rtt = Rtt::NONE;
+            let mut rtt = Rtt::default();
             for sample in samples {
                 rtt.sample(sample);
                 prop_assert!(rtt.is_measured());

@@ -5,11 +5,8 @@ use std::ops::{Index, IndexMut};
 
 use anywire_sys::arena::Arena;
 
-/// A kind of block that can say, while it is free, which place is free next.
-pub(crate) trait Linked: Copy {
-    /// A free place.
-    const FREE: Self;
-
+/// A kind of block that can say, while it is free, which place is free next. A free place is the default.
+pub(crate) trait Linked: Copy + Default {
     /// Where it says so.
     fn next_free(&mut self) -> &mut u32;
 }
@@ -25,7 +22,7 @@ const NONE: u32 = u32::MAX;
 
 impl<T: Linked> Slab<T> {
     pub(crate) fn new(places_max: usize) -> io::Result<Self> {
-        Ok(Self { places: Arena::reserve(places_max.max(1), T::FREE)?, first_free: NONE, used: 0 })
+        Ok(Self { places: Arena::reserve(places_max.max(1), T::default())?, first_free: NONE, used: 0 })
     }
 
     /// Takes a place and fills it; none if all are taken.
@@ -52,7 +49,7 @@ impl<T: Linked> Slab<T> {
     #[inline]
     pub(crate) fn remove(&mut self, place: u32) {
         let free = &mut self.places[place as usize];
-        *free = T::FREE;
+        *free = T::default();
         *free.next_free() = self.first_free;
         self.first_free = place;
         self.used -= 1;

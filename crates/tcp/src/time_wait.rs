@@ -5,7 +5,7 @@ use crate::slab::Linked;
 use crate::time::Tick;
 
 /// TIME-WAIT (RFC 9293 3.6.1).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct TimeWait {
     /// As in a block; in a free place: which place is free next.
@@ -28,21 +28,6 @@ pub(crate) struct TimeWait {
 const _: () = assert!(size_of::<TimeWait>() == 32);
 
 impl Linked for TimeWait {
-    const FREE: Self = Self {
-        remote: 0,
-        remote_port: 0,
-        local_port: 0,
-        local: 0,
-        route: 0,
-        rcv_nxt: Seq(0),
-        snd_nxt: Seq(0),
-        ts_recent: 0,
-        expires: Tick(0),
-        window: 0,
-        timestamps: false,
-        used: false,
-    };
-
     fn next_free(&mut self) -> &mut u32 {
         &mut self.remote
     }

@@ -1,7 +1,7 @@
 //! How the packets of a connection are sent: the Diffserv field for routers, and the ring of senders for the engine.
 
 /// One byte. The Diffserv field (RFC 2474) has the bits that it has in the IP header, and the ring has the two bits of ECN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ServiceClass(u8);
 
 impl ServiceClass {

@@ -189,6 +189,6 @@ impl Block {
     /// Gives it its own ring.
     pub(crate) fn end_handshake(&mut self) {
         self.class = self.class.with_ring(self.peer_acks.duplicates());
-        self.peer_acks = PeerAcks::NEW;
+        self.peer_acks = PeerAcks::default();
     }
 }

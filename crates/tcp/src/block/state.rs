@@ -3,10 +3,11 @@
 /// The states of RFC 9293 3.3.2 that have a block. LISTEN is a listener; a passive SYN-RECEIVED is a
 /// [`HalfOpen`](crate::half_open::HalfOpen); TIME-WAIT is a [`TimeWait`](crate::time_wait::TimeWait) as soon as the
 /// connection has no user any more.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub(crate) enum State {
     /// A free place, or a connection that has ended and that its user still holds.
+    #[default]
     Closed,
     SynSent,
     /// After a simultaneous open (RFC 9293 3.5, figure 7).

@@ -23,7 +23,7 @@ pub enum Algorithm {
 }
 
 /// The congestion state of one connection. All windows in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(crate) struct Window {
     /// What may be in flight.
@@ -57,13 +57,9 @@ pub(crate) struct Acked {
 }
 
 impl Window {
-    /// That of a connection which does not exist.
-    pub(crate) const CLOSED: Self =
-        Self { cwnd: 0, ssthresh: u32::MAX, recover: Seq(0), w_max: 0, plateau: Tick(0), w_est: 0 };
-
     /// The window of a new connection (RFC 6928), whose first sequence number is `iss`.
     pub(crate) fn new(iss: Seq, eff_mss: u16) -> Self {
-        Self { cwnd: initial_window_bytes(eff_mss), ssthresh: u32::MAX, recover: iss, ..Self::CLOSED }
+        Self { cwnd: initial_window_bytes(eff_mss), ssthresh: u32::MAX, recover: iss, ..Self::default() }
     }
 
     /// The SYN or its answer had to be sent again: one segment to start with (RFC 5681 3.1).

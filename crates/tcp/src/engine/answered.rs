@@ -11,6 +11,7 @@ use crate::fifo::Fifo;
 use crate::time::Tick;
 
 /// Which connections were answered lately, and when.
+#[derive(Default)]
 pub(super) struct Answered {
     at: HashMap<u32, Tick>,
     /// The same in the order of time.
@@ -18,10 +19,6 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    pub(super) fn new() -> Self {
-        Self { at: HashMap::new(), queue: Fifo::new() }
-    }
-
     /// Notes an answer, unless there was one lately or too many connections have one.
     fn note(&mut self, index: u32, now: Tick) -> bool {
         while let Some((earlier, at)) = self.queue.front()

@@ -10,7 +10,6 @@ use crate::hash::secret_hash;
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 use crate::settings::Ecn;
-use crate::slab::Linked;
 use crate::time::Tick;
 
 impl Engine {
@@ -53,7 +52,7 @@ impl Engine {
             transmissions: 1,
             young: true,
             used: true,
-            ..HalfOpen::FREE
+            ..HalfOpen::default()
         };
         if self.half_open.used() >= self.limits.half_open {
             self.send_cookie(addresses, half);
@@ -288,7 +287,7 @@ impl Engine {
                 sack: bits.is_some_and(|bits| bits & 16 != 0),
                 ecn: bits.is_some_and(|bits| bits & 32 != 0),
             },
-            ..HalfOpen::FREE
+            ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
         let opened = self.open_passive(&half, agreed, None);

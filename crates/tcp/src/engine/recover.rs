@@ -14,7 +14,6 @@ use crate::extension::{Extension, ExtensionId};
 use crate::pool::{Cell, Marks};
 use crate::recovery::{AckSigns, Delivered, Lost, ProbeAck, ProbeEnd, Rack, Tlp};
 use crate::seq::Seq;
-use crate::slab::Linked;
 use crate::time::Instant;
 
 impl Engine {
@@ -24,7 +23,7 @@ impl Engine {
         if block.extension == Block::NO_EXTENSION {
             let rack = Rack::new(block.snd_una, block.rtt.srtt_micros());
             let lost_bytes = self.lost_bytes(index);
-            let extension = Extension { rack, owner: index, lost_bytes, ..Extension::FREE };
+            let extension = Extension { rack, owner: index, lost_bytes, ..Extension::default() };
             let block = &mut self.blocks[index];
             block.extension = ExtensionId::new(self.extensions.insert(extension)?);
         }

@@ -45,7 +45,7 @@ impl Class {
 
 impl Default for Turns {
     fn default() -> Self {
-        let class = |weight| Class { ring: Fifo::new(), weight, left: weight };
+        let class = |weight| Class { ring: Fifo::default(), weight, left: weight };
         Self { classes: [class(8), class(32), class(64), class(128)], current: 1 }
     }
 }

@@ -4,7 +4,7 @@ use super::Cell;
 use crate::seq::Seq;
 
 /// The metadata of a segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
     /// The next one of the queue. The last one points to the first: so one index gives both ends.
@@ -18,7 +18,6 @@ pub(crate) struct Segment {
     pub(crate) length: u16,
     pub(crate) marks: Marks,
     pub(crate) transmissions: u8,
-    pub(super) spare: u16,
 }
 
 /// What became of a segment that was sent.
@@ -57,17 +56,6 @@ impl Marks {
 }
 
 impl Segment {
-    pub(super) const EMPTY: Self = Self {
-        next: Cell::NONE,
-        seq: Seq(0),
-        sent_at: 0,
-        start: 0,
-        length: 0,
-        marks: Marks::NONE,
-        transmissions: 0,
-        spare: 0,
-    };
-
     /// The sequence number after it.
     pub(crate) fn end(&self) -> Seq {
         self.seq + u32::from(self.length) + u32::from(self.marks.has(Marks::FIN))
