@@ -186,7 +186,7 @@ impl Engine {
             local: Local::default(),
             turns: Turns::default(),
             replies: VecDeque::new(),
-            ready: Fifo::new(),
+            ready: Fifo::default(),
             watches: Watches::new(limits.connections)?,
             expired: 0,
             probes_put_off: (Tick(0), 0),
