@@ -26,14 +26,7 @@ impl Network {
         let now = Instant::from_micros(START_MICROS);
         let engine = engine_of(&setup);
         let left = VecDeque::new();
-        Self {
-            engine,
-            setup,
-            now,
-            heard_at: now,
-            frames: Frames::with_room(1, Frames::FRAME_BYTES),
-            left,
-        }
+        Self { engine, setup, now, heard_at: now, frames: Frames::with_room(1, Frames::FRAME_BYTES), left }
     }
 
     /// Makes the engine anew if what scripts set by `sysctl` asks for another one. Before the first socket nothing is lost.
