@@ -371,3 +371,69 @@ fn a_task_hears_that_the_owner_has_ended_its_connection() {
     assert_eq!((client.tasks(), server.tasks()), (0, 0));
     assert_eq!(client.engine().connections(), 0);
 }
+
+#[test]
+fn a_connection_of_another_swarm_is_a_closed_one() {
+    let mut net = Net::new();
+    let kept: Rc<RefCell<Option<Conn>>> = Rc::default();
+    let mut server = net.host(1, 10, |incoming: Incoming| {
+        let kept = Rc::clone(&kept);
+        async move { *kept.borrow_mut() = Some(incoming.conn) }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let mut client = net.host(2, 10, |incoming: Incoming| {
+        let kept = Rc::clone(&kept);
+        async move {
+            // Both have the first place of their swarm.
+            let own = incoming.conn;
+            sleep(Duration::from_millis(10)).await;
+            let mut foreign = kept.borrow_mut().take().expect("it came in");
+            assert_eq!(own.index(), foreign.index());
+            assert_eq!(foreign.status(), Status::Ended(End::Closed));
+            assert!(foreign.recv().await.is_none() && !foreign.readable().await);
+            assert_eq!(foreign.send(&b"stranger"[..]).await, 0);
+            assert!(!foreign.write(1, |_| panic!("it is not ours")) && foreign.fill_to(1).await.is_err());
+            foreign.shutdown();
+            assert_eq!(own.status(), Status::Open);
+        }
+    });
+    client.open(address(2, 1000), address(1, 7), QUICK).expect("room");
+    net.pass(50, &mut [&mut server, &mut client]);
+    assert_eq!((client.tasks(), client.counters().tasks.panicked), (0, 0));
+    assert!(kept.borrow().is_none());
+}
+
+#[test]
+fn what_one_connection_has_shown_does_not_count_for_the_next_in_its_place() {
+    let mut net = Net::new();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let mut server = net.host(1, 10, |mut incoming: Incoming| {
+        let seen = Rc::clone(&seen);
+        async move {
+            if incoming.conn.readable().await {
+                // It takes none, and lets go of the connection.
+                let place = incoming.conn.index();
+                incoming.conn.read(|bytes| {
+                    seen.borrow_mut().push((place, bytes.len()));
+                    0
+                });
+            }
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let lengths = Cell::new(6);
+    let mut client = net.host(2, 10, |mut incoming: Incoming| {
+        lengths.set(lengths.get() / 2);
+        let length = lengths.get();
+        async move {
+            incoming.conn.send(&[7; 3][..length]).await;
+            while incoming.conn.readable().await {}
+        }
+    });
+    for port in [1000, 1001] {
+        client.open(address(2, port), address(1, 7), QUICK).expect("room");
+        net.pass(100, &mut [&mut server, &mut client]);
+    }
+    assert_eq!(*seen.borrow(), [(0, 3), (0, 1)]);
+    assert_eq!((server.tasks(), client.tasks()), (0, 0));
+}
