@@ -123,11 +123,13 @@ impl Watch {
 /// The watches of all connections, by their places.
 pub(crate) struct Watches {
     places: Arena<Watch>,
+    /// A connection has had a deadline: such watches are written with each message.
+    pub(crate) have_deadlines: bool,
 }
 
 impl Watches {
     pub(crate) fn new(connections: usize) -> io::Result<Self> {
-        Ok(Self { places: Arena::reserve(connections.max(1), Watch::NONE)? })
+        Ok(Self { places: Arena::reserve(connections.max(1), Watch::NONE)?, have_deadlines: false })
     }
 
     #[inline]
@@ -144,10 +146,11 @@ impl Watches {
         &mut self.places[index as usize]
     }
 
-    /// Asks for the cache line of one that is about to be used.
+    /// Asks for the cache line of one whose deadline may be about to move. Keep-alive alone leaves the watches of busy connections
+    /// unread.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: u32) {
-        if !self.places.is_empty() {
+        if self.have_deadlines {
             self.places.prefetch(index as usize);
         }
     }

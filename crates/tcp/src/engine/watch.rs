@@ -49,6 +49,7 @@ impl Engine {
             return;
         }
         block.flags.set(Flags::WATCHED);
+        self.watches.have_deadlines = true;
         let watch = self.watches.get_mut(index);
         watch.set_deadline(Some(at));
         if watch.has_expired {
