@@ -1,5 +1,5 @@
-//! A task has one place among those that wait to send, however often it begins to wait and does something else instead, and gets
-//! another one if its turn has come while it did that.
+//! A task has one place among those that wait to send, even if it begins to wait again and again. If its turn comes while it does
+//! something else, it gets another place.
 
 mod swarms;
 

@@ -246,8 +246,8 @@ impl Few {
 
 /// The state of the swarm whose task runs.
 ///
-/// A borrowed value, and no closure over it: the compiler does not inline closures that several tasks use, and an echo took
-/// 10 % longer.
+/// A borrowed value, and no closure over it: the compiler does not inline closures that several tasks use, and 256 connections
+/// made 4 % fewer echoes a second.
 ///
 /// # Panics
 ///

@@ -24,8 +24,8 @@ use super::office::{Office, To};
 /// The mailboxes of a thread's tasks; clones are the same. A swarm delivers its messages once it is
 /// [attached](super::Swarm::attach).
 ///
-/// Messages can be of any type. With [`SharedPayload`](super::SharedPayload) a message to many is also kept only once until all peers
-/// have acknowledged it: it is not copied into each send queue, and its checksum is computed once.
+/// Messages can be of any type. A [`SharedPayload`](super::SharedPayload) to many is kept once until all peers have acknowledged it.
+/// It is not copied into each send queue, and its checksum is computed once.
 ///
 /// ```no_run
 /// use anywire_stack::swarm::{Either, GroupId, Incoming, Mail, MailLimits, SharedPayload, select};
