@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use anywire_client::{Client, Error, Fault, Limits};
 use anywire_http::h2::{self, Abuse, Code};
 use support::bytes_of_http2::*;
-use support::{AnyWire, Frames, Peer, block_on, client_of_http2, on_each_wire, poll_once};
+use support::{AnyWire, Frames, Peer, block_on, client_of_http2, on_each_wire, poll_once, until_no_call};
 
 /// The error of a call whose peer follows `script` on its first connection. The next one is answered.
 fn error(wire: AnyWire, script: impl Fn(&mut Frames, u32) + Send + Sync + 'static) -> Error {
@@ -25,8 +25,7 @@ fn error(wire: AnyWire, script: impl Fn(&mut Frames, u32) + Send + Sync + 'stati
     let (loops, client) = client_of_http2(|builder| builder);
     let error = block_on(collect(&client, &peer, "/bad")).expect_err("a bad peer");
     assert_eq!(block_on(collect(&client, &peer, "/")).expect("an answer"), "ok", "{error:?}");
-    let counters = client.counters().total();
-    assert_eq!((counters.active, counters.waiting), (0, 0));
+    until_no_call(&client);
     assert_eq!(loops.counters().iter().map(|one| one.panics).sum::<u64>(), 0);
     error
 }

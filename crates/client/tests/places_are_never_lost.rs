@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anywire_client::Limits;
-use support::{OK, Peer, block_on, client, eventually, on_each_wire};
+use support::{OK, Peer, block_on, client, on_each_wire, until_no_call};
 
 /// Numbers that look random and are the same in each run.
 struct Dice(u64);
@@ -79,10 +79,7 @@ fn after_a_storm_every_place_is_free() {
         for caller in callers {
             caller.wait().expect("no panic");
         }
-        eventually("nothing is under way", || {
-            let counters = client.counters().total();
-            (counters.active, counters.waiting) == (0, 0)
-        });
+        until_no_call(&client);
         let counters = client.counters();
         assert!(counters.total().idle <= 5, "{counters:?}");
         for _ in 0..20 {

@@ -34,7 +34,7 @@ pub use self::{
     gate::Gate,
     real::{Real, real_servers},
     talk::{Received, Talk},
-    waiting::{HANG, all, block_on, eventually, poll_once},
+    waiting::{HANG, all, block_on, eventually, poll_once, until_no_call},
 };
 
 /// A wire of the list.

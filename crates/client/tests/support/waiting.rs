@@ -7,6 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use anywire_client::Client;
+
 /// Far beyond what any test needs: only a hang gets there.
 pub const HANG: Duration = Duration::from_secs(60);
 
@@ -50,6 +52,14 @@ pub fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
 /// Polls a future once, with a waker that does nothing.
 pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Waits until no call has a connection or waits for one: a call that its caller has dropped goes on until its loop hears of it.
+pub fn until_no_call(client: &Client) {
+    eventually("no call is under way", || {
+        let counters = client.counters().total();
+        (counters.active, counters.waiting) == (0, 0)
+    });
 }
 
 /// Waits for something that sends no event, such as a counter.
