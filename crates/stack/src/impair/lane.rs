@@ -35,15 +35,12 @@ pub(super) struct Lane {
 
 /// What happens to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Passes,
-    Lost,
-    /// Something else.
-    Changes {
-        is_doubled: bool,
-        corrupts: [bool; 2],
-        is_reordered: bool,
-    },
+struct Fate {
+    /// None if it is lost, two if it comes twice.
+    copies: usize,
+    corrupts: [bool; 2],
+    /// The first copy is.
+    is_reordered: bool,
 }
 
 impl Lane {
@@ -81,12 +78,15 @@ impl Lane {
         let mut fates = std::mem::take(&mut self.fates);
         fates.clear();
         fates.extend((0..frames.len()).map(|_| self.draw()));
-        if self.holds_all() || fates.iter().any(|fate| matches!(fate, Fate::Changes { .. })) {
-            for (frame, &fate) in frames.iter().zip(&fates) {
-                self.hold(now, frame, fate);
+        let changes = |fate: &Fate| fate.copies > 0 && *fate != PASSES;
+        if self.holds_all() || fates.iter().any(changes) {
+            for (frame, fate) in frames.iter().zip(&fates) {
+                for copy in 0..fate.copies {
+                    self.hold(now, frame, fate.corrupts[copy], fate.is_reordered && copy == 0);
+                }
             }
             frames.clear();
-        } else if fates.contains(&Fate::Lost) {
+        } else if fates.iter().any(|fate| fate.copies == 0) {
             self.keep_survivors(frames, &fates);
         }
         self.fates = fates;
@@ -123,19 +123,17 @@ impl Lane {
         let mut is_hit = |probability: f64| probability > 0.0 && self.random.f64() < probability;
         if is_hit(loss) {
             self.counters.lost += 1;
-            return Fate::Lost;
+            return Fate { copies: 0, ..PASSES };
         }
-        let is_doubled = is_hit(duplicate);
-        let corrupts = [is_hit(corrupt), is_doubled && is_hit(corrupt)];
+        let copies = 1 + usize::from(is_hit(duplicate));
+        let corrupts = [is_hit(corrupt), copies == 2 && is_hit(corrupt)];
         let is_reordered = is_hit(reorder);
-        if is_doubled || corrupts[0] || is_reordered {
-            return Fate::Changes { is_doubled, corrupts, is_reordered };
-        }
-        Fate::Passes
+        self.counters.duplicated += copies as u64 - 1;
+        Fate { copies, corrupts, is_reordered }
     }
 
     fn keep_survivors(&mut self, frames: &mut Frames, fates: &[Fate]) {
-        for (frame, _) in frames.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Passes) {
+        for (frame, _) in frames.iter().zip(fates).filter(|(_, fate)| fate.copies > 0) {
             if !self.survivors.push(frame) {
                 self.counters.overflowed += 1;
             }
@@ -144,21 +142,7 @@ impl Lane {
         self.survivors.clear();
     }
 
-    fn hold(&mut self, now: Instant, frame: &[u8], fate: Fate) {
-        match fate {
-            Fate::Lost => {}
-            Fate::Passes => self.hold_one(now, frame, false, false),
-            Fate::Changes { is_doubled, corrupts, is_reordered } => {
-                self.hold_one(now, frame, corrupts[0], is_reordered);
-                if is_doubled {
-                    self.counters.duplicated += 1;
-                    self.hold_one(now, frame, corrupts[1], false);
-                }
-            }
-        }
-    }
-
-    fn hold_one(&mut self, now: Instant, frame: &[u8], corrupts: bool, is_reordered: bool) {
+    fn hold(&mut self, now: Instant, frame: &[u8], corrupts: bool, is_reordered: bool) {
         let Some(due) = self.due(now, frame.len(), is_reordered) else {
             self.counters.overflowed += 1;
             return;
@@ -220,3 +204,5 @@ fn nanos(moment: Instant) -> u64 {
 fn nanos_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+const PASSES: Fate = Fate { copies: 1, corrupts: [false; 2], is_reordered: false };
