@@ -7,7 +7,7 @@
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anywire_tcp::{Frames, Instant, Mac};
+use anywire_tcp::{Frames, Instant};
 
 use crate::device::{Device, DeviceCounters};
 
@@ -188,10 +188,6 @@ impl<D: Device, W: io::Write> Device for Capture<D, W> {
 
     fn mtu(&self) -> usize {
         self.device.mtu()
-    }
-
-    fn mac(&self) -> Mac {
-        self.device.mac()
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -5,14 +5,14 @@
 //! [mesh](crate::mesh) and the wrappers [`Impair`](crate::impair::Impair) and [`Capture`](crate::capture::Capture)
 //! are devices. Frames are Ethernet II without the check sequence.
 
-use anywire_tcp::{Frames, Instant, Mac};
+use anywire_tcp::{Frames, Instant};
 
 /// What carries frames. For a network of your own, implement it:
 ///
 /// ```
 /// use std::collections::VecDeque;
 /// use anywire_stack::device::{Device, DeviceCounters};
-/// use anywire_tcp::{Frames, Instant, Mac};
+/// use anywire_tcp::{Frames, Instant};
 ///
 /// /// Gives each frame back to its owner.
 /// #[derive(Default)]
@@ -43,10 +43,6 @@ use anywire_tcp::{Frames, Instant, Mac};
 ///
 ///     fn mtu(&self) -> usize {
 ///         1500
-///     }
-///
-///     fn mac(&self) -> Mac {
-///         Mac::new([2, 0, 0, 0, 0, 1])
 ///     }
 ///
 ///     fn counters(&self) -> DeviceCounters {
@@ -83,9 +79,6 @@ pub trait Device {
     fn batch(&self) -> Frames {
         batch(self.mtu())
     }
-
-    /// Its address.
-    fn mac(&self) -> Mac;
 
     /// When to call [`receive`](Self::receive) again even if no frame is sent. Devices that hold no frames back have
     /// none.
@@ -151,10 +144,6 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn mtu(&self) -> usize {
         (**self).mtu()
-    }
-
-    fn mac(&self) -> Mac {
-        (**self).mac()
     }
 
     fn next_deadline(&self) -> Option<Instant> {

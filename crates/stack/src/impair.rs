@@ -24,7 +24,7 @@ mod lane;
 
 use std::time::Duration;
 
-use anywire_tcp::{Frames, Instant, Mac};
+use anywire_tcp::{Frames, Instant};
 
 use self::lane::Lane;
 use crate::device::{Device, DeviceCounters};
@@ -197,10 +197,6 @@ impl<D: Device> Device for Impair<D> {
 
     fn mtu(&self) -> usize {
         self.device.mtu()
-    }
-
-    fn mac(&self) -> Mac {
-        self.device.mac()
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -79,7 +79,7 @@ impl Switch {
     /// another port has the address, [`SwitchError::NotAStation`] if it is one of a group.
     pub fn port(&self, mac: Mac) -> Result<Port, SwitchError> {
         let index = self.fabric.borrow_mut().open(mac)?;
-        Ok(Port::new(Rc::clone(&self.fabric), index))
+        Ok(Port { fabric: Rc::clone(&self.fabric), index })
     }
 
     /// How many addresses it has learned and still holds. Addresses of its ports do not count.

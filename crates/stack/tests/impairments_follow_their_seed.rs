@@ -10,7 +10,7 @@ use std::time::Duration;
 use anywire_stack::device::{Device, DeviceCounters};
 use anywire_stack::impair::{Impair, Impairment};
 use anywire_stack::switch::{Settings, Switch};
-use anywire_tcp::{Frames, Instant, Mac};
+use anywire_tcp::{Frames, Instant};
 
 use support::{NOW, batch, frame, mac, mark, received_at};
 
@@ -46,10 +46,6 @@ impl Device for CableEnd {
 
     fn mtu(&self) -> usize {
         1500
-    }
-
-    fn mac(&self) -> Mac {
-        mac(1)
     }
 
     fn counters(&self) -> DeviceCounters {

@@ -13,7 +13,7 @@ use anywire_stack::device::{Device, DeviceCounters};
 use anywire_stack::stream::LiveDevice;
 use anywire_stack::swarm::{Either, GroupId, Incoming, Instant, Mail, MailLimits, Swarm, select, sleep};
 use anywire_stack::switch::{Port, Settings as SwitchSettings, Switch};
-use anywire_tcp::{Frames, Mac};
+use anywire_tcp::Frames;
 use swarms::{Net, QUICK, address};
 
 #[tokio::test(start_paused = true)]
@@ -167,10 +167,6 @@ impl Device for Deaf {
 
     fn mtu(&self) -> usize {
         self.port.mtu()
-    }
-
-    fn mac(&self) -> Mac {
-        self.port.mac()
     }
 
     fn counters(&self) -> DeviceCounters {

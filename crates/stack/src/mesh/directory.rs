@@ -82,11 +82,6 @@ impl Mesh {
         Self { directory: Arc::new(directory) }
     }
 
-    /// How much it holds.
-    pub fn limits(&self) -> &Limits {
-        &self.directory.limits
-    }
-
     /// Another port, for the thread that calls. It is freed when it is dropped.
     ///
     /// # Errors

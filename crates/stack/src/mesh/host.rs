@@ -72,7 +72,7 @@ impl Host {
         // Nothing is damaged on its way from memory to memory.
         settings.checksums = false;
         let mut limits = anywire_tcp::Limits::default();
-        limits.connections = mesh.limits().connections;
+        limits.connections = mesh.directory.limits.connections;
         limits.half_open = limits.half_open.min(limits.connections);
         // Ports are used round-robin, and a port in TIME-WAIT can be reused (RFC 6191), so few of these are needed.
         limits.time_wait = limits.time_wait.min(limits.connections / 2).max(1);

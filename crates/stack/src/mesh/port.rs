@@ -67,6 +67,12 @@ impl Port {
         }
     }
 
+    /// Its address. Only captures show it.
+    pub fn mac(&self) -> Mac {
+        let [high, low] = self.board.station.number.to_be_bytes();
+        Mac::new([2, 0, 0, 1, high, low])
+    }
+
     /// Takes in the cables that others have laid to this port, and throws those away whose other end has
     /// gone.
     fn look_after_cables(&mut self) {
@@ -143,11 +149,6 @@ impl Device for Port {
 
     fn mtu(&self) -> usize {
         self.frame_bytes_max - ETHERNET_BYTES
-    }
-
-    fn mac(&self) -> Mac {
-        let [high, low] = self.board.station.number.to_be_bytes();
-        Mac::new([2, 0, 0, 1, high, low])
     }
 
     fn counters(&self) -> DeviceCounters {

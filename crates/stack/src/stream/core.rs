@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
 use anywire_tcp::{ConnId, End, Engine, Events, Frames, Instant, ListenError, Ready, Status};
+use tokio::io::ReadBuf;
 
 use super::listener::ListenOptions;
 use super::live::LiveDevice;
@@ -257,29 +258,28 @@ impl Core {
         Poll::Pending
     }
 
-    /// Shows `take` the received bytes part by part, until it takes less than a part.
+    /// Reads the bytes that have come into `buffer`, which has room for some.
     pub(super) fn poll_read(
         &mut self,
         id: ConnId,
         cx: &Context<'_>,
-        mut take: impl FnMut(&[u8]) -> usize,
-    ) -> Poll<io::Result<usize>> {
-        let (mut read, mut shown) = (0, 0);
-        loop {
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let filled_before = buffer.filled().len();
+        let mut is_more = true;
+        while is_more && buffer.remaining() > 0 {
             let taken = self.engine.recv(id, |bytes| {
-                shown = bytes.len();
-                take(bytes)
+                let count = bytes.len().min(buffer.remaining());
+                buffer.put_slice(&bytes[..count]);
+                count
             });
-            read += taken;
-            if taken == 0 || taken < shown {
-                break;
-            }
+            is_more = taken > 0;
         }
-        if read > 0 {
-            return Poll::Ready(Ok(read));
+        if buffer.filled().len() > filled_before {
+            return Poll::Ready(Ok(()));
         }
         if self.engine.has_peer_closed(id) || self.engine.status(id) == Status::Ended(End::Closed) {
-            return Poll::Ready(Ok(0));
+            return Poll::Ready(Ok(()));
         }
         if let Some(fault) = self.fault(id) {
             self.slot(id).has_told = true;

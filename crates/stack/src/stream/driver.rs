@@ -15,17 +15,13 @@ use super::interface::Shared;
 /// no connection is left. If it is dropped itself, its streams fail with `ConnectionAborted`.
 #[must_use = "nothing moves unless the driver is spawned"]
 pub struct Driver {
-    shared: Rc<Shared>,
+    pub(super) shared: Rc<Shared>,
     /// Wakes at the next deadline or before it. Most deadlines move on before they come, so the timer is not set anew for
     /// each of them.
-    sleep: Option<Pin<Box<Sleep>>>,
+    pub(super) sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Driver {
-    pub(super) const fn new(shared: Rc<Shared>) -> Self {
-        Self { shared, sleep: None }
-    }
-
     fn sleep_until(&mut self, deadline: Instant, cx: &mut Context<'_>) {
         let sleep = match &mut self.sleep {
             Some(sleep) => {

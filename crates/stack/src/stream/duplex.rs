@@ -19,15 +19,11 @@ use super::interface::Shared;
 /// The errors of kernel TCP: `ConnectionRefused`, `ConnectionReset` and `TimedOut`. A write after the end of the own direction,
 /// or after another error, fails with `BrokenPipe`. `ConnectionAborted` if its [`Driver`](super::Driver) is no more.
 pub struct Stream {
-    shared: Rc<Shared>,
-    id: ConnId,
+    pub(super) shared: Rc<Shared>,
+    pub(super) id: ConnId,
 }
 
 impl Stream {
-    pub(super) const fn new(shared: Rc<Shared>, id: ConnId) -> Self {
-        Self { shared, id }
-    }
-
     /// Treats the stream as connected before the peer has answered. If the stream is dropped before the answer, the
     /// written bytes leave as soon as the peer answers.
     pub fn take_for_open(&mut self) {
@@ -149,13 +145,7 @@ impl AsyncRead for Stream {
         if buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let take = |bytes: &[u8]| {
-            let count = bytes.len().min(buffer.remaining());
-            buffer.put_slice(&bytes[..count]);
-            count
-        };
-        ready!(self.shared.with(|core| core.poll_read(self.id, cx, take)))?;
-        Poll::Ready(Ok(()))
+        self.shared.with(|core| core.poll_read(self.id, cx, buffer))
     }
 }
 

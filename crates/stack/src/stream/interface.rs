@@ -34,7 +34,7 @@ impl Interface {
             is_woken: Cell::new(false),
             started: tokio::time::Instant::now(),
         });
-        (Self { shared: Rc::clone(&shared) }, Driver::new(shared))
+        (Self { shared: Rc::clone(&shared) }, Driver { shared, sleep: None })
     }
 
     /// Connects, from any address and port. Small writes leave at once: Nagle's algorithm is off.
@@ -72,7 +72,7 @@ impl Interface {
             Ok(id)
         });
         let id = id.map_err(|error| io::Error::new(kind_of_connect(error), error))?;
-        Ok(Stream::new(Rc::clone(&self.shared), id))
+        Ok(Stream { shared: Rc::clone(&self.shared), id })
     }
 
     /// Listens at an address of the engine's, or at all of them if it is 0.0.0.0 or `[::]`.
@@ -83,7 +83,7 @@ impl Interface {
     pub fn listen(&self, address: SocketAddr, options: ListenOptions) -> io::Result<Listener> {
         let key = self.shared.with(|core| core.listen(address, options));
         let key = key.map_err(|error| io::Error::new(kind_of_listen(error), error))?;
-        Ok(Listener::new(Rc::clone(&self.shared), address, key))
+        Ok(Listener { shared: Rc::clone(&self.shared), address, key })
     }
 
     /// Lets the engine be asked and told things: its counters and memory, more addresses and routes. Its connections are

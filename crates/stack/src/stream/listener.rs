@@ -31,24 +31,20 @@ impl Default for ListenOptions {
 /// A port that is listened on; made by [`Interface::listen`](super::Interface::listen). Dropping it frees the port
 /// and resets the connections that were not accepted. Accepted ones go on.
 pub struct Listener {
-    shared: Rc<Shared>,
-    address: SocketAddr,
+    pub(super) shared: Rc<Shared>,
+    pub(super) address: SocketAddr,
     /// Under which the queue is found.
-    key: SocketAddr,
+    pub(super) key: SocketAddr,
 }
 
 impl Listener {
-    pub(super) const fn new(shared: Rc<Shared>, address: SocketAddr, key: SocketAddr) -> Self {
-        Self { shared, address, key }
-    }
-
     /// The next connection that has come. It may have ended already, which a read will say.
     ///
     /// # Errors
     /// `ConnectionAborted` if the [`Driver`](super::Driver) is no more.
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         let id = ready!(self.shared.with(|core| core.poll_accept(self.key, cx)))?;
-        Poll::Ready(Ok(Stream::new(Rc::clone(&self.shared), id)))
+        Poll::Ready(Ok(Stream { shared: Rc::clone(&self.shared), id }))
     }
 
     /// Waits for the next connection.

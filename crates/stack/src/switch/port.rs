@@ -11,13 +11,14 @@ use crate::device::{Device, DeviceCounters};
 /// A port of a [`Switch`](super::Switch). It belongs to the core of the switch; dropping it frees it, and
 /// what waits in it is lost.
 pub struct Port {
-    fabric: Rc<RefCell<Fabric>>,
-    index: u16,
+    pub(super) fabric: Rc<RefCell<Fabric>>,
+    pub(super) index: u16,
 }
 
 impl Port {
-    pub(super) const fn new(fabric: Rc<RefCell<Fabric>>, index: u16) -> Self {
-        Self { fabric, index }
+    /// Its address.
+    pub fn mac(&self) -> Mac {
+        self.fabric.borrow().slot(self.index).mac
     }
 
     /// How many frames wait to be received.
@@ -44,10 +45,6 @@ impl Device for Port {
 
     fn mtu(&self) -> usize {
         self.fabric.borrow().settings.mtu
-    }
-
-    fn mac(&self) -> Mac {
-        self.fabric.borrow().slot(self.index).mac
     }
 
     fn counters(&self) -> DeviceCounters {

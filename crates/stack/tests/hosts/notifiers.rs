@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use anywire_stack::device::{Device, DeviceCounters};
 use anywire_stack::stream::LiveDevice;
-use anywire_tcp::{Frames, Instant, Mac};
+use anywire_tcp::{Frames, Instant};
 
 /// The notifiers of one switch; clones share them.
 #[derive(Debug, Clone, Default)]
@@ -88,10 +88,6 @@ impl<D: Device> Device for Notifying<D> {
 
     fn mtu(&self) -> usize {
         self.device.mtu()
-    }
-
-    fn mac(&self) -> Mac {
-        self.device.mac()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
