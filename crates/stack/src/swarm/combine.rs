@@ -3,14 +3,14 @@
 //! Futures of the swarm look at their condition whenever their task runs, so that waiting for two is looking at both. They can
 //! be moved; a future of an `async` block is pinned first (`std::pin::pin!`).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::leaf::{Sleep, sleep};
+use super::leaf::sleep;
 
 /// Waits for the first of two futures, which is asked first at each poll, and drops the other one.
 ///
@@ -69,27 +69,17 @@ pub enum Either<A, B> {
 ///
 /// The result is [`Elapsed`] if the time is over first. The other future is dropped with this one.
 #[inline]
-pub fn timeout<F: Future + Unpin>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout { both: select(future, sleep(duration)) }
-}
-
-/// The future of [`timeout`].
-#[derive(Debug)]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Timeout<F> {
-    both: Select<F, Sleep>,
-}
-
-impl<F: Future + Unpin> Future for Timeout<F> {
-    type Output = Result<F::Output, Elapsed>;
-
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.both).poll(cx).map(|first| match first {
+pub fn timeout<F: Future + Unpin>(
+    duration: Duration,
+    future: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> + Unpin {
+    let mut both = select(future, sleep(duration));
+    poll_fn(move |cx| {
+        Pin::new(&mut both).poll(cx).map(|first| match first {
             Either::First(output) => Ok(output),
             Either::Second(()) => Err(Elapsed),
         })
-    }
+    })
 }
 
 /// The time for something was over first.

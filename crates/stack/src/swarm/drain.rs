@@ -1,9 +1,9 @@
 //! The end of a swarm: tasks are told one after the other, and the rest is cut at a deadline.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_tcp::Instant;
@@ -66,28 +66,16 @@ where
 ///     conn.send(&b"come back later"[..]).await;
 /// }
 /// ```
-pub const fn draining() -> Draining {
-    Draining { told: None }
-}
-
-/// The future of [`draining`].
-#[derive(Debug)]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Draining {
-    told: Option<Deadline>,
-}
-
-impl Future for Draining {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.told.is_none() {
+pub fn draining() -> impl Future<Output = ()> + Unpin {
+    let mut told: Option<Deadline> = None;
+    poll_fn(move |cx| {
+        if told.is_none() {
             let Some(drain) = here().drain else { return Poll::Pending };
             let at = drain.begun + spread(drain.told_within);
-            self.told = Some(Deadline::after(at.since(now().min(at))));
+            told = Some(Deadline::after(at.since(now().min(at))));
         }
-        self.told.as_mut().map_or(Poll::Pending, |told| Pin::new(told).poll(cx))
-    }
+        told.as_mut().map_or(Poll::Pending, |told| Pin::new(told).poll(cx))
+    })
 }
 
 /// The running task's point in a span of time. The points of all tasks are spread evenly, so that tasks do not all act at the same

@@ -9,12 +9,11 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use thiserror::Error;
 
@@ -107,7 +106,7 @@ impl<M> Mail<M> {
     /// Counts of all messages so far.
     pub fn counters(&self) -> MailCounters {
         let refused = self.shared.inbox.lock().refused;
-        MailCounters { refused, ..self.shared.office.borrow().counters() }
+        MailCounters { refused, ..self.shared.office.borrow().counters }
     }
 }
 
@@ -181,8 +180,12 @@ impl<M> Mailbox<M> {
     /// # Errors
     ///
     /// [`MailError::TooSlow`] once a group with [`SlowReader::Disconnect`] has given this reader up.
-    pub const fn recv(&mut self) -> RecvMail<'_, M> {
-        RecvMail { mailbox: self }
+    pub fn recv(&mut self) -> impl Future<Output = Result<Rc<M>, MailError>> + Unpin {
+        let mailbox = &*self;
+        poll_fn(move |_| {
+            let Self { shared, id } = mailbox;
+            shared.office.borrow_mut().take(*id, current()).map_or(Poll::Pending, Poll::Ready)
+        })
     }
 
     /// Becomes a member of a group; nothing if it is one. It gets the messages that are posted from then on.
@@ -214,28 +217,6 @@ impl<M> Drop for Mailbox<M> {
 impl<M> fmt::Debug for Mailbox<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mailbox").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// See [`Mailbox::recv`].
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct RecvMail<'m, M> {
-    mailbox: &'m mut Mailbox<M>,
-}
-
-impl<M> Future for RecvMail<'_, M> {
-    type Output = Result<Rc<M>, MailError>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let Mailbox { shared, id } = &*self.mailbox;
-        shared.office.borrow_mut().take(*id, current()).map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-impl<M> fmt::Debug for RecvMail<'_, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvMail").field("id", &self.mailbox.id).finish_non_exhaustive()
     }
 }
 

@@ -67,19 +67,17 @@ mod sleep;
 mod splice;
 
 pub use anywire_tcp::{Instant, SharedPayload};
-pub use combine::{Either, Elapsed, Select, Timeout, select, timeout};
+pub use combine::{Either, Elapsed, Select, select, timeout};
 pub use conn::{Conn, Incoming};
 pub use deadline::Deadline;
 pub use dial::{Dial, DialError, connect, connect_from};
-pub use drain::{Draining, draining, spread};
+pub use drain::{draining, spread};
 pub use driver::Swarm;
 pub use executor::Tasks;
 pub use frame::{FrameError, LengthPrefix};
 pub use leaf::{Park, Sleep, YieldNow, current, now, park, sleep, try_current, wake, yield_now};
 pub use limits::{Counters, Limits, SpawnError, SwarmCounters};
-pub use mail::{
-    GroupId, Mail, MailCounters, MailError, MailLimits, Mailbox, MailboxId, Post, RecvMail, SlowReader,
-};
+pub use mail::{GroupId, Mail, MailCounters, MailError, MailLimits, Mailbox, MailboxId, Post, SlowReader};
 pub use receive::{Fill, ReadError, ReadExact, Readable, Recv};
 pub use remote::Remote;
 pub use send::{Content, Received, SendFuture, Writable};

@@ -3,26 +3,29 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use slab::Slab;
+
 use super::current::NOBODY;
 use super::mail::{GroupId, MailCounters, MailError, MailLimits, MailboxId, SlowReader};
 
 /// What the handles of one [`Mail`](super::Mail) share on its thread.
 pub(super) struct Office<M> {
     limits: MailLimits,
-    boxes: Vec<Slot<M>>,
-    free_boxes: Vec<u32>,
-    groups: Vec<Group>,
-    free_groups: Vec<u32>,
+    boxes: Slab<Slot<M>>,
+    /// All mailboxes lie below this place.
+    reach: usize,
+    groups: Slab<Group>,
+    /// Of the mailbox or group that was opened last. It tells apart those that have the same place one after the other.
+    generation: u32,
     deliveries: VecDeque<Delivery<M>>,
     /// Messages that are to be dropped when nobody uses this any more: their destructors may use it.
     done_with: Vec<Rc<M>>,
-    counters: MailCounters,
+    pub(super) counters: MailCounters,
 }
 
 /// A mailbox.
 struct Slot<M> {
     generation: u32,
-    is_used: bool,
     /// A group has given it up; its messages are gone.
     is_disconnected: bool,
     /// The task that waits for a message.
@@ -36,7 +39,6 @@ struct Slot<M> {
 
 struct Group {
     generation: u32,
-    is_used: bool,
     slow: SlowReader,
     /// Mailboxes by number; [`NOBODY`] where one has left.
     members: Vec<u32>,
@@ -64,18 +66,14 @@ impl<M> Office<M> {
     pub(super) fn new(limits: MailLimits) -> Self {
         Self {
             limits,
-            boxes: Vec::new(),
-            free_boxes: Vec::new(),
-            groups: Vec::new(),
-            free_groups: Vec::new(),
+            boxes: Slab::new(),
+            reach: 0,
+            groups: Slab::new(),
+            generation: 0,
             deliveries: VecDeque::new(),
             done_with: Vec::new(),
             counters: MailCounters::default(),
         }
-    }
-
-    pub(super) const fn counters(&self) -> MailCounters {
-        self.counters
     }
 
     /// Messages that the caller is to drop once it has let go of this.
@@ -85,61 +83,42 @@ impl<M> Office<M> {
 
     /// Opens a mailbox.
     pub(super) fn open(&mut self) -> Result<MailboxId, MailError> {
-        let place = match self.free_boxes.pop() {
-            Some(place) => place,
-            None if self.boxes.len() >= self.limits.mailboxes => return Err(MailError::TooManyMailboxes),
-            None => {
-                self.boxes.push(Slot::new());
-                self.boxes.len() as u32 - 1
-            }
-        };
-        let slot = &mut self.boxes[place as usize];
-        slot.is_used = true;
-        Ok(MailboxId { place, generation: slot.generation })
+        if self.boxes.len() >= self.limits.mailboxes {
+            return Err(MailError::TooManyMailboxes);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let place = self.boxes.insert(Slot::new(self.generation));
+        self.reach = self.reach.max(place + 1);
+        Ok(MailboxId { place: place as u32, generation: self.generation })
     }
 
     /// Closes a mailbox and drops its messages.
     pub(super) fn close(&mut self, id: MailboxId) {
-        while let Some((group, at)) = self.boxes[id.place as usize].memberships.pop() {
+        let mut slot = self.boxes.remove(id.place as usize);
+        self.done_with.extend(slot.empty());
+        for (group, at) in slot.memberships {
             self.vacate(group, at);
         }
-        let slot = &mut self.boxes[id.place as usize];
-        self.done_with.extend(slot.empty());
-        *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::new() };
-        self.free_boxes.push(id.place);
     }
 
     /// Makes a group.
     pub(super) fn group(&mut self, slow: SlowReader) -> Result<GroupId, MailError> {
-        let place = match self.free_groups.pop() {
-            Some(place) => place,
-            None if self.groups.len() >= self.limits.groups => return Err(MailError::TooManyGroups),
-            None => {
-                let members = Vec::new();
-                self.groups.push(Group {
-                    generation: 0,
-                    is_used: false,
-                    slow,
-                    members,
-                    holes: 0,
-                    deliveries: 0,
-                });
-                self.groups.len() as u32 - 1
-            }
-        };
-        let group = &mut self.groups[place as usize];
-        (group.is_used, group.slow) = (true, slow);
-        Ok(GroupId { place, generation: group.generation })
+        if self.groups.len() >= self.limits.groups {
+            return Err(MailError::TooManyGroups);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let generation = self.generation;
+        let group = Group { generation, slow, members: Vec::new(), holes: 0, deliveries: 0 };
+        Ok(GroupId { place: self.groups.insert(group) as u32, generation })
     }
 
     /// Ends a group; messages on their way to it are dropped.
     pub(super) fn end_group(&mut self, id: GroupId) {
-        let Some(group) = self.group_of(id) else { return };
-        let members = std::mem::take(&mut group.members);
-        (group.is_used, group.generation) = (false, group.generation.wrapping_add(1));
-        (group.holes, group.deliveries) = (0, 0);
-        self.free_groups.push(id.place);
-        for member in members.into_iter().filter(|member| *member != NOBODY) {
+        if self.group_of(id).is_none() {
+            return;
+        }
+        let group = self.groups.remove(id.place as usize);
+        for member in group.members.into_iter().filter(|member| *member != NOBODY) {
             self.boxes[member as usize].memberships.retain(|(group, _)| *group != id.place);
         }
     }
@@ -183,7 +162,7 @@ impl<M> Office<M> {
     pub(super) fn accept(&mut self, to: &To, message: M, woken: &mut Vec<u32>) {
         match *to {
             To::One(id) => {
-                if self.boxes.get(id.place as usize).is_some_and(|slot| slot.is(id)) {
+                if self.boxes.get(id.place as usize).is_some_and(|slot| slot.generation == id.generation) {
                     self.put(id.place, Rc::new(message), self.limits.slow, woken);
                 } else {
                     self.counters.undeliverable += 1;
@@ -192,7 +171,7 @@ impl<M> Office<M> {
             }
             To::Group(to) => {
                 let end = if to == GroupId::EVERYONE {
-                    self.boxes.len()
+                    self.reach
                 } else if let Some(group) = self.group_of(to) {
                     group.deliveries += 1;
                     group.members.len()
@@ -238,7 +217,7 @@ impl<M> Office<M> {
         if delivery.to == GroupId::EVERYONE {
             let slow = self.limits.slow;
             for place in delivery.next..until {
-                if self.boxes[place].is_used {
+                if self.boxes.contains(place) {
                     self.put(place as u32, Rc::clone(&delivery.message), slow, woken);
                 }
             }
@@ -284,7 +263,7 @@ impl<M> Office<M> {
 
     fn group_of(&mut self, id: GroupId) -> Option<&mut Group> {
         let group = self.groups.get_mut(id.place as usize)?;
-        Some(group).filter(|group| group.is_used && group.generation == id.generation)
+        Some(group).filter(|group| group.generation == id.generation)
     }
 
     /// A member has left its place.
@@ -313,20 +292,15 @@ impl<M> Office<M> {
 }
 
 impl<M> Slot<M> {
-    const fn new() -> Self {
+    const fn new(generation: u32) -> Self {
         Self {
-            generation: 0,
-            is_used: false,
+            generation,
             is_disconnected: false,
             waiting: NOBODY,
             first: None,
             rest: VecDeque::new(),
             memberships: Vec::new(),
         }
-    }
-
-    const fn is(&self, id: MailboxId) -> bool {
-        self.is_used && self.generation == id.generation
     }
 
     fn len(&self) -> usize {

@@ -90,10 +90,7 @@ impl Alarm {
     /// Whom to wake from now on.
     fn set(&self, waker: &Waker) {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *owner {
-            Some(owner) => owner.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        owner.get_or_insert_with(|| waker.clone()).clone_from(waker);
     }
 
     pub(super) fn wake_owner(&self) {
