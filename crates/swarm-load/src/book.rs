@@ -8,9 +8,8 @@
 //! out. The clock is that of the round: the driver reads it once for each batch of at most 64 frames.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 use anywire_load::Latency;
@@ -176,21 +175,12 @@ impl Drop for Record {
     }
 }
 
-/// The gate in front of the first message. It opens when all tasks have come to it. Then they pass one after the other, in
-/// the order of the run, whatever the order in which their connections came about.
-pub(crate) struct Gate {
-    is_counted: bool,
-}
-
-/// Waits at the gate. In a run the task of a connection has its number.
-pub(crate) const fn gate() -> Gate {
-    Gate { is_counted: false }
-}
-
-impl Future for Gate {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+/// Waits at the gate in front of the first message. The gate opens when all tasks have come to it. Then they pass one after
+/// the other, in the order of the run, whatever the order in which their connections came about. In a run the task of a
+/// connection has its number.
+pub(crate) fn gate() -> impl Future<Output = ()> {
+    let mut is_counted = false;
+    poll_fn(move |_| {
         book(|book| {
             let Some(order) = book.order.get() else { return Poll::Pending };
             let count = order.count();
@@ -200,7 +190,7 @@ impl Future for Gate {
                 }
             };
             let begun = book.begun.get();
-            if !std::mem::replace(&mut self.is_counted, true) {
+            if !std::mem::replace(&mut is_counted, true) {
                 book.waiting.set(book.waiting.get() + 1);
                 if book.waiting.get() == count {
                     // Several, so that their slots come into the cache in time.
@@ -216,7 +206,7 @@ impl Future for Gate {
             [begun + 1, begun + WOKEN_AHEAD].into_iter().for_each(wake);
             Poll::Ready(())
         })
-    }
+    })
 }
 
 /// The time of this round, in microseconds that wrap after 71 minutes.

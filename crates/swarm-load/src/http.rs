@@ -92,8 +92,8 @@ impl Tools {
         let mut response_headers = Headers::new();
         response_headers.append_static(&CONTENT_TYPE);
         Self {
-            requests: request_decoder(),
-            answers: answer_decoder(),
+            requests: RequestDecoder::new(Limits::default()),
+            answers: ResponseDecoder::new(Limits::default()),
             out: Vec::with_capacity(2048),
             request_headers: Headers::new(),
             response_headers,
@@ -104,7 +104,7 @@ impl Tools {
 
     /// Takes the numbers that a request asks for.
     fn take_request(&mut self, bytes: &[u8], part: &mut Part) -> Taken<(u32, u32)> {
-        take(&mut self.requests, request_decoder, bytes, part, |decoder, mut input| {
+        take(&mut self.requests, RequestDecoder::new, bytes, part, |decoder, mut input| {
             let numbers = decoder.decode_with(&mut input, |head| {
                 let is_ours = *head.method() == Method::GET && head.framing() == Framing::None;
                 numbers(head.target().as_bytes()).filter(|_| is_ours)
@@ -120,7 +120,7 @@ impl Tools {
     /// Takes an answer, and compares its payload with the one of these numbers.
     fn take_answer(&mut self, bytes: &[u8], part: &mut Part, tag: u32, number: u32) -> Taken<()> {
         let length = book(|book| book.payload_bytes.get());
-        take(&mut self.answers, answer_decoder, bytes, part, |decoder, mut input| {
+        take(&mut self.answers, ResponseDecoder::new, bytes, part, |decoder, mut input| {
             loop {
                 let event = decoder.decode_with(&mut input, |head| {
                     head.status() == StatusCode::OK && head.framing() == Framing::Length(length as u64)
@@ -147,7 +147,7 @@ impl Tools {
 #[inline(always)]
 fn take<D, T>(
     decoder: &mut D,
-    new: impl FnOnce() -> D,
+    new: impl FnOnce(Limits) -> D,
     bytes: &[u8],
     part: &mut Part,
     decode: impl FnOnce(&mut D, &[u8]) -> Taken<T>,
@@ -166,10 +166,10 @@ fn take<D, T>(
             }
         }
         Taken::Part => {
-            *decoder = new();
+            *decoder = new(Limits::default());
             part.get_or_insert_with(|| Box::new(bytes.to_vec()));
         }
-        Taken::Wrong => *decoder = new(),
+        Taken::Wrong => *decoder = new(Limits::default()),
     }
     taken
 }
@@ -220,14 +220,6 @@ fn answer(conn: &mut Conn, tag: u32, number: u32) -> bool {
             pattern::fill(body, tag, number);
         })
     })
-}
-
-fn request_decoder() -> RequestDecoder {
-    RequestDecoder::new(Limits::default())
-}
-
-fn answer_decoder() -> ResponseDecoder {
-    ResponseDecoder::new(Limits::default())
 }
 
 /// The text of a target. Aligned for checks by words; by bytes they take 130 instructions more.

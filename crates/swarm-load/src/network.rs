@@ -84,8 +84,8 @@ fn engine(
 }
 
 fn settings(plan: &Plan, mac: Mac) -> Settings {
-    let mut state = plan.seed ^ u64::from(mac == SERVER) << 32;
-    let mut settings = Settings::new(std::array::from_fn(|_| random(&mut state)));
+    let mut random = fastrand::Rng::with_seed(plan.seed ^ u64::from(mac == SERVER) << 32);
+    let mut settings = Settings::new(std::array::from_fn(|_| random.u64(..)));
     settings.checksums = plan.checksums;
     settings.timestamps = plan.timestamps;
     settings.keep_alive_idle = plan.keep_alive.unwrap_or(settings.keep_alive_idle);
@@ -102,14 +102,6 @@ fn settings(plan: &Plan, mac: Mac) -> Settings {
         settings.user_timeout = 10 * LONG;
     }
     settings
-}
-
-/// Splitmix64 (Steele, Lea, Flood 2014).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
 }
 
 const CLIENT: Mac = Mac::new([2, 0, 0, 0, 1, 1]);

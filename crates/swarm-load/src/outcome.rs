@@ -237,31 +237,6 @@ impl Outcome {
         }
     }
 
-    /// Conditions that make the figures less reliable.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        let rounds = self.measured.echoes as f64 / f64::from(self.plan.connections);
-        if self.measured.interrupted {
-            notes.push("interrupted: the figures are of a part".to_owned());
-        }
-        if self.completions.is_some() && rounds < ROUNDS_MIN {
-            notes.push(format!(
-                "{rounds:.1} rounds were measured: for fairness, measure {ROUNDS_MIN} or more"
-            ));
-        }
-        if self.core_share < CORE_SHARE_MIN {
-            notes.push(format!(
-                "the core was shared: {:.0} % of it was had, {:.1} ns an echo of it",
-                100.0 * self.core_share,
-                self.cpu_ns_per_echo
-            ));
-        }
-        if self.little.is_some_and(|little| (little - 1.0).abs() > LITTLE_MAX) {
-            notes.push("Little's law does not hold: the latencies are not those of all messages".to_owned());
-        }
-        notes
-    }
-
     /// The rows of the table: a name and its figures.
     fn rows(&self) -> Vec<(&'static str, String)> {
         let mut rows = Vec::new();
@@ -321,7 +296,22 @@ impl Outcome {
         let parts = parts.map(|(name, bytes)| format!("{name} {}", megabytes(bytes))).join(", ");
         let Memory { client_task_bytes, server_task_bytes, .. } = memory;
         row("", format!("{parts} MB; tasks of {client_task_bytes} and {server_task_bytes} bytes"));
-        self.notes().into_iter().for_each(|note| row("note", note));
+        // Conditions that make the figures less reliable.
+        let mut note = |text| row("note", text);
+        let rounds = self.measured.echoes as f64 / f64::from(self.plan.connections);
+        if self.measured.interrupted {
+            note("interrupted: the figures are of a part".to_owned());
+        }
+        if self.completions.is_some() && rounds < ROUNDS_MIN {
+            note(format!("{rounds:.1} rounds were measured: for fairness, measure {ROUNDS_MIN} or more"));
+        }
+        if self.core_share < CORE_SHARE_MIN {
+            let (share, cpu_ns) = (100.0 * self.core_share, self.cpu_ns_per_echo);
+            note(format!("the core was shared: {share:.0} % of it was had, {cpu_ns:.1} ns an echo of it"));
+        }
+        if self.little.is_some_and(|little| (little - 1.0).abs() > LITTLE_MAX) {
+            note("Little's law does not hold: the latencies are not those of all messages".to_owned());
+        }
         rows
     }
 }

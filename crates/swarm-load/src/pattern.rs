@@ -49,11 +49,9 @@ pub(crate) fn is_whole(bytes: &[u8], tag: u32, number: u32) -> bool {
 /// Whether a part of a payload, from the byte `at` on, is that of a message.
 #[cold]
 pub(crate) fn is_part(bytes: &[u8], at: usize, tag: u32, number: u32) -> bool {
-    let byte = |place: usize| match place / 8 {
-        0 => first_word(tag, number).to_le_bytes()[place],
-        word => seed(tag, number).wrapping_add(STEP.wrapping_mul(word as u64 - 1)).to_le_bytes()[place % 8],
-    };
-    bytes.iter().zip(at..).all(|(found, place)| *found == byte(place))
+    let mut whole = vec![0; at + bytes.len()];
+    fill(&mut whole, tag, number);
+    whole[at..] == *bytes
 }
 
 /// The numbers that a payload begins with: tag and number of its message.

@@ -102,17 +102,13 @@ pub enum Order {
 }
 
 impl Plan {
-    /// Refuses a plan that contradicts itself or names a core that is not available.
+    /// Refuses a plan that contradicts itself.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (bytes, min) = (self.payload_bytes, pattern::BYTES_MIN);
         let segment = if self.timestamps { SEGMENT_BYTES_MAX - TIMESTAMPS_BYTES } else { SEGMENT_BYTES_MAX };
         let max = if self.mode == Mode::Http { segment - http::HEAD_BYTES_MAX } else { segment };
         if !(min..=max).contains(&bytes) {
             return Err(Error::Payload { bytes, min, max });
-        }
-        let (core, available) = (self.core, cpu::available_cores());
-        if !available.contains(&core) {
-            return Err(Error::Core { core, available });
         }
         if self.idle_deadline.is_some() && self.mode != Mode::Echo {
             return Err(Error::NoIdleDeadline);
@@ -176,7 +172,7 @@ impl Plan {
     }
 }
 
-fn last_core() -> usize {
+pub(crate) fn last_core() -> usize {
     cpu::available_cores().last().copied().unwrap_or(0)
 }
 

@@ -51,6 +51,10 @@ pub(crate) fn on_core<T: Send>(
     core: usize,
     work: impl FnOnce() -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
+    let available = cpu::available_cores();
+    if !available.contains(&core) {
+        return Err(Error::Core { core, available });
+    }
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             cpu::pin_current_thread(core).map_err(Error::setup)?;

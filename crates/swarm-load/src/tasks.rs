@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use anywire_load::text::{digits, grouped};
 use anywire_stack::swarm::{self, Limits, Tasks};
-use anywire_sys::{cpu, memory};
+use anywire_sys::memory;
 use clap::{Args, value_parser};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::permutation::Permutation;
-use crate::plan::Order;
+use crate::plan::{Order, last_core};
 use crate::run::on_core;
 
 /// What to measure, and the options of a command for it.
@@ -29,7 +29,7 @@ pub struct TasksPlan {
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = anywire_load::text::positive_duration)]
     pub duration: Duration,
     /// The core to run on
-    #[arg(long, value_name = "CORE", default_value_t = cpu::available_cores().last().copied().unwrap_or(0))]
+    #[arg(long, value_name = "CORE", default_value_t = last_core())]
     pub core: usize,
 }
 
@@ -65,10 +65,6 @@ impl fmt::Display for TasksOutcome {
 /// There is no such core, there is not enough memory, or a sum is wrong.
 pub fn measure_tasks(plan: &TasksPlan) -> Result<TasksOutcome, Error> {
     let TasksPlan { count, duration, core } = *plan;
-    let available = cpu::available_cores();
-    if !available.contains(&core) {
-        return Err(Error::Core { core, available });
-    }
     let needed = u64::from(count) * BYTES_A_TASK;
     if let Ok(available) = memory::available_bytes()
         && available < needed
@@ -159,24 +155,22 @@ fn end<F: Future<Output = ()>>(tasks: &mut Tasks<F>) {
 }
 
 /// Is always ready.
-#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
 fn yields(number: u32) -> impl Future<Output = ()> {
-    async move {
-        let mut polls = 0;
-        while TALLY.with(|tally| tally.goes_on(number, polls)) {
-            polls += 1;
-            swarm::yield_now().await;
-        }
-    }
+    waits(number, swarm::yield_now)
 }
 
-#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
 fn sleeps(number: u32) -> impl Future<Output = ()> {
+    waits(number, || swarm::sleep(SLEEP))
+}
+
+/// Counts its polls, and waits after each.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its argument twice: 4 bytes more")]
+fn waits<F: Future<Output = ()>>(number: u32, wait: impl Fn() -> F) -> impl Future<Output = ()> {
     async move {
         let mut polls = 0;
         while TALLY.with(|tally| tally.goes_on(number, polls)) {
             polls += 1;
-            swarm::sleep(SLEEP).await;
+            wait().await;
         }
     }
 }
@@ -235,8 +229,7 @@ mod tests {
 
     #[test]
     fn every_measure_agrees_with_its_sum() {
-        let core = cpu::available_cores()[0];
-        let plan = TasksPlan { count: 5000, duration: Duration::from_millis(1), core };
+        let plan = TasksPlan { count: 5000, duration: Duration::from_millis(1), core: last_core() };
         let found = measure_tasks(&plan).expect("it runs");
         for rate in [found.switches_per_second, found.switches_per_second_random, found.wakes_per_second] {
             assert!(rate > 0.0, "{found:?}");
