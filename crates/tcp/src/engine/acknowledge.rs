@@ -45,7 +45,7 @@ impl Engine {
         let was = (block.snd_una, block.snd_right);
         self.update_window(index, segment);
         let block = &self.blocks[index];
-        let has_sack = segment.has_other_options() && block.has(Flags::SACK);
+        let has_sack = segment.has_other_options && block.has(Flags::SACK);
         let is_progress = segment.ack.gt(block.snd_una);
         if has_sack
             || block.extension != Block::NO_EXTENSION

@@ -70,7 +70,7 @@ impl Engine {
             // After the peer's FIN there is nothing more; a FIN again means that our ACK was lost.
             return self.acknowledge_now(index);
         }
-        let payload_end = segment.seq + u32::from(segment.payload_len());
+        let payload_end = segment.seq + u32::from(segment.payload_len);
         if block.has(Flags::DETACHED) && payload_end.gt(block.rcv_nxt) {
             // The user will not read it (RFC 9293 3.6.1, MUST-12; RFC 2525 2.17).
             return self.reset_for_unread(index);
@@ -80,9 +80,9 @@ impl Engine {
         }
         if segment.seq == block.rcv_nxt && block.extension == Block::NO_EXTENSION {
             let room = block.rcv_right - block.rcv_nxt;
-            let length = u32::from(segment.payload_len());
+            let length = u32::from(segment.payload_len);
             if length <= room {
-                if length > 0 && !self.deliver_frame(index, arrived, 0, segment.payload_len()) {
+                if length > 0 && !self.deliver_frame(index, arrived, 0, segment.payload_len) {
                     return;
                 }
                 if segment.flags.has(Control::FIN) {
@@ -106,7 +106,7 @@ impl Engine {
             return false;
         }
         let block = &mut self.blocks[index];
-        let start = arrived.segment.payload_at() + skip;
+        let start = arrived.segment.payload_at + skip;
         let frame = arrived.frame as usize;
         let unread = InFrame { index, start, length };
         match Unread::of(block) {
@@ -240,7 +240,7 @@ impl Engine {
         let block = &self.blocks[index];
         // Bytes outside the window on either side are cut off.
         let skip = if segment.seq.lt(block.rcv_nxt) { block.rcv_nxt - segment.seq } else { 0 };
-        let length = u32::from(segment.payload_len());
+        let length = u32::from(segment.payload_len);
         let (seq, room) = (segment.seq + skip, block.rcv_right - (segment.seq + skip));
         let rest = length.saturating_sub(skip).min(room);
         let is_whole = skip + rest == length || length < skip;
@@ -338,7 +338,7 @@ impl Engine {
             self.counters.dropped_for_memory += 1;
             return;
         };
-        let from = usize::from(arrived.segment.payload_at() + skip) + (start - seq) as usize;
+        let from = usize::from(arrived.segment.payload_at + skip) + (start - seq) as usize;
         let frame = &self.held[arrived.frame as usize];
         self.pool.append(cell, bytes).copy_from_slice(&frame[from..from + bytes]);
         let held = self.pool.segment_mut(cell);
@@ -438,7 +438,7 @@ impl Engine {
     /// Remembers a duplicate segment, to report it (RFC 2883).
     pub(super) fn note_duplicate(&mut self, index: u32, segment: &Parsed) {
         let block = &self.blocks[index];
-        let length = u32::from(segment.payload_len());
+        let length = u32::from(segment.payload_len);
         if length == 0 || !block.has(Flags::SACK) || !segment.seq.lt(block.rcv_nxt) {
             return;
         }
@@ -486,9 +486,10 @@ fn note_congestion(block: &mut Block, segment: &Parsed) {
     if segment.flags.has(Control::CWR) {
         block.flags.clear(Flags::ECHO_CONGESTION);
     }
-    if segment.ecn() == CONGESTION_EXPERIENCED {
+    if segment.traffic_class & 3 == CONGESTION_EXPERIENCED {
         block.flags.set(Flags::ECHO_CONGESTION);
     }
 }
 
+/// Of the two bits of ECN in the IP header (RFC 3168 5).
 const CONGESTION_EXPERIENCED: u8 = 3;

@@ -2,7 +2,7 @@
 
 use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports};
-use super::reply::{HOP_LIMIT, Reply, without_payload};
+use super::reply::{Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, Place};
 use crate::block::{Block, Flags, State};
@@ -174,7 +174,6 @@ impl Engine {
             flags: Control::ACK,
             window: wait.window,
             traffic_class: dscp,
-            hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
         let timestamps = wait.timestamps.then(|| (self.timestamp(&addresses), wait.ts_recent));
@@ -251,11 +250,11 @@ impl Engine {
     /// ICMP (RFC 9293 3.9.2.2, RFC 5927): only errors about segments in flight count, and none ends an open connection.
     #[cold]
     pub(super) fn on_icmp(&mut self, message: crate::packet::Icmp, frame: usize) {
-        use crate::packet::{ErrorKind, Icmp, Unreachable};
+        use crate::packet::{ErrorKind, Icmp};
         let error = match message {
             Icmp::EchoRequest(addresses) => return self.on_echo_request(addresses, frame),
             Icmp::Error(error) => error,
-            Icmp::Other { .. } => {
+            Icmp::Other => {
                 self.counters.frames_ignored += 1;
                 return;
             }
@@ -270,11 +269,7 @@ impl Engine {
             return;
         }
         match error.kind {
-            ErrorKind::Unreachable(Unreachable::Port | Unreachable::Protocol)
-                if block.state == State::SynSent =>
-            {
-                self.break_off(index, End::Refused);
-            }
+            ErrorKind::Refused if block.state == State::SynSent => self.break_off(index, End::Refused),
             ErrorKind::TooBig { mtu } => self.on_narrow_path(index, mtu),
             _ => {}
         }

@@ -3,7 +3,7 @@
 use super::local::Listener;
 use super::opening::Agreed;
 use super::receive::{Arrived, fold, ports, remote_address};
-use super::reply::{HOP_LIMIT, Reply};
+use super::reply::Reply;
 use super::{Engine, Place};
 use crate::half_open::{HalfOpen, Offered};
 use crate::hash::secret_hash;
@@ -125,7 +125,6 @@ impl Engine {
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
             traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
-            hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
         let options = OptionsOut {

@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::predict::flags_of;
-use super::reply::{HOP_LIMIT, timestamp};
+use super::reply::timestamp;
 use super::timers::become_fresh;
 use super::transmit::announce;
 use crate::block::{Block, Flags, State};
@@ -117,7 +117,6 @@ impl Engine {
             flags: control,
             window: announce(block, self.settings.receive_window),
             traffic_class: block.class.field(),
-            hop_limit: HOP_LIMIT,
             ..Outgoing::default()
         };
         block.last_ack_sent = block.rcv_nxt;

@@ -130,7 +130,7 @@ impl Engine {
                     segments += 1;
                 }
                 Ok(Packet::Icmp(message)) => messages.push((message, number)),
-                Ok(Packet::Other(_)) | Err(Refusal::Protocol | Refusal::Address) => {
+                Ok(Packet::Other) | Err(Refusal::Protocol | Refusal::Address) => {
                     self.counters.frames_ignored += 1
                 }
                 Err(_) => self.counters.frames_malformed += 1,

@@ -66,9 +66,8 @@ impl Engine {
     ) {
         let Some(route) = self.local.route_to(remote_address(&addresses)) else { return };
         self.counters.resets_sent += 1;
-        let segment = Outgoing { hop_limit: HOP_LIMIT, ..reset };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
-        self.reply(Reply { addresses, route, segment, options });
+        self.reply(Reply { addresses, route, segment: reset, options });
     }
 
     /// The current timestamp for a peer: milliseconds since a start that only we know. The start differs for each pair of
@@ -123,10 +122,6 @@ pub(super) fn without_payload(block: &Block, seq: Seq, flags: Flags) -> Outgoing
         ack: block.rcv_nxt,
         flags,
         traffic_class: block.class.field(),
-        hop_limit: HOP_LIMIT,
         ..Outgoing::default()
     }
 }
-
-/// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.
-pub(super) const HOP_LIMIT: u8 = 64;

@@ -1,7 +1,7 @@
 //! Frames leave: in the order of the rings, as many as there is room for.
 
 use super::Engine;
-use super::reply::{HOP_LIMIT, without_payload};
+use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
@@ -65,7 +65,7 @@ impl Engine {
     fn answer_echoes(&mut self, out: &mut Filling<'_>) {
         for frame in self.echoes.drain(..) {
             let Some(request) = self.held.get(frame as usize) else { continue };
-            if !out.push_with(request.len(), |room| emit_echo_reply(room, request, HOP_LIMIT)) {
+            if !out.push_with(request.len(), |room| emit_echo_reply(room, request)) {
                 self.counters.replies_dropped += 1;
             }
         }
@@ -384,9 +384,7 @@ impl Engine {
             ack: block.rcv_nxt,
             flags,
             window,
-            urgent: 0,
             traffic_class: block.class.field() | ecn,
-            hop_limit: HOP_LIMIT,
             fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
         };
         let (has_timestamps, recent) = (block.has(Flags::TIMESTAMPS), block.ts_recent);

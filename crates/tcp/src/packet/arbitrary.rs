@@ -7,24 +7,17 @@ use crate::seq::Seq;
 
 /// Any value in any field.
 pub(super) fn segment() -> impl Strategy<Value = Outgoing> {
-    let fields =
-        (any::<(u16, u16)>(), any::<(u32, u32)>(), any::<u8>(), any::<(u16, u16)>(), any::<(u8, u8)>());
-    fields.prop_map(
-        |((local_port, remote_port), (seq, ack), flags, (window, urgent), (traffic_class, hop_limit))| {
-            Outgoing {
-                local_port,
-                remote_port,
-                seq: Seq(seq),
-                ack: Seq(ack),
-                flags: Flags(flags),
-                window,
-                urgent,
-                traffic_class,
-                hop_limit,
-                fragment_id: None,
-            }
-        },
-    )
+    let fields = (any::<(u16, u16)>(), any::<(u32, u32)>(), any::<u8>(), any::<u16>(), any::<u8>());
+    fields.prop_map(|((local_port, remote_port), (seq, ack), flags, window, traffic_class)| Outgoing {
+        local_port,
+        remote_port,
+        seq: Seq(seq),
+        ack: Seq(ack),
+        flags: Flags(flags),
+        window,
+        traffic_class,
+        fragment_id: None,
+    })
 }
 
 /// Timestamps alone, as nearly every segment has them.

@@ -7,8 +7,9 @@
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
+use super::fields::put;
 use super::ip::{self, Addresses};
-use super::options::{OPTIONS_MAX, OptionsOut, TIMESTAMPS_ALONE};
+use super::options::{OptionsOut, TIMESTAMPS_ALONE};
 use super::parse::{Checks, FRAME_MAX};
 use super::plain::{BARE, STAMPED};
 use super::syn;
@@ -24,10 +25,8 @@ pub(crate) struct Outgoing {
     pub(crate) ack: Seq,
     pub(crate) flags: Flags,
     pub(crate) window: u16,
-    pub(crate) urgent: u16,
     /// DSCP and ECN of the IP header.
     pub(crate) traffic_class: u8,
-    pub(crate) hop_limit: u8,
     /// Routers may fragment the packet, and this tells its fragments from others. Of IPv4 alone.
     pub(crate) fragment_id: Option<u16>,
 }
@@ -85,16 +84,12 @@ impl Payload {
 /// Bytes in front of the payload.
 #[inline]
 pub(crate) fn headers_len(addresses: &Addresses, options: &OptionsOut<'_>) -> usize {
-    let ip = match addresses {
-        Addresses::V4 { .. } => ip::V4,
-        Addresses::V6 { .. } => ip::V6,
-    };
     let options = match options.at_most_timestamps() {
         Some(Some(_)) => STAMPED - BARE,
         Some(None) => 0,
         None => options.len(),
     };
-    ethernet::HEADER + ip + tcp::HEADER + options
+    ethernet::HEADER + addresses.header_len() + tcp::HEADER + options
 }
 
 /// Writes the headers in front of a payload that is in its place already. Gives the length of the frame; zero if
@@ -160,7 +155,7 @@ pub(crate) fn plain<const LEN: usize>(
     let segment_len = header_len + payload.len;
     let total = (segment_len + ip::V4) as u32;
     let version = 0x4500_0000 | u32::from(segment.traffic_class) << 16;
-    let hop = u16::from_be_bytes([segment.hop_limit, ip::TCP]);
+    let hop = u16::from_be_bytes([ip::HOP_LIMIT, ip::TCP]);
     let ports = u32::from(segment.local_port) << 16 | u32::from(segment.remote_port);
     let flags = (header_len as u32) << 26 | u32::from(segment.flags.0) << 16;
 
@@ -173,7 +168,7 @@ pub(crate) fn plain<const LEN: usize>(
     let around = (version >> 16) + total + u32::from(ip::DO_NOT_FRAGMENT) + u32::from(hop);
     let ip_sum = checksum::sum_words_and([addresses], swapped(around));
     let protocol = u32::from(ip::TCP);
-    let around = protocol + segment_len as u32 + u32::from(segment.urgent) + (list >> 16) + (list & 0xffff);
+    let around = protocol + segment_len as u32 + (list >> 16) + (list & 0xffff);
     let words = [payload.sum, addresses, ports_and_seq, ack_and_window, timestamps];
     let tcp_sum = checksum::sum_words_and(words, swapped(around));
     let ip_checksum = if checks.ip { !checksum::fold(ip_sum) } else { 0 };
@@ -187,8 +182,8 @@ pub(crate) fn plain<const LEN: usize>(
     put(head, 26, addresses.to_le_bytes());
     put(head, 34, ports_and_seq.to_le_bytes());
     put(head, 42, ack_and_window.to_le_bytes());
-    put(head, 50, tcp_checksum.to_le_bytes());
-    put(head, 52, segment.urgent.to_be_bytes());
+    // And no urgent data.
+    put(head, 50, u32::from(tcp_checksum).to_le_bytes());
     if LEN == STAMPED {
         put(head, 54, list.to_be_bytes());
         put(head, 58, timestamps.to_le_bytes());
@@ -239,71 +234,38 @@ fn by_headers(
     payload: Payload,
     checks: Checks,
 ) -> usize {
-    let mut list = [0; OPTIONS_MAX];
-    let list_len = options.write(&mut list);
-    let list = &list[..list_len];
-    let segment_len = tcp::HEADER + list.len() + payload.len;
     let end = headers_len(addresses, options) + payload.len;
     if end > out.len() || end > FRAME_MAX {
         return 0;
     }
-
-    let &Outgoing { traffic_class: class, hop_limit, .. } = segment;
-    let mut writer = Writer { out, len: 0 };
-    let pseudo = match *addresses {
-        Addresses::V4 { local, remote } => {
-            let mut head = ip::bytes_v4(local, remote, ip::TCP, class, hop_limit, segment_len);
-            if let Some(id) = segment.fragment_id {
-                ip::let_fragment(&mut head, id);
-            }
-            if !checks.ip {
-                head[10..12].fill(0);
-            }
-            writer.put(&link.header(EtherType::IPV4));
-            writer.put(&head);
-            checksum::pseudo_v4(local, remote, ip::TCP, segment_len)
-        }
-        Addresses::V6 { local, remote } => {
-            writer.put(&link.header(EtherType::IPV6));
-            writer.put(&ip::bytes_v6(local, remote, ip::TCP, class, hop_limit, segment_len));
-            checksum::pseudo_v6(local, remote, ip::TCP, segment_len)
-        }
+    let list_len = options.len();
+    let segment_len = tcp::HEADER + list_len + payload.len;
+    let (front, packet) = out.split_at_mut(ethernet::HEADER);
+    front.copy_from_slice(&link.header(addresses.ether_type()));
+    let class = segment.traffic_class;
+    let Some(start) = ip::write(packet, addresses, ip::TCP, class, segment_len, segment.fragment_id) else {
+        return 0;
     };
-    let mut head = tcp::Header {
-        source_port: segment.local_port,
-        destination_port: segment.remote_port,
-        seq: segment.seq,
-        ack: segment.ack,
-        flags: segment.flags,
-        window: segment.window,
-        urgent: segment.urgent,
+    if addresses.is_v4() && !checks.ip {
+        packet[10..12].fill(0);
     }
-    .bytes(list.len());
+    let headers = &mut packet[start..start + tcp::HEADER + list_len];
+    options.write(&mut headers[tcp::HEADER..]);
+    let Some(head) = headers.first_chunk_mut::<{ tcp::HEADER }>() else { return 0 };
+    put(head, 0, segment.local_port.to_be_bytes());
+    put(head, 2, segment.remote_port.to_be_bytes());
+    put(head, 4, segment.seq.0.to_be_bytes());
+    put(head, 8, segment.ack.0.to_be_bytes());
+    put(head, 12, [(((tcp::HEADER + list_len) / 4) << 4) as u8, segment.flags.0]);
+    put(head, 14, segment.window.to_be_bytes());
+    // The checksum, and no urgent data.
+    put(head, tcp::CHECKSUM_AT, [0; 4]);
     if checks.tcp {
-        let sum = checksum::sum_words([payload.sum], checksum::sum(list, checksum::sum(&head, 0)));
-        head[tcp::CHECKSUM_AT..][..2].copy_from_slice(&checksum::header(pseudo, sum).to_be_bytes());
+        let sum = checksum::sum_words([payload.sum], checksum::sum(headers, 0));
+        let checksum = checksum::header(addresses.pseudo(ip::TCP, segment_len), sum);
+        headers[tcp::CHECKSUM_AT..][..2].copy_from_slice(&checksum.to_be_bytes());
     }
-    writer.put(&head);
-    writer.put(list);
     end
-}
-
-/// Bytes one after another, for which the caller knows that there is room.
-struct Writer<'a> {
-    out: &'a mut [u8],
-    len: usize,
-}
-
-impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.out[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-}
-
-#[inline(always)]
-fn put<const LEN: usize, const N: usize>(head: &mut [u8; LEN], at: usize, bytes: [u8; N]) {
-    head[at..at + N].copy_from_slice(&bytes);
 }
 
 #[cfg(test)]

@@ -85,8 +85,6 @@ pub(crate) struct EtherType(pub(crate) u16);
 
 impl EtherType {
     pub(crate) const IPV4: Self = Self(0x0800);
-    #[cfg(test)]
-    pub(crate) const ARP: Self = Self(0x0806);
     pub(crate) const IPV6: Self = Self(0x86dd);
 }
 

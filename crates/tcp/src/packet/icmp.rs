@@ -6,6 +6,7 @@
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
+use super::fields::{four, sixteen, two};
 use super::ip::{self, Addresses};
 use super::parse::Refusal;
 use crate::seq::Seq;
@@ -16,10 +17,7 @@ pub(crate) enum Icmp {
     /// An echo request; [`emit_echo_reply`] answers it, if the local address is ours.
     EchoRequest(Addresses),
     Error(IcmpError),
-    Other {
-        kind: u8,
-        code: u8,
-    },
+    Other,
 }
 
 /// An error about a segment of ours.
@@ -33,97 +31,75 @@ pub(crate) struct IcmpError {
     pub(crate) seq: Seq,
 }
 
-/// The kind of the error. Only an unreachable protocol or port is hard (RFC 1122 4.2.3.9), and even that only before a
-/// connection stands (RFC 5927 5.2).
+/// The kind of the error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ErrorKind {
-    Unreachable(Unreachable),
+    /// The protocol or the port is unreachable. This alone is hard (RFC 1122 4.2.3.9), and only before a connection stands
+    /// (RFC 5927 5.2).
+    Refused,
     /// The packet is longer than a hop takes, which takes this many bytes of IP packet.
-    TooBig {
-        mtu: u32,
-    },
-    TimeExceeded,
-    ParameterProblem,
-    /// To be ignored (RFC 9293 MUST-55, RFC 6633).
-    SourceQuench,
-}
-
-/// Why a destination is unreachable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unreachable {
-    /// Network, host, address, or a code that tells no more.
-    Host,
-    Protocol,
-    Port,
-    /// An administrator forbids it.
-    Prohibited,
+    TooBig { mtu: u32 },
+    /// It may pass, or is to be ignored (RFC 9293 MUST-55, RFC 6633).
+    Soft,
 }
 
 /// The message in `payload`. `is_to_one` says that the frame and both addresses are of single hosts.
 pub(super) fn parse(header: &ip::Header, payload: &[u8], is_to_one: bool) -> Result<Icmp, Refusal> {
     let (head, body) = payload.split_first_chunk::<HEADER>().ok_or(Refusal::IcmpHeader)?;
-    let is_v6 = matches!(header.addresses, Addresses::V6 { .. });
+    let is_v6 = !header.addresses.is_v4();
     if is_v6 != (header.protocol == ip::ICMP_V6) {
         return Err(Refusal::IcmpHeader);
     }
     // Only the newer protocol takes in a pseudo header (RFC 4443 2.3).
-    let pseudo = if is_v6 { header.pseudo() } else { 0 };
+    let pseudo = if is_v6 { header.addresses.pseudo(header.protocol, payload.len()) } else { 0 };
     if checksum::header(pseudo, checksum::sum(payload, 0)) != 0 {
         return Err(Refusal::IcmpChecksum);
     }
     let &[kind, code, _, _, rest @ ..] = head;
-    let other = Icmp::Other { kind, code };
     if kind == if is_v6 { 128 } else { 8 } && code == 0 {
         return if is_to_one { Ok(Icmp::EchoRequest(header.addresses)) } else { Err(Refusal::Address) };
     }
     let kind = if is_v6 { error_v6(kind, code, rest) } else { error_v4(kind, code, rest, body) };
-    let Some(kind) = kind else { return Ok(other) };
+    let Some(kind) = kind else { return Ok(Icmp::Other) };
     if !is_to_one {
         return Err(Refusal::Address);
     }
     let (addresses, protocol, segment) =
         if is_v6 { quoted_v6(body) } else { quoted_v4(body) }.ok_or(Refusal::IcmpHeader)?;
     if protocol != ip::TCP {
-        return Ok(other);
+        return Ok(Icmp::Other);
     }
     // The eight bytes that are always quoted hold the ports and the sequence number (RFC 792).
-    let &[a, b, c, d, e, f, g, h] = segment.first_chunk::<8>().ok_or(Refusal::IcmpHeader)?;
+    let quoted = segment.first_chunk::<8>().ok_or(Refusal::IcmpHeader)?;
     Ok(Icmp::Error(IcmpError {
         kind,
         addresses,
-        local_port: u16::from_be_bytes([a, b]),
-        remote_port: u16::from_be_bytes([c, d]),
-        seq: Seq(u32::from_be_bytes([e, f, g, h])),
+        local_port: two(quoted, 0),
+        remote_port: two(quoted, 2),
+        seq: Seq(four(quoted, 4)),
     }))
 }
 
 fn error_v4(kind: u8, code: u8, rest: [u8; 4], quoted: &[u8]) -> Option<ErrorKind> {
     Some(match (kind, code) {
-        (3, 4) => match u16::from_be_bytes([rest[2], rest[3]]) {
+        (3, 2 | 3) => ErrorKind::Refused,
+        (3, 4) => match two(&rest, 2) {
             0 => ErrorKind::TooBig { mtu: plateau_below(quoted) },
             mtu => ErrorKind::TooBig { mtu: u32::from(mtu) },
         },
-        (3, 2) => ErrorKind::Unreachable(Unreachable::Protocol),
-        (3, 3) => ErrorKind::Unreachable(Unreachable::Port),
-        (3, 9 | 10 | 13) => ErrorKind::Unreachable(Unreachable::Prohibited),
-        (3, _) => ErrorKind::Unreachable(Unreachable::Host),
-        (4, _) => ErrorKind::SourceQuench,
-        (11, _) => ErrorKind::TimeExceeded,
-        (12, _) => ErrorKind::ParameterProblem,
+        // Unreachable, source quench, time exceeded, a problem with a parameter.
+        (3 | 4 | 11 | 12, _) => ErrorKind::Soft,
         _ => return None,
     })
 }
 
 fn error_v6(kind: u8, code: u8, rest: [u8; 4]) -> Option<ErrorKind> {
     Some(match (kind, code) {
-        (1, 4) => ErrorKind::Unreachable(Unreachable::Port),
-        (1, 1 | 5 | 6) => ErrorKind::Unreachable(Unreachable::Prohibited),
-        (1, _) => ErrorKind::Unreachable(Unreachable::Host),
-        (2, _) => ErrorKind::TooBig { mtu: u32::from_be_bytes(rest) },
-        (3, _) => ErrorKind::TimeExceeded,
         // A next header that it does not know is the protocol being out of reach (RFC 9293 3.9.2.2).
-        (4, 1) => ErrorKind::Unreachable(Unreachable::Protocol),
-        (4, _) => ErrorKind::ParameterProblem,
+        (1, 4) | (4, 1) => ErrorKind::Refused,
+        (2, _) => ErrorKind::TooBig { mtu: u32::from_be_bytes(rest) },
+        // Unreachable, time exceeded, a problem with a parameter.
+        (1 | 3 | 4, _) => ErrorKind::Soft,
         _ => return None,
     })
 }
@@ -140,30 +116,26 @@ fn plateau_below(quoted: &[u8]) -> u32 {
 fn quoted_v4(packet: &[u8]) -> Option<(Addresses, u8, &[u8])> {
     let head = packet.first_chunk::<{ ip::V4 }>()?;
     let len = usize::from(head[0] & 15) * 4;
-    let is_first = u16::from_be_bytes([head[6], head[7]]) & 0x1fff == 0;
-    let four = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let is_first = two(head, 6) & 0x1fff == 0;
     let is_whole = head[0] >> 4 == 4 && len >= ip::V4 && is_first;
-    let addresses = Addresses::V4 { local: four(12), remote: four(16) };
+    let addresses = Addresses::V4 { local: four(head, 12), remote: four(head, 16) };
     Some((addresses, head[9], packet.get(len..).filter(|_| is_whole)?))
 }
 
 fn quoted_v6(packet: &[u8]) -> Option<(Addresses, u8, &[u8])> {
     let (head, rest) = packet.split_first_chunk::<{ ip::V6 }>()?;
     let (protocol, skipped) = ip::skip_extensions(head[6], rest).ok().filter(|_| head[0] >> 4 == 6)?;
-    let both = head[8..].as_chunks::<16>().0;
-    let addresses =
-        Addresses::V6 { local: u128::from_be_bytes(both[0]), remote: u128::from_be_bytes(both[1]) };
+    let addresses = Addresses::V6 { local: sixteen(head, 8), remote: sixteen(head, 24) };
     Some((addresses, protocol, &rest[skipped..]))
 }
 
 /// Writes the answer to `request`, a frame in which [`Icmp::EchoRequest`] was found, to the front of `out`
 /// and gives its length; zero if there is no room. The data goes back as it came (RFC 1122 3.2.2.6).
-pub(crate) fn emit_echo_reply(out: &mut [u8], request: &[u8], hop_limit: u8) -> usize {
-    let written = write_echo_reply(out, request, hop_limit);
-    written.unwrap_or(0)
+pub(crate) fn emit_echo_reply(out: &mut [u8], request: &[u8]) -> usize {
+    write_echo_reply(out, request).unwrap_or(0)
 }
 
-fn write_echo_reply(out: &mut [u8], request: &[u8], hop_limit: u8) -> Option<usize> {
+fn write_echo_reply(out: &mut [u8], request: &[u8]) -> Option<usize> {
     let (link, ether_type, packet) = Link::parse(request)?;
     let header = match ether_type {
         EtherType::IPV4 => ip::Header::parse_v4(packet, super::Checks::NONE).ok()?,
@@ -171,19 +143,10 @@ fn write_echo_reply(out: &mut [u8], request: &[u8], hop_limit: u8) -> Option<usi
         _ => return None,
     };
     let message = &packet[header.start..header.end];
+    let packet = out.get_mut(ethernet::HEADER..)?;
     let class = header.traffic_class;
-    let start = match header.addresses {
-        Addresses::V4 { local, remote } => {
-            let bytes = ip::bytes_v4(local, remote, ip::ICMP, class, hop_limit, message.len());
-            out.get_mut(ethernet::HEADER..)?.get_mut(..ip::V4)?.copy_from_slice(&bytes);
-            ethernet::HEADER + ip::V4
-        }
-        Addresses::V6 { local, remote } => {
-            let bytes = ip::bytes_v6(local, remote, ip::ICMP_V6, class, hop_limit, message.len());
-            out.get_mut(ethernet::HEADER..)?.get_mut(..ip::V6)?.copy_from_slice(&bytes);
-            ethernet::HEADER + ip::V6
-        }
-    };
+    let start = ip::write(packet, &header.addresses, header.protocol, class, message.len(), None)?;
+    let start = ethernet::HEADER + start;
     out[..ethernet::HEADER].copy_from_slice(&link.back().header(ether_type));
     let reply = out.get_mut(start..start + message.len())?;
     reply.copy_from_slice(message);

@@ -6,6 +6,8 @@
 //! lets a host do so.
 
 use super::checksum;
+use super::ethernet::EtherType;
+use super::fields::{four, put, sixteen, two};
 use super::parse::{Checks, Refusal};
 
 /// The addresses of a connection, as numbers.
@@ -24,12 +26,42 @@ impl Addresses {
             Self::V6 { local, remote } => is_host_v6(local) && is_host_v6(remote),
         }
     }
+
+    #[inline(always)]
+    pub(crate) const fn is_v4(&self) -> bool {
+        matches!(self, Self::V4 { .. })
+    }
+
+    /// Bytes of a header that [`write`] writes.
+    #[inline(always)]
+    pub(super) const fn header_len(&self) -> usize {
+        if self.is_v4() { V4 } else { V6 }
+    }
+
+    pub(super) const fn ether_type(&self) -> EtherType {
+        if self.is_v4() { EtherType::IPV4 } else { EtherType::IPV6 }
+    }
+
+    /// The sum of the pseudo header for `len` bytes of `protocol`, fields as numbers (RFC 9293 3.1, RFC 8200 8.1).
+    pub(super) fn pseudo(&self, protocol: u8, len: usize) -> u64 {
+        let addresses = match *self {
+            Self::V4 { local, remote } => u64::from(local) + u64::from(remote),
+            Self::V6 { local, remote } => thirty_two(local) + thirty_two(remote),
+        };
+        addresses + u64::from(protocol) + len as u64
+    }
 }
 
 /// Whether one host can have it: not 0.0.0.0/8, and below 224.0.0.0.
 #[inline]
 pub(crate) const fn is_host_v4(address: u32) -> bool {
     address.wrapping_sub(0x0100_0000) < 0xdf00_0000
+}
+
+/// The sum of its four words.
+const fn thirty_two(address: u128) -> u64 {
+    const LOW: u128 = 0xffff_ffff;
+    ((address & LOW) + (address >> 32 & LOW) + (address >> 64 & LOW) + (address >> 96)) as u64
 }
 
 const fn is_host_v6(address: u128) -> bool {
@@ -45,7 +77,6 @@ pub(crate) struct Header {
     pub(crate) protocol: u8,
     /// DSCP and ECN.
     pub(crate) traffic_class: u8,
-    pub(crate) hop_limit: u8,
     /// Where the payload is in the packet.
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -77,7 +108,6 @@ impl Header {
             addresses: Addresses::V4 { local: four(head, 16), remote: four(head, 12) },
             protocol: head[9],
             traffic_class: head[1],
-            hop_limit: head[8],
             start,
             end,
         })
@@ -96,81 +126,46 @@ impl Header {
             addresses: Addresses::V6 { local: sixteen(head, 24), remote: sixteen(head, 8) },
             protocol,
             traffic_class: (two(head, 0) >> 4) as u8,
-            hop_limit: head[7],
             start: V6 + skipped,
             end,
         })
     }
+}
 
-    /// The sum of the pseudo header, fields as numbers.
-    pub(crate) fn pseudo(&self) -> u64 {
-        let len = self.end - self.start;
-        match self.addresses {
-            Addresses::V4 { local, remote } => checksum::pseudo_v4(remote, local, self.protocol, len),
-            Addresses::V6 { local, remote } => checksum::pseudo_v6(remote, local, self.protocol, len),
+/// Writes a header from local to remote to the front of `out`, if there is room, and gives its length: IPv4 without options,
+/// or IPv6 without extensions and flow label. Without `fragment_id` an IPv4 packet is never to be fragmented, hence has an
+/// identification of zero (RFC 6864 4.1).
+pub(crate) fn write(
+    out: &mut [u8],
+    addresses: &Addresses,
+    protocol: u8,
+    class: u8,
+    payload: usize,
+    fragment_id: Option<u16>,
+) -> Option<usize> {
+    match *addresses {
+        Addresses::V4 { local, remote } => {
+            let head = out.first_chunk_mut::<V4>()?;
+            *head = [0; V4];
+            put(head, 0, [0x45, class]);
+            put(head, 2, ((V4 + payload) as u16).to_be_bytes());
+            put(head, 4, fragment_id.unwrap_or(0).to_be_bytes());
+            put(head, 6, if fragment_id.is_some() { [0; 2] } else { DO_NOT_FRAGMENT.to_be_bytes() });
+            put(head, 8, [HOP_LIMIT, protocol]);
+            put(head, 12, local.to_be_bytes());
+            put(head, 16, remote.to_be_bytes());
+            put(head, 10, checksum::header(0, checksum::sum(head, 0)).to_be_bytes());
+        }
+        Addresses::V6 { local, remote } => {
+            let head = out.first_chunk_mut::<V6>()?;
+            put(head, 0, (0x6000_0000 | u32::from(class) << 20).to_be_bytes());
+            put(head, 4, (payload as u16).to_be_bytes());
+            put(head, 6, [protocol, HOP_LIMIT]);
+            put(head, 8, local.to_be_bytes());
+            put(head, 24, remote.to_be_bytes());
         }
     }
-}
-
-/// A header of IPv4 without options, sent from local to remote; never to be fragmented, hence with an
-/// identification of zero (RFC 6864 4.1).
-#[inline]
-pub(crate) fn bytes_v4(
-    local: u32,
-    remote: u32,
-    protocol: u8,
-    class: u8,
-    hop_limit: u8,
-    payload: usize,
-) -> [u8; V4] {
-    let len = (V4 + payload) as u16;
-    let fields = (0x4500 | u64::from(class))
-        + u64::from(len)
-        + u64::from(DO_NOT_FRAGMENT)
-        + (u64::from(hop_limit) << 8 | u64::from(protocol))
-        + u64::from(local)
-        + u64::from(remote);
-    let mut head = [0; V4];
-    head[0] = 0x45;
-    head[1] = class;
-    head[2..4].copy_from_slice(&len.to_be_bytes());
-    head[6..8].copy_from_slice(&DO_NOT_FRAGMENT.to_be_bytes());
-    head[8] = hop_limit;
-    head[9] = protocol;
-    head[10..12].copy_from_slice(&(!checksum::fold(fields)).to_be_bytes());
-    head[12..16].copy_from_slice(&local.to_be_bytes());
-    head[16..].copy_from_slice(&remote.to_be_bytes());
-    head
-}
-
-/// Lets routers fragment the packet with this header.
-#[cold]
-pub(crate) fn let_fragment(head: &mut [u8; V4], id: u16) {
-    head[4..6].copy_from_slice(&id.to_be_bytes());
-    head[6..8].copy_from_slice(&[0; 2]);
-    head[10..12].copy_from_slice(&[0; 2]);
-    let sum = head.chunks_exact(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum();
-    head[10..12].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
-}
-
-/// A header of IPv6 without extensions, sent from local to remote, with no flow label.
-#[inline]
-pub(crate) fn bytes_v6(
-    local: u128,
-    remote: u128,
-    protocol: u8,
-    class: u8,
-    hop_limit: u8,
-    payload: usize,
-) -> [u8; V6] {
-    let mut head = [0; V6];
-    head[..2].copy_from_slice(&(0x6000 | u16::from(class) << 4).to_be_bytes());
-    head[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
-    head[6] = protocol;
-    head[7] = hop_limit;
-    head[8..24].copy_from_slice(&local.to_be_bytes());
-    head[24..].copy_from_slice(&remote.to_be_bytes());
-    head
+    Some(addresses.header_len())
 }
 
 /// Source routes are refused (RFC 7126 4.3, 4.4); other options mean nothing to a host and are ignored (RFC
@@ -235,18 +230,6 @@ fn check_v6_options(mut options: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-fn two<const N: usize>(head: &[u8; N], at: usize) -> u16 {
-    u16::from_be_bytes([head[at], head[at + 1]])
-}
-
-fn four<const N: usize>(head: &[u8; N], at: usize) -> u32 {
-    u32::from(two(head, at)) << 16 | u32::from(two(head, at + 2))
-}
-
-fn sixteen<const N: usize>(head: &[u8; N], at: usize) -> u128 {
-    head[at..at + 16].iter().fold(0, |address, byte| address << 8 | u128::from(*byte))
-}
-
 /// Bytes of an IPv4 header without options.
 pub(crate) const V4: usize = 20;
 
@@ -255,6 +238,9 @@ pub(crate) const V6: usize = 40;
 
 /// Extension headers that are passed over at most.
 const EXTENSIONS_MAX: usize = 8;
+
+/// RFC 9293 MUST-49 lets it be set; 64 is what RFC 1700 and everybody says.
+pub(super) const HOP_LIMIT: u8 = 64;
 
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
@@ -265,3 +251,27 @@ const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
 pub(crate) const DO_NOT_FRAGMENT: u16 = 0x4000;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_sum_as_bytes_do(v6: (u128, u128), v4: (u32, u32), len in 0u16.., protocol: u8) {
+            let tail = [&[0, protocol][..], &len.to_be_bytes()].concat();
+            let same = |addresses: Addresses, front: &[&[u8]]| {
+                let bytes = [&front.concat()[..], &tail].concat();
+                let sum = checksum::header(addresses.pseudo(protocol, len.into()), 0);
+                prop_assert_eq!(sum, checksum::header(0, checksum::sum(&bytes, 0)));
+                Ok(())
+            };
+            let (local, remote) = v6;
+            same(Addresses::V6 { local, remote }, &[&local.to_be_bytes(), &remote.to_be_bytes()])?;
+            let (local, remote) = v4;
+            same(Addresses::V4 { local, remote }, &[&local.to_be_bytes(), &remote.to_be_bytes()])?;
+        }
+    }
+}

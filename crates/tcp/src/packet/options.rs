@@ -1,4 +1,4 @@
-//! TCP options: what a peer said, and what we say (RFC 9293 3.2, RFC 7323, RFC 2018, RFC 5482).
+//! TCP options: what a peer said, and what we say (RFC 9293 3.2, RFC 7323, RFC 2018).
 //!
 //! Reading takes any bytes. An unknown option is skipped (MUST-6), and an end of the list or padding may be anywhere
 //! (MUST-5). An impossible length ends the reading: the options before it count, and the fault is named (MUST-7). Writing
@@ -22,10 +22,8 @@ pub(crate) struct Options {
     /// Left and right edges of blocks, in the peer's order. [`Self::sack`] gives the ones present.
     pub(super) blocks: [(Seq, Seq); SACK_MAX],
     pub(super) block_count: u8,
-    /// User timeout as sent: the highest bit says minutes, else seconds (RFC 5482 3).
-    pub(crate) user_timeout: Option<u16>,
-    /// Why the reading ended early.
-    pub(crate) fault: Option<Fault>,
+    /// The kind of the last option with a length that cannot be.
+    pub(crate) fault: Option<u8>,
 }
 
 impl Options {
@@ -49,7 +47,7 @@ impl Options {
                     rest = tail;
                 }
                 [kind, ..] => {
-                    options.fault = Some(Fault { kind: *kind });
+                    options.fault = Some(*kind);
                     return options;
                 }
             }
@@ -87,12 +85,9 @@ impl Options {
             (TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
                 self.timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
             }
-            (USER_TIMEOUT, &[a, b]) => self.user_timeout = Some(u16::from_be_bytes([a, b])),
             // A length that this kind cannot have, but that leads to the next option: the option is as good
             // as unknown.
-            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS | USER_TIMEOUT, _) => {
-                self.fault = Some(Fault { kind });
-            }
+            (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS, _) => self.fault = Some(kind),
             _ => {}
         }
     }
@@ -117,12 +112,6 @@ impl Offer {
     }
 }
 
-/// An option with a length that cannot be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    pub(crate) kind: u8,
-}
-
 /// Options of a segment that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OptionsOut<'a> {
@@ -134,33 +123,20 @@ pub(crate) struct OptionsOut<'a> {
     /// Blocks, the most recent first (RFC 2018 4); as many are sent as the room allows, three beside
     /// timestamps.
     pub(crate) sack: &'a [(Seq, Seq)],
-    /// In the form of RFC 5482 3.
-    pub(crate) user_timeout: Option<u16>,
 }
 
 impl OptionsOut<'_> {
     /// No option at all.
-    pub(crate) const NONE: Self = Self {
-        mss: None,
-        window_scale: None,
-        sack_permitted: false,
-        timestamps: None,
-        sack: &[],
-        user_timeout: None,
-    };
+    pub(crate) const NONE: Self =
+        Self { mss: None, window_scale: None, sack_permitted: false, timestamps: None, sack: &[] };
 
     /// The timestamps, or that there are none, if there is nothing else.
     #[inline]
     pub(crate) const fn at_most_timestamps(&self) -> Option<Option<(u32, u32)>> {
         match *self {
-            Self {
-                mss: None,
-                window_scale: None,
-                sack_permitted: false,
-                timestamps,
-                sack: [],
-                user_timeout: None,
-            } => Some(timestamps),
+            Self { mss: None, window_scale: None, sack_permitted: false, timestamps, sack: [] } => {
+                Some(timestamps)
+            }
             _ => None,
         }
     }
@@ -175,7 +151,7 @@ impl OptionsOut<'_> {
     }
 
     /// Writes them to the front of `out` and says how many bytes they are.
-    pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX]) -> usize {
+    pub(crate) fn write(&self, out: &mut [u8]) -> usize {
         let mut list = List { out, len: 0 };
         if let Some(mss) = self.mss {
             list.push(u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(mss));
@@ -193,9 +169,6 @@ impl OptionsOut<'_> {
         if let Some(shift) = self.window_scale {
             list.push(u32::from_be_bytes([NO_OPERATION, WINDOW_SCALE, 3, shift]));
         }
-        if let Some(timeout) = self.user_timeout {
-            list.push(u32::from_be_bytes([USER_TIMEOUT, 4, 0, 0]) | u32::from(timeout));
-        }
         let blocks = self.blocks_that_fit(list.len);
         if blocks > 0 {
             list.push(u32::from_be_bytes([NO_OPERATION, NO_OPERATION, SACK, 2 + 8 * blocks as u8]));
@@ -209,9 +182,7 @@ impl OptionsOut<'_> {
 
     fn fixed_len(&self) -> usize {
         let head = if self.timestamps.is_some() { 12 } else { 4 * usize::from(self.sack_permitted) };
-        head + 4 * usize::from(self.mss.is_some())
-            + 4 * usize::from(self.window_scale.is_some())
-            + 4 * usize::from(self.user_timeout.is_some())
+        head + 4 * usize::from(self.mss.is_some()) + 4 * usize::from(self.window_scale.is_some())
     }
 
     fn blocks_that_fit(&self, before: usize) -> usize {
@@ -221,7 +192,7 @@ impl OptionsOut<'_> {
 
 /// Options as they are written, four bytes after four.
 struct List<'a> {
-    out: &'a mut [u8; OPTIONS_MAX],
+    out: &'a mut [u8],
     len: usize,
 }
 
@@ -248,7 +219,6 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
-const USER_TIMEOUT: u8 = 28;
 
 #[cfg(test)]
 mod tests {
@@ -275,7 +245,7 @@ mod tests {
             if let Some(read) = syn::offer(&bytes[..len]) {
                 let options = Options::parse(&bytes[..len]);
                 prop_assert_eq!(read, options.offer());
-                prop_assert_eq!((options.sack().len(), options.user_timeout, options.fault), (0, None, None));
+                prop_assert_eq!((options.sack().len(), options.fault), (0, None));
             }
         }
     }
@@ -289,7 +259,7 @@ mod tests {
     #[test]
     fn unknown_options_are_passed_over() {
         let options = Options::parse(&[253, 4, 9, 9, 4, 2, 34, 2, 28, 4, 0x80, 5]);
-        let wanted = Options { sack_permitted: true, user_timeout: Some(0x8005), ..Options::default() };
+        let wanted = Options { sack_permitted: true, ..Options::default() };
         assert_eq!(options, wanted);
     }
 
@@ -302,7 +272,7 @@ mod tests {
             (&[4, 2, 3], 3),
         ] {
             let options = Options::parse(bytes);
-            assert_eq!(options.fault, Some(Fault { kind }));
+            assert_eq!(options.fault, Some(kind));
             assert!(
                 options.sack_permitted && options.window_scale.is_none() && !options.are_timestamps_at_most()
             );
@@ -313,7 +283,7 @@ mod tests {
     fn a_wrong_length_of_a_known_kind_costs_that_option_alone() {
         let options = Options::parse(&[2, 3, 5, 3, 3, 7, 5, 9, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!((options.mss, options.window_scale, options.sack()), (None, Some(7), &[][..]));
-        assert_eq!(options.fault, Some(Fault { kind: SACK }));
+        assert_eq!(options.fault, Some(SACK));
     }
 
     proptest! {
@@ -329,11 +299,10 @@ mod tests {
             window_scale: Option<u8>,
             sack_permitted: bool,
             timestamps: Option<(u32, u32)>,
-            user_timeout: Option<u16>,
             blocks in prop::collection::vec(any::<(u32, u32)>(), 0..6),
         ) {
             let sack: Vec<_> = blocks.into_iter().map(|(left, right)| (Seq(left), Seq(right))).collect();
-            let out = OptionsOut { mss, window_scale, sack_permitted, timestamps, sack: &sack, user_timeout };
+            let out = OptionsOut { mss, window_scale, sack_permitted, timestamps, sack: &sack };
             let mut bytes = [0xaa; OPTIONS_MAX];
             let len = out.write(&mut bytes);
             prop_assert_eq!(len, out.len());
@@ -341,7 +310,7 @@ mod tests {
             let read = Options::parse(&bytes[..len]);
             prop_assert_eq!((read.mss, read.window_scale), (mss, window_scale));
             prop_assert_eq!((read.sack_permitted, read.timestamps), (sack_permitted, timestamps));
-            prop_assert_eq!((read.user_timeout, read.fault), (user_timeout, None));
+            prop_assert_eq!(read.fault, None);
             prop_assert_eq!(read.sack(), &sack[..read.sack().len()]);
             prop_assert!(read.sack().len() == sack.len() || OPTIONS_MAX - len < 8);
         }

@@ -5,11 +5,10 @@
 
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
+use super::fields::{four, two};
 use super::icmp::{self, Icmp};
 use super::ip::{self, Addresses};
 use super::options::{Offer, Options};
-#[cfg(test)]
-use super::plain::{Plain, STAMPED};
 use super::syn;
 use super::tcp::{self, Flags};
 use crate::seq::Seq;
@@ -21,10 +20,10 @@ pub(crate) enum Packet {
     Tcp,
     Icmp(Icmp),
     /// No IP: ARP, say.
-    Other(EtherType),
+    Other,
 }
 
-/// A TCP segment, in 44 bytes. Rarely used fields stay in the frame.
+/// A TCP segment, in 40 bytes. Rarely used fields stay in the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parsed {
     /// Addresses of IPv4, zero for IPv6; [`Self::addresses`] knows both.
@@ -39,18 +38,18 @@ pub(crate) struct Parsed {
     pub(crate) timestamp: u32,
     pub(crate) timestamp_echo: u32,
     pub(crate) window: u16,
-    pub(crate) urgent: u16,
     /// Where the payload starts in the frame.
-    pub(super) payload_at: u16,
-    pub(super) payload_len: u16,
+    pub(crate) payload_at: u16,
+    /// Bytes of payload.
+    pub(crate) payload_len: u16,
     pub(crate) flags: Flags,
     /// DSCP and ECN of the IP header.
     pub(crate) traffic_class: u8,
-    pub(crate) hop_limit: u8,
     pub(super) options_len: u8,
     pub(super) is_v6: bool,
     pub(super) has_timestamps: bool,
-    pub(super) has_other_options: bool,
+    /// Whether [`Self::options`] would tell more than the timestamps, a fault included.
+    pub(crate) has_other_options: bool,
 }
 
 impl Parsed {
@@ -82,12 +81,6 @@ impl Parsed {
         if self.has_timestamps { Some((self.timestamp, self.timestamp_echo)) } else { None }
     }
 
-    /// Whether [`Self::options`] would tell more than the timestamps, a fault included.
-    #[inline]
-    pub(crate) const fn has_other_options(&self) -> bool {
-        self.has_other_options
-    }
-
     /// What a SYN offers, read from the frame that this was parsed from.
     #[inline(always)]
     pub(crate) fn offer(&self, frame: &[u8]) -> Offer {
@@ -105,36 +98,10 @@ impl Parsed {
         frame.get(end - usize::from(self.options_len)..end).unwrap_or_default()
     }
 
-    /// Where the payload starts in the frame.
-    #[inline]
-    pub(crate) const fn payload_at(&self) -> u16 {
-        self.payload_at
-    }
-
-    /// Bytes of payload.
-    #[inline]
-    pub(crate) const fn payload_len(&self) -> u16 {
-        self.payload_len
-    }
-
-    /// The payload in the frame that this was parsed from; empty if it is another one, too short for it.
-    #[inline]
-    #[cfg(test)]
-    pub(crate) fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
-        let start = usize::from(self.payload_at);
-        frame.get(start..start + usize::from(self.payload_len)).unwrap_or_default()
-    }
-
     /// Sequence numbers that it takes: its payload, SYN and FIN (SEG.LEN of RFC 9293 3.3.1).
     #[inline]
     pub(crate) const fn sequence_len(&self) -> u32 {
         self.payload_len as u32 + self.flags.sequence_len()
-    }
-
-    /// The two bits of ECN in the IP header (RFC 3168 5).
-    #[inline]
-    pub(crate) const fn ecn(&self) -> u8 {
-        self.traffic_class & 3
     }
 }
 
@@ -184,20 +151,9 @@ pub(crate) enum Refusal {
     IcmpChecksum,
 }
 
-/// The contents of `frame`. A segment is written to `place`, where the caller keeps it. Returned by value, it would be
-/// built in one place and copied to another while its bytes are still on the way to memory, which stalls.
-#[cfg(test)]
-pub(crate) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
-    let Some((plain, payload)) = Plain::<STAMPED>::of(frame) else { return general(frame, checks, place) };
-    plain.verify(payload, checks)?;
-    if !plain.is_between_hosts() {
-        return Err(Refusal::Address);
-    }
-    *place = plain.parsed();
-    Ok(Packet::Tcp)
-}
-
-/// What any frame holds; a segment is written to `place`. Most segments that come here are SYNs.
+/// What any frame holds. A segment is written to `place`, where the caller keeps it. Returned by value, it would be built in
+/// one place and copied to another while its bytes are still on the way to memory, which stalls. Most segments that come here
+/// are SYNs.
 #[cold]
 #[inline(never)]
 pub(crate) fn general(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet, Refusal> {
@@ -213,7 +169,7 @@ fn by_headers(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet
     let header = match ether_type {
         EtherType::IPV4 => ip::Header::parse_v4(packet, checks)?,
         EtherType::IPV6 => ip::Header::parse_v6(packet)?,
-        other => return Ok(Packet::Other(other)),
+        _ => return Ok(Packet::Other),
     };
     if ethernet::HEADER + header.end > FRAME_MAX {
         return Err(Refusal::Long);
@@ -232,11 +188,14 @@ fn by_headers(frame: &[u8], checks: Checks, place: &mut Parsed) -> Result<Packet
 }
 
 fn segment(header: &ip::Header, bytes: &[u8], checks: Checks) -> Result<Parsed, Refusal> {
-    let (head, data_offset) = tcp::Header::parse(bytes).ok_or(Refusal::TcpHeader)?;
-    if checks.tcp && checksum::header(header.pseudo(), checksum::sum(bytes, 0)) != 0 {
+    let head = bytes.first_chunk::<{ tcp::HEADER }>().ok_or(Refusal::TcpHeader)?;
+    let data_offset = usize::from(head[12] >> 4) * 4;
+    let list = bytes.get(tcp::HEADER..data_offset).ok_or(Refusal::TcpHeader)?;
+    let pseudo = header.addresses.pseudo(header.protocol, bytes.len());
+    if checks.tcp && checksum::header(pseudo, checksum::sum(bytes, 0)) != 0 {
         return Err(Refusal::TcpChecksum);
     }
-    let options = Options::parse(&bytes[tcp::HEADER..data_offset]);
+    let options = Options::parse(list);
     let timestamps = options.timestamps;
     let (timestamp, timestamp_echo) = timestamps.unwrap_or_default();
     let (remote_v4, local_v4) = match header.addresses {
@@ -246,20 +205,18 @@ fn segment(header: &ip::Header, bytes: &[u8], checks: Checks) -> Result<Parsed, 
     Ok(Parsed {
         remote_v4,
         local_v4,
-        ports: u32::from(head.source_port) << 16 | u32::from(head.destination_port),
-        seq: head.seq,
-        ack: head.ack,
+        ports: four(head, 0),
+        seq: Seq(four(head, 4)),
+        ack: Seq(four(head, 8)),
         timestamp,
         timestamp_echo,
-        window: head.window,
-        urgent: head.urgent,
+        window: two(head, 14),
         payload_at: (ethernet::HEADER + header.start + data_offset) as u16,
         payload_len: (bytes.len() - data_offset) as u16,
-        flags: head.flags,
+        flags: Flags(head[13]),
         traffic_class: header.traffic_class,
-        hop_limit: header.hop_limit,
-        options_len: (data_offset - tcp::HEADER) as u8,
-        is_v6: matches!(header.addresses, Addresses::V6 { .. }),
+        options_len: list.len() as u8,
+        is_v6: !header.addresses.is_v4(),
         has_timestamps: timestamps.is_some(),
         has_other_options: !options.are_timestamps_at_most(),
     })
@@ -271,7 +228,7 @@ pub(crate) const FRAME_MAX: usize = u16::MAX as usize;
 /// Where the addresses of IPv6 start in a frame.
 const V6_ADDRESSES: usize = ethernet::HEADER + 8;
 
-const _: () = assert!(size_of::<Parsed>() == 44);
+const _: () = assert!(size_of::<Parsed>() == 40);
 
 #[cfg(test)]
 mod tests {

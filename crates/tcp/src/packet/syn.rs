@@ -7,6 +7,7 @@
 use super::Outgoing;
 use super::checksum;
 use super::ethernet::{self, EtherType, Link};
+use super::fields::{four, put, two};
 use super::ip;
 use super::options::{Offer, OptionsOut};
 use super::parse::{Checks, Parsed, Refusal};
@@ -31,13 +32,12 @@ impl Four {
     /// The options in `bytes`, if they are these four.
     #[inline(always)]
     fn read(bytes: &[u8; OPTIONS]) -> Option<Self> {
-        let four = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let (mss, scale) = (four(0), four(16));
+        let (mss, scale) = (four(bytes, 0), four(bytes, 16));
         let are_these =
-            mss & !0xffff == MSS && four(4) == SACK_AND_TIMESTAMPS && scale & !0xff == WINDOW_SCALE;
+            mss & !0xffff == MSS && four(bytes, 4) == SACK_AND_TIMESTAMPS && scale & !0xff == WINDOW_SCALE;
         are_these.then(|| Self {
             mss: mss as u16,
-            timestamps: (four(8), four(12)),
+            timestamps: (four(bytes, 8), four(bytes, 12)),
             window_scale: scale as u8,
         })
     }
@@ -52,7 +52,6 @@ impl Four {
                 sack_permitted: true,
                 timestamps: Some(timestamps),
                 sack: [],
-                user_timeout: None,
             } => Some(Self { mss, timestamps, window_scale }),
             _ => None,
         }
@@ -80,22 +79,20 @@ pub(super) fn offer(bytes: &[u8]) -> Option<Offer> {
 #[inline]
 pub(super) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<Result<(), Refusal>> {
     let head = frame.first_chunk::<FRAME>()?;
-    let two = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-    let four = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let eight =
         |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("the header is longer than this"));
 
     let total = (FRAME - ethernet::HEADER) as u16;
-    let is_usual = four(12) & 0xffff_ff00 == 0x0800_4500
-        && two(16) == total
-        && four(20) & 0x3fff_00ff == u32::from(ip::TCP)
+    let is_usual = four(head, 12) & 0xffff_ff00 == 0x0800_4500
+        && two(head, 16) == total
+        && four(head, 20) & 0x3fff_00ff == u32::from(ip::TCP)
         && head[46] >> 4 == ((tcp::HEADER + OPTIONS) / 4) as u8
         && head[0] & 1 == 0;
     if !is_usual {
         return None;
     }
     let offer = Four::read(head.last_chunk().expect("the options are a part of it"))?;
-    let (remote_v4, local_v4) = (four(26), four(30));
+    let (remote_v4, local_v4) = (four(head, 26), four(head, 30));
     if checks.ip {
         let words = [eight(14), eight(22), u64::from(local_v4.swap_bytes())];
         if !checksum::is_right(checksum::sum_words(words, 0)) {
@@ -116,16 +113,14 @@ pub(super) fn parse(frame: &[u8], checks: Checks, place: &mut Parsed) -> Option<
     *place = Parsed {
         remote_v4,
         local_v4,
-        ports: four(34),
-        seq: Seq(four(38)),
-        ack: Seq(four(42)),
+        ports: four(head, 34),
+        seq: Seq(four(head, 38)),
+        ack: Seq(four(head, 42)),
         timestamp: offer.timestamps.0,
         timestamp_echo: offer.timestamps.1,
-        window: two(48),
-        urgent: two(52),
+        window: two(head, 48),
         flags: Flags(head[47]),
         traffic_class: head[15],
-        hop_limit: head[22],
         payload_at: FRAME as u16,
         payload_len: 0,
         options_len: OPTIONS as u8,
@@ -153,7 +148,7 @@ pub(super) fn emit(
 
     let between = u64::from(local) + u64::from(remote);
     let class = 0x4500 | u16::from(segment.traffic_class);
-    let hop = u16::from_be_bytes([segment.hop_limit, ip::TCP]);
+    let hop = u16::from_be_bytes([ip::HOP_LIMIT, ip::TCP]);
     let ip_sum = between + u64::from(class) + total as u64 + u64::from(ip::DO_NOT_FRAGMENT) + u64::from(hop);
 
     let ports = u32::from(segment.local_port) << 16 | u32::from(segment.remote_port);
@@ -167,7 +162,6 @@ pub(super) fn emit(
         + u64::from(segment.ack.0)
         + u64::from(flags)
         + u64::from(segment.window)
-        + u64::from(segment.urgent)
         + u64::from(mss)
         + u64::from(kinds)
         + u64::from(value)
@@ -177,27 +171,22 @@ pub(super) fn emit(
     let tcp_checksum = if checks.tcp { !checksum::fold(tcp_sum) } else { 0 };
 
     link.write(EtherType::IPV4, head);
-    put_four(head, 14, u32::from(class) << 16 | total as u32);
-    put_four(head, 18, u32::from(ip::DO_NOT_FRAGMENT));
-    put_four(head, 22, u32::from(hop) << 16 | u32::from(ip_checksum));
-    put_four(head, 26, local);
-    put_four(head, 30, remote);
-    put_four(head, 34, ports);
-    put_four(head, 38, segment.seq.0);
-    put_four(head, 42, segment.ack.0);
-    put_four(head, 46, u32::from(flags) << 16 | u32::from(segment.window));
-    put_four(head, 50, u32::from(tcp_checksum) << 16 | u32::from(segment.urgent));
-    put_four(head, 54, mss);
-    put_four(head, 58, kinds);
-    put_four(head, 62, value);
-    put_four(head, 66, echo);
-    put_four(head, 70, scale);
+    put(head, 14, (u32::from(class) << 16 | total as u32).to_be_bytes());
+    put(head, 18, u32::from(ip::DO_NOT_FRAGMENT).to_be_bytes());
+    put(head, 22, (u32::from(hop) << 16 | u32::from(ip_checksum)).to_be_bytes());
+    put(head, 26, local.to_be_bytes());
+    put(head, 30, remote.to_be_bytes());
+    put(head, 34, ports.to_be_bytes());
+    put(head, 38, segment.seq.0.to_be_bytes());
+    put(head, 42, segment.ack.0.to_be_bytes());
+    put(head, 46, (u32::from(flags) << 16 | u32::from(segment.window)).to_be_bytes());
+    put(head, 50, (u32::from(tcp_checksum) << 16).to_be_bytes());
+    put(head, 54, mss.to_be_bytes());
+    put(head, 58, kinds.to_be_bytes());
+    put(head, 62, value.to_be_bytes());
+    put(head, 66, echo.to_be_bytes());
+    put(head, 70, scale.to_be_bytes());
     Some(FRAME)
-}
-
-#[inline]
-fn put_four(head: &mut [u8; FRAME], at: usize, value: u32) {
-    head[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
 /// Kind 2, four bytes, and the size.

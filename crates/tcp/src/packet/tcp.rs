@@ -3,8 +3,6 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-use crate::seq::Seq;
-
 /// The control bits. The reserved bits are ignored on arrival and sent as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub(crate) struct Flags(pub(crate) u8);
@@ -68,58 +66,6 @@ impl fmt::Debug for Flags {
             }
         }
         set.finish()
-    }
-}
-
-/// The fixed part of a header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Header {
-    pub(crate) source_port: u16,
-    pub(crate) destination_port: u16,
-    pub(crate) seq: Seq,
-    pub(crate) ack: Seq,
-    pub(crate) flags: Flags,
-    pub(crate) window: u16,
-    pub(crate) urgent: u16,
-}
-
-impl Header {
-    /// The header at the front of `segment`, and where its data starts; nothing if the data offset does not
-    /// fit.
-    #[inline]
-    pub(crate) fn parse(segment: &[u8]) -> Option<(Self, usize)> {
-        let head = segment.first_chunk::<HEADER>()?;
-        let data_offset = usize::from(head[12] >> 4) * 4;
-        if data_offset < HEADER || data_offset > segment.len() {
-            return None;
-        }
-        let two = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let four = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let header = Self {
-            source_port: two(0),
-            destination_port: two(2),
-            seq: Seq(four(4)),
-            ack: Seq(four(8)),
-            flags: Flags(head[13]),
-            window: two(14),
-            urgent: two(18),
-        };
-        Some((header, data_offset))
-    }
-
-    /// The header as bytes, in front of `options_len` bytes of options, without a checksum.
-    #[inline]
-    pub(crate) fn bytes(&self, options_len: usize) -> [u8; HEADER] {
-        let mut head = [0; HEADER];
-        head[..2].copy_from_slice(&self.source_port.to_be_bytes());
-        head[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
-        head[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
-        head[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
-        head[12] = (((HEADER + options_len) / 4) << 4) as u8;
-        head[13] = self.flags.0;
-        head[14..16].copy_from_slice(&self.window.to_be_bytes());
-        head[18..20].copy_from_slice(&self.urgent.to_be_bytes());
-        head
     }
 }
 
