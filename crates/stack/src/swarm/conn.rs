@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anywire_tcp::{ConnId, Engine, KeepAlive, ListenerId, Status};
 
-use super::context::{Ending, Here, here, let_go};
+use super::context::{Ending, Here, here, let_go, running};
 use super::current::NOBODY;
 use super::frame::show;
 use super::leaf::now;
@@ -46,25 +46,20 @@ impl Conn {
 
     /// Its id in the engine of the swarm that runs; that of no connection if it is one of another swarm.
     #[inline(always)]
-    pub(super) fn id_in(&self, here: &Here) -> ConnId {
-        ConnId::claimed(self.place_in(here))
-    }
-
-    /// Its place, for futures that borrow it: the connection keeps the place meanwhile. [`NOBODY`] if it is one of another swarm.
-    #[inline(always)]
-    fn place_in(&self, here: &Here) -> u32 {
-        if here.number == self.swarm { self.place } else { NOBODY }
-    }
-
     pub(super) fn id(&self) -> ConnId {
-        self.id_in(&here())
+        ConnId::claimed(self.place())
+    }
+
+    /// Its place, for futures that borrow it: the connection keeps the place meanwhile. [`NOBODY`] if it is not one of the swarm
+    /// that runs.
+    #[inline(always)]
+    fn place(&self) -> u32 {
+        if running() == self.swarm { self.place } else { NOBODY }
     }
 
     /// Does something with it in the engine.
     fn engine<R>(&self, what: impl FnOnce(&mut Engine, ConnId) -> R) -> R {
-        let mut here = here();
-        let id = self.id_in(&here);
-        what(&mut here.engine, id)
+        what(&mut here().engine, self.id())
     }
 
     /// How it stands.
@@ -81,7 +76,7 @@ impl Conn {
     /// more can come: the peer has ended its direction, the connection has failed, or unread bytes fill the receive window.
     #[inline(always)]
     pub fn readable(&mut self) -> Readable<'_> {
-        Readable::new(self.place_in(&here()))
+        Readable::new(self.place())
     }
 
     /// Shows the next bytes that have arrived and takes as many as `read` says; 0 if there are none.
@@ -102,7 +97,7 @@ impl Conn {
     #[inline]
     pub fn read(&mut self, read: impl FnOnce(&[u8]) -> usize) -> usize {
         let mut here = here();
-        let place = self.place_in(&here);
+        let place = self.place();
         if here.shown.get(place).is_some() {
             drop(here);
             return self.read_in_one_piece(read);
@@ -135,7 +130,7 @@ impl Conn {
     /// - [`ReadError::TooLong`](super::ReadError::TooLong) if it is more than half of the receive window. The window is 256 KiB unless the engine's
     ///   settings say otherwise.
     pub fn fill_to(&mut self, length: usize) -> Fill<'_> {
-        Fill::new(self.place_in(&here()), length)
+        Fill::new(self.place(), length)
     }
 
     /// Waits until all of `buffer` can be filled, and takes so many bytes.
@@ -144,7 +139,7 @@ impl Conn {
     ///
     /// As [`fill_to`](Self::fill_to); then nothing was taken.
     pub fn read_exact<'c>(&'c mut self, buffer: &'c mut [u8]) -> ReadExact<'c> {
-        ReadExact::new(self.place_in(&here()), buffer)
+        ReadExact::new(self.place(), buffer)
     }
 
     /// The bytes that have arrived by now, to be sent on or measured; none once the peer has ended its direction.
@@ -158,14 +153,14 @@ impl Conn {
     /// ```
     #[inline(always)]
     pub fn recv(&mut self) -> Recv<'_> {
-        Recv::new(self.place_in(&here()))
+        Recv::new(self.place())
     }
 
     /// Sends when the device has room, and waits until then. Gives the bytes that were sent: fewer than all only if the
     /// connection no longer sends.
     #[inline(always)]
     pub fn send<C: Content>(&mut self, content: C) -> SendFuture<'_, C> {
-        SendFuture::new(self.place_in(&here()), content)
+        SendFuture::new(self.place(), content)
     }
 
     /// Waits until this connection may send. Connections share the room of the device round-robin, a message each. A task waits
@@ -173,16 +168,14 @@ impl Conn {
     /// full it waits for room there, too.
     #[inline(always)]
     pub fn writable(&mut self) -> Writable<'_> {
-        Writable::new(self.place_in(&here()))
+        Writable::new(self.place())
     }
 
     /// Sends a message of at most a segment, written in place; false if the send queue has no room for it, or the
     /// connection no longer sends. Wait for [`writable`](Self::writable) first.
     #[inline]
     pub fn write(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
-        let mut here = here();
-        let id = self.id_in(&here);
-        here.engine.send_with(id, length, write)
+        here().engine.send_with(self.id(), length, write)
     }
 
     /// Gives it a user timeout of its own: how long data may stay without an ACK before the connection is given up. Zero: that
@@ -215,15 +208,14 @@ impl Conn {
     #[inline]
     pub fn set_idle_deadline(&mut self, after: Option<Duration>) {
         let mut here = here();
-        let id = self.id_in(&here);
+        let id = self.id();
         here.idle.clear(id.index());
         here.engine.set_idle_deadline(id, after.map(|after| now() + after));
     }
 
     /// Whether it is past its [idle deadline](Self::set_idle_deadline).
     pub fn is_idle(&self) -> bool {
-        let here = here();
-        here.is_idle(self.place_in(&here))
+        here().is_idle(self.place())
     }
 
     /// Gives it keep-alive with times of its own, so that a peer that has vanished is found out while nothing is sent; or takes it

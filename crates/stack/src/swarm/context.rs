@@ -7,7 +7,7 @@
 //! Other code of the thread, or a task of another swarm, may drop a connection. Its own swarm does not run then, so the
 //! connection goes into a list of the thread, and its swarm closes it in the next round.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::DerefMut;
 
@@ -73,7 +73,10 @@ impl Here {
     /// Lends this to all code of the thread for the time of `during`.
     #[inline]
     pub(super) fn lend<R>(&mut self, during: impl FnOnce() -> R) -> R {
-        CURRENT.with(|cells| cells.here.lend(self, during))
+        CURRENT.with(|cells| {
+            let _runs = Runs { place: &cells.swarm, before: cells.swarm.replace(self.number) };
+            cells.here.lend(self, during)
+        })
     }
 
     /// Whether the running task may send on this connection now, one message. If not, it joins the senders, once.
@@ -161,6 +164,24 @@ impl Drop for Here {
             }
         });
     }
+}
+
+/// A swarm runs until this is dropped.
+struct Runs<'t> {
+    place: &'t Cell<u32>,
+    before: u32,
+}
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.place.set(self.before);
+    }
+}
+
+/// The number of the swarm that runs on this thread; 0 for none.
+#[inline(always)]
+pub(super) fn running() -> u32 {
+    CURRENT.with(|cells| cells.swarm.get())
 }
 
 /// How a connection is let go of.

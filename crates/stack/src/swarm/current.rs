@@ -19,6 +19,8 @@ pub(super) struct Current {
     pub(super) current: Cell<u32>,
     /// The state of the swarm whose tasks run; none for [`Tasks`](super::Tasks) without an engine.
     pub(super) here: Lent<Here>,
+    /// The number of that swarm, to be read without borrowing the state; 0 for none.
+    pub(super) swarm: Cell<u32>,
     pub(super) now_micros: Cell<u64>,
     /// [`AGAIN`], [`SLEEPS`] and [`WAKES_OTHERS`]: one read tells whether there is any request.
     requests: Cell<u8>,
@@ -191,6 +193,7 @@ thread_local! {
         Current {
             current: Cell::new(NOBODY),
             here: Lent::new(),
+            swarm: Cell::new(0),
             now_micros: Cell::new(0),
             requests: Cell::new(0),
             taken: Cell::new(0),

@@ -40,7 +40,7 @@ impl Future for Splice<'_> {
         let Self { ends: [one, other], ways: [there, back] } = &mut *self;
         with_pieces(|pieces| {
             let here = &mut *here();
-            let (one_id, other_id) = (one.id_in(here), other.id_in(here));
+            let (one_id, other_id) = (one.id(), other.id());
             there.pass_on(here, one_id, other_id, pieces);
             back.pass_on(here, other_id, one_id, pieces);
             here.wait_for(one.index());

@@ -6,7 +6,7 @@ use crate::block::Flags;
 /// The events of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// The connection.
+    /// The connection; [`ConnId::claimed`] of its place if it is claimed.
     pub id: ConnId,
     /// Its events since it was given last.
     pub events: Events,
@@ -78,7 +78,8 @@ impl Engine {
                 continue;
             }
             block.flags.clear(Flags::TELL.with(Flags::IN_READY));
-            let id = ConnId(place, block.tag());
+            let id =
+                if flags.has(Flags::CLAIMED) { ConnId::claimed(place) } else { ConnId(place, block.tag()) };
             let mut events = Events(((flags.0 & Flags::TELL.0) >> 23) as u8);
             if flags.has(Flags::TELL_OPENED) && flags.has(Flags::PASSIVE) {
                 events.0 |= Events::INCOMING.0;
