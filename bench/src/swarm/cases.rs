@@ -3,6 +3,8 @@
 //!
 //! Each run of the command has a process of its own, so that its memory figure holds nothing of an earlier case.
 
+mod list;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
+use self::list::{CASES, Case, Figure, Goal, Of, What};
 use super::alone;
 use super::model::{Model, Order, World};
 use crate::table::{Table, figure};
@@ -29,245 +32,6 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     divide_by: u32,
 }
-
-/// What a figure must reach, and what would be good.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-    /// This part of the model's figure, measured in the same run.
-    OfModel(f64),
-    None,
-}
-
-/// A row of the table.
-struct Case {
-    name: &'static str,
-    what: &'static str,
-    anchor: &'static str,
-    run: What,
-    figures: &'static [Figure],
-}
-
-/// The command.
-#[derive(Clone, Copy)]
-enum What {
-    /// `anywire swarm` with these options.
-    Swarm(&'static [&'static str]),
-    /// The switch alone, here.
-    Switch,
-    /// One connection with much to send, here.
-    Bulk,
-}
-
-/// One figure of a case, and its goal.
-struct Figure {
-    unit: &'static str,
-    of: Of,
-    bar: Goal,
-    aim: Goal,
-}
-
-/// Where a figure comes from.
-#[derive(Clone, Copy)]
-enum Of {
-    /// The key of the result, divided by this.
-    Key(&'static str, f64),
-    /// The rate divided by that of the case of this name.
-    RateTo(&'static str),
-    /// Nanoseconds an echo divided by those of the case of this name.
-    TimeTo(&'static str),
-}
-
-const MILLION: f64 = 1e6;
-
-const fn at_least(unit: &'static str, of: Of, bar: f64, aim: Goal) -> Figure {
-    Figure { unit, of, bar: Goal::AtLeast(bar), aim }
-}
-
-const fn at_most(unit: &'static str, of: Of, bar: f64, aim: Goal) -> Figure {
-    Figure { unit, of, bar: Goal::AtMost(bar), aim }
-}
-
-const fn rate(unit: &'static str, bar: Goal, aim: Goal) -> Figure {
-    Figure { unit, of: Of::Key("echoes_per_second", MILLION), bar, aim }
-}
-
-const fn of_rate(unit: &'static str, case: &'static str, bar: f64, aim: Goal) -> Figure {
-    Figure { unit, of: Of::RateTo(case), bar: Goal::AtLeast(bar), aim }
-}
-
-const EVERY_BYTE: Figure = at_most("corrupt payloads", Of::Key("corrupt", 1.0), 0.0, Goal::None);
-
-/// The table, in its order.
-const CASES: &[Case] = &[
-    Case {
-        name: "lawful",
-        what: "6 M + 6 M, random, checksums, 3 segments",
-        anchor: "2.3 M (4.3 M without any of that, sequential)",
-        run: What::Swarm(&["-c", "6000000", "--duration", "60s"]),
-        figures: &[
-            rate("M echo/s", Goal::OfModel(0.70), Goal::OfModel(0.80)),
-            at_most("bytes an endpoint", Of::Key("bytes_per_endpoint", 1.0), 200.0, Goal::AtMost(160.0)),
-            at_most("starved", Of::Key("starved", 1.0), 0.0, Goal::None),
-            at_most("longest gap, rounds", Of::Key("longest_gap_ratio", 1.0), 1.5, Goal::AtMost(1.1)),
-            at_least("Jain", Of::Key("jain", 1.0), 0.999, Goal::None),
-            EVERY_BYTE,
-        ],
-    },
-    Case {
-        name: "keep-alive",
-        what: "lawful, with keep-alive at both ends",
-        anchor: "-",
-        run: What::Swarm(&["-c", "6000000", "--duration", "20s", "--keep-alive", "15s"]),
-        figures: &[of_rate("of the rate without", "lawful", 0.95, Goal::AtLeast(0.98)), EVERY_BYTE],
-    },
-    Case {
-        name: "no-timestamps",
-        what: "lawful, without timestamps",
-        anchor: "-",
-        run: What::Swarm(&["-c", "6000000", "--duration", "20s", "--no-timestamps"]),
-        figures: &[of_rate("of the rate with", "lawful", 0.95, Goal::AtLeast(0.98)), EVERY_BYTE],
-    },
-    Case {
-        name: "kept",
-        what: "6 M + 6 M with keep-alive and idle deadlines",
-        anchor: "-",
-        run: What::Swarm(&[
-            "-c",
-            "6000000",
-            "--duration",
-            "20s",
-            "--keep-alive",
-            "60s",
-            "--idle-deadline",
-            "5m",
-        ]),
-        figures: &[
-            at_most("bytes an endpoint", Of::Key("bytes_per_endpoint", 1.0), 200.0, Goal::AtMost(160.0)),
-            EVERY_BYTE,
-        ],
-    },
-    Case {
-        name: "two-segments",
-        what: "the same, ACK rides on the next request",
-        anchor: "-",
-        run: What::Swarm(&["-c", "6000000", "--duration", "20s", "--segments", "2"]),
-        figures: &[rate("M echo/s", Goal::OfModel(0.70), Goal::OfModel(0.80)), EVERY_BYTE],
-    },
-    Case {
-        name: "like-for-like",
-        what: "sequential, no checksums, 2 segments",
-        anchor: "4.3 M",
-        run: What::Swarm(&[
-            "-c",
-            "6000000",
-            "--duration",
-            "20s",
-            "--segments",
-            "2",
-            "--order",
-            "sequential",
-            "--no-checksum",
-        ]),
-        figures: &[rate("M echo/s", Goal::OfModel(0.55), Goal::OfModel(0.70)), EVERY_BYTE],
-    },
-    Case {
-        name: "few",
-        what: "256 connections",
-        anchor: "5.0 M",
-        run: What::Swarm(&["-c", "256", "--duration", "10s"]),
-        figures: &[rate("M echo/s", Goal::OfModel(0.75), Goal::OfModel(0.90)), EVERY_BYTE],
-    },
-    Case {
-        name: "push",
-        what: "one server to 6 M connections",
-        anchor: "4.5 M/s",
-        run: What::Swarm(&["-c", "6000000", "--mode", "push", "--duration", "20s"]),
-        figures: &[rate("M messages/s", Goal::AtLeast(4.5), Goal::AtLeast(8.0)), EVERY_BYTE],
-    },
-    Case {
-        name: "push-1m",
-        what: "one server to 1 M connections",
-        anchor: "-",
-        run: What::Swarm(&["-c", "1000000", "--mode", "push", "--duration", "20s"]),
-        figures: &[rate("M messages/s", Goal::None, Goal::None), EVERY_BYTE],
-    },
-    Case {
-        name: "group",
-        what: "the same, posted to the group by another thread",
-        anchor: "-",
-        run: What::Swarm(&["-c", "1000000", "--mode", "group", "--duration", "20s"]),
-        figures: &[of_rate("of the push from inside", "push-1m", 0.9, Goal::None), EVERY_BYTE],
-    },
-    Case {
-        name: "short",
-        what: "connect, echo, FIN; TIME-WAIT of 60 s",
-        anchor: "1.4 M/s (1.8 M with RST), MSL 0",
-        run: What::Swarm(&["-c", "1000", "--mode", "short", "--time-wait", "60s", "--duration", "20s"]),
-        figures: &[rate("M connections/s", Goal::AtLeast(1.4), Goal::AtLeast(2.5)), EVERY_BYTE],
-    },
-    Case {
-        name: "http",
-        what: "HTTP keep-alive, 1 M connections",
-        anchor: "2.5 M/s",
-        run: What::Swarm(&["-c", "1000000", "--mode", "http", "--duration", "20s"]),
-        figures: &[rate("M requests/s", Goal::AtLeast(2.0), Goal::AtLeast(3.5)), EVERY_BYTE],
-    },
-    Case {
-        name: "switch",
-        what: "switch alone, 64 B frames",
-        anchor: "26-28 M/s",
-        run: What::Switch,
-        figures: &[at_least("M frames/s", Of::Key("frames_per_second", MILLION), 30.0, Goal::AtLeast(60.0))],
-    },
-    Case {
-        name: "bulk",
-        what: "bulk, one connection over the switch",
-        anchor: "-",
-        run: What::Bulk,
-        figures: &[at_least("Gbit/s", Of::Key("bits_per_second", 1e9), 20.0, Goal::AtLeast(40.0))],
-    },
-    Case {
-        name: "loss",
-        what: "6 M + 6 M, 0.1 % loss",
-        anchor: "never tested",
-        run: What::Swarm(&["-c", "6000000", "--duration", "20s", "--loss", "0.001"]),
-        figures: &[
-            EVERY_BYTE,
-            Figure {
-                unit: "of the loss-free rate",
-                of: Of::RateTo("lawful"),
-                bar: Goal::None,
-                aim: Goal::AtLeast(0.8),
-            },
-        ],
-    },
-    Case {
-        name: "tasks",
-        what: "tasks: 100 M in one process",
-        anchor: "40 B, 80 M/s claimed (31 M shown)",
-        run: What::Swarm(&["tasks", "--count", "100000000", "--duration", "10s"]),
-        figures: &[
-            at_most("bytes a task", Of::Key("bytes_per_task", 1.0), 40.0, Goal::None),
-            at_least("M switches/s, sequential", Of::Key("switches_per_second", MILLION), 80.0, Goal::None),
-            Figure {
-                unit: "M switches/s, random",
-                of: Of::Key("switches_per_second_random", MILLION),
-                bar: Goal::None,
-                aim: Goal::AtLeast(80.0),
-            },
-        ],
-    },
-    Case {
-        name: "small",
-        what: "10 k connections: 12 M cost at most so many times more an echo",
-        anchor: "-",
-        run: What::Swarm(&["-c", "10000", "--duration", "10s"]),
-        figures: &[at_most("times", Of::TimeTo("lawful"), 3.0, Goal::AtMost(2.3))],
-    },
-];
 
 /// A figure that was found, and how it stands.
 #[derive(Serialize)]
@@ -349,25 +113,48 @@ impl Case {
     fn outcome(&self, options: &Options, core: usize, seconds: u64) -> Result<Outcome> {
         let time = Duration::from_secs(seconds) / options.divide_by;
         let here = |result| Outcome { case: self.name, arguments: Vec::new(), result };
-        let arguments = match self.run {
-            What::Swarm(arguments) => divided(arguments, options.divide_by)?,
+        let (rounds, arguments) = match self.run {
+            What::Swarm(arguments) => (1, arguments),
+            What::Rounds(rounds, arguments) => (rounds, arguments),
             What::Switch => return alone::switch(core, time).map(here),
             What::Bulk => return alone::bulk(core, time).map(here),
         };
-        // First the model, whose memory is given back before the command takes its own.
-        let model = model_of(&arguments)
-            .map(|model| {
-                alone::on_core(core, || {
-                    World::of(model.connections)?.run(&model, Duration::from_secs(seconds))
-                })
-            })
-            .transpose()?;
-        let mut result = call(&options.command, &arguments, core)?;
-        if let Some(measured) = model {
-            result["model_echoes_per_second"] = measured.echoes_per_second.into();
-        }
+        let arguments = divided(arguments, options.divide_by)?;
+        let results: Vec<Value> =
+            (0..rounds).map(|_| beside_model(options, &arguments, core, seconds)).collect::<Result<_>>()?;
+        let result = median_round(results).context("no round was run")?;
         Ok(Outcome { case: self.name, arguments, result })
     }
+}
+
+/// The model, if there is one of these connections, and then the command.
+fn beside_model(options: &Options, arguments: &[String], core: usize, seconds: u64) -> Result<Value> {
+    // First the model, whose memory is given back before the command takes its own.
+    let model = model_of(arguments)
+        .map(|model| {
+            alone::on_core(core, || World::of(model.connections)?.run(&model, Duration::from_secs(seconds)))
+        })
+        .transpose()?;
+    let mut result = call(&options.command, arguments, core)?;
+    if let Some(measured) = model {
+        result["model_echoes_per_second"] = measured.echoes_per_second.into();
+    }
+    Ok(result)
+}
+
+/// The round whose part of the model is the median, with the parts of all rounds. Of a single round, that one as it is.
+fn median_round(mut rounds: Vec<Value>) -> Option<Value> {
+    let part = |result: &Value| {
+        ratio(result["echoes_per_second"].as_f64(), result["model_echoes_per_second"].as_f64())
+    };
+    rounds.sort_by(|one, other| part(one).unwrap_or(0.0).total_cmp(&part(other).unwrap_or(0.0)));
+    let parts: Vec<f64> = rounds.iter().filter_map(part).collect();
+    let middle = rounds.len() / 2;
+    let mut median = rounds.into_iter().nth(middle)?;
+    if parts.len() > 1 {
+        median["parts_of_model"] = parts.into();
+    }
+    Some(median)
 }
 
 /// Runs the command to its end, and reads its result.
@@ -520,6 +307,11 @@ impl Results {
             }
         }
         for outcome in &self.outcomes {
+            if let Some([least, .., most]) = outcome.result["parts_of_model"].as_array().map(Vec::as_slice) {
+                let percent = |part: &Value| part.as_f64().unwrap_or(0.0) * 100.0;
+                let (least, most) = (percent(least), percent(most));
+                table.note(format!("{}: from {least:.0} to {most:.0} % of the model.", outcome.case));
+            }
             let share = outcome.result["core_share"].as_f64();
             if share.is_some_and(|share| share < super::UNDISTURBED_SHARE) {
                 table.note(format!(
@@ -570,6 +362,17 @@ mod tests {
         let model = model_of(&arguments).unwrap();
         assert_eq!((model.connections, model.segments, model.checksum), (6000, 2, false));
         assert!(model_of(&["-c", "1", "--mode", "http"].map(str::to_owned)).is_none());
+    }
+
+    #[test]
+    fn the_round_with_the_median_part_of_the_model_counts() {
+        let round =
+            |rate: f64| serde_json::json!({ "echoes_per_second": rate, "model_echoes_per_second": 10.0 });
+        let median = median_round([7.0, 1.0, 6.0].map(round).into()).unwrap();
+        assert_eq!(median["echoes_per_second"], 6.0);
+        assert_eq!(median["parts_of_model"], serde_json::json!([0.1, 0.6, 0.7]));
+        assert_eq!(median_round(vec![round(5.0)]), Some(round(5.0)));
+        assert_eq!(median_round(Vec::new()), None);
     }
 
     #[test]
