@@ -12,7 +12,7 @@ use std::time::Duration;
 use anywire_tcp::{ConnId, ConnectError, ConnectOptions, Engine, Events, Frames, Instant, Ready};
 
 use super::conn::{Conn, Incoming};
-use super::context::Here;
+use super::context::{Here, here};
 use super::current::NOBODY;
 use super::executor::Tasks;
 use super::limits::SwarmCounters;
@@ -249,7 +249,7 @@ where
         let Self { tasks, here, woken, .. } = self;
         let (these, more) = woken.split_at(woken.len().min(RUN_LIMIT));
         tasks.wake_all(more);
-        let mut polls = here.lend(|| tasks.run_these(these));
+        let mut polls = here.lend(|| tasks.run_these(these, fetch));
         if tasks.ready() > 0 {
             polls += here.lend(|| tasks.run(RUN_LIMIT));
         }
@@ -274,21 +274,13 @@ where
             if events.has(Events::DEADLINE) {
                 self.here.idle.set(place, 0);
             }
-            let task = self.here.owners.of(place);
-            self.tasks.prefetch(task);
-            self.here.senders.prefetch(task);
-            self.here.engine.prefetch(place);
-            self.woken.push(task);
+            self.woken.push(self.here.owners.of(place));
         }
     }
 
     /// Delivers mail, and notes which tasks have some. Returns the number of messages.
     fn take_mail(&mut self) -> usize {
-        let Self { mail, tasks, woken, .. } = self;
-        let first = woken.len();
-        let done = mail.iter().map(|mail| mail.deliver(woken)).sum();
-        woken[first..].iter().take(RUN_LIMIT).for_each(|task| tasks.prefetch(*task));
-        done
+        self.mail.iter().map(|mail| mail.deliver(&mut self.woken)).sum()
     }
 
     /// Starts the task of a connection that has opened.
@@ -359,13 +351,8 @@ where
         while granted < most && !here.senders.is_empty() {
             let count = here.senders.len().min(most - granted);
             here.senders.take(count, woken);
-            let mut groups = woken.chunks(GROUP).peekable();
-            fetch(tasks, &here.engine, &woken[..count.min(GROUP)]);
-            while let Some(group) = groups.next() {
-                fetch(tasks, &here.engine, groups.peek().copied().unwrap_or_default());
-                (here.room, here.last) = (group.len(), NOBODY);
-                here.lend(|| tasks.run_these(group));
-            }
+            (here.room, here.last) = (count, NOBODY);
+            here.lend(|| tasks.run_these(woken, fetch));
             woken.clear();
             granted += count;
         }
@@ -403,20 +390,13 @@ impl<F, S, D> Drop for Swarm<F, S, D> {
     }
 }
 
-/// Asks for the cache lines of tasks and of their connections.
-#[inline]
-fn fetch<F: Future<Output = ()>>(tasks: &Tasks<F>, engine: &Engine, indices: &[u32]) {
-    for index in indices {
-        tasks.prefetch(*index);
-    }
-    for index in indices {
-        engine.prefetch(*index);
-    }
+/// Asks for the cache lines of a task's connection, and of its place among the senders.
+#[inline(always)]
+fn fetch(task: u32) {
+    let here = here();
+    here.senders.prefetch(task);
+    here.engine.prefetch(task);
 }
-
-/// How many tasks run while the cache lines of the next ones are on their way. Not more: each task touches three lines or more,
-/// and a processor fetches only a dozen or two at a time.
-const GROUP: usize = 16;
 
 /// Polls of woken tasks in one round, and of ready ones: a task that yields for ever must not keep the device waiting.
 const RUN_LIMIT: usize = 1024;
