@@ -230,10 +230,7 @@ impl<F: Future<Output = ()>> Tasks<F> {
         CURRENT.with(|cells| {
             let running = Running::begin(cells, self.now);
             let mut left = indices;
-            for index in indices.iter().take(FETCHED_AHEAD) {
-                self.prefetch(*index);
-                fetch(*index);
-            }
+            self.fetch(&indices[..indices.len().min(indices.len() % GROUP + GROUP)], &fetch);
             while let Err(panic) =
                 catch_unwind(AssertUnwindSafe(|| self.poll_these(running.cells, &mut left, &fetch)))
             {
@@ -407,11 +404,11 @@ impl<F: Future<Output = ()>> Tasks<F> {
         let waker = unkept(wake_current);
         let mut context = Context::from_waker(&waker);
         while let [index, rest @ ..] = *left {
-            *left = rest;
-            if let Some(coming) = rest.get(FETCHED_AHEAD - 1) {
-                self.prefetch(*coming);
-                fetch(*coming);
+            if left.len().is_multiple_of(GROUP) {
+                let coming = left.get(GROUP..).unwrap_or_default();
+                self.fetch(&coming[..coming.len().min(GROUP)], fetch);
             }
+            *left = rest;
             let Some((task, _)) = self.slots.pin_marked(*index as usize) else { continue };
             cells.current.set(*index);
             self.counters.polls += 1;
@@ -425,6 +422,15 @@ impl<F: Future<Output = ()>> Tasks<F> {
             } else if wants_again {
                 self.wake(*index);
             }
+        }
+    }
+
+    /// Asks for the slots of tasks, and for what else they use.
+    #[inline(always)]
+    fn fetch(&self, indices: &[u32], also: &impl Fn(u32)) {
+        for index in indices {
+            self.prefetch(*index);
+            also(*index);
         }
     }
 
@@ -515,9 +521,10 @@ const IDLE: u8 = 0;
 const READY: u8 = 1;
 /// How many polls ahead slots are asked for.
 const AHEAD: usize = 24;
-/// The same for tasks whose other memory is asked for, too. Not more: each touches three lines or more, and a processor fetches
-/// only a dozen or two at a time.
-const FETCHED_AHEAD: usize = 16;
+/// How many tasks run while the slots and other memory of as many are on their way. Not more: each of them touches three lines
+/// or more, and a processor fetches only a dozen or two at a time. Not one alone: each fetch may wait for the tables of its page
+/// first, and processors overlap such waits if they come in a row.
+const GROUP: usize = 4;
 /// How many polls go by between two looks at wakes, of tasks and from other threads, and at the limit: time enough for
 /// the slots of the woken to arrive.
 const BATCH: usize = 32;

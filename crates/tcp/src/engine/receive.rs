@@ -1,7 +1,7 @@
-//! A batch of frames comes in: in stages, each over the whole batch, so that the misses of the cache overlap.
+//! A batch of frames comes in: in stages, so that the misses of the cache overlap.
 //!
-//! Parse and hash, fetching the bucket of each; find, fetching the block of each; then the protocol, in the order of
-//! arrival. An address to fetch always comes from data in the cache, never from a line that was just asked for.
+//! Parse and hash, fetching the bucket of each; then the protocol, in the order of arrival, while the next segments are looked up
+//! and their blocks are fetched. An address to fetch always comes from data in the cache, never from a line that was just asked for.
 
 use core::net::IpAddr;
 
@@ -64,19 +64,18 @@ impl Engine {
         }
         let segments = self.parse_all(&mut batch);
         let segments = &mut batch[..segments];
-        for arrived in segments.iter_mut() {
-            let found = self.table.find_from(arrived.home, arrived.hash, |_| true);
-            arrived.candidate = found.unwrap_or(Place::NOBODY);
-            match Place::of(arrived.candidate) {
-                Place::Block(index) => self.blocks.prefetch(index),
-                Place::HalfOpen(place) => self.half_open.prefetch(place),
-                Place::TimeWait(place) => self.time_wait.prefetch(place),
-            }
+        for coming in segments.iter_mut().take(FAR_AHEAD) {
+            self.look_up(coming);
         }
         for coming in segments.iter().take(AHEAD) {
             self.prefetch_tail(coming);
         }
         for place in 0..segments.len() {
+            if place.is_multiple_of(GROUP) {
+                for coming in segments.iter_mut().skip(place + FAR_AHEAD).take(GROUP) {
+                    self.look_up(coming);
+                }
+            }
             if let Some(coming) = segments.get(place + AHEAD) {
                 self.prefetch_tail(coming);
             }
@@ -91,6 +90,18 @@ impl Engine {
             }
         }
         self.batch = batch;
+    }
+
+    /// Finds the most likely connection of a segment, and asks for its cache lines.
+    #[inline(always)]
+    fn look_up(&self, coming: &mut Arrived) {
+        let found = self.table.find_from(coming.home, coming.hash, |_| true);
+        coming.candidate = found.unwrap_or(Place::NOBODY);
+        match Place::of(coming.candidate) {
+            Place::Block(index) => self.blocks.prefetch(index),
+            Place::HalfOpen(place) => self.half_open.prefetch(place),
+            Place::TimeWait(place) => self.time_wait.prefetch(place),
+        }
     }
 
     /// What waited long for its ACK has left the cache, and the answer to this segment will lie there as well.
@@ -317,3 +328,7 @@ pub(super) fn remote_address(addresses: &Addresses) -> IpAddr {
 
 /// How many segments ahead a sent segment is fetched into the cache: its block has come by then.
 const AHEAD: usize = 8;
+/// How many segments ahead the connections themselves are looked up, and how many in a row: a processor has a dozen or two fetches
+/// under way at a time, and each may wait for the tables of its page first.
+const FAR_AHEAD: usize = 32;
+const GROUP: usize = 8;
