@@ -132,7 +132,7 @@ fn a_claimed_connection_keeps_its_place_until_it_is_released() {
         pair.exchange();
         end(&mut pair.client);
         let mut ready = std::iter::from_fn(|| pair.client.next_ready());
-        let events = ready.find(|ready| ready.id == id).expect("its holder hears of it").events;
+        let events = ready.find(|ready| ready.id == claimed).expect("its holder hears of it").events;
         assert!(events.has(Events::CLOSED) || !ends_by_abort && events.has(Events::READABLE), "{events:?}");
         assert!(pair.client.is_finished(claimed) && pair.client.at(id.index()) == Some(id));
         let (next, _) = pair.open(1001);
