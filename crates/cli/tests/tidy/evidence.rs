@@ -51,9 +51,13 @@ fn named(page: &str) -> Vec<Named> {
 
 fn complaint(page: &str, test: &Named, sources: &BTreeMap<String, String>) -> Option<String> {
     let Named { line, file, name } = test;
-    let ending = if file.ends_with(".rs") { format!("/{file}") } else { format!("/tests/{file}.rs") };
-    let mut texts =
-        sources.iter().filter(|(path, _)| path.ends_with(&ending)).map(|(_, text)| text).peekable();
+    let endings = if file.ends_with(".rs") {
+        vec![format!("/{file}")]
+    } else {
+        vec![format!("/tests/{file}.rs"), format!("/tests/behaviours/{file}.rs")]
+    };
+    let is_it = |path: &str| endings.iter().any(|ending| path.ends_with(ending));
+    let mut texts = sources.iter().filter(|(path, _)| is_it(path)).map(|(_, text)| text).peekable();
     if texts.peek().is_none() {
         return Some(format!("{page}:{line}: there is no file {file}"));
     }

@@ -5,7 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 /// Kinds and flags of frames, and how they are written.
-#[path = "../../../http/tests/support/h2.rs"]
+#[path = "../../../http/tests/behaviours/support/h2.rs"]
 pub mod bytes_of_http2;
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../wire/tests/support/coat.rs"]

@@ -1,0 +1,173 @@
+//! A connection that ends loses no request: those under way are answered, and the others are known to be safe to send again.
+//! A peer that says nothing is found out.
+
+use std::time::Duration;
+
+use anywire_http::h2::{Code, Engine, Error, Limits, Refused, ResponseParts};
+use anywire_http::{Buffer, Headers, Method, RequestHead, StatusCode};
+
+use crate::support::h2::*;
+
+fn open(client: &mut End) -> Result<u32, Refused> {
+    let mut head = RequestHead::new(Method::GET, "/").expect("a target");
+    head.set_origin("http", "a").expect("an origin");
+    client.engine.open(&head, None, true, &mut client.out).map(|id| id.get())
+}
+
+fn answer(server: &mut End) {
+    let headers = Headers::new();
+    let parts = ResponseParts::new(StatusCode::NO_CONTENT, &headers);
+    let id = server.newest.expect("a request");
+    server.engine.respond(id, &parts, true, &mut server.out).expect("open");
+}
+
+fn go_away(last: u32) -> Vec<u8> {
+    frame(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat())
+}
+
+#[test]
+fn a_server_takes_what_was_on_its_way() {
+    let mut server = End::server(Limits::default());
+    server.events(&request(1, true)).expect("good");
+    server.engine.shut_down(&mut server.out);
+    let said = frames(&std::mem::take(&mut server.out));
+    let [(GOAWAY, _, 0, last), (PING, 0, 0, opaque)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(last[..4], [0x7f, 255, 255, 255]);
+    // Sent before the client knew.
+    assert_eq!(server.events(&request(3, true)), Ok(vec!["3 GET http://a/ end".into()]));
+    answer(&mut server);
+    server.out.clear();
+    server.events(&frame(PING, ACK, 0, opaque)).expect("good");
+    let said = frames(&std::mem::take(&mut server.out));
+    let [(GOAWAY, _, 0, last)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(last[..4], [0, 0, 0, 3]);
+    // Sent against that, and so not taken. Its block is decoded all the same.
+    let indexed = [REQUEST, b"\x40\x01x\x011"].concat();
+    assert_eq!(server.events(&frame(HEADERS, END_HEADERS | END_STREAM, 5, &indexed)), Ok(vec![]));
+    assert_eq!(server.events(&frame(DATA, 0, 5, b"x")), Ok(vec![]));
+    assert!(!server.engine.is_drained());
+    server.events(&frame(RST_STREAM, 0, 1, &[0; 4])).expect("good");
+    assert!(server.engine.is_drained());
+}
+
+#[test]
+fn a_server_that_leaves_says_what_it_took() {
+    let mut server = End::server(Limits::default());
+    server.events(&[request(1, true), request(3, true)].concat()).expect("good");
+    server.engine.leave(&mut server.out);
+    let said = frames(&std::mem::take(&mut server.out));
+    let [(GOAWAY, _, 0, last)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(last, &[3_u32.to_be_bytes(), [0; 4]].concat());
+    // Sent before the client knew, and not taken: it may send that again.
+    assert_eq!(server.events(&request(5, true)), Ok(vec![]));
+    server.engine.leave(&mut server.out);
+    assert_eq!(frames(&server.out), [], "it has said so");
+}
+
+#[test]
+fn a_client_opens_few_streams_before_it_knows_the_limit() {
+    for (settings, slots) in [(&[][..], usize::MAX), (&[0, 3, 0, 0, 0, 3], 3), (&[0, 3, 0, 0, 4, 0], 1024)] {
+        let (now, mut out) = (clock(), Vec::new());
+        let engine = Engine::client(Limits::default(), now, &mut out);
+        let mut client = End { engine, input: Buffer::new(), out, now, newest: None };
+        assert_eq!(client.engine.slots(), 100);
+        client.events(&frame(SETTINGS, 0, 0, settings)).expect("good");
+        assert_eq!(client.engine.slots(), slots);
+        assert_eq!(open(&mut client), Ok(1));
+    }
+}
+
+#[test]
+fn a_client_knows_what_it_may_send_again() {
+    let mut client = End::client(Limits::default());
+    assert_eq!([open(&mut client), open(&mut client), open(&mut client)], [Ok(1), Ok(3), Ok(5)]);
+    let events = client.events(&go_away(1)).expect("good");
+    assert_eq!(events, ["goaway 1 NO_ERROR", "3 reset REFUSED_STREAM", "5 reset REFUSED_STREAM"]);
+    assert_eq!((client.engine.slots(), open(&mut client)), (0, Err(Refused::Slots)));
+    assert!(!client.engine.is_drained());
+    let response = frame(HEADERS, END_HEADERS | END_STREAM, 1, &literals(&[(":status", "204")]));
+    assert_eq!(client.events(&response), Ok(vec!["1 204 end".into()]));
+    assert!(client.engine.is_drained());
+    // A later one names the same stream or a lower one.
+    assert_eq!(client.events(&go_away(0)), Ok(vec!["goaway 0 NO_ERROR".into()]));
+    assert_eq!(client.events(&go_away(1)).expect_err("higher").code(), Code::PROTOCOL_ERROR);
+}
+
+#[test]
+fn a_client_opens_as_many_streams_as_the_server_takes() {
+    let mut client = End::client(Limits::default());
+    client.events(&frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 2])).expect("good");
+    assert_eq!(
+        [open(&mut client), open(&mut client), open(&mut client)],
+        [Ok(1), Ok(3), Err(Refused::Slots)]
+    );
+    let refused = frame(RST_STREAM, 0, 1, &Code::REFUSED_STREAM.0.to_be_bytes());
+    assert_eq!(client.events(&refused), Ok(vec!["1 reset REFUSED_STREAM".into()]));
+    assert_eq!((client.engine.slots(), open(&mut client)), (1, Ok(5)));
+}
+
+#[test]
+fn a_request_that_cannot_be_sent_is_refused() {
+    let mut client = End::client(Limits::default());
+    let origin = RequestHead::new(Method::GET, "/").expect("a target");
+    assert_eq!(client.engine.open(&origin, None, true, &mut client.out), Err(Refused::Origin));
+    let mut extended = RequestHead::new(Method::CONNECT, "a:1").expect("a target");
+    extended.extensions_mut().insert(anywire_http::h2::Protocol("websocket".into()));
+    assert_eq!(client.engine.open(&extended, None, false, &mut client.out), Err(Refused::ExtendedConnect));
+    assert_eq!((client.out.len(), client.engine.open_streams()), (0, 0));
+}
+
+#[test]
+fn a_silent_peer_is_found_out() {
+    let limits = Limits { ping_interval: Some(Duration::from_secs(30)), ..Limits::default() };
+    let mut server = End::server(limits);
+    let begin = server.now;
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    assert_eq!(server.engine.next_deadline(), Some(at(30)));
+    assert_eq!(server.engine.advance(at(29), &mut server.out), Ok(()));
+    assert_eq!(server.out, []);
+    assert_eq!(server.engine.advance(at(30), &mut server.out), Ok(()));
+    let said = frames(&std::mem::take(&mut server.out));
+    let [(PING, 0, 0, opaque)] = &said[..] else { panic!("{said:?}") };
+    server.now = at(31);
+    server.events(&frame(PING, ACK, 0, opaque)).expect("good");
+    assert_eq!(server.engine.next_deadline(), Some(at(61)));
+    assert_eq!(server.engine.advance(at(61), &mut server.out), Ok(()));
+    assert_eq!(server.engine.next_deadline(), Some(at(71)));
+    assert_eq!(server.engine.advance(at(71), &mut server.out), Err(Error::Silent { what: "ping" }));
+    // What has ended waits for nothing.
+    assert_eq!(server.engine.next_deadline(), None);
+    assert_eq!(server.engine.advance(at(99), &mut server.out), Ok(()));
+}
+
+/// The answer to a ping stands behind all that a slow line has yet to carry.
+#[test]
+fn a_peer_that_is_heard_is_not_silent() {
+    let limits = Limits { ping_interval: Some(Duration::from_secs(30)), ..Limits::default() };
+    let mut client = End::client(limits);
+    let begin = client.now;
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    open(&mut client).expect("a slot");
+    client.events(&frame(HEADERS, END_HEADERS, 1, &literals(&[(":status", "200")]))).expect("good");
+    client.engine.advance(at(30), &mut client.out).expect("good");
+    for seconds in [35, 44, 53] {
+        client.now = at(seconds);
+        client.events(&frame(DATA, 0, 1, b"x")).expect("good");
+        assert_eq!(client.engine.next_deadline(), Some(at(seconds + 10)));
+        assert_eq!(client.engine.advance(at(seconds + 9), &mut client.out), Ok(()));
+    }
+    let pings = frames(&client.out).iter().filter(|frame| frame.0 == PING).count();
+    assert_eq!(pings, 1, "one waits for its answer");
+    assert_eq!(client.engine.advance(at(63), &mut client.out), Err(Error::Silent { what: "ping" }));
+}
+
+#[test]
+fn settings_are_acknowledged_in_time() {
+    let (now, mut out) = (clock(), Vec::new());
+    let mut engine = Engine::server(Limits::default(), now, &mut out);
+    let late = now + Duration::from_secs(10);
+    assert_eq!(engine.next_deadline(), Some(late));
+    let error = engine.advance(late, &mut out).expect_err("too late");
+    assert_eq!(error.code(), Code::SETTINGS_TIMEOUT);
+    assert_eq!(frames(&out).pop().map(|frame| frame.0), Some(GOAWAY));
+}

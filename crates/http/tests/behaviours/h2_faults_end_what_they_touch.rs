@@ -1,0 +1,365 @@
+//! A fault of the peer ends its stream where the RFC lets the others live, and the connection where it does not. Each case
+//! names the section of RFC 9113 that it is about.
+
+use anywire_http::h2::{Code, Error, Limits, ResponseParts};
+use anywire_http::{Headers, Method, RequestHead, StatusCode};
+
+use crate::support::h2::*;
+
+/// A request with these fields instead of the usual ones.
+fn fields(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &literals(fields))
+}
+
+const USUAL: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
+
+fn with<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    [&USUAL[..], more].concat()
+}
+
+#[test]
+fn a_malformed_request_ends_its_stream() {
+    let cases: &[(&str, Vec<(&str, &str)>)] = &[
+        ("8.2.1 upper case", with(&[("X-A", "1")])),
+        ("8.2.1 space in a name", with(&[("x a", "1")])),
+        ("8.2.1 empty name", with(&[("", "1")])),
+        ("8.2.1 colon in a name", with(&[("x:a", "1")])),
+        ("8.2.1 no ASCII in a name", with(&[("x\u{ff}", "1")])),
+        ("8.2.1 line break in a value", with(&[("x", "1\r\ny: 2")])),
+        ("8.2.1 NUL in a value", with(&[("x", "1\0")])),
+        ("8.2.1 white space around a value", with(&[("x", " 1")])),
+        ("8.2.2 connection", with(&[("connection", "close")])),
+        ("8.2.2 keep-alive", with(&[("keep-alive", "1")])),
+        ("8.2.2 proxy-connection", with(&[("proxy-connection", "close")])),
+        ("8.2.2 transfer-encoding", with(&[("transfer-encoding", "chunked")])),
+        ("8.2.2 upgrade", with(&[("upgrade", "x")])),
+        ("8.2.2 te", with(&[("te", "gzip")])),
+        ("8.3 behind a field", with(&[("x", "1"), (":path", "/")])),
+        ("8.3 unknown", with(&[(":x", "1")])),
+        ("8.3 of a response", with(&[(":status", "200")])),
+        ("8.3.1 twice", with(&[(":path", "/")])),
+        ("8.3.1 twice, the first one empty", [&[(":path", "")], &USUAL[..]].concat()),
+        ("8.3.1 twice, both empty", [&[(":authority", ""), (":authority", "")], &USUAL[..3]].concat()),
+        ("8.3.1 no method", USUAL[1..].to_vec()),
+        ("8.3.1 no path", vec![USUAL[0], USUAL[1], USUAL[3]]),
+        ("8.3.1 no scheme", vec![USUAL[0], USUAL[2], USUAL[3]]),
+        ("8.3.1 empty path", vec![USUAL[0], USUAL[1], (":path", ""), USUAL[3]]),
+        ("8.3.1 path without a slash", vec![USUAL[0], USUAL[1], (":path", "x"), USUAL[3]]),
+        ("8.3.1 white space in a path", vec![USUAL[0], USUAL[1], (":path", "/a b"), USUAL[3]]),
+        ("8.3.1 star of another method", vec![USUAL[0], USUAL[1], (":path", "*"), USUAL[3]]),
+        ("8.3.1 no authority", USUAL[..3].to_vec()),
+        ("8.3.1 a user", vec![USUAL[0], USUAL[1], USUAL[2], (":authority", "u@a")]),
+        ("8.3.1 no authority, and an empty host", [&USUAL[..3], &[("host", "")]].concat()),
+        ("8.3.1 another host", with(&[("host", "b")])),
+        ("8.3.1 two hosts", with(&[("host", "a"), ("host", "a")])),
+        ("8.1.1 a length without a body", with(&[("content-length", "1")])),
+        ("8.1.1 two lengths", with(&[("content-length", "0"), ("content-length", "1")])),
+        ("8.1.1 no number", with(&[("content-length", "+0")])),
+        ("8.5 CONNECT with a path", vec![(":method", "CONNECT"), USUAL[2], (":authority", "a:1")]),
+        ("8.5 CONNECT without a port", vec![(":method", "CONNECT"), (":authority", "a")]),
+        ("RFC 8441 not allowed", [&[(":method", "CONNECT"), (":protocol", "x")], &USUAL[1..]].concat()),
+    ];
+    let mut server = End::server(Limits::default());
+    for (at, (name, case)) in cases.iter().enumerate() {
+        let stream = at as u32 * 4 + 1;
+        let told = format!("{stream} reset PROTOCOL_ERROR");
+        assert_eq!(server.events(&fields(stream, case)), Ok(vec![told]), "{name}");
+        assert_eq!(server.resets(), [(stream, Code::PROTOCOL_ERROR)], "{name}");
+        let next = server.events(&request(stream + 2, true)).expect("other streams live");
+        assert_eq!(next, [format!("{} GET http://a/ end", stream + 2)], "{name}");
+    }
+}
+
+#[test]
+fn a_request_in_order_is_taken() {
+    let limits = Limits { extended_connect: true, ..Limits::default() };
+    let mut server = End::server(limits);
+    for (at, (case, text)) in [
+        (with(&[("host", "A"), ("te", "trailers"), ("content-length", "0")]), "GET http://a/"),
+        (vec![(":method", "OPTIONS"), (":scheme", "https"), (":path", "*"), USUAL[3]], "OPTIONS *"),
+        (vec![(":method", "CONNECT"), (":authority", "a:1")], "CONNECT a:1"),
+        ([&[(":method", "CONNECT"), (":protocol", "x")], &USUAL[1..]].concat(), "CONNECT http://a/"),
+        ([&USUAL[..3], &[("host", "b")]].concat(), "GET http://b/"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let stream = at as u32 * 2 + 1;
+        assert_eq!(server.events(&fields(stream, case)), Ok(vec![format!("{stream} {text} end")]));
+        assert_eq!(server.resets(), []);
+    }
+}
+
+#[test]
+fn a_tunnel_carries_data_alone() {
+    let mut server = End::server(Limits::default());
+    let connect = literals(&[(":method", "CONNECT"), (":authority", "a:1")]);
+    let trailers = literals(&[("x", "1")]);
+    let opened = [frame(HEADERS, END_HEADERS, 1, &connect), frame(DATA, 0, 1, b"x")].concat();
+    assert_eq!(server.events(&opened), Ok(vec!["1 CONNECT a:1".into(), "1 x".into()]));
+    let events = server.events(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers));
+    assert_eq!(events, Ok(vec!["1 reset PROTOCOL_ERROR".into()]));
+    // A refusal is a response as any other.
+    let head = RequestHead::new(Method::CONNECT, "a:1").expect("a target");
+    let mut client = End::client(Limits::default());
+    for (status, last) in [("200", "reset PROTOCOL_ERROR"), ("403", "trailers {\"x\": \"1\"}")] {
+        let stream = client.engine.open(&head, None, false, &mut client.out).expect("a slot").get();
+        let answer = [
+            frame(HEADERS, END_HEADERS, stream, &literals(&[(":status", status)])),
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers),
+        ];
+        let events = client.events(&answer.concat()).expect("other streams live");
+        assert_eq!(events.last(), Some(&format!("{stream} {last}")));
+    }
+}
+
+#[test]
+fn a_body_has_the_length_that_its_head_states() {
+    let body = |stream, flags, data: &[u8]| frame(DATA, flags, stream, data);
+    let head = |stream| frame(HEADERS, END_HEADERS, stream, &literals(&with(&[("content-length", "3")])));
+    let trailers = |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &literals(&[("x", "1")]));
+    let mut server = End::server(Limits::default());
+    let good = [head(1), body(1, 0, b"ab"), body(1, END_STREAM, b"c")].concat();
+    assert_eq!(server.events(&good), Ok(vec!["1 GET http://a/".into(), "1 ab".into(), "1 c end".into()]));
+    let good = [head(3), body(3, 0, b"abc"), trailers(3)].concat();
+    assert_eq!(server.events(&good).expect("good").last().expect("some"), "3 trailers {\"x\": \"1\"}");
+    for (stream, rest) in [
+        (5, body(5, END_STREAM, b"ab")),
+        (7, body(7, 0, b"abcd")),
+        (9, [body(9, 0, b"ab"), trailers(9)].concat()),
+        (11, frame(HEADERS, END_HEADERS, 11, &literals(&[("x", "1")]))),
+        (13, frame(HEADERS, END_HEADERS | END_STREAM, 13, &literals(&[(":path", "/")]))),
+    ] {
+        let events = server.events(&[head(stream), rest].concat()).expect("other streams live");
+        assert_eq!(events.last(), Some(&format!("{stream} reset PROTOCOL_ERROR")));
+        assert_eq!(server.resets(), [(stream, Code::PROTOCOL_ERROR)]);
+    }
+    // What was on its way when the reset left is no fault.
+    assert_eq!(
+        server.events(&[body(5, 0, b"x"), trailers(9), body(7, END_STREAM, b"")].concat()),
+        Ok(vec![])
+    );
+}
+
+#[test]
+fn a_frame_in_the_wrong_place_ends_the_connection() {
+    let headers = frame(HEADERS, END_STREAM, 1, REQUEST);
+    let cases: &[(&str, Vec<u8>, Code)] = &[
+        ("4.2 too long", frame(DATA, 0, 1, &[0; 16_385]), Code::FRAME_SIZE_ERROR),
+        ("4.3 no HPACK", frame(HEADERS, END_HEADERS, 1, &[0x80]), Code::COMPRESSION_ERROR),
+        ("4.3 interrupted", [headers.clone(), frame(PING, 0, 0, &[0; 8])].concat(), Code::PROTOCOL_ERROR),
+        ("4.3 by an unknown frame", [headers.clone(), frame(77, 0, 0, &[])].concat(), Code::PROTOCOL_ERROR),
+        ("4.3 on another stream", [headers, frame(CONTINUATION, 4, 3, &[])].concat(), Code::PROTOCOL_ERROR),
+        ("5.1 DATA on an idle stream", frame(DATA, 0, 1, &[]), Code::PROTOCOL_ERROR),
+        ("5.1 RST_STREAM on an idle stream", frame(RST_STREAM, 0, 1, &[0; 4]), Code::PROTOCOL_ERROR),
+        ("5.1 WINDOW_UPDATE on an idle stream", frame(WINDOW_UPDATE, 0, 1, &[1; 4]), Code::PROTOCOL_ERROR),
+        ("5.1.1 an even stream", request(2, true), Code::PROTOCOL_ERROR),
+        ("5.1.1 a lower stream", [request(5, true), request(3, true)].concat(), Code::STREAM_CLOSED),
+        ("6.1 DATA without a stream", frame(DATA, 0, 0, &[]), Code::PROTOCOL_ERROR),
+        (
+            "6.1 no room for the length of the padding",
+            [request(1, false), frame(DATA, PADDED, 1, &[])].concat(),
+            Code::FRAME_SIZE_ERROR,
+        ),
+        (
+            "6.1 padding beyond its frame",
+            [request(1, false), frame(DATA, PADDED, 1, &[4, 0, 0])].concat(),
+            Code::PROTOCOL_ERROR,
+        ),
+        ("6.2 padding beyond its frame", frame(HEADERS, PADDED | 4, 1, &[9, 0x82]), Code::PROTOCOL_ERROR),
+        ("6.3 PRIORITY without a stream", frame(PRIORITY, 0, 0, &[0; 5]), Code::PROTOCOL_ERROR),
+        ("6.4 RST_STREAM of another size", frame(RST_STREAM, 0, 1, &[0; 5]), Code::PROTOCOL_ERROR),
+        ("6.5 SETTINGS on a stream", frame(SETTINGS, 0, 1, &[]), Code::PROTOCOL_ERROR),
+        ("6.5 SETTINGS of another size", frame(SETTINGS, 0, 0, &[0; 5]), Code::FRAME_SIZE_ERROR),
+        ("6.5 an acknowledgement with a payload", frame(SETTINGS, ACK, 0, &[0; 6]), Code::FRAME_SIZE_ERROR),
+        ("6.5.2 push", frame(SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 2]), Code::PROTOCOL_ERROR),
+        ("6.5.2 window", frame(SETTINGS, 0, 0, &[0, 4, 0x80, 0, 0, 0]), Code::FLOW_CONTROL_ERROR),
+        ("6.5.2 frame size", frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0x3f, 0xff]), Code::PROTOCOL_ERROR),
+        ("6.6 a client pushes", frame(PUSH_PROMISE, 4, 1, &[0; 4]), Code::PROTOCOL_ERROR),
+        ("6.7 PING on a stream", frame(PING, 0, 1, &[0; 8]), Code::PROTOCOL_ERROR),
+        ("6.7 PING of another size", frame(PING, 0, 0, &[0; 7]), Code::FRAME_SIZE_ERROR),
+        ("6.8 GOAWAY on a stream", frame(GOAWAY, 0, 1, &[0; 8]), Code::PROTOCOL_ERROR),
+        ("6.9 a window that does not open", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), Code::PROTOCOL_ERROR),
+        ("6.9 WINDOW_UPDATE of another size", frame(WINDOW_UPDATE, 0, 0, &[0; 3]), Code::FRAME_SIZE_ERROR),
+        (
+            "6.9.1 a window too large",
+            frame(WINDOW_UPDATE, 0, 0, &[0x7f, 255, 255, 255]),
+            Code::FLOW_CONTROL_ERROR,
+        ),
+        ("6.10 CONTINUATION alone", frame(CONTINUATION, 4, 1, &[]), Code::PROTOCOL_ERROR),
+        ("RFC 9218 7.1 too short", frame(PRIORITY_UPDATE, 0, 0, &[0; 3]), Code::PROTOCOL_ERROR),
+    ];
+    for (name, case, code) in cases {
+        let mut server = End::server(Limits::default());
+        let error = server.events(case).expect_err(name);
+        assert_eq!(error.code(), *code, "{name}: {error}");
+        let last = frames(&server.out).pop().expect("a GOAWAY");
+        assert_eq!((last.0, &last.3[4..]), (GOAWAY, &code.0.to_be_bytes()[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_stream_that_has_ended_takes_nothing() {
+    let mut server = End::server(Limits::default());
+    server.events(&request(1, true)).expect("good");
+    // Half-closed: the stream ends (5.1).
+    assert_eq!(server.events(&frame(DATA, 0, 1, b"x")), Ok(vec!["1 reset STREAM_CLOSED".into()]));
+    server.events(&request(3, true)).expect("good");
+    assert_eq!(server.events(&request(3, true)), Ok(vec!["3 reset STREAM_CLOSED".into()]));
+    // Closed: the connection ends.
+    server.events(&request(5, true)).expect("good");
+    let headers = Headers::new();
+    let parts = ResponseParts::new(StatusCode::NO_CONTENT, &headers);
+    server.engine.respond(server.newest.expect("just begun"), &parts, true, &mut server.out).expect("open");
+    assert_eq!(
+        server.events(&[frame(WINDOW_UPDATE, 0, 5, &[1; 4]), frame(RST_STREAM, 0, 5, &[0; 4])].concat()),
+        Ok(vec![])
+    );
+    let error = server.events(&frame(DATA, 0, 5, b"x")).expect_err("closed");
+    assert_eq!(error.code(), Code::STREAM_CLOSED);
+}
+
+/// All streams of a connection can be reset in one turn, while data of each is on its way.
+#[test]
+fn what_was_on_its_way_to_many_resets_is_no_fault() {
+    const STREAMS: u32 = 200;
+    let ids = || (0..STREAMS).map(|count| 2 * count + 1);
+    let limits = Limits { connection_window_bytes: 65_535, ..Limits::default() };
+    let mut server = End::server(limits);
+    let mut open = Vec::new();
+    server
+        .take(&ids().flat_map(|id| request(id, false)).collect::<Vec<_>>(), |end, _| open.extend(end.newest))
+        .expect("good");
+    for id in open {
+        server.engine.reset(id, Code::NO_ERROR, &mut server.out);
+    }
+    assert_eq!(server.resets().len(), STREAMS as usize);
+    let late: Vec<_> = ids()
+        .flat_map(|id| {
+            let trailers = frame(HEADERS, END_HEADERS | END_STREAM, id, &literals(&[("x", "1")]));
+            [frame(DATA, 0, id, &[0; 1000]), trailers].concat()
+        })
+        .collect();
+    assert_eq!(server.events(&late), Ok(vec![]));
+    let opened = frames(&std::mem::take(&mut server.out));
+    assert!(opened.iter().all(|frame| (frame.0, frame.2) == (WINDOW_UPDATE, 0)), "{opened:?}");
+    // A newer stream that has ended in order is closed as ever.
+    let next = 2 * STREAMS + 1;
+    server.events(&request(next, true)).expect("good");
+    let headers = Headers::new();
+    let parts = ResponseParts::new(StatusCode::NO_CONTENT, &headers);
+    server.engine.respond(server.newest.expect("just begun"), &parts, true, &mut server.out).expect("open");
+    assert_eq!(server.events(&frame(DATA, 0, next, b"x")).expect_err("closed").code(), Code::STREAM_CLOSED);
+}
+
+#[test]
+fn windows_hold() {
+    let limits = Limits { connection_window_bytes: 65_535, stream_window_bytes: 100, ..Limits::default() };
+    let mut server = End::server(limits);
+    server.events(&request(1, false)).expect("good");
+    // Padding counts.
+    assert_eq!(server.events(&frame(DATA, PADDED, 1, &[49; 100])).map(|events| events.len()), Ok(1));
+    assert_eq!(server.events(&frame(DATA, 0, 1, b"x")), Ok(vec!["1 reset FLOW_CONTROL_ERROR".into()]));
+    assert_eq!(server.resets(), [(1, Code::FLOW_CONTROL_ERROR)]);
+    // A peer that has not seen the small window yet may use the first one.
+    let now = clock();
+    let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
+    let mut engine = anywire_http::h2::Engine::server(limits, now, &mut out);
+    let early =
+        [PREFACE, &frame(SETTINGS, 0, 0, &[]), &request(1, false), &frame(DATA, 0, 1, &[0; 5000])].concat();
+    input.fill_from(&early);
+    while engine.receive(now, &mut input, &mut out).expect("good").is_some() {}
+    assert_eq!(frames(&out).iter().filter(|frame| frame.0 == RST_STREAM).count(), 0);
+}
+
+#[test]
+fn the_window_of_the_connection_holds() {
+    let limits = Limits { connection_window_bytes: 65_535, ..Limits::default() };
+    let plain = |stream| frame(DATA, 0, stream, &[0; 16_384]);
+    // Padding counts, and its length.
+    let padded = |stream| frame(DATA, PADDED, stream, &[&[255], &[0; 16_383][..]].concat());
+    for data in [plain, padded] {
+        let mut server = End::server(limits);
+        server.events(&[request(1, false), request(3, false)].concat()).expect("good");
+        // Each stream has a window of as much.
+        server.events(&[data(1), data(3), data(1)].concat()).expect("there is room");
+        let error = server.events(&data(3)).expect_err("a byte more than the window");
+        assert_eq!(error.code(), Code::FLOW_CONTROL_ERROR);
+    }
+}
+
+#[test]
+fn a_bad_start_is_no_http2() {
+    let now = clock();
+    for start in [&b"GET / HTTP/1.1\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX"] {
+        let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
+        let mut engine = anywire_http::h2::Engine::server(Limits::default(), now, &mut out);
+        input.fill_from(start);
+        assert_eq!(engine.receive(now, &mut input, &mut out).expect_err("no preface"), Error::Preface);
+    }
+    let ping = frame(PING, 0, 0, &[0; 8]);
+    let no_settings = Error::Frame { code: Code::PROTOCOL_ERROR, reason: "the first frame is not SETTINGS" };
+    for (start, expected) in [
+        (&ping[..], no_settings),
+        (b"HTTP/1", Error::SpeaksHttp1),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Error::SpeaksHttp1),
+    ] {
+        let (mut out, mut input) = (Vec::new(), anywire_http::Buffer::new());
+        let mut engine = anywire_http::h2::Engine::client(Limits::default(), now, &mut out);
+        input.fill_from(start);
+        let error = engine.receive(now, &mut input, &mut out).expect_err("no SETTINGS");
+        assert_eq!((error, error.code()), (expected, Code::PROTOCOL_ERROR));
+    }
+}
+
+#[test]
+fn a_bad_server_ends_its_stream_or_the_connection() {
+    let ask = |client: &mut End, method: Method| {
+        let mut head = RequestHead::new(method, "/").expect("a target");
+        head.set_origin("http", "a").expect("an origin");
+        client.engine.open(&head, None, true, &mut client.out).expect("a slot").get()
+    };
+    let respond = |stream, flags: u8, fields: &[(&str, &str)]| {
+        frame(HEADERS, END_HEADERS | flags, stream, &literals(fields))
+    };
+    let mut client = End::client(Limits::default());
+    for case in [
+        &[("x", "1")][..],
+        &[(":status", "20")],
+        &[(":status", "200"), (":status", "200")],
+        &[(":path", "/")],
+        &[(":status", "101")],
+        &[(":status", "200"), ("connection", "close")],
+        &[(":status", "200"), ("content-length", "1")],
+    ] {
+        let stream = ask(&mut client, Method::GET);
+        let events = client.events(&respond(stream, END_STREAM, case)).expect("other streams live");
+        assert_eq!(events, [format!("{stream} reset PROTOCOL_ERROR")], "{case:?}");
+        assert_eq!(client.resets(), [(stream, Code::PROTOCOL_ERROR)], "{case:?}");
+    }
+    // Interim responses, and the length of a body that HEAD leaves out.
+    let stream = ask(&mut client, Method::HEAD);
+    let good = [
+        respond(stream, 0, &[(":status", "103")]),
+        respond(stream, END_STREAM, &[(":status", "200"), ("content-length", "1")]),
+    ];
+    let events = client.events(&good.concat()).expect("good");
+    assert_eq!(events, [format!("{stream} interim 103"), format!("{stream} 200 end")]);
+    // DATA before the head.
+    let stream = ask(&mut client, Method::GET);
+    assert_eq!(
+        client.events(&frame(DATA, 0, stream, b"x")),
+        Ok(vec![format!("{stream} reset PROTOCOL_ERROR")])
+    );
+    for (name, case) in [
+        ("push", frame(PUSH_PROMISE, 4, 1, &[0, 0, 0, 2])),
+        ("a stream of the server's", respond(2, 0, &[(":status", "200")])),
+        ("a stream that was not opened", respond(99, 0, &[(":status", "200")])),
+        ("a server that allows push", frame(SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 1])),
+    ] {
+        let mut client = End::client(Limits::default());
+        ask(&mut client, Method::GET);
+        assert_eq!(client.events(&case).expect_err(name).code(), Code::PROTOCOL_ERROR, "{name}");
+    }
+}

@@ -1,0 +1,20 @@
+//! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
+
+mod support;
+
+mod a_body_holds_back_its_sender;
+mod a_cause_stands_once;
+mod any_split_gives_the_same_events;
+mod folds_in_answers_are_spaces;
+mod foreign_bodies_keep_length_and_trailers;
+mod h2_abuse_ends_the_connection;
+mod h2_ends_without_loss;
+mod h2_faults_end_what_they_touch;
+mod h2_streams_share_a_connection;
+mod h2_writes_what_peers_accept;
+mod heads_are_filled_field_by_field;
+mod heads_are_looked_at_in_place;
+mod limits_are_reached_with_an_error;
+mod messages_end_where_the_rfc_says;
+mod messages_survive_the_round_trip;
+mod smuggling;

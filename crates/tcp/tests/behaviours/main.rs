@@ -1,0 +1,41 @@
+//! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
+
+mod common;
+
+mod a_connection_keeps_its_addresses;
+mod a_connection_sets_its_own_options;
+mod a_delayed_ack_is_no_loss;
+mod a_few_do_not_starve_all;
+mod a_flood_of_syns_keeps_nobody_out;
+mod a_million_dead_peers_are_noticed;
+mod a_rate_is_kept;
+mod a_writer_that_panics_leaves_the_queue_whole;
+mod an_old_id_does_nothing;
+mod any_segments_and_calls_leave_every_block_whole;
+mod blind_attackers_change_nothing;
+mod bursts_and_turns;
+mod closed_windows_are_probed;
+mod congestion_marks_are_echoed;
+mod forged_segments_change_nothing;
+mod half_close_keeps_the_other_direction;
+mod handshake_agrees_on_options;
+mod hostile_peers_hurt_only_themselves;
+mod ipv6_is_as_good;
+mod large_packets_carry_segments_of_one_cell;
+mod limits_are_reached_and_counted;
+mod losses_are_repaired_without_a_timeout;
+mod numbers_wrap;
+mod packets_have_the_diffserv_field_that_was_set;
+mod paths_are_measured_by_icmp;
+mod pieces_in_any_order_make_the_stream;
+mod resets_end_only_what_they_should;
+mod retransmission_backs_off;
+mod silence_is_noticed;
+mod simultaneous_open_and_close;
+mod small_segments_wait_for_company;
+mod sockstress_leaves_the_honest_their_share;
+mod streams_survive_any_link;
+mod time_wait_keeps_old_segments_out;
+mod what_arrived_outlives_a_reset;
+mod what_arrives_is_sent_back;
+mod what_many_are_sent_is_kept_once;

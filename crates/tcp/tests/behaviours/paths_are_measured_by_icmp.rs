@@ -1,0 +1,243 @@
+//! Path MTU (RFC 1191, RFC 8201), other ICMP messages (RFC 9293 3.9.2.2), and forged ones (RFC 5927).
+
+use anywire_tcp::{ConnId, End, Status};
+
+use crate::common::host::{Host, Peer, settings, small_limits};
+use crate::common::wire::{ACK, Segment, icmp_error, ip_frame, sum};
+
+fn flight(peer: Peer) -> (Host, ConnId, Peer, Vec<Segment>) {
+    let mut host = Host::new();
+    host.round_trip = 20;
+    let (id, peer) = host.accept(peer);
+    host.engine.send(id, &[1; 8000]);
+    let sent = host.sent();
+    assert_eq!(sent.iter().map(|segment| segment.payload.len()).sum::<usize>(), 8000 / 1448 * 1448);
+    (host, id, peer, sent)
+}
+
+#[test]
+fn what_was_too_long_goes_again_in_shorter_segments() {
+    for (peer, router, kind, mtu, mss) in [
+        (Peer::new(), "192.0.2.1", (3, 4), 1000, 948),
+        (Peer::new(), "192.0.2.1", (3, 4), 600, 548),
+        // Below what IPv4 guarantees.
+        (Peer::new(), "192.0.2.1", (3, 4), 68, 500),
+        // From a router of before RFC 1191: the next plateau of its table, 1492.
+        (Peer::new(), "192.0.2.1", (3, 4), 0, 1440),
+    ] {
+        let (mut host, id, mut peer, sent) = flight(peer);
+        host.give_frame(&icmp_error(router.parse().unwrap(), &sent[0], kind.0, kind.1, mtu));
+        let mut again = host.sent();
+        let first: Vec<_> = again.iter().map(|segment| segment.payload.len()).collect();
+        assert!(first.iter().all(|length| *length <= mss) && first.contains(&mss), "{mtu}: {first:?}");
+        assert_eq!(again[0].seq, sent[0].seq);
+        // All of it arrives, and later writes leave in segments as short.
+        let mut heard = 0;
+        let mut rounds = 0;
+        while heard < 8000 {
+            for segment in &again {
+                if segment.seq == peer.ack {
+                    heard += segment.payload.len();
+                    peer.heard(segment);
+                }
+            }
+            host.give(&[peer.acks()]);
+            again = host.sent();
+            rounds += 1;
+            assert!(rounds < 20, "{heard}");
+        }
+        assert_eq!(host.engine.counters().timeouts, 0, "{mtu}");
+        host.engine.send(id, &[2; 5000]);
+        assert!(host.sent().iter().all(|segment| segment.payload.len() <= mss));
+        assert_eq!(host.engine.segment_bytes(id), mss);
+    }
+}
+
+/// RFC 1191 has paths down to 68 bytes, RFC 5927 7.2 has segments no smaller than is sensible: routers cut them instead.
+#[test]
+fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
+    for peer in [Peer::new(), Peer { timestamps: None, ..Peer::new() }] {
+        let mut host = Host::new();
+        let (id, mut peer) = host.accept(peer);
+        let headers = if peer.timestamps.is_some() { 52 } else { 40 };
+        host.engine.send(id, &[1; 3000]);
+        let sent = host.sent();
+        assert!(sent.iter().all(|segment| segment.dont_fragment));
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 552));
+        let again = host.sent();
+        assert!(again.iter().all(|segment| segment.dont_fragment), "552 is no such path");
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 296));
+        // The lost flight is sent again at once, and the connection has no trouble after that.
+        let mut heard = 0;
+        for segment in host.sent() {
+            assert!(!segment.dont_fragment);
+            heard += segment.payload.len();
+            peer.heard(&segment);
+        }
+        assert_ne!(heard, 0);
+        host.give(&[peer.acks()]);
+        for _ in 0..100 {
+            for (_, segment) in host.wait_millis(100) {
+                assert!(!segment.dont_fragment && segment.payload.len() <= 552 - headers, "{segment:?}");
+                if segment.seq == peer.ack {
+                    heard += segment.payload.len();
+                    peer.heard(&segment);
+                }
+                host.give(&[peer.acks()]);
+            }
+        }
+        assert_eq!(heard, 3000);
+        host.engine.send(id, &[2; 100]);
+        let frames = host.frames();
+        assert_eq!(frames.len(), 1);
+        let header = &frames[0][14..34];
+        assert_eq!((header[6] & 0x40, sum(&[header])), (0, 0xffff));
+        assert_ne!(header[4..6], [0, 0], "fragments of different segments are told apart");
+    }
+    // A connection without such a message goes on as it was.
+    let (mut host, id, _, _) = flight(Peer::new());
+    host.engine.send(id, &[3; 100]);
+    assert!(host.sent().iter().all(|segment| segment.dont_fragment));
+}
+
+/// A peer that reports narrow paths for its own connections takes at most half of the extensions from the others.
+#[test]
+fn narrow_paths_leave_half_of_the_extensions_for_losses() {
+    let mut limits = small_limits();
+    limits.extensions = 6;
+    let mut host = Host::with(settings(), limits);
+    let mut may_be_fragmented = 0;
+    for port in 5000..5010 {
+        let (id, peer) = host.accept(Peer::new().port(port));
+        host.engine.send(id, &[1; 1448]);
+        let sent = host.sent();
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 296));
+        let again = host.sent();
+        assert!(again.iter().all(|segment| segment.to == peer.here && segment.payload.len() <= 500));
+        may_be_fragmented +=
+            u32::from(!again.is_empty() && again.iter().all(|segment| !segment.dont_fragment));
+    }
+    assert_eq!(may_be_fragmented, 3);
+}
+
+/// RFC 1191 6.3, RFC 8201 5.2: what one connection has learned serves the next, for ten minutes.
+#[test]
+fn the_next_connection_to_a_destination_knows_its_path() {
+    let (mut host, id, _, sent) = flight(Peer::new());
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 1000));
+    assert_eq!(host.engine.segment_bytes(id), 948);
+    host.engine.abort(id);
+    host.sent();
+    let (next, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.segment_bytes(next), 948);
+    let (other, _) = host.accept(Peer::v6());
+    assert_eq!(host.engine.segment_bytes(other), 1428, "another destination");
+    host.wait_millis(600_000);
+    let (later, _) = host.accept(Peer::new().port(5002));
+    assert_eq!(host.engine.segment_bytes(later), 1448, "it may have become wider");
+}
+
+#[test]
+fn too_many_narrow_paths_are_forgotten_and_counted() {
+    let mut limits = small_limits();
+    limits.path_mtus = 0;
+    let mut host = Host::with(settings(), limits);
+    let (id, _) = host.accept(Peer::new());
+    host.engine.send(id, &[1; 1448]);
+    let sent = host.sent();
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 1000));
+    assert_eq!((host.engine.segment_bytes(id), host.engine.counters().path_mtus_evicted), (948, 1));
+    host.sent();
+    let (next, _) = host.accept(Peer::new().port(5001));
+    assert_eq!(host.engine.segment_bytes(next), 1448);
+}
+
+#[test]
+fn ipv6_says_packet_too_big() {
+    let mut host = Host::new();
+    let (id, peer) = host.accept(Peer::v6());
+    host.engine.send(id, &[1; 5000]);
+    let sent = host.sent();
+    assert_eq!(sent[0].payload.len(), 1428);
+    host.give_frame(&icmp_error("fd00::99".parse().unwrap(), &sent[0], 2, 0, 1300));
+    let again = host.sent();
+    assert_eq!((again[0].seq, again[0].payload.len()), (peer.ack, 1300 - 72));
+    host.give_frame(&icmp_error("fd00::99".parse().unwrap(), &sent[0], 2, 0, 100));
+    assert_eq!(host.engine.segment_bytes(id), 1280 - 72, "IPv6 guarantees 1280");
+}
+
+#[test]
+fn one_about_what_was_never_sent_or_is_acknowledged_is_forged() {
+    let (mut host, id, peer, sent) = flight(Peer::new());
+    for seq in [peer.ack.wrapping_sub(1), sent.last().unwrap().end(), peer.ack.wrapping_add(1 << 30)] {
+        let about = Segment { seq, ..sent[0].clone() };
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &about, 3, 4, 600));
+        assert_eq!((host.sent(), host.engine.segment_bytes(id)), (vec![], 1448));
+    }
+    // Nor does one make segments longer.
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, 4, 9000));
+    assert_eq!(host.engine.segment_bytes(id), 1448);
+}
+
+#[test]
+fn an_open_connection_survives_every_error_and_an_opening_one_the_soft_ones() {
+    for code in 0..16 {
+        // The message quotes a number in flight: with any other number it would be ignored.
+        let (mut host, id, mut peer, sent) = flight(Peer::new());
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 3, code, 0));
+        assert_eq!(host.engine.status(id), Status::Open, "code {code}");
+        let data = peer.data(b"goes on");
+        host.give(&[data]);
+        assert_eq!(host.read(id), b"goes on");
+    }
+    for (kind, code, ends) in [
+        (3, 0, false),
+        (3, 1, false),
+        (3, 5, false),
+        (11, 0, false),
+        (12, 0, false),
+        (4, 0, false),
+        (3, 2, true),
+        (3, 3, true),
+    ] {
+        let mut host = Host::new();
+        let id = host.engine.connect("10.0.0.2:5000".parse().unwrap(), Default::default()).unwrap();
+        let syn = host.sent_one();
+        host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &syn, kind, code, 0));
+        let is_over = host.engine.status(id) == Status::Ended(End::Refused);
+        assert_eq!(is_over, ends, "type {kind} code {code}");
+    }
+}
+
+/// RFC 9293 MUST-55, RFC 6633.
+#[test]
+fn a_source_quench_slows_nobody_down() {
+    let (mut host, id, _, sent) = flight(Peer::new());
+    host.give_frame(&icmp_error("192.0.2.1".parse().unwrap(), &sent[0], 4, 0, 0));
+    host.engine.send(id, &[2; 20_000]);
+    assert_eq!(sent.len() + host.sent().len(), 10, "the initial window, as if nothing had come");
+}
+
+#[test]
+fn an_echo_is_answered() {
+    let mut host = Host::new();
+    let mut request = vec![8, 0, 0, 0, 1, 2, 0, 7];
+    request.extend(b"are you there?");
+    let check = !sum(&[&request]);
+    request[2..4].copy_from_slice(&check.to_be_bytes());
+    let frame = ip_frame("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap(), 1, 0, 64, &request);
+    host.give_frame(&frame);
+    assert!(host.engine.next_deadline().is_some(), "somebody has to transmit");
+    let answers = host.frames();
+    assert_eq!(answers.len(), 1);
+    assert_eq!((&answers[0][26..34], answers[0][34]), (&[10, 0, 0, 1, 10, 0, 0, 2][..], 0));
+    assert_eq!(&answers[0][38..], &request[4..]);
+    assert_eq!(sum(&[&answers[0][34..]]), 0xffff);
+    // A damaged request gets no answer, and neither does one for another host.
+    let mut damaged = frame.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    host.give_frame(&damaged);
+    host.give_frame(&ip_frame("10.0.0.2".parse().unwrap(), "10.0.0.9".parse().unwrap(), 1, 0, 64, &request));
+    assert!(host.frames().is_empty());
+    let _ = ACK;
+}

@@ -1,0 +1,173 @@
+//! TIME-WAIT (RFC 9293 3.6.1): its answers, its duration, and its end for a new connection (RFC 6191, RFC 1337).
+
+use std::time::Duration;
+
+use anywire_tcp::{ConnectError, ConnectOptions};
+
+use crate::common::host::{Host, Peer, settings, small_limits};
+use crate::common::wire::{ACK, RST, SYN, Segment};
+
+/// A connection that we have closed first.
+fn closed(host: &mut Host, peer: Peer) -> Peer {
+    let (id, mut peer) = host.accept(peer);
+    host.engine.close(id);
+    peer.heard_all(&host.sent());
+    let ack = host.answers(&peer.fin());
+    assert_eq!(ack.last().map(|ack| ack.ack), Some(peer.seq));
+    assert_eq!((host.engine.connections(), host.engine.in_time_wait()), (0, 1));
+    peer
+}
+
+#[test]
+fn a_fin_again_is_acknowledged_again_and_a_reset_changes_nothing() {
+    let mut host = Host::new();
+    let peer = closed(&mut host, Peer::new());
+    let fin = Segment { seq: peer.seq.wrapping_sub(1), ..peer.clone().fin() };
+    let answer = host.answers(&fin).remove(0);
+    assert_eq!((answer.bits, answer.seq, answer.ack), (ACK, peer.ack, peer.seq));
+    assert_eq!(host.answers(&peer.segment(RST)), [], "RFC 1337");
+    assert_eq!(host.answers(&peer.acks()), [], "an ACK in order needs no answer");
+    assert_eq!(host.engine.in_time_wait(), 1);
+    host.wait(Duration::from_secs(59));
+    assert_eq!(host.engine.in_time_wait(), 1);
+    host.wait(Duration::from_secs(2));
+    assert_eq!(host.engine.in_time_wait(), 0);
+    assert_eq!(host.answers(&fin)[0].bits, RST, "nobody knows it any more");
+}
+
+#[test]
+fn a_newer_syn_opens_a_new_connection() {
+    // By the timestamps, whatever the number.
+    let mut host = Host::new();
+    let mut peer = closed(&mut host, Peer::new());
+    let old_end = peer.ack;
+    let old = Peer { timestamps: Some((49_000, 0)), seq: peer.seq + 10, ..peer.clone() };
+    let answer = host.answers(&old.syn()).remove(0);
+    assert_eq!(answer.bits, ACK, "an old one is told where we are");
+    peer.later(1000);
+    peer.seq = peer.seq.wrapping_sub(100_000);
+    let answer = host.answers(&peer.syn()).remove(0);
+    assert_eq!(answer.bits, SYN | ACK);
+    assert!(answer.seq.wrapping_sub(old_end) as i32 > 0, "a number behind all that was used");
+    assert_eq!((host.engine.in_time_wait(), host.engine.counters().time_wait_reused), (0, 1));
+
+    // If the clock has not moved on, by the number (RFC 6191, section 2).
+    let mut host = Host::new();
+    let peer = closed(&mut host, Peer::new());
+    let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
+    assert_eq!(host.answers(&old)[0].bits, ACK);
+    assert_eq!(host.answers(&Segment { seq: peer.seq + 100, ..peer.syn() })[0].bits, SYN | ACK);
+
+    // With a clock where there was none, whatever the number.
+    let mut host = Host::new();
+    let peer = closed(&mut host, Peer::plain());
+    let new = Peer { seq: peer.seq.wrapping_sub(100), ..Peer::new() };
+    assert_eq!(host.answers(&new.syn())[0].bits, SYN | ACK);
+
+    // Without, by the number.
+    let mut host = Host::new();
+    let peer = closed(&mut host, Peer::plain());
+    let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
+    assert_eq!(host.answers(&old)[0].bits, ACK);
+    let new = Segment { seq: peer.seq + 100, ..peer.syn() };
+    let answer = host.answers(&new).remove(0);
+    assert_eq!(answer.bits, SYN | ACK);
+    assert!(answer.seq.wrapping_sub(peer.ack) as i32 > 0);
+}
+
+#[test]
+fn a_fast_connection_that_outran_the_clock_still_gets_a_number_behind_its_last() {
+    let mut host = Host::new();
+    let (id, mut peer) = host.accept(Peer { scale: Some(14), ..Peer::plain() });
+    // Ten megabytes in no time: the clock of initial numbers has gone on by nothing.
+    for _ in 0..100 {
+        host.engine.send(id, &[1; 100_000]);
+        while host.engine.memory().segments_in_use > 0 {
+            peer.heard_all(&host.sent());
+            host.give(&[peer.acks()]);
+        }
+    }
+    host.engine.close(id);
+    peer.heard_all(&host.sent());
+    host.answers(&peer.fin());
+    let new = Segment { seq: peer.seq + 100, ..peer.syn() };
+    let answer = host.answers(&new).remove(0);
+    assert_eq!(answer.bits, SYN | ACK);
+    assert!(answer.seq.wrapping_sub(peer.ack) as i32 > 0, "{} for {}", answer.seq, peer.ack);
+}
+
+#[test]
+fn we_open_again_over_a_time_wait_only_with_timestamps() {
+    for has_timestamps in [true, false] {
+        let mut host = Host::new();
+        let peer = if has_timestamps { Peer::new() } else { Peer::plain() };
+        let (id, mut peer) = host.call(peer);
+        host.engine.close(id);
+        peer.heard_all(&host.sent());
+        host.answers(&peer.fin());
+        assert_eq!(host.engine.in_time_wait(), 1);
+        let again = host.engine.connect_from(peer.there, peer.here, ConnectOptions::default());
+        if has_timestamps {
+            let syn = host.sent_one();
+            assert!(again.is_ok() && syn.bits == SYN && syn.seq.wrapping_sub(peer.ack) as i32 > 0);
+            assert_eq!(host.engine.in_time_wait(), 0);
+        } else {
+            assert_eq!(again, Err(ConnectError::InUse));
+        }
+    }
+}
+
+#[test]
+fn more_than_the_limit_push_the_oldest_out() {
+    let mut limits = small_limits();
+    limits.time_wait = 10;
+    let mut host = Host::with(settings(), limits);
+    for port in 0..25 {
+        closed_nth(&mut host, port);
+    }
+    assert_eq!((host.engine.in_time_wait(), host.engine.counters().time_wait_evicted), (10, 15));
+    let first = Peer::new().port(5000);
+    let last = Peer::new().port(5024);
+    assert_eq!(host.answers(&first.segment(ACK))[0].bits, RST);
+    assert_eq!(host.answers(&last.segment(ACK))[0].bits, ACK);
+}
+
+fn closed_nth(host: &mut Host, port: u16) {
+    let (id, mut peer) = host.accept(Peer::new().port(5000 + port));
+    host.engine.close(id);
+    peer.heard_all(&host.sent());
+    host.answers(&peer.fin());
+}
+
+#[test]
+fn one_that_was_taken_over_delays_no_other() {
+    let mut host = Host::new();
+    let mut first = closed(&mut host, Peer::new());
+    host.wait(Duration::from_secs(1));
+    closed_nth(&mut host, 1);
+    host.wait(Duration::from_secs(30));
+    // The first gives way, and the connection that follows ends as well.
+    first.later(40_000);
+    first.seq = first.seq.wrapping_add(1000);
+    let (id, mut again) = host.accept(first);
+    host.engine.close(id);
+    again.heard_all(&host.sent());
+    host.answers(&again.fin());
+    assert_eq!(host.engine.in_time_wait(), 2);
+    host.wait(Duration::from_secs(32));
+    assert_eq!(host.engine.in_time_wait(), 1, "the second has gone in its time");
+    host.wait(Duration::from_secs(30));
+    assert_eq!(host.engine.in_time_wait(), 0);
+}
+
+#[test]
+fn a_time_wait_of_zero_leaves_at_once() {
+    let mut settings = settings();
+    settings.time_wait = Duration::ZERO;
+    let mut host = Host::with(settings, small_limits());
+    let (id, mut peer) = host.accept(Peer::new());
+    host.engine.close(id);
+    peer.heard_all(&host.sent());
+    assert_eq!(host.answers(&peer.fin())[0].ack, peer.seq, "its last ACK leaves");
+    assert_eq!((host.engine.connections(), host.engine.in_time_wait()), (0, 0));
+}
