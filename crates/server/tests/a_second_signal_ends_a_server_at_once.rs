@@ -2,6 +2,7 @@
 //!
 //! A process of its own: the signals go to all of it.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::sync::mpsc::Sender;

@@ -1,6 +1,7 @@
 //! A peer of HTTP/2 that breaks no rule makes a server hold bounded memory. It sends unread bodies in the smallest pieces, opens
 //! streams whose handlers wait, keeps its windows closed, or reads no answer.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::io::{ErrorKind, Write};

@@ -1,6 +1,7 @@
 //! A handler that fails is logged with the method and the path of its route, and with each cause once. A fault of the
 //! peer is counted, and logged at debug level.
 
+#[path = "behaviours/support/mod.rs"]
 mod support;
 
 use std::io;

@@ -9,7 +9,7 @@ mod coat;
 #[cfg(feature = "tls")]
 #[path = "../../../wire/tests/support/trial.rs"]
 pub mod trial;
-#[path = "../../../client/tests/support/waiting.rs"]
+#[path = "../../../client/tests/behaviours/support/waiting.rs"]
 mod waiting;
 
 use anywire::client::{Call, ClientBuilder};

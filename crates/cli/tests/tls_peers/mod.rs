@@ -158,7 +158,11 @@ impl Server {
     pub(crate) fn go(certificates: &Certificates, go: &Path) -> Self {
         let binary = certificates.path("server");
         let mut build = Command::new(go);
-        build.arg("build").arg("-o").arg(&binary).arg(source("../../../client/tests/support/real/server.go"));
+        build
+            .arg("build")
+            .arg("-o")
+            .arg(&binary)
+            .arg(source("../../../client/tests/behaviours/support/real/server.go"));
         assert!(build.status().expect("it runs").success(), "the Go program does not build");
         let mut command = Command::new(binary);
         command.arg(certificates.dir.path()).args(certificates.pair("good"));

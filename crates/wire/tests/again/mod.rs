@@ -25,6 +25,16 @@ pub(crate) fn within(namespaces: &[&str], test: &str) -> Option<Command> {
     Some(inner)
 }
 
+/// Runs this test once more within these namespaces, and fails if it fails there or if there is no test of this name.
+/// `test` is the name in full: with the module in a program of many.
+pub(crate) fn passes_within(namespaces: &[&str], test: &str) {
+    let Some(mut inner) = within(namespaces, test) else { return };
+    let ended = inner.output().expect("it starts");
+    let printed =
+        [ended.stdout, ended.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(ended.status.success() && printed.contains(" 1 passed"), "{test} within namespaces: {printed}");
+}
+
 /// The namespaces in which any user may call [`slow_loopback`].
 pub(crate) const OWN_NETWORK: &[&str] = &["--map-root-user", "--net"];
 

@@ -1,0 +1,204 @@
+//! Idle timeouts, the peer's wish, lifetimes, and the end of a client.
+
+use std::sync::mpsc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::support::{
+    AnyWire, Gate, HANG, OK, Peer, block_on, client, eventually, on_four_wires_at_a_time, poll_once,
+};
+use anywire_client::{Error, Limits, Timeouts};
+
+/// A peer that reports when a connection of its ends; requests to `/never` are never answered.
+fn reporting(wire: AnyWire, answer: &'static str) -> (Peer, mpsc::Receiver<usize>) {
+    let (report, ends) = mpsc::channel();
+    let peer = Peer::start(wire, move |mut talk| {
+        while let Some(request) = talk.request() {
+            if request.head.path() != "/never" {
+                talk.say(answer);
+            }
+        }
+        let _ = report.send(talk.number);
+    });
+    (peer, ends)
+}
+
+#[test]
+fn an_idle_connection_is_closed_after_its_timeout() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(1, |builder| builder.idle_timeout(Duration::from_millis(100)));
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        ends.recv().expect("the client closes");
+        eventually("the pool knows", || client.counters().total().idle == 0);
+        let counters = client.counters().total();
+        assert_eq!((counters.evicted, counters.idle_timeouts, counters.lifetimes_ended), (0, 1, 0));
+    });
+}
+
+#[test]
+fn the_peers_keep_alive_timeout_is_kept() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) =
+            reporting(wire, "HTTP/1.1 200 OK\r\nkeep-alive: timeout=2\r\ncontent-length: 2\r\n\r\nok");
+        let (_loops, client) = client(1, |builder| builder);
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        assert_eq!(client.counters().total().idle, 1);
+        ends.recv().expect("the client closes first");
+    });
+}
+
+#[test]
+fn a_peer_that_closes_within_a_second_gets_no_second_request() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) =
+            reporting(wire, "HTTP/1.1 200 OK\r\nkeep-alive: timeout=1\r\ncontent-length: 2\r\n\r\nok");
+        let (_loops, client) = client(1, |builder| builder);
+        for round in 1..=2 {
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            // A second less than the peer's second is no time.
+            assert_eq!(client.counters().total().idle, 0);
+            ends.recv().expect("the client closes");
+            assert_eq!(client.counters().total().dialed, round);
+        }
+    });
+}
+
+#[test]
+fn a_connection_past_its_lifetime_is_not_used_again() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(1, |builder| {
+            builder.timeouts(Timeouts { lifetime: Duration::ZERO, ..Timeouts::default() })
+        });
+        for _ in 0..2 {
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            assert_eq!(client.counters().total().idle, 0);
+            ends.recv().expect("the client closes");
+        }
+        let counters = client.counters().total();
+        assert_eq!((counters.dialed, counters.lifetimes_ended, counters.idle_timeouts), (2, 2, 0));
+    });
+}
+
+#[test]
+fn a_connection_past_its_lifetime_takes_no_waiting_call() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, _ends) = reporting(wire, OK);
+        let (_loops, client) = client(1, |builder| {
+            let timeouts = Timeouts { lifetime: Duration::ZERO, acquire: HANG, ..Timeouts::default() };
+            let limits = Limits { connections_per_origin: 1, ..Limits::default() };
+            builder.timeouts(timeouts).limits(limits)
+        });
+        let mut calls: Vec<_> = (0..4).map(|_| client.get(peer.url("/")).via(peer.via()).send()).collect();
+        // All are on their way before any is waited for. One may be answered within its first poll.
+        let polled: Vec<_> = calls.iter_mut().map(poll_once).collect();
+        for (call, polled) in calls.into_iter().zip(polled) {
+            match polled {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => block_on(call),
+            }
+            .expect("an answer");
+        }
+        let counters = client.counters().total();
+        assert_eq!((counters.dialed, counters.reused), (4, 0));
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_at_the_end_of_its_lifetime() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(1, |builder| {
+            let lifetime = Duration::from_secs(1);
+            builder.timeouts(Timeouts { lifetime, ..Timeouts::default() })
+        });
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        ends.recv_timeout(HANG / 2).expect("the client closes long before the idle timeout");
+        eventually("the pool knows", || client.counters().total().idle == 0);
+        let counters = client.counters().total();
+        assert_eq!((counters.lifetimes_ended, counters.idle_timeouts), (1, 0));
+    });
+}
+
+#[test]
+fn a_pool_that_is_not_used_is_forgotten() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(1, |builder| {
+            builder.timeouts(Timeouts { pool_unused: Duration::from_millis(100), ..Timeouts::default() })
+        });
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        ends.recv().expect("the client closes");
+        eventually("it is counted", || client.counters().total().pools_unused == 1);
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("a new pool is made");
+    });
+}
+
+#[test]
+fn dropping_the_client_closes_what_is_idle() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(2, |builder| builder);
+        for _ in 0..2 {
+            block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        }
+        let other = client.clone();
+        drop(client);
+        block_on(other.get(peer.url("/")).via(peer.via()).send()).expect("a clone is the same client");
+        assert_eq!(peer.accepted(), 2);
+        drop(other);
+        for _ in 0..2 {
+            ends.recv().expect("the client closes");
+        }
+    });
+}
+
+#[test]
+fn closing_lets_calls_finish_and_cuts_those_that_do_not() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(1, |builder| builder);
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        let mut never = client.get(peer.url("/never")).via(peer.via()).send();
+        assert!(poll_once(&mut never).is_pending());
+        eventually("it is on its way", || client.counters().total().active == 1);
+        let closing = block_on(client.shutdown(Duration::from_millis(100)));
+        assert_eq!(closing.calls_cut, 1);
+        assert!(matches!(block_on(never), Err(Error::Shutdown { sent: true })));
+        ends.recv().expect("the client closes");
+        let error = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect_err("it is closed");
+        assert!(matches!(error, Error::Shutdown { sent: false }), "{error:?}");
+        assert_eq!(block_on(client.shutdown(Duration::ZERO)).calls_cut, 0);
+    });
+}
+
+#[test]
+fn closing_an_idle_client_waits_for_nothing() {
+    on_four_wires_at_a_time(|wire| {
+        let (peer, ends) = reporting(wire, OK);
+        let (_loops, client) = client(2, |builder| builder);
+        block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+        let closing = block_on(client.shutdown(Duration::from_secs(3600)));
+        assert_eq!(closing.calls_cut, 0);
+        ends.recv().expect("the client closes");
+    });
+}
+
+#[test]
+fn a_connection_that_comes_when_its_client_is_shut_down_is_closed() {
+    let gate = Gate::new();
+    gate.fill();
+    let (loops, client) = client(1, |builder| builder.connect_timeout(HANG));
+    let mut call = client.get("http://peer.example/").via(gate.via()).send();
+    assert!(poll_once(&mut call).is_pending());
+    eventually("the call waits for its dial", || client.counters().total().waiting == 1);
+    drop(call);
+    let mut ending = Box::pin(client.shutdown(HANG));
+    assert!(poll_once(&mut ending).is_pending());
+    loops.get(0).spawn(async || ()).wait().expect("the loop has heard of it");
+    drop(gate.accept());
+    let mut talk = gate.accept();
+    assert!(talk.request().is_none());
+    assert_eq!(block_on(ending).calls_cut, 0);
+}

@@ -1,0 +1,160 @@
+//! Over HTTP/2 a request goes out once more where the peer says that it has not processed it (RFC 9113 section 8.7), and
+//! where that holds for HTTP/1, too. Nowhere else.
+
+use std::sync::mpsc;
+
+use crate::support::bytes_of_http2::{DATA, GOAWAY, HEADERS, RST_STREAM};
+use crate::support::{AnyWire, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once};
+use anywire_client::Error;
+use anywire_http::Body;
+use anywire_http::h2::Code;
+
+fn refuse(frames: &crate::support::Frames, stream: u32) {
+    frames.say(RST_STREAM, 0, stream, &Code::REFUSED_STREAM.0.to_be_bytes());
+}
+
+fn go_away(frames: &crate::support::Frames, last: u32) {
+    frames.say(GOAWAY, 0, 0, &[last.to_be_bytes(), Code::NO_ERROR.0.to_be_bytes()].concat());
+}
+
+#[test]
+fn a_refused_request_goes_out_again_on_the_same_connection() {
+    on_each_wire(|wire| {
+        let peer = Peer::of_http2(wire, |mut frames, _| {
+            while let Some(stream) = frames.request() {
+                if stream == 1 {
+                    refuse(&frames, stream);
+                } else {
+                    // The body is there once more, too.
+                    while let Some(body) = frames.until(DATA).filter(|frame| !frame.ends_stream()) {
+                        assert_eq!(body.stream, stream);
+                    }
+                    frames.answer(stream);
+                }
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let answer =
+            block_on(client.post(peer.url("/")).via(peer.via()).body("whole").send()).expect("an answer");
+        assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+        let counters = client.counters().total();
+        assert_eq!((counters.requests, counters.resent, counters.dialed), (1, 1, 1));
+    });
+}
+
+#[test]
+fn a_request_that_is_always_refused_fails_and_was_not_processed() {
+    on_each_wire(|wire| {
+        let peer = Peer::of_http2(wire, |mut frames, _| {
+            while let Some(stream) = frames.request() {
+                refuse(&frames, stream);
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let error = block_on(client.post(peer.url("/")).via(peer.via()).send()).expect_err("refused");
+        assert!(matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. }), "{error:?}");
+        assert!(!error.may_have_been_processed());
+        assert_eq!(client.counters().total().resent, 32);
+    });
+}
+
+#[test]
+fn a_refused_body_that_has_begun_is_not_sent_again() {
+    on_each_wire(|wire| {
+        let peer = Peer::of_http2(wire, |mut frames, _| {
+            while let Some(frame) = frames.until(DATA) {
+                refuse(&frames, frame.stream);
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let (mut sender, body) = Body::channel(100);
+        sender.try_send("some").expect("room");
+        let error =
+            block_on(client.put(peer.url("/")).via(peer.via()).body(body).send()).expect_err("refused");
+        assert!(matches!(error, Error::Stream { code: Code::REFUSED_STREAM, sent: false, .. }), "{error:?}");
+        assert_eq!(client.counters().total().resent, 0);
+    });
+}
+
+/// Says goodbye after the first of two requests; answers the first, or closes. A second connection answers all.
+fn leaving(wire: AnyWire, answers: bool) -> (Peer, mpsc::Receiver<(usize, u32)>) {
+    let (report, seen) = mpsc::channel();
+    let peer = Peer::of_http2(wire, move |mut frames, number| {
+        if number > 0 {
+            while let Some(stream) = frames.request() {
+                let _ = report.send((number, stream));
+                frames.answer(stream);
+            }
+            return;
+        }
+        let (Some(first), Some(_)) = (frames.request(), frames.request()) else { return };
+        let _ = report.send((number, first));
+        go_away(&frames, first);
+        if answers {
+            frames.answer(first);
+            frames.talk.wait_for_end();
+        }
+    });
+    (peer, seen)
+}
+
+#[test]
+fn goodbye_ends_no_call_that_the_peer_has_taken() {
+    on_each_wire(|wire| {
+        let (peer, seen) = leaving(wire, true);
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let mut first = client.post(peer.url("/1")).via(peer.via()).send();
+        assert!(poll_once(&mut first).is_pending());
+        let second = client.post(peer.url("/2")).via(peer.via()).send();
+        assert_eq!(block_on(async { second.await?.text().await }).expect("an answer"), "ok");
+        assert_eq!(block_on(async { first.await?.text().await }).expect("an answer"), "ok");
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+        // The connection that was told to go has gone.
+        eventually("one is left", || client.counters().total().idle == 1);
+        let third = client.get(peer.url("/3")).via(peer.via()).send();
+        assert_eq!(block_on(async { third.await?.text().await }).expect("an answer"), "ok");
+        let counters = client.counters().total();
+        assert_eq!((counters.dialed, counters.resent, counters.active), (2, 1, 0));
+    });
+}
+
+#[test]
+fn a_call_that_may_have_been_processed_is_not_sent_again() {
+    on_each_wire(|wire| {
+        let (peer, seen) = leaving(wire, false);
+        let (_loops, client) = client_of_http2(|builder| builder);
+        let mut first = client.post(peer.url("/1")).via(peer.via()).send();
+        assert!(poll_once(&mut first).is_pending());
+        let second = client.post(peer.url("/2")).via(peer.via()).send();
+        assert_eq!(block_on(async { second.await?.text().await }).expect("an answer"), "ok");
+        let error = block_on(first).expect_err("the connection has ended");
+        assert!(
+            matches!(error, Error::ClosedByPeer { sent: true, .. } | Error::Io { sent: true, .. }),
+            "{error:?}"
+        );
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+    });
+}
+
+#[test]
+fn a_connection_that_died_idle_costs_a_get_one_more_way_and_a_post_its_answer() {
+    on_each_wire(|wire| {
+        // Answers one request of each connection, and closes when it has read the second.
+        let peer = Peer::of_http2(wire, |mut frames, _| {
+            if let Some(stream) = frames.request() {
+                frames.answer(stream);
+                frames.until(HEADERS);
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        for _ in 0..2 {
+            let answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+            assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+        }
+        assert_eq!(client.counters().total().resent, 1);
+        let error =
+            block_on(client.post(peer.url("/")).via(peer.via()).send()).expect_err("it may have been seen");
+        assert!(error.may_have_been_processed(), "{error:?}");
+        assert_eq!(client.counters().total().resent, 1);
+    });
+}

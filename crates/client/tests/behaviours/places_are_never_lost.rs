@@ -1,0 +1,90 @@
+//! Many calls to a peer that closes, stalls and cuts at random, from callers who leave at random: in the end every
+//! place is free again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::support::{OK, Peer, block_on, client, on_each_wire, until_no_call};
+use anywire_client::Limits;
+
+/// Numbers that look random and are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+#[test]
+fn after_a_storm_every_place_is_free() {
+    on_each_wire(|wire| {
+        let seed = AtomicU64::new(1);
+        let peer = Peer::start(wire, move |mut talk| {
+            let mut dice = Dice(seed.fetch_add(1, Ordering::Relaxed));
+            while let Some(request) = talk.request() {
+                let calm = request.head.path() == "/calm";
+                match dice.roll(8) {
+                    _ if calm => talk.say(OK),
+                    0 => return,
+                    1 => return talk.say("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut"),
+                    2 => return talk.say(OK),
+                    3 => talk.say("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"),
+                    4 => talk.say(format!(
+                        "HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n{}",
+                        "x".repeat(300_000)
+                    )),
+                    _ => talk.say(OK),
+                }
+            }
+        });
+        let (loops, client) = client(2, |builder| {
+            let limits = Limits { connections_per_origin: 5, queue_per_origin: 1000, ..Limits::default() };
+            builder.limits(limits).acquire_timeout(Duration::from_secs(60))
+        });
+        let callers: Vec<_> = (0..40)
+            .map(|number| {
+                let (client, url, via) = (client.clone(), peer.url("/"), peer.via().clone());
+                loops.get(number % 2).spawn(move || async move {
+                    let mut dice = Dice(number as u64 + 1000);
+                    for _ in 0..50 {
+                        let call = client.request(
+                            if dice.roll(2) == 0 { "GET" } else { "POST" }.parse().expect("a method"),
+                            &url,
+                        );
+                        let mut call = call.via(&via).body("some").send();
+                        if dice.roll(3) == 0 {
+                            // Leaves at some moment between being queued and being answered.
+                            for _ in 0..dice.roll(4) {
+                                if crate::support::poll_once(&mut call).is_ready() {
+                                    break;
+                                }
+                                tokio::task::yield_now().await;
+                            }
+                            continue;
+                        }
+                        if let Ok(mut answer) = call.await
+                            && answer.chunk().await.is_ok()
+                            && dice.roll(2) == 0
+                        {
+                            let _ = answer.bytes().await;
+                        }
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.wait().expect("no panic");
+        }
+        until_no_call(&client);
+        let counters = client.counters();
+        assert!(counters.total().idle <= 5, "{counters:?}");
+        for _ in 0..20 {
+            let answer = block_on(client.get(peer.url("/calm")).via(peer.via()).send()).expect("an answer");
+            assert_eq!(block_on(answer.text()).expect("a body"), "ok");
+        }
+        block_on(client.shutdown(Duration::from_secs(60)));
+        assert_eq!(client.counters().total().idle, 0);
+    });
+}

@@ -1,0 +1,236 @@
+//! A peer that ends its direction still gets its answers; one that resets the connection takes its handler with it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Poll};
+
+use crate::support::{Scene, Told};
+use anywire_http::{Body, BodyError};
+use anywire_server::{Request, Router, State};
+use bytes::Bytes;
+use futures_core::Stream;
+use tokio::sync::Notify;
+
+/// Tells when whatever holds it ends.
+struct Ends(Sender<&'static str>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // The test may be over.
+        let _ = self.0.send("ended");
+    }
+}
+
+/// A body that never says anything.
+struct Silent(#[expect(dead_code, reason = "it is there to be dropped")] Ends);
+
+impl Stream for Silent {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Pending
+    }
+}
+
+#[derive(Clone)]
+struct Stage {
+    told: Sender<&'static str>,
+    gate: Arc<Notify>,
+}
+
+fn staged() -> (Router, Told<&'static str>, Arc<Notify>) {
+    let (told, tales) = crate::support::channel();
+    let gate = Arc::new(Notify::new());
+    let router = Router::new()
+        .state(Stage { told, gate: Arc::clone(&gate) })
+        .get("/never", async |stage: State<Stage>| {
+            let _ends = Ends(stage.told.clone());
+            stage.told.send("started").expect("the test listens");
+            std::future::pending::<()>().await;
+        })
+        .get("/silent", async |stage: State<Stage>| {
+            stage.told.send("started").expect("the test listens");
+            Body::stream(Silent(Ends(stage.told.clone())))
+        })
+        .get("/gated", async |stage: State<Stage>| {
+            stage.told.send("started").expect("the test listens");
+            stage.gate.notified().await;
+            "answered"
+        })
+        .get("/asks", async |stage: State<Stage>, request: Request| {
+            stage.told.send("started").expect("the test listens");
+            request.peer_gone().await;
+            stage.told.send("gone").expect("the test listens");
+            "knows"
+        })
+        .post("/reads-and-asks", async |stage: State<Stage>, request: Request| {
+            let (parts, mut body) = request.into_parts();
+            stage.told.send("started").expect("the test listens");
+            body.bytes(100).await.expect_err("it is cut short");
+            parts.peer_gone().await;
+            stage.told.send("gone").expect("the test listens");
+            "knows"
+        })
+        .get("/asks-and-is-kept", async |stage: State<Stage>, request: Request| {
+            let gone = request.peer_gone();
+            drop(anywire_loops::spawn(async move {
+                let _kept = request;
+                std::future::pending::<()>().await;
+            }));
+            stage.told.send("started").expect("the test listens");
+            gone.await;
+            stage.told.send("gone").expect("the test listens");
+            "knows"
+        })
+        .get("/asks-elsewhere", async |stage: State<Stage>, request: Request| {
+            let asking = anywire_loops::spawn(request.peer_gone());
+            stage.told.send("started").expect("the test listens");
+            asking.await.expect("it runs to its end");
+            "knows"
+        });
+    (router, tales, gate)
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")
+}
+
+#[test]
+fn a_half_closed_peer_is_answered() {
+    crate::support::on_each_wire(|scene| {
+        let (router, tales, gate) = staged();
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(get("/gated") + &get("/asks-and-is-kept") + &get("/asks") + &get("/gated"));
+        peer.half_close();
+        assert_eq!(tales.next(), "started");
+        gate.notify_one();
+        assert_eq!(peer.answer(false).text(), "answered");
+        // Of the next ones the end is known before they begin.
+        for _ in 0..2 {
+            assert_eq!([tales.next(), tales.next()], ["started", "gone"]);
+            assert_eq!(peer.answer(false).text(), "knows");
+        }
+        assert_eq!(tales.next(), "started");
+        gate.notify_one();
+        assert_eq!(peer.answer(false).text(), "answered");
+        peer.assert_closed();
+    });
+}
+
+#[test]
+fn a_handler_learns_that_its_peer_has_ended() {
+    crate::support::on_each_wire(|scene| {
+        let (router, tales, _) = staged();
+        let served = scene.serve(router);
+        for path in ["/asks", "/asks-elsewhere"] {
+            let mut peer = served.connect();
+            // The server reads the second request ahead, and so sees the end behind it.
+            peer.send(get(path) + &get("/nowhere"));
+            assert_eq!(tales.next(), "started");
+            peer.half_close();
+            if path == "/asks" {
+                assert_eq!(tales.next(), "gone");
+            }
+            assert_eq!(peer.answer(false).text(), "knows");
+            assert_eq!(peer.answer(false).status, 404);
+            peer.assert_closed();
+        }
+    });
+}
+
+/// A body that gives one chunk each time its gate opens, twice, and then ends.
+async fn two_chunks(gate: Arc<Notify>) -> Body {
+    let (mut sender, body) = Body::channel(1024);
+    drop(anywire_loops::spawn(async move {
+        for _ in 0..2 {
+            gate.notified().await;
+            sender.try_send(Bytes::from_static(b"some")).expect("there is room");
+        }
+        sender.finish();
+    }));
+    body.with_length(8)
+}
+
+#[test]
+fn an_end_that_was_seen_while_an_answer_streamed_is_told_to_the_next_handler() {
+    crate::support::on_each_wire(|scene| {
+        let (router, tales, gate) = staged();
+        let router = router.get("/chunks", async |stage: State<Stage>| two_chunks(stage.gate.clone()).await);
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(get("/chunks") + &get("/asks"));
+        peer.half_close();
+        gate.notify_one();
+        assert_eq!(peer.head().header("content-length"), Some("8"));
+        // The server looks for the end of input before it writes a chunk.
+        assert_eq!(peer.read_exactly(4), b"some");
+        gate.notify_one();
+        assert_eq!(peer.read_exactly(4), b"some");
+        assert_eq!([tales.next(), tales.next()], ["started", "gone"]);
+        assert_eq!(peer.answer(false).text(), "knows");
+        peer.assert_closed();
+    });
+}
+
+#[test]
+fn requests_beyond_what_is_read_ahead_are_answered_too() {
+    crate::support::on_each_wire(|scene| {
+        const REQUESTS: usize = 2_000;
+        let (router, tales, gate) = staged();
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(get("/gated"));
+        assert_eq!(tales.next(), "started");
+        peer.send(get("/nowhere").repeat(REQUESTS));
+        // The server reads ahead meanwhile, as far as it does.
+        (0..20).for_each(|_| served.assert_alive());
+        gate.notify_one();
+        assert_eq!(peer.answer(false).text(), "answered");
+        (0..REQUESTS).for_each(|_| assert_eq!(peer.answer(false).status, 404));
+    });
+}
+
+#[test]
+fn a_handler_learns_that_its_peer_has_ended_within_the_body() {
+    crate::support::on_each_wire(|scene| {
+        let (router, tales, _) = staged();
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("POST /reads-and-asks HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nshort");
+        assert_eq!(tales.next(), "started");
+        peer.half_close();
+        assert_eq!(tales.next(), "gone");
+        assert_eq!(peer.answer(false).text(), "knows");
+        peer.assert_closed();
+    });
+}
+
+#[test]
+fn a_reset_ends_the_handler() {
+    crate::support::on_each_wire(|scene| {
+        for path in ["/never", "/silent"] {
+            reset_while_it_works(scene, path);
+        }
+    });
+}
+
+fn reset_while_it_works(scene: &Scene, path: &str) {
+    let (router, tales, _) = staged();
+    let served = scene.serve(router);
+    let mut peer = served.connect();
+    peer.send(get(path));
+    assert_eq!(tales.next(), "started");
+    if path == "/silent" {
+        // The server waits once this has left, so that the reset does not meet it writing.
+        peer.head();
+    }
+    peer.reset();
+    // A Unix socket knows no reset, unless something was not read: there it is an end.
+    if !scene.is("unix") {
+        assert_eq!(tales.next(), "ended");
+        served.await_count("abandoned", |counters| counters.abandoned, 1);
+    }
+    served.assert_alive();
+}

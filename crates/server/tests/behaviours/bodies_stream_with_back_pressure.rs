@@ -1,0 +1,131 @@
+//! Bodies are streams both ways: nothing is read that nobody asked for, and a slow reader stops the handler.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anywire_http::Body;
+use anywire_server::{Router, State};
+use bytes::Bytes;
+
+#[test]
+fn an_echo_of_any_size_comes_back() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(Router::new().post("/echo", async |body: Body| body));
+        let mut peer = served.connect();
+        let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        let mut writer = peer.link.clone();
+        let body = sent.clone();
+        // Written beside the reading: the echo holds no more than its limits, so it does not take all before it answers.
+        let writing = std::thread::spawn(move || {
+            write!(writer, "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len())?;
+            writer.write_all(&body)
+        });
+        let answer = peer.answer(false);
+        assert_eq!(answer.status, 200);
+        assert!(answer.body == sent, "the echo differs");
+        writing.join().expect("no panic").expect("written");
+        peer.send(
+            "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        );
+        assert_eq!(peer.answer(false).text(), "abc");
+    });
+}
+
+#[test]
+fn trailers_come_behind_the_body() {
+    crate::support::on_each_wire(|scene| {
+        let router = Router::new().post("/", async |mut body: Body| {
+            let read = body.bytes(100).await.expect("a whole body");
+            let sum = body.trailers().and_then(|trailers| trailers.get("sum")).unwrap_or_default();
+            format!("{} {sum}", read.len())
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send(
+            "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nsum: 7\r\n\r\n",
+        );
+        assert_eq!(peer.answer(false).text(), "3 7");
+    });
+}
+
+#[test]
+fn a_slow_reader_stops_the_handler() {
+    crate::support::on_each_wire(|scene| {
+        const CHUNK: usize = 64 * 1024;
+        const CHUNKS: usize = 2_000;
+        let made = Arc::new(AtomicUsize::new(0));
+        let router =
+            Router::new().state(Arc::clone(&made)).get("/", async |made: State<Arc<AtomicUsize>>| {
+                let (mut sender, body) = Body::channel(CHUNK);
+                drop(anywire_loops::spawn(async move {
+                    for _ in 0..CHUNKS {
+                        if sender.ready().await.is_err() {
+                            return;
+                        }
+                        made.fetch_add(1, Ordering::Relaxed);
+                        if sender.try_send(Bytes::from_static(&[b'x'; CHUNK])).is_err() {
+                            return;
+                        }
+                    }
+                    sender.finish();
+                }));
+                body
+            });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        peer.read_exactly(1);
+        // The peer reads no further. Both loops of the server still answer. The handler has made no more than the socket
+        // buffers (at most 4 MiB + 6 MiB by Linux's defaults) and the server's limits hold.
+        for _ in 0..200 {
+            served.assert_alive();
+        }
+        let stopped = made.load(Ordering::Relaxed);
+        assert!(stopped < CHUNKS / 4, "{stopped} of {CHUNKS} chunks were made for a peer that reads nothing");
+        drop(peer);
+    });
+}
+
+#[test]
+fn a_body_that_nobody_reads_keeps_the_connection() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(Router::new().post("/", async || "unread"));
+        let mut peer = served.connect();
+        for _ in 0..3 {
+            peer.send(format!(
+                "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000\r\n\r\n{}",
+                "x".repeat(30_000)
+            ));
+            assert_eq!(peer.answer(false).text(), "unread");
+        }
+    });
+}
+
+#[test]
+fn a_long_body_that_nobody_reads_ends_the_connection() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(Router::new().post("/", async || "unread"));
+        let mut peer = served.connect();
+        peer.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10000000\r\n\r\nx");
+        let answer = peer.answer(false);
+        assert_eq!((answer.text(), answer.header("connection")), ("unread", Some("close")));
+        peer.assert_closed();
+    });
+}
+
+#[test]
+fn continue_is_said_when_the_handler_reads() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene
+            .serve(Router::new().post("/reads", async |body: String| body).post("/refuses", async || "no"));
+        let mut peer = served.connect();
+        peer.send("POST /reads HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n");
+        assert_eq!(peer.answer(false).status, 100);
+        peer.send("abc");
+        assert_eq!(peer.answer(false).text(), "abc");
+        peer.send("POST /refuses HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n");
+        let refusal = peer.answer(false);
+        assert_eq!((refusal.text(), refusal.header("connection")), ("no", Some("close")));
+    });
+}

@@ -1,0 +1,125 @@
+//! `?` in a handler is a 500 that tells the peer nothing; an error with a status says what its author meant.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anywire_http::h1::DecodeError;
+use anywire_http::{Body, BodyError, StatusCode};
+use anywire_server::{Error, Json, Query, Rejection, Router};
+use bytes::Bytes;
+use futures_core::Stream;
+
+#[derive(serde::Deserialize, serde::Serialize)]
+struct Order {
+    item: String,
+}
+
+#[derive(serde::Deserialize)]
+struct Paging {
+    page: u32,
+}
+
+fn served() -> crate::support::Served {
+    crate::support::serve(
+        Router::new()
+            .get("/io", async || -> Result<String, Error> { Ok(std::fs::read_to_string("/nowhere/at/all")?) })
+            .get("/gone", async || Err::<(), _>(Error::new(StatusCode::GONE, "it is gone")))
+            .get("/page", async |Query(paging): Query<Paging>| paging.page.to_string())
+            .post("/orders", async |Json(order): Json<Order>| (StatusCode::CREATED, Json(order))),
+    )
+}
+
+#[test]
+fn fields_beside_a_value_replace_its_own_and_not_each_other() {
+    let cookies = async || {
+        let fields = [("Set-Cookie", "a=1"), ("content-type", "text/css"), ("set-cookie", "b=2")];
+        (StatusCode::OK, fields, "text")
+    };
+    let served = crate::support::serve(Router::new().get("/", cookies));
+    let head = served.ask("GET / HTTP/1.1\r\nhost: x\r\n\r\n").head;
+    assert!(head.contains("Set-Cookie: a=1\r\n") && head.contains("set-cookie: b=2\r\n"), "{head}");
+    assert!(head.contains("content-type: text/css\r\n") && !head.contains("text/plain"), "{head}");
+}
+
+#[test]
+fn an_error_of_the_system_is_not_shown() {
+    let answer = served().ask("GET /io HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(answer.status, 500);
+    assert_eq!(answer.text(), "the server failed to answer this request");
+}
+
+#[test]
+fn the_status_of_a_body_that_breaks_off_says_whose_fault_it_was() {
+    for (status, error) in [
+        (413, BodyError::TooLarge { limit_bytes: 1 }),
+        (408, BodyError::Timeout),
+        (400, BodyError::Incomplete),
+        (400, BodyError::Malformed(DecodeError::ChunkSize)),
+        (500, BodyError::failed("a layer of ours gave up")),
+    ] {
+        assert_eq!(Error::from(error).status().as_u16(), status);
+    }
+    let large = Error::from(BodyError::TooLarge { limit_bytes: 1 });
+    assert_eq!(large.message(), "reading a body: it is larger than 1 bytes; send less");
+    // As of a handler that takes a `Result` and passes what is wrong on by `?`.
+    let passed_on = Error::from(Rejection::ContentType { found: "text/plain".to_owned() });
+    assert_eq!(passed_on.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert!(passed_on.message().contains("text/plain"), "{}", passed_on.message());
+    let argument = Rejection::Body(BodyError::failed("a layer of ours gave up"));
+    assert_eq!(argument.status(), StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[test]
+fn a_body_that_fails_before_its_head_has_left_says_whose_fault_it_was() {
+    /// Fails at once.
+    struct Fails(Option<BodyError>);
+
+    impl Stream for Fails {
+        type Item = Result<Bytes, BodyError>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Ready(self.0.take().map(Err))
+        }
+    }
+
+    let fails = |error: fn() -> BodyError| async move || Body::stream(Fails(Some(error())));
+    let router = Router::new()
+        .get("/500", fails(|| BodyError::failed("a layer of ours gave up")))
+        .get("/502", fails(|| BodyError::Incomplete))
+        .get("/504", fails(|| BodyError::Timeout));
+    let served = crate::support::serve(router);
+    for status in [500, 502, 504] {
+        assert_eq!(served.ask(&format!("GET /{status} HTTP/1.1\r\nhost: x\r\n\r\n")).status, status);
+    }
+}
+
+#[test]
+fn an_error_with_a_status_is() {
+    let answer = served().ask("GET /gone HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!((answer.status, answer.text()), (410, "it is gone"));
+}
+
+#[test]
+fn a_query_is_decoded_or_400() {
+    let served = served();
+    assert_eq!(served.ask("GET /page?page=3 HTTP/1.1\r\nhost: x\r\n\r\n").text(), "3");
+    assert_eq!(served.ask("GET /page?page=x HTTP/1.1\r\nhost: x\r\n\r\n").status, 400);
+    assert_eq!(served.ask("GET /page HTTP/1.1\r\nhost: x\r\n\r\n").status, 400);
+}
+
+#[test]
+fn json_is_decoded_or_refused() {
+    let served = served();
+    let post = |kind: &str, body: &str| {
+        let length = body.len();
+        served.ask(&format!(
+            "POST /orders HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let made = post("application/json", "{\"item\":\"tea\"}");
+    assert_eq!((made.status, made.text()), (201, "{\"item\":\"tea\"}"));
+    assert_eq!(made.header("content-type"), Some("application/json"));
+    assert_eq!(post("application/json", "{\"item\":").status, 400);
+    assert_eq!(post("application/json", "{\"thing\":1}").status, 422);
+    assert_eq!(post("text/plain", "{\"item\":\"tea\"}").status, 415);
+}

@@ -1,0 +1,43 @@
+//! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
+
+mod support;
+
+mod a_close_is_said_before_it_comes;
+mod a_cut_tls_stream_is_no_end;
+mod a_half_closed_peer_is_answered;
+mod a_head_may_state_a_length;
+mod a_late_refusal_has_its_own_date;
+mod a_panic_is_500_and_the_connection_stays;
+mod a_reset_under_way_is_counted;
+mod a_router_answers_without_a_server;
+mod a_server_runs_within_another_runtime;
+mod an_upgrade_hands_over_the_connection;
+mod answers_keep_the_order_of_requests;
+mod answers_that_nobody_takes_hold_handlers_back;
+mod bad_requests_are_refused;
+mod bodies_are_collected_up_to_their_limit;
+mod bodies_stream_with_back_pressure;
+mod certificates_are_replaced_under_way;
+mod clear_text_meets_a_port_with_tls;
+mod connections_are_limited;
+mod continue_goes_before_the_answer;
+mod datagrams_are_answered;
+mod each_deadline_fires_for_its_own_phase;
+mod each_request_has_its_own_time;
+mod each_stream_has_its_own_deadlines;
+mod errors_become_responses;
+mod every_wire_serves_alike;
+mod finished_answers_leave_before_a_bad_body_ends_them;
+mod head_and_body_leave_in_one_write;
+mod http2_abuse_costs_only_its_connection;
+mod http2_drains_in_two_steps;
+mod http2_serves_as_http1_does;
+mod mistakes_of_routes_stop_the_start;
+mod odd_targets_find_their_answer;
+mod routers_compose;
+mod routes_answer_by_method;
+mod shutdown_is_a_deadline;
+mod streams_do_not_harm_each_other;
+mod the_end_follows_the_last_answer;
+mod tls_tells_what_was_agreed_on;
+mod what_is_there_and_wrong_is_refused;

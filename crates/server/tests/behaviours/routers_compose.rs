@@ -1,0 +1,101 @@
+//! Nested and merged routers keep their own states and their own fallback, and see those of the router around them.
+
+use anywire_http::Method;
+use anywire_server::{Path, Router, State};
+
+/// A name that several routers have, each its own.
+#[derive(Clone)]
+struct Name(&'static str);
+
+/// A value that only the outermost router has.
+#[derive(Clone)]
+struct Outer(u32);
+
+async fn name(State(name): State<Name>, State(outer): State<Outer>) -> String {
+    format!("{} {}", name.0, outer.0)
+}
+
+/// What a `GET` answers.
+fn get(served: &crate::support::Served, target: &str) -> (u16, String) {
+    let answer = served.ask(&format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n"));
+    (answer.status, answer.text().to_owned())
+}
+
+fn text(status: u16, text: &str) -> (u16, String) {
+    (status, text.to_owned())
+}
+
+#[test]
+fn each_router_sees_its_own_states_before_those_around_it() {
+    let innermost = Router::new().state(Name("innermost")).get("/", name);
+    let inner = Router::new().get("/", name).nest("/c", innermost).get("/late", name).state(Name("inner"));
+    let without = Router::new().get("/", name);
+    let merged = Router::new().state(Name("merged")).get("/merged", name);
+    let router = Router::new().nest("/b", inner).nest("/without", without).merge(merged);
+    let served = crate::support::serve(router.get("/", name).state(Name("outermost")).state(Outer(7)));
+    for (target, expected) in [
+        ("/", "outermost 7"),
+        ("/b", "inner 7"),
+        ("/b/late", "inner 7"),
+        ("/b/c", "innermost 7"),
+        ("/without", "outermost 7"),
+        ("/merged", "merged 7"),
+    ] {
+        assert_eq!(get(&served, target), text(200, expected), "{target}");
+    }
+}
+
+#[test]
+fn each_router_has_its_own_fallback() {
+    let fallback = async |State(name): State<Name>| (anywire_http::StatusCode::NOT_FOUND, name.0);
+    let api = || Router::new().get("/orders/{id}", async |Path(id): Path<u32>| id.to_string());
+    let innermost = Router::new().state(Name("innermost")).fallback(fallback);
+    let inner = api().state(Name("inner")).fallback(fallback).nest("/deep", innermost);
+    let tenant = api().state(Name("tenant")).fallback(fallback);
+    let router = Router::new().nest("/api", inner).nest("/plain", api()).nest("/of/{tenant}", tenant);
+    let served = crate::support::serve(router.state(Name("outermost")).fallback(fallback));
+    for (target, expected) in [
+        ("/api", "inner"),
+        ("/api/", "inner"),
+        ("/api/users/7", "inner"),
+        ("/api/orders", "inner"),
+        ("/api/orders/7/8?query", "inner"),
+        ("/api/deep", "innermost"),
+        ("/api/deep/er/still", "innermost"),
+        ("/api/deeper/still", "inner"),
+        ("/apis", "outermost"),
+        ("/plain/users", "outermost"),
+        ("/of", "outermost"),
+        ("/of/7", "tenant"),
+        ("/of/7/users", "tenant"),
+        ("/", "outermost"),
+    ] {
+        assert_eq!(get(&served, target), text(404, expected), "{target}");
+    }
+    assert_eq!(get(&served, "/api/orders/7"), text(200, "7"));
+    assert_eq!(get(&served, "/plain/orders/7"), text(200, "7"));
+    assert_eq!(get(&served, "/of/7/orders/8").0, 500, "the handler takes one parameter, the route has two");
+}
+
+#[test]
+fn a_merged_fallback_is_that_of_both() {
+    let merged = Router::new().get("/merged", async || "merged").fallback(async || "nothing here");
+    let served = crate::support::serve(Router::new().get("/", async || "own").merge(merged));
+    assert_eq!(get(&served, "/"), text(200, "own"));
+    assert_eq!(get(&served, "/merged"), text(200, "merged"));
+    assert_eq!(get(&served, "/else"), text(200, "nothing here"));
+}
+
+#[test]
+fn a_path_of_several_routers_answers_the_methods_of_all() {
+    let reads = Router::new().get("/orders", async || "read").fallback(async || "fallback");
+    let writes = Router::new().post("/orders", async || "written");
+    let served = crate::support::serve(Router::new().nest("/api", reads.merge(writes)));
+    assert_eq!(
+        served.ask("POST /api/orders HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").text(),
+        "written"
+    );
+    let refused = served.ask(&format!("{} /api/orders HTTP/1.1\r\nhost: x\r\n\r\n", Method::DELETE));
+    assert_eq!(refused.status, 405, "the path is there: the fallback is not asked");
+    assert_eq!(refused.header("allow"), Some("GET, POST, HEAD, OPTIONS"));
+}

@@ -1,0 +1,133 @@
+//! Shutdown stops accepting, closes idle connections, lets requests finish, and cuts what is left at the deadline. A
+//! dropped server is cut at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{Peer, Remote};
+use anywire_http::Body;
+use anywire_loops::{LoopState, Loops};
+use anywire_server::{Limits, Request, Router, Server, State};
+use tokio::sync::Notify;
+
+/// Told when a request has reached its handler, and lets it go on.
+#[derive(Clone, Default)]
+struct Gate {
+    entered: Arc<Notify>,
+    open: Arc<Notify>,
+}
+
+fn gated(gate: &Gate) -> Router {
+    Router::new().state(gate.clone()).get("/", async || "ok").get("/gated", async |gate: State<Gate>| {
+        gate.entered.notify_one();
+        gate.open.notified().await;
+        "finished"
+    })
+}
+
+fn wait(notify: &Notify) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(notify.notified());
+}
+
+#[test]
+fn a_body_without_end_is_told() {
+    crate::support::on_each_wire(|scene| {
+        let router = Router::new().get("/events", async |request: Request| {
+            let (mut sender, body) = Body::channel(1024);
+            let stopping = request.stopping();
+            drop(anywire_loops::spawn(async move {
+                let _ = sender.send("first").await;
+                stopping.await;
+                let _ = sender.send("last").await;
+                sender.finish();
+            }));
+            body
+        });
+        let served = scene.serve(router);
+        let mut peer = served.connect();
+        peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(peer.head().status, 200);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
+        let ending = served.running.shutdown(crate::support::HANG);
+        assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
+        assert_eq!(peer.chunk(), None);
+        peer.assert_closed();
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn requests_finish_and_idle_connections_close() {
+    crate::support::on_each_wire(|scene| {
+        let gate = Gate::default();
+        // One loop: that the idle connection was closed tells then that the other one's has heard of the end.
+        // And nothing else wakes an idle connection.
+        let never = Duration::from_secs(3600);
+        let limits = Limits { head_timeout: never, idle_timeout: never, ..Limits::default() };
+        let served = scene.serve_on(1, gated(&gate), limits);
+        let mut idle = served.connect();
+        idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(idle.answer(false).text(), "ok");
+        let mut busy = served.connect();
+        busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+        wait(&gate.entered);
+        let address = served.address;
+        let ending = served.running.shutdown(Duration::from_secs(60));
+        idle.assert_closed();
+        assert!(Remote::try_dial(&address).is_err(), "nobody listens any more");
+        gate.open.notify_one();
+        let answer = busy.answer(false);
+        assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
+        drop(busy);
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn what_does_not_finish_is_cut() {
+    crate::support::on_each_wire(|scene| {
+        let gate = Gate::default();
+        let served = scene.serve(gated(&gate));
+        let mut busy = served.connect();
+        busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+        wait(&gate.entered);
+        assert_eq!(served.running.shutdown(Duration::from_millis(100)).wait().connections_cut, 1);
+        busy.assert_closed();
+    });
+}
+
+#[test]
+fn a_dropped_server_leaves_no_connection_on_its_loops() {
+    let loops = Loops::start(2).expect("threads");
+    let gate = Gate::default();
+    let address = "memory:dropped-with-connections";
+    let running = Server::new(gated(&gate)).listen(address).on(&loops).start().expect("a free name");
+    let mut busy = Peer::new(Remote::dial(running.addresses().next().expect("one address")));
+    busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+    wait(&gate.entered);
+    drop(running);
+    busy.assert_closed();
+    assert!(loops.shutdown(Duration::from_secs(60)).expect("this is no loop").is_clean());
+}
+
+#[test]
+fn its_own_loops_end_with_it_and_those_of_others_go_on() {
+    let others = Loops::start(1).expect("threads");
+    let address = "memory:on-loops-of-others";
+    let state = Arc::new("state");
+    let router = Router::new().state(Arc::clone(&state)).get("/", async |_: State<Arc<&str>>| "ok");
+    let running = Server::new(router).listen(address).on(&others).start().expect("a free name");
+    let mut peer = Peer::new(Remote::dial(running.addresses().next().expect("one address")));
+    peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(peer.answer(false).text(), "ok");
+    running.shutdown(Duration::ZERO).wait();
+    assert_eq!(others.get(0).spawn(async || 7).wait(), Ok(7));
+    assert_eq!(Arc::strong_count(&state), 1, "nothing of the server is left on them");
+
+    let running = Server::new(Router::new()).listen("memory:on-its-own-loops").loops(1).start();
+    let running = running.expect("a free name");
+    let own = running.loops().get(0);
+    running.shutdown(Duration::ZERO).wait();
+    assert_eq!(own.state(), LoopState::Ended);
+}
