@@ -196,7 +196,7 @@ impl Engine {
         }
         stream.incoming = Half::Body;
         if end {
-            self.end_half(id, |stream| &mut stream.incoming);
+            self.end_half(id, |stream| &mut stream.incoming, out);
         }
         Ok(Step::Event(Event::Response { id, head, length, end }))
     }
@@ -217,7 +217,7 @@ impl Engine {
         let is_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
         match decoded {
             Ok(fields) if end && is_complete && !is_tunnel => {
-                self.end_half(id, |stream| &mut stream.incoming);
+                self.end_half(id, |stream| &mut stream.incoming, out);
                 Ok(Step::Event(Event::Trailers { id, fields }))
             }
             Err(Refusal::TooLarge) => self.fault(now, id, Code::ENHANCE_YOUR_CALM, out),
