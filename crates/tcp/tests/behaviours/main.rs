@@ -39,4 +39,5 @@ mod streams_survive_any_link;
 mod time_wait_keeps_old_segments_out;
 mod what_arrived_outlives_a_reset;
 mod what_arrives_is_sent_back;
+mod what_leaves_tells_no_secret;
 mod what_many_are_sent_is_kept_once;
