@@ -167,6 +167,8 @@ impl Engine {
     /// The system's, if address space for the limits cannot be had.
     pub fn new(settings: Settings, limits: Limits) -> io::Result<Self> {
         let entries = limits.connections + limits.half_open + limits.time_wait;
+        let mut local = Local::default();
+        local.loops_back = settings.loops_back;
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
@@ -181,7 +183,7 @@ impl Engine {
                 0 => 0,
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
             },
-            local: Local::default(),
+            local,
             turns: Turns::default(),
             replies: VecDeque::new(),
             ready: Fifo::default(),
