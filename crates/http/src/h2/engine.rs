@@ -285,10 +285,11 @@ impl Engine {
         if self.has_failed() {
             return None;
         }
-        let settings = self.settings_sent.map(|sent| sent + self.limits.settings_deadline);
+        // A limit that is too long to be added is none.
+        let settings = self.settings_sent.and_then(|sent| sent.checked_add(self.limits.settings_deadline));
         let ping = match self.ping_sent {
-            Some(sent) => Some(sent.max(self.heard) + self.limits.ping_deadline),
-            None => self.limits.ping_interval.map(|interval| self.heard + interval),
+            Some(sent) => sent.max(self.heard).checked_add(self.limits.ping_deadline),
+            None => self.limits.ping_interval.and_then(|interval| self.heard.checked_add(interval)),
         };
         [settings, ping].into_iter().flatten().min()
     }
@@ -302,8 +303,9 @@ impl Engine {
         if self.has_failed() {
             return Ok(());
         }
-        let passed =
-            |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now >= since + limit);
+        let passed = |since: Option<Instant>, limit: Duration| {
+            since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+        };
         if passed(self.settings_sent, self.limits.settings_deadline) {
             return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
         }

@@ -6,7 +6,8 @@ use crate::HeadLimits;
 
 /// Limits of an HTTP/2 connection. Each abuse that is known of the protocol meets one of them.
 ///
-/// Reaching one that concerns a stream ends the stream; the others end the connection with `ENHANCE_YOUR_CALM`.
+/// Reaching one that concerns a stream ends the stream; the others end the connection with `ENHANCE_YOUR_CALM`. A duration of
+/// `Duration::MAX` never ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of each head. `bytes` is announced as `SETTINGS_MAX_HEADER_LIST_SIZE`. A request above it is answered 431.

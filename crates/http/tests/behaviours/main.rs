@@ -8,6 +8,7 @@ mod any_split_gives_the_same_events;
 mod folds_in_answers_are_spaces;
 mod foreign_bodies_keep_length_and_trailers;
 mod h2_abuse_ends_the_connection;
+mod h2_durations_may_be_endless;
 mod h2_ends_without_loss;
 mod h2_faults_end_what_they_touch;
 mod h2_streams_share_a_connection;
