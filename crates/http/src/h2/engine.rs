@@ -340,10 +340,15 @@ impl Engine {
         }
     }
 
+    /// Whether the peer has acknowledged our settings.
+    pub(super) fn are_settings_known(&self) -> bool {
+        self.settings_sent.is_none()
+    }
+
     /// How much the peer may send on a new stream.
     fn first_window(&self) -> u32 {
         let window = self.limits.stream_window_bytes.min(frame::WINDOW_MAX);
-        if self.settings_sent.is_some() { window.max(DEFAULT_WINDOW_BYTES) } else { window }
+        if self.are_settings_known() { window } else { window.max(DEFAULT_WINDOW_BYTES) }
     }
 
     /// Ends the connection for a fault.

@@ -116,7 +116,7 @@ impl Engine {
         }
         let decoded = self.heads.request(block)?;
         if self.open >= self.limits.streams {
-            return self.fault(now, id, Code::REFUSED_STREAM, out);
+            return self.refuse_stream(now, id, out);
         }
         let (head, Facts { length }) = match decoded {
             Ok(found) => found,
@@ -139,6 +139,18 @@ impl Engine {
         stream.asks_head = *head.method() == Method::HEAD;
         stream.is_tunnel = *head.method() == Method::CONNECT;
         Ok(Step::Event(Event::Request { id, head, length, end }))
+    }
+
+    /// Refuses a stream above the limit. That is no fault of a peer that cannot know the limit yet (RFC 9113 section 6.5.2).
+    #[cold]
+    fn refuse_stream(&mut self, now: Instant, id: StreamId, out: &mut Vec<u8>) -> Result<Step, Error> {
+        let code = Code::REFUSED_STREAM;
+        if self.are_settings_known() {
+            return self.fault(now, id, code, out);
+        }
+        self.spend_idle(now)?;
+        self.reset_stream(id, code, out);
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
     }
 
     /// Answers a request that is too large. The driver gets no event of it, or of its trailers.
