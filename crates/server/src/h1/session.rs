@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
 use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response};
-use anywire_wire::{Connection, Output};
+use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
@@ -40,8 +40,8 @@ pub(crate) struct Session {
     pub(super) begun: bool,
     /// Where the body of the current request goes while it is read.
     pub(super) upload: Option<Upload>,
-    /// The offset in the output at which the current response begins, as long as none of it has left.
-    pub(super) unsent_from: Option<usize>,
+    /// Where the current response begins in the output, if its body streams.
+    pub(super) begins_at: Position,
     /// Whether the connection ends once the output has left.
     pub(super) closing: Closing,
     /// The peer has ended its direction: there is nothing more to read.
@@ -118,7 +118,7 @@ impl Session {
             request: RequestFacts::UNKNOWN,
             begun: false,
             upload: None,
-            unsent_from: None,
+            begins_at: Position::default(),
             closing: Closing::No,
             input_ended: false,
             gone: None,
@@ -306,21 +306,14 @@ impl Session {
         }
         let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
-        if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() || self.unsent_from.is_some() {
-            self.wrote(unsent.saturating_sub(self.output.unsent()), env.service);
+        if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() {
+            self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
         }
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
             Poll::Ready(Err(_)) => wire_error(env.service),
             Poll::Pending => Continue(Poll::Pending),
         }
-    }
-
-    /// Records that a part of the output has left.
-    #[inline(never)]
-    fn wrote(&mut self, bytes: usize, service: &Service) {
-        self.unsent_from = self.unsent_from.and_then(|begins_at| begins_at.checked_sub(bytes));
-        self.timers.wrote(bytes, &service.limits);
     }
 }
 
