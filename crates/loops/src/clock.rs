@@ -9,7 +9,7 @@
 //! counts from them ends early on such a loop. To never end early, count from [`Instant::now`] or use a
 //! [`Deadline`](crate::Deadline), which reads no clock: it counts ticks from when it is set.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::context::Local;
 
@@ -24,6 +24,26 @@ pub fn now() -> Instant {
 pub fn unix_time() -> SystemTime {
     reading().map_or_else(SystemTime::now, |reading| reading.unix_time)
 }
+
+/// The moment so long behind `since`. Ten years are the longest: as good as never, and any [`Duration`] can be added, while
+/// `Instant + Duration::MAX` panics.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use anywire_loops::clock;
+///
+/// let now = Instant::now();
+/// assert_eq!(clock::after(now, Duration::from_secs(5)), now + Duration::from_secs(5));
+/// assert!(clock::after(now, Duration::MAX) > now + Duration::from_secs(1 << 28));
+/// ```
+#[inline]
+pub fn after(since: Instant, duration: Duration) -> Instant {
+    since + duration.min(NEVER)
+}
+
+/// Ten years, and less than the thirteen that a [`Deadline`](crate::Deadline) can wait.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Both clocks, as they were at the last tick.
 #[derive(Clone, Copy, Debug)]

@@ -46,7 +46,7 @@ impl ConnectionTask {
             Some("h2") => Driver::H2(Box::new(h2::Session::new(Buffer::new(), &service))),
             _ => Driver::Idle,
         };
-        let http = Http { connection, deadline, fresh: true, context: None, driver };
+        let http = Http { connection, deadline, fresh: true, at_start: true, context: None, driver };
         Self { service, key: None, state: State::Http(http) }
     }
 }
@@ -101,6 +101,8 @@ struct Http {
     deadline: Deadline,
     /// The first head is not complete. Its deadline runs from accept.
     fresh: bool,
+    /// Nothing has come, or what may be the preface of HTTP/2. That is taken as the first bytes of a connection alone.
+    at_start: bool,
     context: Option<FreeContext>,
     driver: Driver,
 }
@@ -165,6 +167,7 @@ impl Http {
             };
             match end {
                 End::Idle | End::BlankLines => {
+                    self.at_start = false;
                     if end == End::Idle {
                         self.fresh = false;
                         self.deadline.set(service.limits.idle_timeout);
@@ -176,6 +179,7 @@ impl Http {
                 }
                 End::Close => return Poll::Ready(None),
                 End::Upgrade => return Poll::Ready(session.into_upgrade()),
+                End::Http2 if !self.at_start => session.refuse_preface(service),
                 End::Http2 => {
                     let session = Box::new(h2::Session::new(session.into_input(), service));
                     return self.run_h2(session, service, cx);
@@ -258,7 +262,12 @@ impl Http {
         }
         match session.fill(cx, &mut self.connection) {
             Poll::Ready(Ok(0)) => Poll::Ready(None),
-            Poll::Ready(Ok(_)) => Poll::Ready(Some(session)),
+            Poll::Ready(Ok(_)) => {
+                if self.at_start {
+                    self.at_start = !session.begins_with_blank_line();
+                }
+                Poll::Ready(Some(session))
+            }
             Poll::Ready(Err(error)) => {
                 if !is_cut(&error) {
                     service.counters.wire_errors.increment();

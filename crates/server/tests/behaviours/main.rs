@@ -23,6 +23,7 @@ mod clear_text_meets_a_port_with_tls;
 mod connections_are_limited;
 mod continue_goes_before_the_answer;
 mod datagrams_are_answered;
+mod durations_may_be_endless;
 mod each_deadline_fires_for_its_own_phase;
 mod each_request_has_its_own_time;
 mod each_stream_has_its_own_deadlines;
