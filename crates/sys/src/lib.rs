@@ -17,6 +17,7 @@
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
+//! | [`martian`] | which addresses no packet can come from |
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
@@ -35,6 +36,7 @@ pub mod cpu;
 pub mod datagrams;
 pub mod descriptors;
 pub mod lent;
+pub mod martian;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;

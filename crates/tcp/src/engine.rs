@@ -169,6 +169,8 @@ impl Engine {
     pub fn new(settings: Settings, limits: Limits) -> io::Result<Self> {
         let [a, b, c, d] = settings.secret;
         let entries = limits.connections + limits.half_open + limits.time_wait;
+        let mut local = Local::default();
+        local.loops_back = settings.loops_back;
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
@@ -183,7 +185,7 @@ impl Engine {
                 0 => 0,
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
             },
-            local: Local::default(),
+            local,
             turns: Turns::default(),
             replies: VecDeque::new(),
             ready: Fifo::default(),

@@ -51,6 +51,9 @@ pub struct Settings {
     /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
     /// Default: on.
     pub checksums: bool,
+    /// Whether the device brings frames back that are for an address of the engine itself, as a mesh does. Elsewhere a segment
+    /// from one of its own addresses is forged, and is dropped (RFC 1122 3.2.1.3), and none is connected to. Default: off.
+    pub loops_back: bool,
     /// Whether segments without anything special take a shorter way through the engine. Off only in tests, which compare both
     /// ways.
     #[doc(hidden)]
@@ -79,6 +82,7 @@ impl Settings {
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,
+            loops_back: false,
             predicts: true,
         }
     }

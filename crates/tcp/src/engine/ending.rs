@@ -1,7 +1,7 @@
 //! How a connection ends: by FINs and TIME-WAIT, by a reset, or by giving up; and how its places are given back.
 
 use super::deliver::Unread;
-use super::receive::{Arrived, local_address, ports};
+use super::receive::{Arrived, local_address, ports, remote_address};
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, Place};
@@ -312,7 +312,9 @@ impl Engine {
     }
 
     fn on_echo_request(&mut self, addresses: Addresses, frame: usize) {
-        if self.local.number_of(local_address(&addresses)).is_none() || self.echoes.len() >= ECHOES_MAX {
+        let is_for_us = self.local.number_of(local_address(&addresses)).is_some();
+        let may_answer = is_for_us && self.local.route_to(remote_address(&addresses)).is_ok();
+        if !may_answer || self.echoes.len() >= ECHOES_MAX {
             self.counters.frames_ignored += 1;
             return;
         }

@@ -24,7 +24,7 @@ impl Engine {
         last: Option<Seq>,
     ) {
         let segment = &arrived.segment;
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else {
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else {
             self.counters.frames_ignored += 1;
             return;
         };
@@ -266,7 +266,7 @@ impl Engine {
         if !is_fresh || self.cookie(&addresses, segment.ports, irs, age, mss) != iss {
             return false;
         }
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return true };
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),

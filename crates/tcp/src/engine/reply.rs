@@ -64,7 +64,7 @@ impl Engine {
         reset: Outgoing,
         timestamps: Option<(u32, u32)>,
     ) {
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return };
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return };
         self.counters.resets_sent += 1;
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route, segment: reset, options });

@@ -65,8 +65,8 @@ pub enum ConnectError {
     /// No route leads there.
     #[error("no route to the remote address: add one")]
     NoRoute,
-    /// The remote address is no host's.
-    #[error("the remote address is not one that a host can have")]
+    /// The remote address is no other host's: a group, the broadcast address of the route's network, an address of our own.
+    #[error("the remote address is not one that another host can have")]
     NotAHost,
     /// The four of both addresses and ports are in use.
     #[error("a connection between these addresses and ports exists")]
@@ -197,7 +197,7 @@ impl Engine {
         if !addresses.are_of_hosts() {
             return Err(ConnectError::NotAHost);
         }
-        let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
+        let route = self.local.route_to(remote.ip())?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
         let reused = match self.find(hash, &addresses, both) {

@@ -24,6 +24,7 @@ mod ipv6_is_as_good;
 mod large_packets_carry_segments_of_one_cell;
 mod limits_are_reached_and_counted;
 mod losses_are_repaired_without_a_timeout;
+mod martians_are_no_peers;
 mod numbers_wrap;
 mod packets_have_the_diffserv_field_that_was_set;
 mod paths_are_measured_by_icmp;
