@@ -27,6 +27,7 @@ mod limits_are_reached_and_counted;
 mod losses_are_repaired_without_a_timeout;
 mod martians_are_no_peers;
 mod numbers_wrap;
+mod overlaps_lose_nothing;
 mod packets_have_the_diffserv_field_that_was_set;
 mod paths_are_measured_by_icmp;
 mod pieces_in_any_order_make_the_stream;
