@@ -8,8 +8,8 @@ use crate::congestion::Algorithm;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// A secret: sequence numbers, cookies, timestamps and the table are keyed with it (RFC 6528). Take it from the
-    /// system's random numbers; in a test, from the seed.
+    /// A secret: from it follow the keys of sequence numbers, timestamps, cookies, ports and the table, one for each (RFC
+    /// 6528). Take it from the system's random numbers; in a test, from the seed.
     pub secret: [u64; 4],
     /// How the congestion window grows. Default: CUBIC (RFC 9438).
     pub congestion: Algorithm,

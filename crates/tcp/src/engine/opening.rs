@@ -5,7 +5,7 @@ use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
-use crate::half_open::HalfOpen;
+use crate::half_open::{HalfOpen, Marks};
 use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
@@ -28,9 +28,9 @@ impl Agreed {
         Self {
             peer_mss: half.peer_mss,
             scale: half.window_scale,
-            timestamps: (half.offered.timestamps && timestamps).then_some(half.ts_recent),
-            sack: half.offered.sack,
-            ecn: half.offered.ecn,
+            timestamps: (half.marks.has(Marks::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
+            sack: half.marks.has(Marks::SACK),
+            ecn: half.marks.has(Marks::ECN),
         }
     }
 }
@@ -62,6 +62,7 @@ impl Engine {
         let index = self.blocks.take()?;
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
+        block.ts_offset = half.ts_offset;
         block.remote = half.remote;
         block.remote_port = half.remote_port;
         block.local_port = half.local_port;

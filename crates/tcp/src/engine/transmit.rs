@@ -387,16 +387,14 @@ impl Engine {
             traffic_class: block.class.field() | ecn,
             fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
         };
-        let (has_timestamps, recent) = (block.has(Flags::TIMESTAMPS), block.ts_recent);
+        let stamp = self.tick.0.wrapping_add(block.ts_offset);
+        let timestamps = block.has(Flags::TIMESTAMPS).then_some((stamp, block.ts_recent));
         let has_sack = block.has(Flags::SACK);
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
         let route = block.route;
         let checks = self.checks();
-        let mut options = OptionsOut::NONE;
-        if has_timestamps {
-            options.timestamps = Some((self.timestamp(&addresses), recent));
-        }
+        let mut options = OptionsOut { timestamps, ..OptionsOut::NONE };
         let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
         if extension != Block::NO_EXTENSION && has_sack {
             let length = cell.map_or(0, |cell| usize::from(self.pool.segment(cell).length));
@@ -444,7 +442,7 @@ impl Engine {
             window_scale: (!is_answer || block.scales != 0).then(|| self.own_scale()),
             sack_permitted: if is_answer { block.has(Flags::SACK) } else { self.settings.sack },
             timestamps: has_timestamps
-                .then(|| (self.timestamp(&addresses), if is_answer { block.ts_recent } else { 0 })),
+                .then(|| (self.stamp(block.ts_offset), if is_answer { block.ts_recent } else { 0 })),
             ..OptionsOut::NONE
         };
         let (link, checks) = (self.local.link(block.route), self.checks());
