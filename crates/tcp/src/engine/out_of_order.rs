@@ -20,38 +20,22 @@ impl Engine {
         let skip = if segment.seq.lt(block.rcv_nxt) { block.rcv_nxt - segment.seq } else { 0 };
         let length = u32::from(segment.payload_len);
         let (seq, room) = (segment.seq + skip, block.rcv_right - (segment.seq + skip));
-        let mut rest = length.saturating_sub(skip).min(room);
+        let rest = length.saturating_sub(skip).min(room);
         let is_whole = skip + rest == length || length < skip;
-        let mut has_fin = segment.flags.has(Control::FIN) && is_whole;
-        if let Some(last) = self.last_held(index) {
-            if last.marks.has(Marks::FIN) {
-                // The stream ends there, and so far it is known: nothing is behind it.
-                let end = last.end() - 1;
-                rest = if seq.lt(end) { rest.min(end - seq) } else { 0 };
-                has_fin = false;
-            } else {
-                // A FIN in front of data that has arrived is a lie.
-                has_fin &= last.end().le(seq + rest);
-            }
-        }
+        let has_fin = segment.flags.has(Control::FIN) && is_whole;
+        let text = self.before_known_end(index, Text { seq, length: rest, skip: skip as u16, has_fin });
         self.note_duplicate(index, segment);
         if seq != self.blocks[index].rcv_nxt {
-            if rest > 0 || has_fin {
-                self.hold_out_of_order(
-                    index,
-                    arrived,
-                    Text { seq, skip: skip as u16, length: rest, has_fin },
-                );
-            }
+            self.hold_out_of_order(index, arrived, text);
             if let Some(extension) = self.extensions_mut(self.blocks[index].extension) {
                 extension.acks_owed = extension.acks_owed.saturating_add(1);
             }
             return self.acknowledge_now(index);
         }
-        if rest > 0 && !self.deliver_frame(index, arrived, skip as u16, rest as u16) {
+        if text.length > 0 && !self.deliver_frame(index, arrived, text.skip, text.length as u16) {
             return;
         }
-        if has_fin {
+        if text.has_fin {
             self.on_fin(index);
         } else {
             self.join_out_of_order(index);
@@ -65,6 +49,17 @@ impl Engine {
         self.drop_extension_if_calm(index);
     }
 
+    /// Text as far as it does not contradict what is held: nothing is behind a FIN, and none is in front of data.
+    pub(super) fn before_known_end(&self, index: u32, text: Text) -> Text {
+        let Some(last) = self.last_held(index) else { return text };
+        if !last.marks.has(Marks::FIN) {
+            return Text { has_fin: text.has_fin && last.end().le(text.seq + text.length), ..text };
+        }
+        let end = last.end() - 1;
+        let length = if text.seq.lt(end) { text.length.min(end - text.seq) } else { 0 };
+        Text { length, has_fin: false, ..text }
+    }
+
     /// The last of the segments that a connection holds out of order.
     fn last_held(&self, index: u32) -> Option<Segment> {
         let place = self.blocks[index].extension;
@@ -73,7 +68,10 @@ impl Engine {
     }
 
     /// Puts text with a gap before it into its place among the others: all of it that is not there yet (RFC 9293 SHLD-31).
-    fn hold_out_of_order(&mut self, index: u32, arrived: &Arrived, text: Text) {
+    pub(super) fn hold_out_of_order(&mut self, index: u32, arrived: &Arrived, text: Text) {
+        if text.length == 0 && !text.has_fin {
+            return;
+        }
         // First of all, since it may take the extension of this connection.
         let may_hold = self.may_hold() || self.reclaim_held() && self.may_hold();
         let Some(place) = (if may_hold { self.extension_of(index) } else { None }) else {
@@ -137,7 +135,7 @@ impl Engine {
     }
 
     /// Delivers the held segments that are in order now.
-    fn join_out_of_order(&mut self, index: u32) {
+    pub(super) fn join_out_of_order(&mut self, index: u32) {
         let place = self.blocks[index].extension;
         if place == Block::NO_EXTENSION {
             return;
@@ -252,13 +250,13 @@ impl Engine {
 
 /// Text of a segment, or a part of it.
 #[derive(Clone, Copy)]
-struct Text {
-    seq: Seq,
-    length: u32,
+pub(super) struct Text {
+    pub(super) seq: Seq,
+    pub(super) length: u32,
     /// Bytes of the segment before it.
-    skip: u16,
+    pub(super) skip: u16,
     /// A FIN is behind it.
-    has_fin: bool,
+    pub(super) has_fin: bool,
 }
 
 impl Text {
