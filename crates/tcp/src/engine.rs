@@ -13,7 +13,7 @@
 //! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
-//! | `deliver` | payload, in order and out of order |
+//! | `deliver`, `out_of_order` | payload, in order and out of order |
 //! | `reclaim` | who loses memory when others find none |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
@@ -35,6 +35,7 @@ mod local;
 mod memory;
 mod opening;
 mod options;
+mod out_of_order;
 mod pace;
 mod place;
 mod predict;
