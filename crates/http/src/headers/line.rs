@@ -156,6 +156,12 @@ fn token(text: &[u8]) -> Option<&str> {
     if is_token { std::str::from_utf8(text).ok() } else { None }
 }
 
+/// Whether `text` is the name of a protocol, and perhaps its version, as an upgrade names it (RFC 9110 section 7.8).
+pub(crate) fn is_protocol(text: &str) -> bool {
+    let (name, version) = text.split_once('/').unwrap_or((text, "1"));
+    token(name.as_bytes()).is_some() && token(version.as_bytes()).is_some()
+}
+
 /// Whether `name` is a token in lower case, as HTTP/2 wants it (RFC 9113 section 8.2.1).
 #[inline]
 pub(crate) fn is_lower_token(name: &[u8]) -> bool {
