@@ -269,6 +269,7 @@ impl Seen {
             // A name that is longer than the limit of heads is refused before.
             name_len: u16::try_from(line.name.len()).map_err(|_| "the name of a field is too long")?,
             kind: line.kind,
+            is_sensitive: line.is_never_indexed,
         });
         Ok(())
     }
@@ -291,8 +292,11 @@ fn host_agrees(headers: &Headers, hosts: usize, authority: &mut String) -> bool 
 #[cold]
 fn join_cookies(headers: &mut Headers) {
     let joined = headers.get_all("cookie").collect::<Vec<_>>().join(&b"; "[..]);
+    let is_sensitive = headers.iter_marked().any(|(name, _, is_sensitive)| is_sensitive && name == "cookie");
     // Its pieces were values, so it is one.
-    let _ = headers.insert("cookie", joined);
+    if headers.insert("cookie", joined).is_ok() && is_sensitive {
+        headers.mark_last_sensitive();
+    }
 }
 
 /// How much larger than its limit a head may be before the connection ends. Below that it costs its own stream.

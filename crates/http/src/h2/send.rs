@@ -396,8 +396,8 @@ fn split(out: &mut Vec<u8>, at: usize, frame_bytes: usize, id: StreamId) {
 /// Appends the caller's fields, except those that the engine writes and those that concern one connection.
 #[inline]
 fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mut Vec<u8>) {
-    for (name, value, kind) in headers.lines().iter() {
-        match kind {
+    for (name, value, field) in headers.lines().iter() {
+        match field.kind {
             Kind::Connection
             | Kind::KeepAlive
             | Kind::ProxyConnection
@@ -408,6 +408,7 @@ fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mu
             Kind::Other if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") => {
                 continue;
             }
+            _ if field.is_sensitive => encoder.sensitive(out, name, value),
             _ => encoder.field(out, name, value),
         }
     }

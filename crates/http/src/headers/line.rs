@@ -71,6 +71,7 @@ impl StaticHeader {
             value_len: (text.len() - value) as u32,
             name_len: name_len as u16,
             kind: Kind::of(text.split_at(name_len).0),
+            is_sensitive: false,
         };
         let beginning_len = match field.kind {
             Kind::Other => OK_LINE.len() + text.len() + 2 + LENGTH_NAME.len(),
