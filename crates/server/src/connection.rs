@@ -8,9 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use anywire_http::Buffer;
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Upgraded};
 use bytes::Bytes;
@@ -128,8 +128,8 @@ impl Http {
         }
         match &mut self.driver {
             Driver::Idle => {}
-            Driver::H1(session) => session.time_passes(Instant::now()),
-            Driver::H2(session) => session.time_passes(Instant::now()),
+            Driver::H1(session) => session.time_passes(precise()),
+            Driver::H2(session) => session.time_passes(precise()),
         }
         if self.deadline.poll_expired(cx).is_ready() {
             self.deadline.clear();
@@ -205,14 +205,14 @@ impl Http {
             if let Break(end) = session.poll(cx, &mut env) {
                 break end;
             }
-            let now = Instant::now();
+            let now = precise();
             let first_deadline = session.wait(now, service);
             match session.expire(now, &self.connection, service) {
                 Break(end) => break end,
                 Continue(true) => {}
                 Continue(false) => {
                     match first_deadline {
-                        Some(after) => self.deadline.set(after),
+                        Some(after) => self.deadline.set_from(now, after),
                         None => self.deadline.clear(),
                     }
                     self.driver = Driver::H2(session);
@@ -231,19 +231,20 @@ impl Http {
     // Out of line: most requests are answered without waiting, and `run` is shorter without it.
     #[inline(never)]
     fn wait(&mut self, service: &Service, session: &mut Session) -> ControlFlow<End, bool> {
-        let first_deadline = session.wait(Instant::now(), service);
+        let now = precise();
+        let first_deadline = session.wait(now, service);
         self.fresh &= session.waits_for_first_head();
         if self.fresh {
             return Continue(false);
         }
-        // Checked at each poll, not only when the timer fires. The timer is late by design, and a peer that keeps waking
-        // the connection keeps moving the timer. Checked after the session was polled, so that bytes which arrived in
+        // Checked at each poll, not only when the timer fires: a peer that keeps waking the connection keeps moving the
+        // timer. Checked after the session was polled, so that bytes which arrived in
         // time count even if the loop was blocked.
         if session.expire(&self.connection, service)? {
             return Continue(true);
         }
         match first_deadline {
-            Some(after) => self.deadline.set(after),
+            Some(after) => self.deadline.set_from(now, after),
             None => self.deadline.clear(),
         }
         Continue(false)

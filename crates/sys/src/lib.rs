@@ -25,6 +25,7 @@
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
 //! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
 //! | [`send_each`] | how datagrams leave to several peers in one call |
+//! | [`send_marked`] | how a datagram leaves from an address, with a mark, or in parts |
 //! | [`udp_limit`] | how fast this machine can answer datagrams at all: an echo server in the style of C |
 //!
 //! Linux only: the answers come from Linux interfaces.
@@ -41,6 +42,7 @@ pub mod prefetch;
 pub mod ring;
 pub mod select;
 pub mod send_each;
+pub mod send_marked;
 pub mod send_queue;
 pub mod shm;
 pub mod slots;

@@ -165,7 +165,8 @@ impl Engine {
     ///
     /// # Errors
     /// The system's, if address space for the limits cannot be had.
-    pub fn new(settings: Settings, limits: Limits) -> io::Result<Self> {
+    pub fn new(mut settings: Settings, limits: Limits) -> io::Result<Self> {
+        settings.receive_window = settings.receive_window.min(opening::RECEIVE_WINDOW_MAX);
         let entries = limits.connections + limits.half_open + limits.time_wait;
         let mut local = Local::default();
         local.loops_back = settings.loops_back;

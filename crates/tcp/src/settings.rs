@@ -46,7 +46,8 @@ pub struct Settings {
     pub sack: bool,
     /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
-    /// The window that a connection announces at most, in bytes. Default: 256 KiB.
+    /// The window that a connection announces at most, in bytes: what it keeps for a user who does not read. More than 1 GiB less
+    /// 16 KiB counts as that (RFC 7323 2.3). Default: 256 KiB.
     pub receive_window: u32,
     /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
     /// Default: on.

@@ -41,5 +41,6 @@ mod routes_answer_by_method;
 mod shutdown_is_a_deadline;
 mod streams_do_not_harm_each_other;
 mod the_end_follows_the_last_answer;
+mod timeouts_are_late_by_a_hundredth_at_most;
 mod tls_tells_what_was_agreed_on;
 mod what_is_there_and_wrong_is_refused;

@@ -44,8 +44,7 @@ impl Engine {
     /// The shift that our largest window needs.
     pub(super) const fn own_scale(&self) -> u8 {
         let bits = u32::BITS - self.settings.receive_window.leading_zeros();
-        let shift = bits.saturating_sub(16);
-        if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
+        bits.saturating_sub(16) as u8
     }
 
     /// The MSS that we offer is the largest payload that fits into the route's packets without options (RFC 9293 MUST-14,
@@ -250,3 +249,6 @@ pub(super) const fn age(now: crate::time::Tick) -> u8 {
 
 /// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.
 const MSS_MIN: u16 = 64;
+
+/// The largest window that there is a scale for (RFC 7323 2.3).
+pub(super) const RECEIVE_WINDOW_MAX: u32 = (u16::MAX as u32) << SCALE_MAX;

@@ -9,6 +9,7 @@ mod a_few_do_not_starve_all;
 mod a_flood_of_syns_keeps_nobody_out;
 mod a_million_dead_peers_are_noticed;
 mod a_rate_is_kept;
+mod a_window_stays_within_its_buffer;
 mod a_writer_that_panics_leaves_the_queue_whole;
 mod an_old_id_does_nothing;
 mod any_segments_and_calls_leave_every_block_whole;
