@@ -71,7 +71,8 @@ pub(crate) enum End {
     Abort,
     /// The 101 has left: [`Session::into_upgrade`] has what follows.
     Upgrade,
-    /// The peer begins with the preface of HTTP/2: [`Session::into_input`] has what it sent.
+    /// The peer sends the preface of HTTP/2, and no request since the connection was accepted or idle. At the start of the
+    /// connection [`Session::into_input`] has what it sent; else [`Session::refuse_preface`] is next.
     Http2,
 }
 
@@ -267,6 +268,18 @@ impl Session {
             self.gone = None;
             self.stage = Stage::Handling(run);
         }
+    }
+
+    /// Whether an empty line came first, which HTTP/1 forgives (RFC 9112 section 2.2).
+    pub(crate) fn begins_with_blank_line(&self) -> bool {
+        matches!(self.input.data(), [b'\r' | b'\n', ..])
+    }
+
+    /// Refuses the preface of HTTP/2 behind other bytes (RFC 9113 section 3.4).
+    #[cold]
+    pub(crate) fn refuse_preface(&mut self, service: &Service) {
+        service.counters.bad_requests.increment();
+        self.refuse(&DecodeError::Version, service);
     }
 
     /// Answers a request that cannot be understood. Nothing behind it can be understood, either.

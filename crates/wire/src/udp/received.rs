@@ -197,8 +197,7 @@ impl Received {
     }
 }
 
-/// Nothing leaves from the address of a group. Trying it would be refused as a wrong argument, which `quinn-udp` takes for a
-/// system without GSO and ECN: one datagram to 224.0.0.1 would switch both off for all peers.
+/// Nothing leaves from the address of a group. Trying it would cost a call that the system refuses.
 fn can_be_sent_from(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)
