@@ -119,7 +119,7 @@ impl Conn {
             session,
             tunnel: None,
             timer,
-            until: clock::now() + jittered(config.timeouts.lifetime),
+            until: clock::after(clock::now(), jittered(config.timeouts.lifetime)),
         };
         Self {
             key,
@@ -410,7 +410,7 @@ impl Core {
 fn jittered(lifetime: Duration) -> Duration {
     // Keys of a hasher are the standard library's randomness, and good enough for this.
     let thousandth = (RandomState::new().hash_one(()) % 200) as u32;
-    lifetime * (900 + thousandth) / 1000
+    lifetime.saturating_mul(900 + thousandth) / 1000
 }
 
 #[cfg(test)]

@@ -106,7 +106,8 @@ impl Body {
 
     /// A body that a [`Sender`] fills, at most about `limit_bytes` ahead of its reader.
     ///
-    /// The sender may pass the limit with its last chunk; a limit of 0 counts as 1.
+    /// The sender may pass the limit with its last chunk; a limit of 0 counts as 1. Small chunks are joined while they wait, so
+    /// that they take at most about twice the limit in memory.
     pub fn channel(limit_bytes: usize) -> (Sender, Self) {
         let (sender, receiver) = channel::channel(limit_bytes);
         (sender, Self::from_source(Source::Channel(receiver)))

@@ -8,8 +8,8 @@ use crate::congestion::Algorithm;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// A secret: sequence numbers, cookies, timestamps and the table are keyed with it (RFC 6528). Take it from the
-    /// system's random numbers; in a test, from the seed.
+    /// A secret: from it follow the keys of sequence numbers, timestamps, cookies, ports and the table, one for each (RFC
+    /// 6528). Take it from the system's random numbers; in a test, from the seed.
     pub secret: [u64; 4],
     /// How the congestion window grows. Default: CUBIC (RFC 9438).
     pub congestion: Algorithm,
@@ -46,7 +46,8 @@ pub struct Settings {
     pub sack: bool,
     /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
-    /// The window that a connection announces at most, in bytes. Default: 256 KiB.
+    /// The window that a connection announces at most, in bytes: what it keeps for a user who does not read. More than 1 GiB less
+    /// 16 KiB counts as that (RFC 7323 2.3). Default: 256 KiB.
     pub receive_window: u32,
     /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
     /// Default: on.

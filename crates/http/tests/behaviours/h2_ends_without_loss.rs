@@ -77,6 +77,26 @@ fn a_client_opens_few_streams_before_it_knows_the_limit() {
     }
 }
 
+/// A server's limit of streams is not known before its settings are. What is above it is refused, and harms nothing else.
+#[test]
+fn streams_that_a_client_opens_before_it_knows_the_limit_are_refused_alone() {
+    let (now, mut out) = (clock(), Vec::new());
+    let engine = Engine::server(Limits::default(), now, &mut out);
+    let mut server = End { engine, input: Buffer::new(), out, now, newest: None };
+    let ids = || (0..500).map(|number| number * 2 + 1);
+    let early: Vec<u8> = ids().flat_map(|id| request(id, true)).collect();
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &early].concat();
+    let events = server.events(&begin).expect("the connection lives");
+    let (taken, refused) = events.split_at(256);
+    assert!(taken.iter().all(|event| event.ends_with(" GET http://a/ end")), "{taken:?}");
+    assert!(refused.iter().all(|event| event.ends_with(" reset REFUSED_STREAM")), "{refused:?}");
+    assert_eq!(server.resets(), ids().skip(256).map(|id| (id, Code::REFUSED_STREAM)).collect::<Vec<_>>());
+    // From here on it knows.
+    server.events(&frame(SETTINGS, ACK, 0, &[])).expect("good");
+    let late: Vec<u8> = (500..701).flat_map(|number| request(number * 2 + 1, true)).collect();
+    assert_eq!(server.events(&late).expect_err("200 are the most").code(), Code::ENHANCE_YOUR_CALM);
+}
+
 #[test]
 fn a_client_knows_what_it_may_send_again() {
     let mut client = End::client(Limits::default());

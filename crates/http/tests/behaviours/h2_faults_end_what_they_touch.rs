@@ -118,7 +118,8 @@ fn a_tunnel_carries_data_alone() {
 fn a_body_has_the_length_that_its_head_states() {
     let body = |stream, flags, data: &[u8]| frame(DATA, flags, stream, data);
     let head = |stream| frame(HEADERS, END_HEADERS, stream, &literals(&with(&[("content-length", "3")])));
-    let trailers = |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &literals(&[("x", "1")]));
+    let trailers_of = |stream, field| frame(HEADERS, END_HEADERS | END_STREAM, stream, &literals(&[field]));
+    let trailers = |stream| trailers_of(stream, ("x", "1"));
     let mut server = End::server(Limits::default());
     let good = [head(1), body(1, 0, b"ab"), body(1, END_STREAM, b"c")].concat();
     assert_eq!(server.events(&good), Ok(vec!["1 GET http://a/".into(), "1 ab".into(), "1 c end".into()]));
@@ -129,7 +130,10 @@ fn a_body_has_the_length_that_its_head_states() {
         (7, body(7, 0, b"abcd")),
         (9, [body(9, 0, b"ab"), trailers(9)].concat()),
         (11, frame(HEADERS, END_HEADERS, 11, &literals(&[("x", "1")]))),
-        (13, frame(HEADERS, END_HEADERS | END_STREAM, 13, &literals(&[(":path", "/")]))),
+        (13, trailers_of(13, (":path", "/"))),
+        // RFC 9110 section 6.5.1, as over HTTP/1.
+        (15, [body(15, 0, b"abc"), trailers_of(15, ("content-length", "3"))].concat()),
+        (17, [body(17, 0, b"abc"), trailers_of(17, ("host", "a"))].concat()),
     ] {
         let events = server.events(&[head(stream), rest].concat()).expect("other streams live");
         assert_eq!(events.last(), Some(&format!("{stream} reset PROTOCOL_ERROR")));

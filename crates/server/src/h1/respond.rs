@@ -59,7 +59,7 @@ impl Session {
                 && !encode::forbids_body(response.status);
             keep_alive &= self.can_keep_upload(streams, service);
         }
-        let begins_at = self.output.len();
+        let begins_at = self.output.end();
         let parts = encode::ResponseParts {
             status: response.status,
             headers: &response.headers,
@@ -87,7 +87,7 @@ impl Session {
                 Ok(whole) => self.output.push_bytes(whole),
                 Err(body) => {
                     self.stage = Stage::Streaming { body, framing: commitment.framing, left };
-                    self.unsent_from = Some(begins_at);
+                    self.begins_at = begins_at;
                     return;
                 }
             }
@@ -179,20 +179,19 @@ impl Session {
         }
     }
 
-    /// Handles a response whose body broke off. If none of it has left, an error status replaces it: that of the request's
-    /// own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
+    /// Handles a response whose body broke off. If the connection has taken none of it, an error status replaces it: that of the
+    /// request's own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
     fn break_off(&mut self, status: StatusCode, service: &Service) {
         let Stage::Streaming { framing, .. } = std::mem::replace(&mut self.stage, Stage::Next) else {
             return;
         };
-        let Some(begins_at) = self.unsent_from.take() else {
+        if !self.output.truncate(self.begins_at) {
             self.upload = None;
             // Without length or chunks, a plain close would make the part look whole.
             let ends_with_close = framing == Framing::UntilClose;
             self.closing = if ends_with_close { Closing::ByReset } else { Closing::Gracefully };
             return;
-        };
-        self.output.truncate(begins_at);
+        }
         let mut response = match self.upload_fault() {
             Some(status) => status.into(),
             None => (status, FAILED).into_response(),

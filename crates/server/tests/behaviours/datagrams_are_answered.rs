@@ -55,6 +55,15 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
+fn the_deadline_of_the_end_may_be_endless() {
+    let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").loops(1).start().expect("a free port");
+    let client = client(&server);
+    send(&client, b"ab", 1);
+    assert_eq!(answer(&client), b"ab");
+    assert_eq!(server.shutdown(Duration::MAX).wait().counters.cut, 0);
+}
+
+#[test]
 fn each_on_the_loop_of_its_flow() {
     let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").listen("udp:[::1]:0").loops(2);
     let server = server.start().expect("free ports");

@@ -126,7 +126,8 @@ impl Block {
     }
 }
 
-/// `heard_at`: when the peer was last heard of. In a state that ends by itself, when that state began.
+/// `heard_at`: when the peer was last heard of. In a stall, since when it lasts. In a state that ends by itself, when that
+/// state began.
 impl Block {
     /// Whether its state ends by itself: TIME-WAIT, or FIN-WAIT-2 without a user.
     pub(crate) const fn times_its_end(&self) -> bool {
@@ -134,14 +135,31 @@ impl Block {
             || matches!(self.state, State::FinWait2) && self.has(Flags::DETACHED)
     }
 
-    /// When the peer was last heard of, for keep-alive.
-    pub(crate) fn heard_at(&self) -> Tick {
+    /// Whether the peer gives no sign of progress: it has not answered in time, or its window is closed. The timer of the
+    /// flight runs meanwhile, so there is no keep-alive (RFC 9293 MUST-26).
+    pub(crate) const fn is_stalled(&self) -> bool {
+        self.has(Flags::TIMED_OUT.with(Flags::PROBING_WINDOW))
+    }
+
+    /// Since when there is no progress: the first timeout in a row, or the last answer to a probe of a closed window.
+    pub(crate) fn stalled_at(&self) -> Tick {
         debug_assert!(!self.times_its_end());
         self.heard_at
     }
 
-    pub(crate) fn set_heard_at(&mut self, now: Tick) {
+    pub(crate) fn set_stalled_at(&mut self, now: Tick) {
         debug_assert!(!self.times_its_end());
+        self.heard_at = now;
+    }
+
+    /// When the peer was last heard of, for keep-alive.
+    pub(crate) fn heard_at(&self) -> Tick {
+        debug_assert!(!self.is_stalled() && !self.times_its_end());
+        self.heard_at
+    }
+
+    pub(crate) fn set_heard_at(&mut self, now: Tick) {
+        debug_assert!(!self.is_stalled() && !self.times_its_end());
         self.heard_at = now;
     }
 

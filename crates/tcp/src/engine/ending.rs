@@ -109,7 +109,7 @@ impl Engine {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
         // A reset should carry them as well (RFC 7323 3.2).
-        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
         let reset = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
         self.send_reset(addresses, reset, timestamps);
     }
@@ -176,7 +176,9 @@ impl Engine {
             traffic_class: dscp,
             ..Outgoing::default()
         };
-        let timestamps = wait.timestamps.then(|| (self.timestamp(&addresses), wait.ts_recent));
+        let both = ports(wait.remote_port, wait.local_port);
+        let timestamps =
+            wait.timestamps.then(|| (self.stamp(self.starts(&addresses, both).1), wait.ts_recent));
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route: wait.route, segment, options });
     }

@@ -5,7 +5,7 @@ use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
-use crate::half_open::HalfOpen;
+use crate::half_open::{HalfOpen, Marks};
 use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
@@ -28,9 +28,9 @@ impl Agreed {
         Self {
             peer_mss: half.peer_mss,
             scale: half.window_scale,
-            timestamps: (half.offered.timestamps && timestamps).then_some(half.ts_recent),
-            sack: half.offered.sack,
-            ecn: half.offered.ecn,
+            timestamps: (half.marks.has(Marks::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
+            sack: half.marks.has(Marks::SACK),
+            ecn: half.marks.has(Marks::ECN),
         }
     }
 }
@@ -44,8 +44,7 @@ impl Engine {
     /// The shift that our largest window needs.
     pub(super) const fn own_scale(&self) -> u8 {
         let bits = u32::BITS - self.settings.receive_window.leading_zeros();
-        let shift = bits.saturating_sub(16);
-        if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
+        bits.saturating_sub(16) as u8
     }
 
     /// The MSS that we offer is the largest payload that fits into the route's packets without options (RFC 9293 MUST-14,
@@ -63,6 +62,7 @@ impl Engine {
         let index = self.blocks.take()?;
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
+        block.ts_offset = half.ts_offset;
         block.remote = half.remote;
         block.remote_port = half.remote_port;
         block.local_port = half.local_port;
@@ -249,3 +249,6 @@ pub(super) const fn age(now: crate::time::Tick) -> u8 {
 
 /// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.
 const MSS_MIN: u16 = 64;
+
+/// The largest window that there is a scale for (RFC 7323 2.3).
+pub(super) const RECEIVE_WINDOW_MAX: u32 = (u16::MAX as u32) << SCALE_MAX;

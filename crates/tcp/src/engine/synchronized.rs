@@ -15,9 +15,6 @@ impl Engine {
         if block.state == State::SynSent {
             return self.in_syn_sent(index, arrived);
         }
-        if block.has(Flags::WATCHED) && !block.times_its_end() {
-            block.set_heard_at(self.tick);
-        }
 
         // RFC 7323 5.3, R1: a timestamp older than the last one means an old segment, if the last one is not older than
         // 24 days itself.
@@ -65,9 +62,13 @@ impl Engine {
         if !segment.flags.has(Control::ACK) || !self.on_ack(index, arrived) {
             return;
         }
+        // Now it is the peer's, as far as anybody can tell. What ends above says nothing of the peer: others can send it.
+        let block = &mut self.blocks[index];
+        if block.has(Flags::WATCHED) && !block.times_its_end() && !block.is_stalled() {
+            block.set_heard_at(self.tick);
+        }
         // RFC 7323 5.3, R3: a segment at the left edge of the acknowledged data moves TS.Recent on. Only after the number
         // and the ACK have proved right: a guessed segment must not push TS.Recent ahead of the peer.
-        let block = &mut self.blocks[index];
         if let Some((value, _)) = segment.timestamps()
             && block.has(Flags::TIMESTAMPS)
             && segment.seq.le(block.last_ack_sent)

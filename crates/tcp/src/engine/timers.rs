@@ -333,9 +333,9 @@ impl Engine {
         let user_timeout = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
         if block.backoff() == 0 {
-            block.stalled_at = self.tick;
+            block.set_stalled_at(self.tick);
         }
-        let stalled = self.tick.since(block.stalled_at);
+        let stalled = self.tick.since(block.stalled_at());
         let is_opening = matches!(block.state, State::SynSent | State::SynReceived);
         let limit = if is_opening { self.timings.open_timeout } else { user_timeout };
         if stalled >= limit {
@@ -406,7 +406,7 @@ impl Engine {
         self.restart_retransmission(index);
         let block = &mut self.blocks[index];
         block.flags.set(Flags::PROBING_WINDOW);
-        block.stalled_at = self.tick;
+        block.set_stalled_at(self.tick);
     }
 
     /// The peer's window has opened.
@@ -426,12 +426,13 @@ impl Engine {
     fn probe_window(&mut self, index: u32) {
         let limit = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
-        if self.tick.since(block.stalled_at) >= limit {
+        let stalled = self.tick.since(block.stalled_at());
+        if stalled >= limit {
             self.counters.timed_out += 1;
             return self.break_off(index, End::TimedOut);
         }
         block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
-        let wait = self.rto(index).min(limit - self.tick.since(self.blocks[index].stalled_at));
+        let wait = self.rto(index).min(limit - stalled);
         let block = &mut self.blocks[index];
         block.set_retransmit_at(self.tick.after(wait));
         if block.snd_right.gt(block.snd_nxt) {
@@ -446,7 +447,7 @@ impl Engine {
     pub(super) fn replies_for_probe(&mut self, index: u32) {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
-        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
         let segment = Outgoing { window, ..without_payload(&block, block.snd_una - 1, Control::ACK) };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };

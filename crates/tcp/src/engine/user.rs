@@ -7,7 +7,7 @@ use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
-use crate::hash::secret_hash;
+use crate::hash::secret_hash_of_tuple;
 use crate::packet::Addresses;
 use crate::pool::Marks;
 
@@ -169,8 +169,9 @@ impl Engine {
         let local = self.local.source_for(remote.ip()).ok_or(ConnectError::NoAddress)?;
         let address = self.local.address(local);
         // RFC 6056, algorithm 3: ports follow each other from a start that only we know.
-        let (key, who) = (self.secret_key, hash_part(remote));
-        let start = secret_hash(key, who, u64::from(local)).wrapping_add(u64::from(self.ports_tried));
+        let pair = pair(address, remote.ip()).ok_or(ConnectError::NoAddress)?;
+        let start = secret_hash_of_tuple(self.keys.ports, &pair, remote.port().into())
+            .wrapping_add(u64::from(self.ports_tried));
         for step in 0..PORT_TRIES {
             self.ports_tried = self.ports_tried.wrapping_add(1);
             let port = PORT_FIRST + ((start + u64::from(step)) % u64::from(u16::MAX - PORT_FIRST)) as u16;
@@ -220,7 +221,8 @@ impl Engine {
             self.free_place(index);
             return Err(ConnectError::TooMany);
         };
-        let iss = behind(self.initial_seq(&addresses, both), last);
+        let (iss, ts_offset) = self.starts(&addresses, both);
+        let iss = behind(iss, last);
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
         block.flags = Flags::NO_NAGLE.when(options.no_nagle);
@@ -230,6 +232,7 @@ impl Engine {
         block.local = local;
         block.route = route;
         block.class = class_of(options);
+        block.ts_offset = ts_offset;
         if options.keep_alive {
             self.keep_alive_by_settings(index);
         }
@@ -419,14 +422,6 @@ fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
         }
         _ => None,
     }
-}
-
-fn hash_part(remote: SocketAddr) -> u64 {
-    let address = match remote.ip() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
-    };
-    address << 16 ^ u64::from(remote.port())
 }
 
 /// The first port that is given out (RFC 6056 asks for a wide range).
