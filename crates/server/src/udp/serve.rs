@@ -127,6 +127,12 @@ impl<H: DatagramHandler> Service<H> {
         let Self { handler, desk, accounts, received, outgoing } = self;
         let counts = &desk.counts;
         counts.receive_calls.increment();
+        if received.forged() > 0 {
+            counts.forged.add(received.forged() as u64);
+        }
+        if received.is_empty() {
+            return;
+        }
         let now = accounts.is_some().then(Instant::now);
         let mut replies = Replies { desk, outgoing };
         let mut cuts = Vec::new();
