@@ -289,10 +289,11 @@ impl Engine {
         if self.has_failed() {
             return None;
         }
-        let settings = self.settings_sent.map(|sent| sent + self.limits.settings_deadline);
+        // A limit that is too long to be added is none.
+        let settings = self.settings_sent.and_then(|sent| sent.checked_add(self.limits.settings_deadline));
         let ping = match self.ping_sent {
-            Some(sent) => Some(sent.max(self.heard) + self.limits.ping_deadline),
-            None => self.limits.ping_interval.map(|interval| self.heard + interval),
+            Some(sent) => sent.max(self.heard).checked_add(self.limits.ping_deadline),
+            None => self.limits.ping_interval.and_then(|interval| self.heard.checked_add(interval)),
         };
         [settings, ping].into_iter().flatten().min()
     }
@@ -306,8 +307,9 @@ impl Engine {
         if self.has_failed() {
             return Ok(());
         }
-        let passed =
-            |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now >= since + limit);
+        let passed = |since: Option<Instant>, limit: Duration| {
+            since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+        };
         if passed(self.settings_sent, self.limits.settings_deadline) {
             return Err(self.fail(Error::Silent { what: "SETTINGS" }, out));
         }
@@ -346,10 +348,15 @@ impl Engine {
         }
     }
 
+    /// Whether the peer has acknowledged our settings.
+    pub(super) fn are_settings_known(&self) -> bool {
+        self.settings_sent.is_none()
+    }
+
     /// How much the peer may send on a new stream.
     pub(super) fn first_window(&self) -> u32 {
         let window = self.limits.stream_window_bytes;
-        if self.settings_sent.is_some() { window.max(DEFAULT_WINDOW_BYTES) } else { window }
+        if self.are_settings_known() { window } else { window.max(DEFAULT_WINDOW_BYTES) }
     }
 
     /// Ends the connection for a fault.
