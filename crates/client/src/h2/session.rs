@@ -12,10 +12,11 @@ use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 use slab::Slab;
 
 use super::stream::Stream;
-use super::upload::{Piece, Upload};
+use super::upload::{Next, Upload};
 use super::waker::{PlaceWaker, Woken};
 use crate::Error;
 use crate::budget::poll_truly;
@@ -267,7 +268,8 @@ impl Session {
         let Ok(id) = self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) else {
             return self.turns.push_back(Turn::Again(job));
         };
-        if !upload.is_done() {
+        let is_streaming = upload.is_streaming();
+        if !is_streaming && !upload.is_done() {
             self.engine.wants_to_send(id, true);
         }
         if self.used {
@@ -282,7 +284,7 @@ impl Session {
         // Asked only here: this is what wakes the stream when the caller leaves.
         let cx = &mut Context::from_waker(&self.wakers[place]);
         let reply = stream.job.reply.as_mut();
-        if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
+        if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) || is_streaming {
             self.touched.push(place);
         }
         self.streams.insert(stream);
@@ -377,7 +379,8 @@ impl Session {
             return self.complete(place, context);
         }
         if stream.upload.is_streaming() {
-            self.engine.wants_to_send(stream.id, true);
+            let next = stream.upload.next(cx);
+            self.send(place, Bytes::new(), next, context);
         }
     }
 
@@ -390,33 +393,42 @@ impl Session {
                 self.engine.wants_to_send(id, false);
                 continue;
             };
-            let stream = &mut self.streams[place];
-            match stream.upload.next(room, &mut Context::from_waker(&self.wakers[place])) {
-                Piece::Data { bytes, end } => {
-                    self.engine.data_head(id, bytes.len(), end, self.output.buffer());
-                    self.output.push_bytes(bytes);
-                }
-                Piece::End(None) => self.engine.data_head(id, 0, true, self.output.buffer()),
-                Piece::End(Some(trailers)) => {
-                    // The stream is there, as its turn has just come.
-                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
-                }
-                Piece::Later => {
-                    self.engine.wants_to_send(id, false);
-                    self.changed.push(place);
-                    continue;
-                }
-                Piece::Broken(source) => {
-                    self.caller_fails(place, source, context);
-                    continue;
-                }
+            let upload = &mut self.streams[place].upload;
+            let piece = upload.take(room);
+            // Looked at before, so that the last piece says that it is.
+            let next = upload.next(&mut Context::from_waker(&self.wakers[place]));
+            self.send(place, piece, next, context);
+        }
+    }
+
+    /// Sends a piece of a request's body, which has its turn, and what follows unless that is data.
+    fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
+        let stream = &mut self.streams[place];
+        let (id, before) = (stream.id, self.output.len());
+        let end = matches!(next, Next::End(None));
+        if matches!(next, Next::Later | Next::End(Some(_))) {
+            self.engine.wants_to_send(id, false);
+        }
+        if end || !piece.is_empty() {
+            self.engine.data_head(id, piece.len(), end, self.output.buffer());
+            self.output.push_bytes(piece);
+        }
+        match next {
+            Next::Data => self.engine.wants_to_send(id, true),
+            Next::Later | Next::End(None) => {}
+            Next::End(Some(trailers)) => {
+                // The stream is there, as its call is.
+                let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
             }
+            Next::Broken(source) => return self.caller_fails(place, source, context),
+        }
+        self.changed.push(place);
+        if self.output.len() > before {
             if stream.ends_at <= self.flushed {
                 self.unflushed.push(place);
             }
             stream.ends_at = self.flushed + self.output.len() as u64;
             stream.watchdog.peer_took();
-            self.changed.push(place);
         }
     }
 

@@ -30,6 +30,7 @@ mod errors_name_what_was_called;
 mod http2_agrees_with_other_servers;
 mod http2_each_phase_has_its_own_deadline;
 mod http2_ends_a_call_and_not_its_connection;
+mod http2_ends_need_no_window;
 mod http2_fills_connections_before_it_dials;
 mod http2_fills_large_windows;
 mod http2_gives_what_has_come;

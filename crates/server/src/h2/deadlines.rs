@@ -132,6 +132,8 @@ impl Session {
                 stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
                 if matches!(stream.stage, Stage::Done) {
                     self.finish(id, service);
+                } else {
+                    self.go_on(id, service);
                 }
             }
             Some(expired @ (Expired::BodySilent | Expired::BodySlow)) => {

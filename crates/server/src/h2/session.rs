@@ -311,12 +311,15 @@ impl Session {
         }
         let mut timers = Timers::default();
         timers.count(now);
-        if upload.is_some() {
-            self.touched.push(id);
-        }
+        let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending { .. }));
         let stream = Stream { stage, upload, context, endpoint, is_head, waker, timers, deadline: None };
         self.streams.insert(id, Box::new(stream));
         self.changed.push(id);
+        if uploads {
+            self.touched.push(id);
+        } else if responds {
+            self.go_on(id, service);
+        }
     }
 
     /// Reads once.

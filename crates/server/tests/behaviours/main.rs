@@ -38,6 +38,7 @@ mod forged_datagrams_are_not_answered;
 mod head_and_body_leave_in_one_write;
 mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;
+mod http2_ends_need_no_window;
 mod http2_serves_as_http1_does;
 mod mistakes_of_routes_stop_the_start;
 mod odd_targets_find_their_answer;
