@@ -51,6 +51,8 @@ pub(crate) struct Session {
     pub(super) timer_at: Option<Instant>,
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub(super) earliest: Option<Instant>,
+    /// The connection's window was closed when the streams' deadlines were set.
+    keeps_waiting: bool,
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
@@ -102,6 +104,7 @@ impl Session {
             turns: VecDeque::new(),
             timer_at: None,
             earliest: None,
+            keeps_waiting: false,
             idle_until: None,
             heard: now,
             used: false,
@@ -503,6 +506,11 @@ impl Session {
 
     /// Sets what it waits for.
     fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
+        let keeps_waiting = self.engine.keeps_peer_waiting();
+        if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
+            // What each response waits for is another.
+            self.changed.extend(self.streams.iter().map(|(place, _)| place));
+        }
         if !self.changed.is_empty() {
             // The true time, since callers' bodies may have run for long.
             let now = Instant::now();
@@ -513,6 +521,7 @@ impl Session {
                     || self.engine.is_blocked(stream.id);
                 let uploads = stream.upload.is_streaming();
                 let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+                let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
                 stream.watchdog.watch(|| now, waits_for, &stream.download, &stream.job, context);
                 self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
             }

@@ -37,6 +37,7 @@ mod http2_gives_what_has_come;
 mod http2_sends_again_what_was_not_processed;
 mod http2_streams_in_constant_memory;
 mod http2_survives_bad_servers;
+mod http2_windows_are_shared;
 mod https_goes_over_tls;
 mod limits_may_be_as_large_as_they_like;
 mod no_connection_is_a_typed_error;

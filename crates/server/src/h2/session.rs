@@ -40,6 +40,8 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub(super) earliest: Option<Instant>,
+    /// The connection's window was closed when the streams' deadlines were set.
+    pub(super) keeps_waiting: bool,
     /// Since when no request was under way.
     pub(super) idle_since: Option<Instant>,
     /// Since when a frame, or a head, has come in part.
@@ -85,6 +87,7 @@ impl Session {
             free_context: None,
             timers: Timers::default(),
             earliest: None,
+            keeps_waiting: false,
             idle_since: None,
             partial_since: None,
             ending: Closing::No,
