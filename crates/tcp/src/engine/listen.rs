@@ -1,10 +1,9 @@
 //! LISTEN, half-open connections, and cookies once there are too many of them (RFC 4987).
 
-use super::local::Listener;
 use super::opening::Agreed;
 use super::receive::{Arrived, fold, ports, remote_address};
 use super::reply::Reply;
-use super::{Engine, Place};
+use super::{Engine, ListenerId, Place};
 use crate::half_open::{HalfOpen, Offered};
 use crate::hash::secret_hash;
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
@@ -17,7 +16,7 @@ impl Engine {
     /// ours begins behind it (MAY-2).
     pub(super) fn on_syn(
         &mut self,
-        listener: u16,
+        listener: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
@@ -39,7 +38,7 @@ impl Engine {
             iss: behind(self.initial_seq(&addresses, segment.ports), last),
             ts_recent: offer.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
-            deadline: self.tick.after(INITIAL_RTO_MILLIS),
+            looked_at: self.tick.after(YOUNG_MILLIS),
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
@@ -50,7 +49,6 @@ impl Engine {
                 ecn,
             },
             transmissions: 1,
-            young: true,
             used: true,
             ..HalfOpen::default()
         };
@@ -65,34 +63,58 @@ impl Engine {
             return;
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
-        self.young.push_back((place, half.deadline));
+        self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
     }
 
     /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
     /// the SYN-ACK is due again.
     pub(super) fn look_at_young(&mut self) {
-        while let Some((place, deadline)) = self.young.front()
-            && young_until(deadline).is_due(self.tick)
+        while let Some((place, at)) = self.young.front()
+            && at.is_due(self.tick)
         {
             self.young.pop_front();
-            let half = &mut self.half_open[place];
+            let half = &self.half_open[place];
             // Otherwise another half-open connection has the place by now, or it is free.
-            if half.used
-                && half.deadline == deadline
-                && std::mem::take(&mut half.young)
-                && self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err()
-            {
-                // Nothing would ever look at it again.
-                self.counters.refused_by_limit += 1;
-                self.drop_half_open(place);
+            if half.used && half.looked_at == at {
+                self.look_at_half_open(place);
             }
         }
     }
 
     /// When the next young one is to be looked at.
     pub(super) fn next_young(&self) -> Option<Tick> {
-        self.young.front().map(|(_, deadline)| young_until(deadline))
+        self.young.front().map(|(_, at)| at)
+    }
+
+    /// The wheel has come to a half-open connection: perhaps for an entry that is out of date.
+    pub(super) fn on_half_open_wheel(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        if half.used && half.looked_at.is_due(self.tick) {
+            self.look_at_half_open(place);
+        }
+    }
+
+    fn look_at_half_open(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        let passed = self.now.short().wrapping_sub(half.sent_at) / 1000;
+        let left = again_after(half.transmissions).saturating_sub(passed);
+        if left > 0 {
+            self.time_half_open(place, left);
+        } else {
+            self.on_half_open_due(place);
+        }
+    }
+
+    /// Looks at a half-open connection in so long.
+    fn time_half_open(&mut self, place: u32, millis: u32) {
+        let mut at = self.tick.after(millis);
+        if self.wheel.insert(at, Place::HalfOpen(place).value()).is_err() {
+            // Full of entries that are out of date: it stays among the young.
+            at = self.tick.after(YOUNG_MILLIS);
+            self.young.push_back((place, at));
+        }
+        self.half_open[place].looked_at = at;
     }
 
     #[inline(always)]
@@ -124,7 +146,7 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
-            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
+            traffic_class: self.local.listener(half.listener).map_or(0, |listener| listener.class.field()),
             ..Outgoing::default()
         };
         let options = OptionsOut {
@@ -141,6 +163,11 @@ impl Engine {
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
         let (half, segment) = (self.half_open[place], &arrived.segment);
+        let Some(listener) = self.local.listener(half.listener).copied() else {
+            // It ended with its listener (RFC 9293 3.10.4).
+            self.drop_half_open(place);
+            return self.on_stranger(arrived);
+        };
         let addresses = self.local.addresses(half.local, half.remote);
         let rcv_nxt = half.irs + 1;
         let in_window = segment.seq.within(rcv_nxt, rcv_nxt + u32::from(self.first_window()));
@@ -180,7 +207,7 @@ impl Engine {
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
         let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
-        let Some(index) = self.open_passive(&half, agreed, rtt) else {
+        let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
             return;
         };
@@ -201,28 +228,47 @@ impl Engine {
     }
 
     /// The SYN-ACK was not answered for its time: once more, or no more.
-    pub(super) fn on_half_open_due(&mut self, place: u32) {
+    fn on_half_open_due(&mut self, place: u32) {
         let retries = self.settings.syn_ack_retries;
         let half = &mut self.half_open[place];
-        if !half.used || !half.deadline.is_due(self.tick) {
-            return;
+        half.sent_at = self.now.short();
+        if self.local.listener(half.listener).is_none() {
+            // It ended with its listener. The peer may take it for open, and wait for us to speak.
+            if self.replies.len() < self.limits.replies {
+                return self.reset_half_open(place);
+            }
+            half.transmissions = 1;
+            return self.time_half_open(place, INITIAL_RTO_MILLIS);
         }
         if half.transmissions > retries {
             self.counters.timed_out += 1;
             self.drop_half_open(place);
             return;
         }
-        half.deadline = self.tick.after(INITIAL_RTO_MILLIS << half.transmissions.min(6));
         half.transmissions += 1;
         let half = *half;
-        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
-            self.counters.refused_by_limit += 1;
-            self.drop_half_open(place);
-            return;
-        }
+        self.time_half_open(place, again_after(half.transmissions));
         self.counters.retransmits += 1;
         let addresses = self.local.addresses(half.local, half.remote);
         self.send_syn_ack(addresses, &half);
+    }
+
+    /// Ends a half-open connection, and tells the peer, whether that has had our SYN-ACK or not.
+    #[cold]
+    fn reset_half_open(&mut self, place: u32) {
+        let half = self.half_open[place];
+        let addresses = self.local.addresses(half.local, half.remote);
+        let reset = Outgoing {
+            local_port: half.local_port,
+            remote_port: half.remote_port,
+            seq: half.iss + 1,
+            ack: half.irs + 1,
+            flags: Flags::RST | Flags::ACK,
+            ..Outgoing::default()
+        };
+        let timestamps = half.offered.timestamps.then(|| (self.timestamp(&addresses), half.ts_recent));
+        self.drop_half_open(place);
+        self.send_reset(addresses, reset, timestamps);
     }
 
     /// Answers a SYN without keeping anything: the answer itself carries what the ACK must bring back.
@@ -250,7 +296,7 @@ impl Engine {
     /// The ACK of a SYN that was answered with a cookie. False if it is none.
     pub(super) fn accept_cookie(
         &mut self,
-        listener: u16,
+        id: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
@@ -267,6 +313,7 @@ impl Engine {
             return false;
         }
         let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Some(listener) = self.local.listener(id).copied() else { return false };
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),
@@ -279,7 +326,7 @@ impl Engine {
             ts_recent: segment.timestamps().map_or(0, |(value, _)| value),
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
-            listener,
+            listener: id,
             window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
             offered: Offered {
                 timestamps: bits.is_some(),
@@ -289,7 +336,7 @@ impl Engine {
             ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        let opened = self.open_passive(&half, agreed, None);
+        let opened = self.open_passive(&half, &listener, agreed, None);
         let Some(index) = opened else {
             self.local.release_peer(local, half.remote);
             self.counters.refused_by_limit += 1;
@@ -313,10 +360,6 @@ impl Engine {
         let hash = secret_hash(self.secret_key, who, what);
         Seq(age << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
     }
-
-    pub(super) fn listener(&self, number: u16) -> Option<&Listener> {
-        self.local.listeners.get(usize::from(number)).filter(|listener| listener.open)
-    }
 }
 
 /// An initial number that is not before what an earlier connection has used.
@@ -337,9 +380,10 @@ const fn cookie_age(now: Tick) -> u32 {
     (now.0 / COOKIE_MILLIS) & 31
 }
 
-/// When to check a half-open connection whose SYN-ACK is sent again at `deadline`.
-const fn young_until(deadline: Tick) -> Tick {
-    Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
+/// How long a SYN-ACK waits for its answer that was sent so often (RFC 6298 5.5); in ticks.
+const fn again_after(transmissions: u8) -> u32 {
+    let doublings = transmissions.saturating_sub(1);
+    INITIAL_RTO_MILLIS << if doublings < 6 { doublings } else { 6 }
 }
 
 /// How long a half-open connection is young: longer than a round trip within a site, and short enough that the queue of
