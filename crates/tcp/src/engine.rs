@@ -142,7 +142,7 @@ pub struct Engine {
     /// Connections that sent something lately, with the time at which to see whether it got through.
     fresh: Fifo<(u32, Tick)>,
     delayed_acks: Fifo<(u32, Tick)>,
-    /// Half-open connections of the last moment, with the time at which their SYN-ACK is sent again.
+    /// Half-open connections of the last moment, with the time at which each is looked at.
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
     path_mtus: PathMtus,

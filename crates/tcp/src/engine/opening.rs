@@ -1,6 +1,7 @@
 //! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
 
 use super::listen::{SCALE_MAX, default_mss};
+use super::local::Listener;
 use super::out_of_order::Text;
 use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
@@ -55,8 +56,13 @@ impl Engine {
     }
 
     /// A block for a connection whose handshake our listener has completed.
-    pub(super) fn open_passive(&mut self, half: &HalfOpen, agreed: Agreed, rtt: Option<u32>) -> Option<u32> {
-        let listener = self.listener(half.listener).copied()?;
+    pub(super) fn open_passive(
+        &mut self,
+        half: &HalfOpen,
+        listener: &Listener,
+        agreed: Agreed,
+        rtt: Option<u32>,
+    ) -> Option<u32> {
         let addresses = self.local.addresses(half.local, half.remote);
         let window = u32::from(self.first_window());
         let flags = Flags::PASSIVE.with(self.own_flags()).with(Flags::NO_NAGLE.when(listener.no_nagle));
