@@ -61,6 +61,7 @@ use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
+use crate::fragment_ids::FragmentIds;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::Keys;
@@ -146,6 +147,7 @@ pub struct Engine {
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
     path_mtus: PathMtus,
+    fragment_ids: FragmentIds,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
@@ -205,6 +207,7 @@ impl Engine {
             delayed_acks: Fifo::default(),
             young: Fifo::default(),
             path_mtus: PathMtus::default(),
+            fragment_ids: FragmentIds::new(),
             time_wait_queue: Fifo::default(),
             keys: Keys::new(settings.secret),
             answered: Answered::default(),
