@@ -214,7 +214,7 @@ impl Engine {
             }
         });
         if end {
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else if let Some(stream) = self.streams.get_mut(&id) {
             stream.outgoing = Half::Body;
         }
@@ -229,6 +229,7 @@ impl Engine {
                 self.queue(id);
             }
         }
+        self.check();
     }
 
     /// Whether a whole body of so many bytes may leave right behind its head, by [`Engine::data_head`] and without a turn:
@@ -291,7 +292,7 @@ impl Engine {
         self.idle_budget.earn(earned);
         if end {
             stream.wants_to_send = false;
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else {
             self.queue(id);
         }
@@ -307,18 +308,18 @@ impl Engine {
             return Err(Gone);
         }
         self.send_block(id, true, out, |encoder, out| fields(encoder, trailers, true, out));
-        self.end_half(id, |stream| &mut stream.outgoing);
+        self.end_half(id, |stream| &mut stream.outgoing, out);
         Ok(())
     }
 
     /// Ends a stream with both of its halves, if it has not ended.
     pub fn reset(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
         match self.streams.get(&id) {
-            Some(stream) if stream.has_ended() => self.remove(id),
+            Some(stream) if stream.has_ended() => self.remove(id, out),
             Some(_) => self.reset_stream(id, code, out),
-            None => return,
+            None => {}
         }
-        self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were read, so that the peer may send as many more.
@@ -326,16 +327,14 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        stream.taken += bytes;
-        self.taken += bytes;
-        if stream.incoming == Half::Body && stream.taken >= self.limits.stream_window_bytes / 2 {
-            frame::window_update(out, id.0, stream.taken);
-            stream.in_window += i64::from(std::mem::take(&mut stream.taken));
-        }
+        stream.in_window.free(bytes);
+        self.in_window.free(bytes);
+        stream.return_window(id, out);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were thrown away. Other streams get their share of the connection's window
@@ -344,11 +343,13 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        self.taken += bytes;
+        stream.in_window.withhold(bytes);
+        self.in_window.free(bytes);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     fn awaits_head(&self, id: StreamId) -> Result<(), Gone> {
