@@ -152,9 +152,6 @@ pub struct Engine {
     time_wait_queue: Fifo<(u32, Tick)>,
 
     keys: Keys,
-    /// Challenge ACKs left in this second, and the second (RFC 5961, section 7).
-    challenges_left: u32,
-    challenge_second: u32,
     answered: Answered,
     /// When a SYN was answered with a cookie last.
     cookie_sent_at: Option<Instant>,
@@ -213,8 +210,6 @@ impl Engine {
             fragment_ids: FragmentIds::new(),
             time_wait_queue: Fifo::default(),
             keys: Keys::new(settings.secret),
-            challenges_left: 0,
-            challenge_second: u32::MAX,
             answered: Answered::default(),
             cookie_sent_at: None,
             counters: Counters::default(),

@@ -30,16 +30,16 @@ pub(crate) struct HalfOpen {
     /// The shift that the peer offered.
     pub(crate) window_scale: Option<u8>,
     pub(crate) transmissions: u8,
-    pub(crate) marks: Marks,
+    pub(crate) traits: Traits,
 }
 
 const _: () = assert!(size_of::<HalfOpen>() <= 48);
 
-/// What a SYN offered beside its MSS and window scale, and where the half-open connection stands.
+/// What a half-open connection or a TIME-WAIT has beside its numbers: of its SYN, and how it stands.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Marks(u8);
+pub(crate) struct Traits(u8);
 
-impl Marks {
+impl Traits {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const TIMESTAMPS: Self = Self(1);
     pub(crate) const SACK: Self = Self(1 << 1);
@@ -48,17 +48,23 @@ impl Marks {
     pub(crate) const YOUNG: Self = Self(1 << 3);
     /// It is used, and not a free place.
     pub(crate) const USED: Self = Self(1 << 4);
+    /// It has answered lately what may be forged, or may be an answer itself.
+    pub(crate) const ANSWERED: Self = Self(1 << 5);
 
-    pub(crate) const fn has(self, mark: Self) -> bool {
-        self.0 & mark.0 != 0
+    pub(crate) const fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
     }
 
     pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+    pub(crate) const fn set(&mut self, one: Self) {
+        self.0 |= one.0;
+    }
+
+    pub(crate) const fn clear(&mut self, one: Self) {
+        self.0 &= !one.0;
     }
 
     /// Itself if the condition holds, otherwise none.

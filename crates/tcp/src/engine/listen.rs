@@ -7,7 +7,7 @@ use super::opening::Agreed;
 use super::receive::{Arrived, ports, remote_address};
 use super::reply::Reply;
 use super::{Engine, Place};
-use crate::half_open::{HalfOpen, Marks};
+use crate::half_open::{HalfOpen, Traits};
 use crate::hash::{secret_hash, secret_hash_of_tuple};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
@@ -32,10 +32,10 @@ impl Engine {
         };
         let offer = segment.offer(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
-        let offered = Marks::TIMESTAMPS
+        let offered = Traits::TIMESTAMPS
             .when(offer.timestamps.is_some() && self.settings.timestamps)
-            .with(Marks::SACK.when(offer.sack_permitted && self.settings.sack))
-            .with(Marks::ECN.when(ecn));
+            .with(Traits::SACK.when(offer.sack_permitted && self.settings.sack))
+            .with(Traits::ECN.when(ecn));
         let (iss, ts_offset) = self.starts(&addresses, segment.ports);
         let half = HalfOpen {
             remote_port: segment.remote_port(),
@@ -53,7 +53,7 @@ impl Engine {
             listener,
             window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
             transmissions: 1,
-            marks: offered.with(Marks::YOUNG).with(Marks::USED),
+            traits: offered.with(Traits::YOUNG).with(Traits::USED),
             ..HalfOpen::default()
         };
         if self.half_open.used() >= self.limits.half_open {
@@ -81,11 +81,11 @@ impl Engine {
             let half = &mut self.half_open[place];
             // Otherwise another half-open connection has the place by now, or it is free.
             let is_it =
-                half.marks.has(Marks::USED) && half.marks.has(Marks::YOUNG) && half.deadline == deadline;
+                half.traits.has(Traits::USED) && half.traits.has(Traits::YOUNG) && half.deadline == deadline;
             if !is_it {
                 continue;
             }
-            half.marks = half.marks.without(Marks::YOUNG);
+            half.traits.clear(Traits::YOUNG);
             if self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err() {
                 // Nothing would ever look at it again.
                 self.counters.refused_by_limit += 1;
@@ -120,7 +120,7 @@ impl Engine {
     // Always inlined: otherwise the fields just written to `half` would be read back from memory, which stalls.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
-        let ecn = if half.marks.has(Marks::ECN) { Flags::ECE } else { Flags::NONE };
+        let ecn = if half.traits.has(Traits::ECN) { Flags::ECE } else { Flags::NONE };
         let segment = Outgoing {
             local_port: half.local_port,
             remote_port: half.remote_port,
@@ -134,8 +134,8 @@ impl Engine {
         let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
             window_scale: half.window_scale.map(|_| self.own_scale()),
-            sack_permitted: half.marks.has(Marks::SACK),
-            timestamps: half.marks.has(Marks::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
+            sack_permitted: half.traits.has(Traits::SACK),
+            timestamps: half.traits.has(Traits::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
         };
         Reply { addresses, route: half.route, segment, options }
@@ -151,15 +151,17 @@ impl Engine {
         if segment.flags.has(Flags::RST) {
             if segment.seq == rcv_nxt {
                 self.drop_half_open(place);
-            } else if in_window && self.may_challenge() {
+            } else if in_window && self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += 1;
                 self.challenge_half_open(addresses, &half);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // The same SYN again: our answer may be lost. Another one in the window may be forged: same answer.
+            // The same SYN again: our answer may be lost. Another one may be forged: same answer.
             let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
-            if is_same || self.may_challenge() {
+            if self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += u64::from(!is_same);
                 self.send_syn_ack(addresses, &half);
             }
             return;
@@ -176,7 +178,7 @@ impl Engine {
             return;
         }
         if let Some((value, _)) = segment.timestamps()
-            && half.marks.has(Marks::TIMESTAMPS)
+            && half.traits.has(Traits::TIMESTAMPS)
             && (value.wrapping_sub(half.ts_recent) as i32) < 0
         {
             self.counters.refused_by_paws += 1;
@@ -208,7 +210,7 @@ impl Engine {
     pub(super) fn on_half_open_due(&mut self, place: u32) {
         let retries = self.settings.syn_ack_retries;
         let half = &mut self.half_open[place];
-        if !half.marks.has(Marks::USED) || !half.deadline.is_due(self.tick) {
+        if !half.traits.has(Traits::USED) || !half.deadline.is_due(self.tick) {
             return;
         }
         if half.transmissions > retries {
@@ -239,11 +241,12 @@ impl Engine {
         let iss = self.cookie(&addresses, both, half.irs, self.cookie_period(), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
         let scale = u32::from(half.window_scale.unwrap_or(NO_SCALE));
-        let bits =
-            scale | u32::from(half.marks.has(Marks::SACK)) << 4 | u32::from(half.marks.has(Marks::ECN)) << 5;
+        let bits = scale
+            | u32::from(half.traits.has(Traits::SACK)) << 4
+            | u32::from(half.traits.has(Traits::ECN)) << 5;
         let timestamp = (self.stamp(half.ts_offset).wrapping_sub(64) & !63) | bits;
-        let plain = HalfOpen { window_scale: None, marks: Marks::NONE, ..half };
-        let shown = if half.marks.has(Marks::TIMESTAMPS) { half } else { plain };
+        let plain = HalfOpen { window_scale: None, traits: Traits::NONE, ..half };
+        let shown = if half.traits.has(Traits::TIMESTAMPS) { half } else { plain };
         let reply = self.syn_ack(addresses, &shown, iss, timestamp);
         self.reply(reply);
     }
@@ -284,10 +287,10 @@ impl Engine {
             peer_mss: COOKIE_MSS[mss as usize],
             listener,
             window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
-            marks: Marks::TIMESTAMPS
+            traits: Traits::TIMESTAMPS
                 .when(bits.is_some())
-                .with(Marks::SACK.when(bits.is_some_and(|bits| bits & 16 != 0)))
-                .with(Marks::ECN.when(bits.is_some_and(|bits| bits & 32 != 0))),
+                .with(Traits::SACK.when(bits.is_some_and(|bits| bits & 16 != 0)))
+                .with(Traits::ECN.when(bits.is_some_and(|bits| bits & 32 != 0))),
             ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);

@@ -6,7 +6,7 @@ use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
-use crate::half_open::{HalfOpen, Marks};
+use crate::half_open::{HalfOpen, Traits};
 use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
@@ -29,9 +29,9 @@ impl Agreed {
         Self {
             peer_mss: half.peer_mss,
             scale: half.window_scale,
-            timestamps: (half.marks.has(Marks::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
-            sack: half.marks.has(Marks::SACK),
-            ecn: half.marks.has(Marks::ECN),
+            timestamps: (half.traits.has(Traits::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
+            sack: half.traits.has(Traits::SACK),
+            ecn: half.traits.has(Traits::ECN),
         }
     }
 }

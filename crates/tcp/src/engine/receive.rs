@@ -9,7 +9,7 @@ use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
-use crate::half_open::Marks;
+use crate::half_open::Traits;
 use crate::hash::{Key, place_hash};
 use crate::packet::plain::{BARE, STAMPED};
 use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
@@ -220,8 +220,8 @@ impl Engine {
         let place = Place::of(value);
         let is_used = match place {
             Place::Block(_) => false,
-            Place::HalfOpen(place) => self.half_open[place].marks.has(Marks::USED),
-            Place::TimeWait(place) => self.time_wait[place].used,
+            Place::HalfOpen(place) => self.half_open[place].traits.has(Traits::USED),
+            Place::TimeWait(place) => self.time_wait[place].traits.has(Traits::USED),
         };
         let (local, remote, ports) = self.name_of(place);
         if !is_used || ports != segment.ports {

@@ -7,6 +7,7 @@ use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
+use crate::half_open::Traits;
 use crate::hash::secret_hash_of_tuple;
 use crate::packet::Addresses;
 use crate::pool::Marks;
@@ -201,13 +202,18 @@ impl Engine {
         let route = self.local.route_to(remote.ip())?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
-        let reused = match self.find(hash, &addresses, both) {
-            None => None,
+        let (mut reused, mut gives_way) = (None, None);
+        match self.find(hash, &addresses, both) {
+            None => {}
             // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
-            Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
+            Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
+                reused = Some(place);
+            }
+            Some(Place::Block(old)) if self.blocks[old].may_give_way() => gives_way = Some(old),
             Some(_) => return Err(ConnectError::InUse),
-        };
+        }
         let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
+        let last = gives_way.map(|old| self.give_way(old));
         let (number, last) = if let Some(place) = reused {
             // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
@@ -216,7 +222,7 @@ impl Engine {
             self.time_wait.remove(place);
             (wait.remote, Some(wait.snd_nxt))
         } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
-            (self.local.hold_peer(remote.ip()), None)
+            (self.local.hold_peer(remote.ip()), last)
         } else {
             self.free_place(index);
             return Err(ConnectError::TooMany);

@@ -12,6 +12,7 @@ mod a_rate_is_kept;
 mod a_window_stays_within_its_buffer;
 mod a_writer_that_panics_leaves_the_queue_whole;
 mod an_old_id_does_nothing;
+mod answers_are_limited_for_each_connection;
 mod any_segments_and_calls_leave_every_block_whole;
 mod blind_attackers_change_nothing;
 mod bursts_and_turns;
