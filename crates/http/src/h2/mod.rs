@@ -47,6 +47,7 @@
 mod arrived;
 mod engine;
 mod error;
+mod fields;
 mod frame;
 mod head;
 mod hpack;
@@ -64,5 +65,5 @@ pub use self::hpack::HpackError;
 #[cfg(fuzzing)]
 pub use self::hpack::{Hpack, Pair};
 pub use self::limits::{Limits, Rate};
-pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
+pub use self::send::{Refused, RequestParts, ResponseParts, Unsent};
 pub use self::stream::{IdHasher, StreamId, StreamMap};
