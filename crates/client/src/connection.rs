@@ -24,7 +24,7 @@ use anywire_wire::{Connection, Negotiated};
 
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
-use crate::job::{Delivery, Job};
+use crate::job::{Delivery, Job, drop_caught};
 use crate::tunnel::Tunnel;
 use crate::{h1, h2};
 
@@ -252,8 +252,11 @@ impl Conn {
             self.context.cells.active.subtract(1);
         }
         let was_open = wire.is_some() || tunnel.is_some();
-        // Outside the borrow: a caller's body may be dropped.
-        drop((wire, tunnel, calls, waiting));
+        drop((wire, tunnel, waiting));
+        // Outside the borrow, and contained: a caller's body, or its error, may be dropped.
+        let (of_http1, of_http2) = calls;
+        of_http1.into_iter().for_each(drop_caught);
+        of_http2.into_iter().flatten().for_each(drop_caught);
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }

@@ -45,6 +45,7 @@
 //! ```
 
 mod arrived;
+mod check;
 mod engine;
 mod error;
 mod fields;
@@ -57,6 +58,7 @@ mod receive;
 mod send;
 mod settings;
 mod stream;
+mod window;
 
 pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};

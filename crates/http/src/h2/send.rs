@@ -212,7 +212,7 @@ impl Engine {
     ) -> Result<(), Unsent> {
         self.awaits_head(id)?;
         let fields = Fields { headers, has_host: true, length: None };
-        self.check(fields, STATUS_BYTES)?;
+        self.takes(fields, STATUS_BYTES)?;
         self.send_block(id, false, out, |encoder, out| {
             encoder.status(out, status);
             fields.encode(encoder, out);
@@ -235,7 +235,7 @@ impl Engine {
         self.awaits_head(id)?;
         let date = parts.date.filter(|_| !parts.headers.present().contains(Kind::Date));
         let fields = Fields { headers: parts.headers, has_host: true, length: parts.length };
-        self.check(fields, STATUS_BYTES + if date.is_some() { DATE_BYTES } else { 0 })?;
+        self.takes(fields, STATUS_BYTES + if date.is_some() { DATE_BYTES } else { 0 })?;
         self.send_block(id, end, out, |encoder, out| {
             encoder.status(out, parts.status);
             fields.encode(encoder, out);
@@ -245,7 +245,7 @@ impl Engine {
             }
         });
         if end {
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else if let Some(stream) = self.streams.get_mut(&id) {
             stream.outgoing = Half::Body;
         }
@@ -260,6 +260,7 @@ impl Engine {
                 self.queue(id);
             }
         }
+        self.check();
     }
 
     /// Whether a whole body of so many bytes may leave right behind its head, by [`Engine::data_head`] and without a turn:
@@ -322,7 +323,7 @@ impl Engine {
         self.idle_budget.earn(earned);
         if end {
             stream.wants_to_send = false;
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else {
             self.queue(id);
         }
@@ -343,20 +344,20 @@ impl Engine {
             return Err(Unsent::Gone);
         }
         let fields = Fields { headers: trailers, has_host: false, length: None };
-        self.check(fields, 0)?;
+        self.takes(fields, 0)?;
         self.send_block(id, true, out, |encoder, out| fields.encode(encoder, out));
-        self.end_half(id, |stream| &mut stream.outgoing);
+        self.end_half(id, |stream| &mut stream.outgoing, out);
         Ok(())
     }
 
     /// Ends a stream with both of its halves, if it has not ended.
     pub fn reset(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
         match self.streams.get(&id) {
-            Some(stream) if stream.has_ended() => self.remove(id),
+            Some(stream) if stream.has_ended() => self.remove(id, out),
             Some(_) => self.reset_stream(id, code, out),
-            None => return,
+            None => {}
         }
-        self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were read, so that the peer may send as many more.
@@ -364,16 +365,14 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        stream.taken += bytes;
-        self.taken += bytes;
-        if stream.incoming == Half::Body && stream.taken >= self.limits.stream_window_bytes / 2 {
-            frame::window_update(out, id.0, stream.taken);
-            stream.in_window += i64::from(std::mem::take(&mut stream.taken));
-        }
+        stream.in_window.free(bytes);
+        self.in_window.free(bytes);
+        stream.return_window(id, out);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were thrown away. Other streams get their share of the connection's window
@@ -382,11 +381,13 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        self.taken += bytes;
+        stream.in_window.withhold(bytes);
+        self.in_window.free(bytes);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     fn awaits_head(&self, id: StreamId) -> Result<(), Unsent> {
@@ -396,7 +397,7 @@ impl Engine {
 
     /// Whether the peer takes these fields, beside others that count so many bytes.
     #[inline]
-    fn check(&self, fields: Fields<'_>, own_bytes: usize) -> Result<(), Unsent> {
+    fn takes(&self, fields: Fields<'_>, own_bytes: usize) -> Result<(), Unsent> {
         let limit = self.peer.list_bytes;
         fields.above(limit, own_bytes).map_or(Ok(()), |bytes| Err(Unsent::TooLarge { bytes, limit }))
     }

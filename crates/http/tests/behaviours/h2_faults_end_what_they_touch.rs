@@ -319,8 +319,9 @@ fn windows_hold() {
     let limits = Limits { connection_window_bytes: 65_535, stream_window_bytes: 100, ..Limits::default() };
     let mut server = End::server(limits);
     server.events(&request(1, false)).expect("good");
-    // Padding counts.
+    // Padding counts. It is returned at once, as nobody reads it.
     assert_eq!(server.events(&frame(DATA, PADDED, 1, &[49; 100])).map(|events| events.len()), Ok(1));
+    assert_eq!(server.events(&frame(DATA, 0, 1, &[0; 50])).map(|events| events.len()), Ok(1));
     assert_eq!(server.events(&frame(DATA, 0, 1, b"x")), Ok(vec!["1 reset FLOW_CONTROL_ERROR".into()]));
     assert_eq!(server.resets(), [(1, Code::FLOW_CONTROL_ERROR)]);
     // A peer that has not seen the small window yet may use the first one.

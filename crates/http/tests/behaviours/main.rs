@@ -14,6 +14,7 @@ mod h2_faults_end_what_they_touch;
 mod h2_heads_fit_what_the_peer_takes;
 mod h2_secrets_stay_out_of_tables;
 mod h2_streams_share_a_connection;
+mod h2_windows_open_again;
 mod h2_writes_what_peers_accept;
 mod heads_are_filled_field_by_field;
 mod heads_are_looked_at_in_place;

@@ -25,6 +25,7 @@ pub(super) struct Timings {
     pub(super) rto: RtoBounds,
     pub(super) user_timeout: u32,
     pub(super) open_timeout: u32,
+    pub(super) answer_interval: u32,
     pub(super) time_wait: u32,
     pub(super) fin_wait_2: u32,
 }
@@ -36,6 +37,7 @@ impl Timings {
             rto: RtoBounds::new(ticks(settings.rto_min).max(1), ticks(settings.rto_max).max(1)),
             user_timeout: ticks(settings.user_timeout),
             open_timeout: ticks(settings.open_timeout),
+            answer_interval: ticks(settings.answer_interval).max(1),
             time_wait: ticks(settings.time_wait),
             fin_wait_2: ticks(settings.fin_wait_2),
         }
@@ -135,7 +137,7 @@ impl Engine {
                 }
                 match Place::of(*value) {
                     Place::Block(index) => self.on_wheel(index),
-                    Place::HalfOpen(place) => self.on_half_open_due(place),
+                    Place::HalfOpen(place) => self.on_half_open_wheel(place),
                     Place::TimeWait(_) => {}
                 }
             }
