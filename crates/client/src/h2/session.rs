@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamMap};
+use anywire_http::h2::{Code, Engine, Event, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
@@ -264,8 +264,13 @@ impl Session {
             length,
         };
         let begins_at = self.flushed + self.output.len() as u64;
-        let Ok(id) = self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) else {
-            return self.turns.push_back(Turn::Again(job));
+        let id = match self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) {
+            Ok(id) => id,
+            Err(Refused::Slots) => return self.turns.push_back(Turn::Again(job)),
+            Err(source) => {
+                let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
+                return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
+            }
         };
         if !upload.is_done() {
             self.engine.wants_to_send(id, true);
@@ -398,8 +403,10 @@ impl Session {
                 }
                 Piece::End(None) => self.engine.data_head(id, 0, true, self.output.buffer()),
                 Piece::End(Some(trailers)) => {
-                    // The stream is there, as its turn has just come.
-                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
+                    if let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer()) {
+                        self.caller_fails(place, BodyError::failed(error), context);
+                        continue;
+                    }
                 }
                 Piece::Later => {
                     self.engine.wants_to_send(id, false);
