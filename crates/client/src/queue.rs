@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use anywire_loops::clock::precise;
+
 use crate::context::LoopContext;
 use crate::job::Job;
 use crate::{Error, Phase};
@@ -46,7 +48,7 @@ impl Queue {
             };
             self.context.cells.waiting.subtract(1);
             if job.is_wanted() {
-                return Some(job);
+                return Some(Job { at: precise(), ..job });
             }
         }
     }
