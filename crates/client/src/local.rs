@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_loops::TaskError;
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{self, precise};
 use tokio::sync::Notify;
 
 use crate::Error;
@@ -138,7 +138,7 @@ impl Local {
                     pool.retire();
                 }
                 self.pools.borrow_mut().entry(origin.into()).or_default().push(Rc::clone(&pool));
-                self.context.sweep_by(precise() + self.inner().config().timeouts.pool_unused);
+                self.context.sweep_by(clock::after(precise(), self.inner().config().timeouts.pool_unused));
                 pool
             }
         };

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anywire_http::Url;
 use anywire_loops::TaskError;
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{self, precise};
 use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
@@ -142,7 +142,7 @@ impl Pool {
     fn resubmit(self: &Rc<Self>, mut job: Job) {
         // It had its connection in time. From here it asks for another one.
         job.at = precise();
-        job.acquire_until = job.at + self.context.config().timeouts.acquire;
+        job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
         let job = if job.resent { Some(job) } else { self.place(job) };
@@ -362,12 +362,12 @@ impl Pool {
         let unused = self.context.config().timeouts.pool_unused;
         if !self.is_unused() {
             // A pool in use is looked at again when its calls may be over.
-            return Some(next.unwrap_or(now + unused));
+            return Some(next.unwrap_or_else(|| clock::after(now, unused)));
         }
         if self.retired.get() {
             return None;
         }
-        let unused_until = self.last_used.get() + unused;
+        let unused_until = clock::after(self.last_used.get(), unused);
         if unused_until <= now {
             self.context.cells.pools_unused.add(1);
             return None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use anywire_loops::clock::precise;
+use anywire_loops::clock::{self, precise};
 use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
@@ -110,8 +110,8 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
     let timeouts = &local.inner().config().timeouts;
     local.submit(Job {
         at: now,
-        total_until: now + draft.total_timeout,
-        acquire_until: now + timeouts.acquire,
+        total_until: clock::after(now, draft.total_timeout),
+        acquire_until: clock::after(now, timeouts.acquire),
         resent: false,
         sent: false,
         negotiated: None,

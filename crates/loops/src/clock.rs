@@ -8,7 +8,7 @@
 //! They are never ahead of the true time. They are behind it by as long as a task has blocked the loop, so a limit that
 //! counts from them ends early on such a loop. To never end early, count from [`precise`].
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::context::Local;
 
@@ -31,6 +31,26 @@ pub fn unix_time() -> SystemTime {
 pub fn precise() -> Instant {
     tokio::time::Instant::now().into_std()
 }
+
+/// The moment so long behind `since`. Ten years are the longest: as good as never, and any [`Duration`] can be added, while
+/// `Instant + Duration::MAX` panics.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use anywire_loops::clock;
+///
+/// let now = Instant::now();
+/// assert_eq!(clock::after(now, Duration::from_secs(5)), now + Duration::from_secs(5));
+/// assert!(clock::after(now, Duration::MAX) > now + Duration::from_secs(1 << 28));
+/// ```
+#[inline]
+pub fn after(since: Instant, duration: Duration) -> Instant {
+    since + duration.min(NEVER)
+}
+
+/// Ten years, and less than the thirteen that a [`Deadline`](crate::Deadline) can wait.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Both clocks, as they were when the loop last looked.
 #[derive(Clone, Copy, Debug)]

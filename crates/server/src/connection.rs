@@ -46,7 +46,7 @@ impl ConnectionTask {
             Some("h2") => Driver::H2(Box::new(h2::Session::new(Buffer::new(), &service))),
             _ => Driver::Idle,
         };
-        let http = Http { connection, deadline, fresh: true, context: None, driver };
+        let http = Http { connection, deadline, fresh: true, at_start: true, context: None, driver };
         Self { service, key: None, state: State::Http(http) }
     }
 }
@@ -89,6 +89,12 @@ impl ConnectionTask {
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
+        let service = &self.service;
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Http(http) => http.drop_contained(service),
+            State::Upgraded(running, endpoint) => service.dispatch.drop_contained(endpoint, running),
+            State::Closed => {}
+        }
         if let Some(key) = self.key {
             self.service.deregister(key);
         }
@@ -101,6 +107,8 @@ struct Http {
     deadline: Deadline,
     /// The first head is not complete. Its deadline runs from accept.
     fresh: bool,
+    /// Nothing has come, or what may be the preface of HTTP/2. That is taken as the first bytes of a connection alone.
+    at_start: bool,
     context: Option<FreeContext>,
     driver: Driver,
 }
@@ -119,6 +127,15 @@ enum Driver {
 type Left = Option<(Continuation, Option<EndpointId>, Bytes)>;
 
 impl Http {
+    /// Drops it with what handlers have left in it.
+    fn drop_contained(self, service: &Service) {
+        match self.driver {
+            Driver::Idle => {}
+            Driver::H1(mut session) => session.drop_stage(service),
+            Driver::H2(mut session) => session.drop_streams(service),
+        }
+    }
+
     fn poll(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
         if service.ending() == Ending::Cut {
             self.connection.abort();
@@ -165,6 +182,7 @@ impl Http {
             };
             match end {
                 End::Idle | End::BlankLines => {
+                    self.at_start = false;
                     if end == End::Idle {
                         self.fresh = false;
                         self.deadline.set(service.limits.idle_timeout);
@@ -174,15 +192,18 @@ impl Http {
                     };
                     session = woken;
                 }
-                End::Close => return Poll::Ready(None),
+                End::Close | End::Abort => {
+                    if end == End::Abort {
+                        self.connection.abort();
+                    }
+                    self.driver = Driver::H1(session);
+                    return Poll::Ready(None);
+                }
                 End::Upgrade => return Poll::Ready(session.into_upgrade()),
+                End::Http2 if !self.at_start => session.refuse_preface(service),
                 End::Http2 => {
                     let session = Box::new(h2::Session::new(session.into_input(), service));
                     return self.run_h2(session, service, cx);
-                }
-                End::Abort => {
-                    self.connection.abort();
-                    return Poll::Ready(None);
                 }
             }
         }
@@ -219,6 +240,7 @@ impl Http {
         if end == End::Abort {
             self.connection.abort();
         }
+        self.driver = Driver::H2(session);
         Poll::Ready(None)
     }
 
@@ -259,7 +281,12 @@ impl Http {
         }
         match session.fill(cx, &mut self.connection) {
             Poll::Ready(Ok(0)) => Poll::Ready(None),
-            Poll::Ready(Ok(_)) => Poll::Ready(Some(session)),
+            Poll::Ready(Ok(_)) => {
+                if self.at_start {
+                    self.at_start = !session.begins_with_blank_line();
+                }
+                Poll::Ready(Some(session))
+            }
             Poll::Ready(Err(error)) => {
                 if !is_cut(&error) {
                     service.counters.wire_errors.increment();

@@ -1,12 +1,13 @@
 //! LISTEN, half-open connections, and cookies once there are too many of them (RFC 4987).
 
-use super::local::Listener;
+use std::time::Duration;
+
 use super::opening::Agreed;
-use super::receive::{Arrived, fold, ports, remote_address};
+use super::receive::{Arrived, ports, remote_address};
 use super::reply::Reply;
-use super::{Engine, Place};
-use crate::half_open::{HalfOpen, Offered};
-use crate::hash::secret_hash;
+use super::{Engine, ListenerId, Place};
+use crate::half_open::{HalfOpen, Traits};
+use crate::hash::{secret_hash, secret_hash_of_tuple};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 use crate::settings::Ecn;
@@ -17,41 +18,41 @@ impl Engine {
     /// ours begins behind it (MAY-2).
     pub(super) fn on_syn(
         &mut self,
-        listener: u16,
+        listener: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
         last: Option<Seq>,
     ) {
         let segment = &arrived.segment;
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else {
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else {
             self.counters.frames_ignored += 1;
             return;
         };
         let offer = segment.offer(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
+        let offered = Traits::TIMESTAMPS
+            .when(offer.timestamps.is_some() && self.settings.timestamps)
+            .with(Traits::SACK.when(offer.sack_permitted && self.settings.sack))
+            .with(Traits::ECN.when(ecn));
+        let (iss, ts_offset) = self.starts(&addresses, segment.ports);
         let half = HalfOpen {
             remote_port: segment.remote_port(),
             local_port: segment.local_port(),
             local,
             route,
             irs: segment.seq,
-            iss: behind(self.initial_seq(&addresses, segment.ports), last),
+            iss: behind(iss, last),
+            ts_offset,
             ts_recent: offer.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
-            deadline: self.tick.after(INITIAL_RTO_MILLIS),
+            looked_at: self.tick.after(YOUNG_MILLIS),
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
             window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
-            offered: Offered {
-                timestamps: offer.timestamps.is_some() && self.settings.timestamps,
-                sack: offer.sack_permitted && self.settings.sack,
-                ecn,
-            },
             transmissions: 1,
-            young: true,
-            used: true,
+            traits: offered.with(Traits::USED),
             ..HalfOpen::default()
         };
         if self.half_open.used() >= self.limits.half_open {
@@ -65,46 +66,70 @@ impl Engine {
             return;
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
-        self.young.push_back((place, half.deadline));
+        self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
     }
 
     /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
     /// the SYN-ACK is due again.
     pub(super) fn look_at_young(&mut self) {
-        while let Some((place, deadline)) = self.young.front()
-            && young_until(deadline).is_due(self.tick)
+        while let Some((place, at)) = self.young.front()
+            && at.is_due(self.tick)
         {
             self.young.pop_front();
-            let half = &mut self.half_open[place];
+            let half = &self.half_open[place];
             // Otherwise another half-open connection has the place by now, or it is free.
-            if half.used
-                && half.deadline == deadline
-                && std::mem::take(&mut half.young)
-                && self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err()
-            {
-                // Nothing would ever look at it again.
-                self.counters.refused_by_limit += 1;
-                self.drop_half_open(place);
+            if half.traits.has(Traits::USED) && half.looked_at == at {
+                self.look_at_half_open(place);
             }
         }
     }
 
     /// When the next young one is to be looked at.
     pub(super) fn next_young(&self) -> Option<Tick> {
-        self.young.front().map(|(_, deadline)| young_until(deadline))
+        self.young.front().map(|(_, at)| at)
+    }
+
+    /// The wheel has come to a half-open connection: perhaps for an entry that is out of date.
+    pub(super) fn on_half_open_wheel(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        if half.traits.has(Traits::USED) && half.looked_at.is_due(self.tick) {
+            self.look_at_half_open(place);
+        }
+    }
+
+    fn look_at_half_open(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        let passed = self.now.short().wrapping_sub(half.sent_at) / 1000;
+        let left = again_after(half.transmissions).saturating_sub(passed);
+        if left > 0 {
+            self.time_half_open(place, left);
+        } else {
+            self.on_half_open_due(place);
+        }
+    }
+
+    /// Looks at a half-open connection in so long.
+    fn time_half_open(&mut self, place: u32, millis: u32) {
+        let mut at = self.tick.after(millis);
+        if self.wheel.insert(at, Place::HalfOpen(place).value()).is_err() {
+            // Full of entries that are out of date: it stays among the young.
+            at = self.tick.after(YOUNG_MILLIS);
+            self.young.push_back((place, at));
+        }
+        self.half_open[place].looked_at = at;
     }
 
     #[inline(always)]
     fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen) {
-        let reply = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
+        let reply = self.syn_ack(addresses, half, half.iss, self.stamp(half.ts_offset));
         self.reply(reply);
     }
 
     /// The ACK that a reset in the window gets (RFC 9293 3.10.7.4, RFC 5961 3.2).
     #[cold]
     fn challenge_half_open(&mut self, addresses: Addresses, half: &HalfOpen) {
-        let shown = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
+        let shown = self.syn_ack(addresses, half, half.iss, self.stamp(half.ts_offset));
         // Only the window of a SYN is not scaled (RFC 7323 2.2).
         let shift = shown.options.window_scale.unwrap_or(0);
         let window = shown.segment.window >> shift;
@@ -116,7 +141,7 @@ impl Engine {
     // Always inlined: otherwise the fields just written to `half` would be read back from memory, which stalls.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
-        let ecn = if half.offered.ecn { Flags::ECE } else { Flags::NONE };
+        let ecn = if half.traits.has(Traits::ECN) { Flags::ECE } else { Flags::NONE };
         let segment = Outgoing {
             local_port: half.local_port,
             remote_port: half.remote_port,
@@ -124,14 +149,14 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
-            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
+            traffic_class: self.local.listener(half.listener).map_or(0, |listener| listener.class.field()),
             ..Outgoing::default()
         };
         let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
             window_scale: half.window_scale.map(|_| self.own_scale()),
-            sack_permitted: half.offered.sack,
-            timestamps: half.offered.timestamps.then_some((timestamp, half.ts_recent)),
+            sack_permitted: half.traits.has(Traits::SACK),
+            timestamps: half.traits.has(Traits::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
         };
         Reply { addresses, route: half.route, segment, options }
@@ -141,21 +166,28 @@ impl Engine {
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
         let (half, segment) = (self.half_open[place], &arrived.segment);
+        let Some(listener) = self.local.listener(half.listener).copied() else {
+            // It ended with its listener (RFC 9293 3.10.4).
+            self.drop_half_open(place);
+            return self.on_stranger(arrived);
+        };
         let addresses = self.local.addresses(half.local, half.remote);
         let rcv_nxt = half.irs + 1;
         let in_window = segment.seq.within(rcv_nxt, rcv_nxt + u32::from(self.first_window()));
         if segment.flags.has(Flags::RST) {
             if segment.seq == rcv_nxt {
                 self.drop_half_open(place);
-            } else if in_window && self.may_challenge() {
+            } else if in_window && self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += 1;
                 self.challenge_half_open(addresses, &half);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // The same SYN again: our answer may be lost. Another one in the window may be forged: same answer.
+            // The same SYN again: our answer may be lost. Another one may be forged: same answer.
             let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
-            if is_same || self.may_challenge() {
+            if self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += u64::from(!is_same);
                 self.send_syn_ack(addresses, &half);
             }
             return;
@@ -172,7 +204,7 @@ impl Engine {
             return;
         }
         if let Some((value, _)) = segment.timestamps()
-            && half.offered.timestamps
+            && half.traits.has(Traits::TIMESTAMPS)
             && (value.wrapping_sub(half.ts_recent) as i32) < 0
         {
             self.counters.refused_by_paws += 1;
@@ -180,7 +212,7 @@ impl Engine {
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
         let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
-        let Some(index) = self.open_passive(&half, agreed, rtt) else {
+        let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
             return;
         };
@@ -201,48 +233,66 @@ impl Engine {
     }
 
     /// The SYN-ACK was not answered for its time: once more, or no more.
-    pub(super) fn on_half_open_due(&mut self, place: u32) {
+    fn on_half_open_due(&mut self, place: u32) {
         let retries = self.settings.syn_ack_retries;
         let half = &mut self.half_open[place];
-        if !half.used || !half.deadline.is_due(self.tick) {
-            return;
+        half.sent_at = self.now.short();
+        if self.local.listener(half.listener).is_none() {
+            // It ended with its listener. The peer may take it for open, and wait for us to speak.
+            if self.replies.len() < self.limits.replies {
+                return self.reset_half_open(place);
+            }
+            half.transmissions = 1;
+            return self.time_half_open(place, INITIAL_RTO_MILLIS);
         }
         if half.transmissions > retries {
             self.counters.timed_out += 1;
             self.drop_half_open(place);
             return;
         }
-        half.deadline = self.tick.after(INITIAL_RTO_MILLIS << half.transmissions.min(6));
         half.transmissions += 1;
         let half = *half;
-        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
-            self.counters.refused_by_limit += 1;
-            self.drop_half_open(place);
-            return;
-        }
+        self.time_half_open(place, again_after(half.transmissions));
         self.counters.retransmits += 1;
         let addresses = self.local.addresses(half.local, half.remote);
         self.send_syn_ack(addresses, &half);
+    }
+
+    /// Ends a half-open connection, and tells the peer, whether that has had our SYN-ACK or not.
+    #[cold]
+    fn reset_half_open(&mut self, place: u32) {
+        let half = self.half_open[place];
+        let addresses = self.local.addresses(half.local, half.remote);
+        let reset = Outgoing {
+            local_port: half.local_port,
+            remote_port: half.remote_port,
+            seq: half.iss + 1,
+            ack: half.irs + 1,
+            flags: Flags::RST | Flags::ACK,
+            ..Outgoing::default()
+        };
+        let timestamps =
+            half.traits.has(Traits::TIMESTAMPS).then(|| (self.stamp(half.ts_offset), half.ts_recent));
+        self.drop_half_open(place);
+        self.send_reset(addresses, reset, timestamps);
     }
 
     /// Answers a SYN without keeping anything: the answer itself carries what the ACK must bring back.
     #[cold]
     fn send_cookie(&mut self, addresses: Addresses, half: HalfOpen) {
         self.counters.cookies_sent += 1;
-        self.cookie_tick = Some(self.tick);
+        self.cookie_sent_at = Some(self.now);
         let mss = COOKIE_MSS.iter().rposition(|mss| *mss <= half.peer_mss).unwrap_or(0);
         let both = ports(half.remote_port, half.local_port);
-        let iss = self.cookie(&addresses, both, half.irs, cookie_age(self.tick), mss as u32);
+        let iss = self.cookie(&addresses, both, half.irs, self.cookie_period(), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
         let scale = u32::from(half.window_scale.unwrap_or(NO_SCALE));
-        let bits = scale | u32::from(half.offered.sack) << 4 | u32::from(half.offered.ecn) << 5;
-        let timestamp = (self.timestamp(&addresses).wrapping_sub(64) & !63) | bits;
-        let plain = HalfOpen {
-            window_scale: None,
-            offered: Offered { timestamps: false, sack: false, ecn: false },
-            ..half
-        };
-        let shown = if half.offered.timestamps { half } else { plain };
+        let bits = scale
+            | u32::from(half.traits.has(Traits::SACK)) << 4
+            | u32::from(half.traits.has(Traits::ECN)) << 5;
+        let timestamp = (self.stamp(half.ts_offset).wrapping_sub(64) & !63) | bits;
+        let plain = HalfOpen { window_scale: None, traits: Traits::NONE, ..half };
+        let shown = if half.traits.has(Traits::TIMESTAMPS) { half } else { plain };
         let reply = self.syn_ack(addresses, &shown, iss, timestamp);
         self.reply(reply);
     }
@@ -250,23 +300,25 @@ impl Engine {
     /// The ACK of a SYN that was answered with a cookie. False if it is none.
     pub(super) fn accept_cookie(
         &mut self,
-        listener: u16,
+        id: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
     ) -> bool {
         let segment = &arrived.segment;
-        let is_recent = self.cookie_tick.is_some_and(|sent| self.tick.since(sent) < 2 * COOKIE_MILLIS);
+        let is_recent = self.cookie_sent_at.is_some_and(|sent| self.now.since(sent) < COOKIES_LIVE);
         if !is_recent || segment.flags.has_any(Flags::SYN | Flags::RST) {
             return false;
         }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
-        let (age, mss) = (iss.0 >> 27, iss.0 >> 24 & 7);
-        let is_fresh = cookie_age(self.tick).wrapping_sub(age) & 31 <= 1;
-        if !is_fresh || self.cookie(&addresses, segment.ports, irs, age, mss) != iss {
+        let (now, mss) = (self.cookie_period(), iss.0 >> 24 & 7);
+        let periods = u64::from((now as u32).wrapping_sub(iss.0 >> 27) & 31);
+        let Some(period) = now.checked_sub(periods).filter(|_| periods <= 1) else { return false };
+        if self.cookie(&addresses, segment.ports, irs, period, mss) != iss {
             return false;
         }
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Some(listener) = self.local.listener(id).copied() else { return false };
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),
@@ -277,19 +329,19 @@ impl Engine {
             irs,
             iss,
             ts_recent: segment.timestamps().map_or(0, |(value, _)| value),
+            ts_offset: self.starts(&addresses, segment.ports).1,
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
-            listener,
+            listener: id,
             window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
-            offered: Offered {
-                timestamps: bits.is_some(),
-                sack: bits.is_some_and(|bits| bits & 16 != 0),
-                ecn: bits.is_some_and(|bits| bits & 32 != 0),
-            },
+            traits: Traits::TIMESTAMPS
+                .when(bits.is_some())
+                .with(Traits::SACK.when(bits.is_some_and(|bits| bits & 16 != 0)))
+                .with(Traits::ECN.when(bits.is_some_and(|bits| bits & 32 != 0))),
             ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        let opened = self.open_passive(&half, agreed, None);
+        let opened = self.open_passive(&half, &listener, agreed, None);
         let Some(index) = opened else {
             self.local.release_peer(local, half.remote);
             self.counters.refused_by_limit += 1;
@@ -305,17 +357,18 @@ impl Engine {
         true
     }
 
-    /// Five bits of age, three of MSS, and 24 that only we can make.
-    fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, age: u32, mss: u32) -> Seq {
-        let (local, remote) = fold(self.secret_key, addresses);
-        let who = secret_hash(self.secret_key, local << 32 | remote, u64::from(ports));
-        let what = u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss);
-        let hash = secret_hash(self.secret_key, who, what);
-        Seq(age << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
+    /// Five bits of the period, three of MSS, and 24 that only we can make. The bits of a period return after 34 minutes,
+    /// and the hash of the whole number does not.
+    fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, period: u64, mss: u32) -> Seq {
+        let who = secret_hash_of_tuple(self.keys.cookies, addresses, ports);
+        let what = u64::from(irs.0) << 32 | u64::from(mss);
+        let hash = secret_hash(self.keys.cookies, &[who, what, period]);
+        Seq((period as u32) << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
     }
 
-    pub(super) fn listener(&self, number: u16) -> Option<&Listener> {
-        self.local.listeners.get(usize::from(number)).filter(|listener| listener.open)
+    /// Cookies are valid in the period of their making and in the next one.
+    const fn cookie_period(&self) -> u64 {
+        self.now.as_micros() / COOKIE_MICROS
     }
 }
 
@@ -332,21 +385,21 @@ pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
 }
 
-/// A period of 64 s, in five bits.
-const fn cookie_age(now: Tick) -> u32 {
-    (now.0 / COOKIE_MILLIS) & 31
-}
-
-/// When to check a half-open connection whose SYN-ACK is sent again at `deadline`.
-const fn young_until(deadline: Tick) -> Tick {
-    Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
+/// How long a SYN-ACK waits for its answer that was sent so often (RFC 6298 5.5); in ticks.
+const fn again_after(transmissions: u8) -> u32 {
+    let doublings = transmissions.saturating_sub(1);
+    INITIAL_RTO_MILLIS << if doublings < 6 { doublings } else { 6 }
 }
 
 /// How long a half-open connection is young: longer than a round trip within a site, and short enough that the queue of
 /// them stays in the cache.
 const YOUNG_MILLIS: u32 = 16;
 
-const COOKIE_MILLIS: u32 = 64_000;
+/// A period of cookies: 64 s.
+const COOKIE_MICROS: u64 = 64_000_000;
+
+/// No cookie is valid for longer.
+const COOKIES_LIVE: Duration = Duration::from_micros(2 * COOKIE_MICROS);
 
 /// The MSS that three bits can say.
 const COOKIE_MSS: [u16; 8] = [64, 536, 1024, 1220, 1360, 1440, 1460, 8960];

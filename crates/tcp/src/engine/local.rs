@@ -4,6 +4,9 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use anywire_sys::martian::{is_directed_broadcast, is_martian};
+
+use super::{ConnectError, ListenerId};
 use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
 use crate::packet::{Addresses, Link, Mac};
@@ -37,10 +40,15 @@ pub enum RouteError {
     /// Less than IP guarantees: 576 bytes for IPv4, 1280 for IPv6.
     #[error("an MTU of {0} bytes is less than IP needs (576 for IPv4, 1280 for IPv6)")]
     Mtu(u16),
+    /// An address that nobody can be reached at over a network: loopback, say, or that of a group.
+    #[error("{0} is no address that a host can have on a network: give it another")]
+    NotAHost(IpAddr),
 }
 
 /// Addresses, routes and listeners.
 pub(super) struct Local {
+    /// See [`Settings::loops_back`](crate::Settings::loops_back).
+    pub(super) loops_back: bool,
     addresses: Vec<IpAddr>,
     /// The same as numbers, zero where it is IPv6: what every frame is compared with.
     addresses_v4: Vec<u32>,
@@ -52,7 +60,7 @@ pub(super) struct Local {
     links: Vec<Link>,
     /// The listener of each port: its number plus one. The lookup for a SYN must not depend on the number of listeners.
     ports: Box<[u16]>,
-    pub(super) listeners: Vec<Listener>,
+    listeners: Vec<Listener>,
     peers: Peers,
 }
 
@@ -62,6 +70,8 @@ pub(super) struct Listener {
     /// One of the engine's addresses, or any.
     pub(super) address: Option<u16>,
     pub(super) port: u16,
+    /// How many have had its place before.
+    pub(super) generation: u16,
     pub(super) open: bool,
     pub(super) class: ServiceClass,
     pub(super) no_nagle: bool,
@@ -73,6 +83,7 @@ pub(super) struct Listener {
 impl Default for Local {
     fn default() -> Self {
         Self {
+            loops_back: false,
             addresses: Vec::new(),
             addresses_v4: Vec::new(),
             numbers_v4: HashMap::default(),
@@ -90,6 +101,9 @@ impl Local {
     pub(super) fn add_address(&mut self, address: IpAddr) -> Result<u16, RouteError> {
         if let Some(number) = self.number_of(address) {
             return Ok(number);
+        }
+        if is_martian(address) {
+            return Err(RouteError::NotAHost(address));
         }
         let number = u16::try_from(self.addresses.len()).ok().filter(|number| *number < u16::MAX);
         let number = number.ok_or(RouteError::TooMany)?;
@@ -148,10 +162,19 @@ impl Local {
         Some(place as u16)
     }
 
-    /// The route with the longest prefix.
-    pub(super) fn route_to(&self, remote: IpAddr) -> Option<u16> {
+    /// The route to another host: the one with the longest prefix. None leads to the broadcast address of its network, or to
+    /// this host itself, so that neither is a peer, nor answered (RFC 9293 MUST-46, MUST-57, MUST-63; RFC 1122 3.2.1.3).
+    pub(super) fn route_to(&self, remote: IpAddr) -> Result<u16, ConnectError> {
         let matching = self.routes.iter().enumerate().filter(|(_, route)| covers(route, remote));
-        matching.max_by_key(|(_, route)| route.prefix).map(|(place, _)| place as u16)
+        let (place, route) = matching.max_by_key(|(_, route)| route.prefix).ok_or(ConnectError::NoRoute)?;
+        let is_broadcast = match remote {
+            IpAddr::V4(remote) => is_directed_broadcast(remote.to_bits(), route.prefix),
+            IpAddr::V6(_) => false,
+        };
+        if is_broadcast || !self.loops_back && self.number_of(remote).is_some() {
+            return Err(ConnectError::NotAHost);
+        }
+        Ok(place as u16)
     }
 
     #[inline]
@@ -217,28 +240,38 @@ impl Local {
         }
     }
 
-    /// Adds a listener. The caller has checked that there is no equal one.
-    pub(super) fn add_listener(&mut self, mut listener: Listener) -> u16 {
-        let head = &mut self.ports[usize::from(listener.port)];
-        listener.next = *head;
-        let number = match self.listeners.iter().position(|old| !old.open) {
-            Some(free) => {
-                self.listeners[free] = listener;
-                free as u16
-            }
-            None => {
-                self.listeners.push(listener);
-                (self.listeners.len() - 1) as u16
-            }
-        };
-        *head = number + 1;
-        number
+    /// The listeners that there are.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().filter(|listener| listener.open)
     }
 
-    pub(super) fn remove_listener(&mut self, number: u16) {
-        let Some(listener) = self.listeners.get_mut(usize::from(number)) else { return };
-        listener.open = false;
-        let (port, next) = (usize::from(listener.port), listener.next);
+    /// The listener of this id, and not a later one in its place.
+    #[inline]
+    pub(super) fn listener(&self, id: ListenerId) -> Option<&Listener> {
+        let listener = self.listeners.get(usize::from(id.number))?;
+        (listener.open && listener.generation == id.generation).then_some(listener)
+    }
+
+    /// Adds a listener; none if no place is left. The caller has checked that there is no equal one.
+    pub(super) fn add_listener(&mut self, mut listener: Listener) -> Option<ListenerId> {
+        let is_free = |old: &Listener| !old.open && old.generation < u16::MAX;
+        let place = self.listeners.iter().position(is_free).unwrap_or(self.listeners.len());
+        let number = u16::try_from(place).ok().filter(|number| *number < u16::MAX)?;
+        if place == self.listeners.len() {
+            self.listeners.push(listener);
+        } else {
+            listener.generation = self.listeners[place].generation + 1;
+        }
+        listener.next = std::mem::replace(&mut self.ports[usize::from(listener.port)], number + 1);
+        self.listeners[place] = listener;
+        Some(ListenerId { number, generation: listener.generation })
+    }
+
+    /// Ends a listener, if the id is that of one.
+    pub(super) fn remove_listener(&mut self, id: ListenerId) {
+        let Some(&Listener { port, next, .. }) = self.listener(id) else { return };
+        let (number, port) = (id.number, usize::from(port));
+        self.listeners[usize::from(number)].open = false;
         if self.ports[port] == number + 1 {
             self.ports[port] = next;
             return;
@@ -254,15 +287,24 @@ impl Local {
         }
     }
 
+    /// Ends all listeners.
+    pub(super) fn remove_listeners(&mut self) {
+        for listener in &mut self.listeners {
+            listener.open = false;
+            self.ports[usize::from(listener.port)] = 0;
+        }
+    }
+
     /// The listener for a SYN to this address and port: one for the address itself comes before one for any.
-    pub(super) fn listener_for(&self, local: u16, port: u16) -> Option<u16> {
+    pub(super) fn listener_for(&self, local: u16, port: u16) -> Option<ListenerId> {
         let mut found = None;
         let mut place = self.ports[usize::from(port)];
         while let Some(number) = place.checked_sub(1) {
             let listener = &self.listeners[usize::from(number)];
+            let id = ListenerId { number, generation: listener.generation };
             match listener.address {
-                Some(address) if address == local => return Some(number),
-                None => found = Some(number),
+                Some(address) if address == local => return Some(id),
+                None => found = Some(id),
                 Some(_) => {}
             }
             place = listener.next;
@@ -276,6 +318,7 @@ impl Listener {
         Self {
             address,
             port,
+            generation: 0,
             open: true,
             class: ServiceClass::new(0, super::turns::NORMAL),
             no_nagle: false,
@@ -286,12 +329,12 @@ impl Listener {
 }
 
 fn covers(route: &Route, remote: IpAddr) -> bool {
-    let differs = match (route.network, remote) {
-        (IpAddr::V4(network), IpAddr::V4(remote)) => u128::from(network.to_bits() ^ remote.to_bits()) << 96,
-        (IpAddr::V6(network), IpAddr::V6(remote)) => network.to_bits() ^ remote.to_bits(),
+    let equal_bits = match (route.network, remote) {
+        (IpAddr::V4(network), IpAddr::V4(remote)) => (network.to_bits() ^ remote.to_bits()).leading_zeros(),
+        (IpAddr::V6(network), IpAddr::V6(remote)) => (network.to_bits() ^ remote.to_bits()).leading_zeros(),
         _ => return false,
     };
-    u32::from(route.prefix) <= differs.leading_zeros()
+    u32::from(route.prefix) <= equal_bits
 }
 
 /// IPv6 addresses of peers, counted by the blocks that name them.
@@ -350,7 +393,7 @@ mod tests {
         let to = |remote: &str| local.route_to(remote.parse().expect("an address"));
         assert_eq!(
             [to("10.1.2.3"), to("10.2.0.1"), to("9.9.9.9"), to("2001:db8::1")],
-            [Some(2), Some(1), Some(0), Some(3)]
+            [Ok(2), Ok(1), Ok(0), Ok(3)]
         );
         assert_eq!(local.add_route(route("10.0.0.0", 33, 1500)), Err(RouteError::Prefix(33)));
         assert_eq!(local.add_route(route("::", 0, 600)), Err(RouteError::Mtu(600)));
@@ -361,20 +404,51 @@ mod tests {
         let mut local = Local::default();
         let one = local.add_address("10.0.0.1".parse().expect("an address")).expect("room");
         let two = local.add_address("10.0.0.2".parse().expect("an address")).expect("room");
-        let any = local.add_listener(Listener::new(None, 80));
-        let only_two = local.add_listener(Listener::new(Some(two), 80));
+        let add = |local: &mut Local, address, port| {
+            local.add_listener(Listener::new(address, port)).expect("room")
+        };
+        let any = add(&mut local, None, 80);
+        let only_two = add(&mut local, Some(two), 80);
         assert_eq!(local.listener_for(one, 80), Some(any));
         assert_eq!(local.listener_for(two, 80), Some(only_two));
         local.remove_listener(any);
         assert_eq!((local.listener_for(one, 80), local.listener_for(two, 80)), (None, Some(only_two)));
-        assert_eq!(local.add_listener(Listener::new(None, 81)), any, "its number is used again");
-        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (Some(only_two), Some(any)));
+        let later = add(&mut local, None, 81);
+        assert_eq!((later.number, later == any), (any.number, false), "its number is used again");
+        assert!(local.listener(any).is_none());
+        local.remove_listener(any);
+        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (Some(only_two), Some(later)));
+        local.remove_listeners();
+        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (None, None));
+        assert_eq!(local.listeners().count(), 0);
+    }
+
+    #[test]
+    fn no_id_of_a_listener_comes_twice() {
+        let mut local = Local::default();
+        let mut ids = std::collections::HashSet::new();
+        for _ in 0..(2 << 16) + 7 {
+            let id = local.add_listener(Listener::new(None, 80)).expect("room");
+            assert!(ids.insert(id), "{id:?} after {} others", ids.len());
+            local.remove_listener(id);
+        }
+        assert_eq!(local.listeners.len(), 3, "a place that is used up is left alone");
+    }
+
+    #[test]
+    fn listeners_have_as_many_places_as_their_ids_can_name() {
+        let mut local = Local::default();
+        let all: Vec<_> = (0..=u16::MAX).map(|port| local.add_listener(Listener::new(None, port))).collect();
+        assert_eq!(all.iter().flatten().count(), usize::from(u16::MAX));
+        let first = all[0].expect("the first has room");
+        local.remove_listener(first);
+        assert!(local.add_listener(Listener::new(None, 0)).is_some());
     }
 
     #[test]
     fn peers_are_counted() {
         let mut local = Local::default();
-        let number = local.add_address("::1".parse().expect("an address")).expect("room");
+        let number = local.add_address("fd00::1".parse().expect("an address")).expect("room");
         let peer: IpAddr = "2001:db8::7".parse().expect("an address");
         let (first, again) = (local.hold_peer(peer), local.hold_peer(peer));
         assert_eq!(first, again);

@@ -7,7 +7,8 @@ use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
-use crate::hash::secret_hash;
+use crate::half_open::Traits;
+use crate::hash::secret_hash_of_tuple;
 use crate::packet::Addresses;
 use crate::pool::Marks;
 
@@ -65,8 +66,8 @@ pub enum ConnectError {
     /// No route leads there.
     #[error("no route to the remote address: add one")]
     NoRoute,
-    /// The remote address is no host's.
-    #[error("the remote address is not one that a host can have")]
+    /// The remote address is no other host's: a group, the broadcast address of the route's network, an address of our own.
+    #[error("the remote address is not one that another host can have")]
     NotAHost,
     /// The four of both addresses and ports are in use.
     #[error("a connection between these addresses and ports exists")]
@@ -125,9 +126,8 @@ impl Engine {
             ip if ip.is_unspecified() => None,
             ip => Some(self.local.number_of(ip).ok_or(ListenError::NoAddress)?),
         };
-        let listeners = self.local.listeners.iter().filter(|listener| listener.open);
         let (mut count, mut taken) = (0, false);
-        for listener in listeners {
+        for listener in self.local.listeners() {
             count += 1;
             taken |= listener.port == address.port() && listener.address == local;
         }
@@ -143,21 +143,18 @@ impl Engine {
             keep_alive: options.keep_alive,
             ..Listener::new(local, address.port())
         };
-        Ok(ListenerId(self.local.add_listener(listener)))
+        self.local.add_listener(listener).ok_or(ListenError::TooMany)
     }
 
-    /// Listens no more; connections that it brought go on.
+    /// Listens no more; connections that it brought go on. Those whose handshake is not over end with it: a reset tells their
+    /// peers as soon as one of them sends something, or its SYN-ACK would be due again.
     pub fn stop_listening(&mut self, listener: ListenerId) {
-        self.local.remove_listener(listener.0);
+        self.local.remove_listener(listener);
     }
 
-    /// Listens nowhere any more; connections go on.
+    /// Listens nowhere any more; connections go on, as with [`stop_listening`](Self::stop_listening).
     pub fn stop_listening_anywhere(&mut self) {
-        for number in 0..self.local.listeners.len() {
-            if self.local.listeners[number].open {
-                self.local.remove_listener(number as u16);
-            }
-        }
+        self.local.remove_listeners();
     }
 
     /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or [`CLOSED`](super::Events::CLOSED)
@@ -169,8 +166,9 @@ impl Engine {
         let local = self.local.source_for(remote.ip()).ok_or(ConnectError::NoAddress)?;
         let address = self.local.address(local);
         // RFC 6056, algorithm 3: ports follow each other from a start that only we know.
-        let (key, who) = (self.secret_key, hash_part(remote));
-        let start = secret_hash(key, who, u64::from(local)).wrapping_add(u64::from(self.ports_tried));
+        let pair = pair(address, remote.ip()).ok_or(ConnectError::NoAddress)?;
+        let start = secret_hash_of_tuple(self.keys.ports, &pair, remote.port().into())
+            .wrapping_add(u64::from(self.ports_tried));
         for step in 0..PORT_TRIES {
             self.ports_tried = self.ports_tried.wrapping_add(1);
             let port = PORT_FIRST + ((start + u64::from(step)) % u64::from(u16::MAX - PORT_FIRST)) as u16;
@@ -197,16 +195,21 @@ impl Engine {
         if !addresses.are_of_hosts() {
             return Err(ConnectError::NotAHost);
         }
-        let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
+        let route = self.local.route_to(remote.ip())?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
-        let reused = match self.find(hash, &addresses, both) {
-            None => None,
+        let (mut reused, mut gives_way) = (None, None);
+        match self.find(hash, &addresses, both) {
+            None => {}
             // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
-            Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
+            Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
+                reused = Some(place);
+            }
+            Some(Place::Block(old)) if self.blocks[old].may_give_way() => gives_way = Some(old),
             Some(_) => return Err(ConnectError::InUse),
-        };
+        }
         let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
+        let last = gives_way.map(|old| self.give_way(old));
         let (number, last) = if let Some(place) = reused {
             // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
@@ -215,12 +218,13 @@ impl Engine {
             self.time_wait.remove(place);
             (wait.remote, Some(wait.snd_nxt))
         } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
-            (self.local.hold_peer(remote.ip()), None)
+            (self.local.hold_peer(remote.ip()), last)
         } else {
             self.free_place(index);
             return Err(ConnectError::TooMany);
         };
-        let iss = behind(self.initial_seq(&addresses, both), last);
+        let (iss, ts_offset) = self.starts(&addresses, both);
+        let iss = behind(iss, last);
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
         block.flags = Flags::NO_NAGLE.when(options.no_nagle);
@@ -230,6 +234,7 @@ impl Engine {
         block.local = local;
         block.route = route;
         block.class = class_of(options);
+        block.ts_offset = ts_offset;
         if options.keep_alive {
             self.keep_alive_by_settings(index);
         }
@@ -273,12 +278,10 @@ impl Engine {
         (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
     }
 
-    /// The listener that brought a connection, if it came in and the port is still listened on.
+    /// The listener of a connection that came in: the one that its port has now, if it still has one.
     pub fn listener_of(&self, id: ConnId) -> Option<ListenerId> {
         let block = self.is_held(id).then(|| &self.blocks[id.0])?;
-        let number =
-            block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?;
-        number.map(ListenerId)
+        block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?
     }
 
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
@@ -419,14 +422,6 @@ fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
         }
         _ => None,
     }
-}
-
-fn hash_part(remote: SocketAddr) -> u64 {
-    let address = match remote.ip() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
-    };
-    address << 16 ^ u64::from(remote.port())
 }
 
 /// The first port that is given out (RFC 6056 asks for a wide range).
