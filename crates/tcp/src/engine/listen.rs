@@ -144,7 +144,7 @@ impl Engine {
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
-        let (half, segment) = (self.half_open[place], &arrived.segment);
+        let (mut half, segment) = (self.half_open[place], &arrived.segment);
         let addresses = self.local.addresses(half.local, half.remote);
         let rcv_nxt = half.irs + 1;
         let in_window = segment.seq.within(rcv_nxt, rcv_nxt + u32::from(self.first_window()));
@@ -185,6 +185,8 @@ impl Engine {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
+        // Its timer has expired, though it may not have run yet. The clock of microseconds may even have wrapped since.
+        half.transmissions += u8::from(half.deadline.is_due(self.tick));
         let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
         let Some(index) = self.open_passive(&half, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
