@@ -165,7 +165,7 @@ impl Engine {
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
-        let (half, segment) = (self.half_open[place], &arrived.segment);
+        let (mut half, segment) = (self.half_open[place], &arrived.segment);
         let Some(listener) = self.local.listener(half.listener).copied() else {
             // It ended with its listener (RFC 9293 3.10.4).
             self.drop_half_open(place);
@@ -211,6 +211,8 @@ impl Engine {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
+        // Its timer has expired long since, though it has not run yet: the clock of microseconds may even have wrapped.
+        half.transmissions += u8::from(half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick));
         let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
         let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
