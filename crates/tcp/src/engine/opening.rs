@@ -222,7 +222,6 @@ impl Engine {
             return false;
         }
         self.join_out_of_order(index);
-        self.acknowledge_now(index);
         self.drop_extension_if_calm(index);
         true
     }
