@@ -178,6 +178,10 @@ impl Acceptor for TlsAcceptor {
             accepted: self.accepting.accepted(),
         })))
     }
+
+    fn leave_loop(&mut self) {
+        self.acceptor.leave_loop();
+    }
 }
 
 struct TlsArrival {
