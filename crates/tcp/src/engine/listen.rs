@@ -100,9 +100,12 @@ impl Engine {
 
     fn look_at_half_open(&mut self, place: u32) {
         let half = &self.half_open[place];
+        let wait = again_after(half.transmissions);
+        // By the tick first: the clock of microseconds wraps while nothing happens for an hour.
+        let is_long_due = half.looked_at.after(wait).is_due(self.tick);
         let passed = self.now.short().wrapping_sub(half.sent_at) / 1000;
-        let left = again_after(half.transmissions).saturating_sub(passed);
-        if left > 0 {
+        let left = wait.saturating_sub(passed);
+        if left > 0 && !is_long_due {
             self.time_half_open(place, left);
         } else {
             self.on_half_open_due(place);
