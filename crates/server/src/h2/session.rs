@@ -179,6 +179,11 @@ impl Session {
         }
     }
 
+    /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
+    pub(crate) fn may_have_request(&self) -> bool {
+        !self.is_closing() || !self.output.is_empty()
+    }
+
     /// Between two requests, with nothing to send or to take.
     fn is_idle(&self) -> bool {
         self.streams.is_empty()
