@@ -172,6 +172,11 @@ impl Block {
         mixed & !0xff | NOT_CLAIMED | self.generation as u32
     }
 
+    /// Whether our FIN has left, which is the last that we send.
+    pub(crate) fn has_sent_fin(&self) -> bool {
+        self.has(Flags::FIN_QUEUED) && self.snd_nxt == self.write_end
+    }
+
     /// Whether anything waits to be sent that never was.
     pub(crate) const fn has_unsent(&self) -> bool {
         !self.send_next.is_none()
