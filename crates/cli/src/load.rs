@@ -89,7 +89,7 @@ impl Load {
         let cores = anywire_sys::cpu::available_cores().len();
         let count = self.loops.unwrap_or((cores / 2).max(1));
         let loops = Loops::start(count).map_err(|error| Failure::of(Code::Failed, &error))?;
-        let total = plan.warm_up + self.duration;
+        let total = plan.warm_up.saturating_add(self.duration);
         let run = anywire::load::start(&loops, plan).map_err(|error| explain::plan(&error))?;
         let outcome = self.watch(run, total)?;
         self.results.write(&outcome, report::outcome)?;

@@ -158,7 +158,7 @@ impl ClientBuilder {
         limits.http2.streams = limits.http2.streams.max(1);
         let config = Config {
             limits,
-            timeouts: self.timeouts.bounded(),
+            timeouts: self.timeouts,
             versions: self.versions,
             #[cfg(feature = "tls")]
             tls: self.tls,

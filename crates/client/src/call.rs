@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::Error;
 use crate::handle::Hold;
 use crate::job::{Contained, Draft};
-use crate::limits::bounded;
 use crate::pool::over_tls;
 use crate::sending::Sending;
 
@@ -141,7 +140,7 @@ impl Call {
     /// [`Timeouts::read`](crate::Timeouts::read) of this call.
     pub fn read_timeout(self, limit: Duration) -> Self {
         self.edit(|draft| {
-            draft.read_timeout = bounded(limit);
+            draft.read_timeout = limit;
             Ok(())
         })
     }
@@ -149,7 +148,7 @@ impl Call {
     /// [`Timeouts::total`](crate::Timeouts::total) of this call.
     pub fn total_timeout(self, limit: Duration) -> Self {
         self.edit(|draft| {
-            draft.total_timeout = bounded(limit);
+            draft.total_timeout = limit;
             Ok(())
         })
     }

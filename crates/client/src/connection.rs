@@ -24,7 +24,7 @@ use anywire_wire::{Connection, Negotiated};
 
 use crate::budget::poll_truly;
 use crate::context::LoopContext;
-use crate::job::{Delivery, Job};
+use crate::job::{Delivery, Job, drop_caught};
 use crate::tunnel::Tunnel;
 use crate::{h1, h2};
 
@@ -119,7 +119,7 @@ impl Conn {
             session,
             tunnel: None,
             timer,
-            until: clock::now() + jittered(config.timeouts.lifetime),
+            until: clock::after(clock::now(), jittered(config.timeouts.lifetime)),
         };
         Self {
             key,
@@ -252,8 +252,11 @@ impl Conn {
             self.context.cells.active.subtract(1);
         }
         let was_open = wire.is_some() || tunnel.is_some();
-        // Outside the borrow: a caller's body may be dropped.
-        drop((wire, tunnel, calls, waiting));
+        drop((wire, tunnel, waiting));
+        // Outside the borrow, and contained: a caller's body, or its error, may be dropped.
+        let (of_http1, of_http2) = calls;
+        of_http1.into_iter().for_each(drop_caught);
+        of_http2.into_iter().flatten().for_each(drop_caught);
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -410,7 +413,7 @@ impl Core {
 fn jittered(lifetime: Duration) -> Duration {
     // Keys of a hasher are the standard library's randomness, and good enough for this.
     let thousandth = (RandomState::new().hash_one(()) % 200) as u32;
-    lifetime * (900 + thousandth) / 1000
+    lifetime.saturating_mul(900 + thousandth) / 1000
 }
 
 #[cfg(test)]

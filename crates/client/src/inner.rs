@@ -10,7 +10,6 @@ use anywire_wire::tls::{ClientTls, TlsError};
 use anywire_wire::{Address, Connection, DialOptions, Dialer};
 
 use crate::counters::{Cells, ClientCounters};
-use crate::limits::bounded;
 use crate::{Error, Limits, Timeouts};
 
 /// The settings of a client.
@@ -41,14 +40,7 @@ pub(crate) enum Versions {
 impl Config {
     /// The limits of an HTTP/2 connection.
     pub(crate) fn http2(&self) -> h2::Limits {
-        let limits = self.limits.http2;
-        h2::Limits {
-            head: self.limits.head,
-            settings_deadline: bounded(limits.settings_deadline),
-            ping_interval: limits.ping_interval.map(bounded),
-            ping_deadline: bounded(limits.ping_deadline),
-            ..limits
-        }
+        h2::Limits { head: self.limits.head, ..self.limits.http2 }
     }
 
     /// The protocols to offer in a handshake.

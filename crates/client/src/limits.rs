@@ -81,7 +81,7 @@ impl Limits {
 }
 
 /// How long each phase of a call, and each state of a connection, may last. A deadline is never early, and up to 300
-/// ms late.
+/// ms late; `Duration::MAX` is none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -131,28 +131,6 @@ impl Default for Timeouts {
             pool_unused: Duration::from_secs(600),
         }
     }
-}
-
-impl Timeouts {
-    /// All of them, none longer than [`bounded`] allows.
-    pub(crate) fn bounded(self) -> Self {
-        Self {
-            acquire: bounded(self.acquire),
-            connect: bounded(self.connect),
-            handshake: bounded(self.handshake),
-            write: bounded(self.write),
-            read: bounded(self.read),
-            total: bounded(self.total),
-            idle: bounded(self.idle),
-            lifetime: bounded(self.lifetime),
-            pool_unused: bounded(self.pool_unused),
-        }
-    }
-}
-
-/// A duration that can be added to any instant: at most ten years, which is as good as no deadline.
-pub(crate) fn bounded(duration: Duration) -> Duration {
-    duration.min(Duration::from_secs(10 * 365 * 24 * 3600))
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Local {
                     pool.retire();
                 }
                 self.pools.borrow_mut().entry(origin.into()).or_default().push(Rc::clone(&pool));
-                self.context.sweep_by(clock::now() + self.inner().config().timeouts.pool_unused);
+                self.context.sweep_by(clock::after(clock::now(), self.inner().config().timeouts.pool_unused));
                 pool
             }
         };

@@ -140,7 +140,7 @@ impl Pool {
     /// a fresh connection only.
     fn resubmit(self: &Rc<Self>, mut job: Job) {
         // It had its connection in time. From here it asks for another one.
-        job.acquire_until = Instant::now() + self.context.config().timeouts.acquire;
+        job.acquire_until = clock::after(Instant::now(), self.context.config().timeouts.acquire);
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
         let job = if job.resent { Some(job) } else { self.place(job) };
@@ -360,12 +360,12 @@ impl Pool {
         let unused = self.context.config().timeouts.pool_unused;
         if !self.is_unused() {
             // A pool in use is looked at again when its calls may be over.
-            return Some(next.unwrap_or(now + unused));
+            return Some(next.unwrap_or_else(|| clock::after(now, unused)));
         }
         if self.retired.get() {
             return None;
         }
-        let unused_until = self.last_used.get() + unused;
+        let unused_until = clock::after(self.last_used.get(), unused);
         if unused_until <= now {
             self.context.cells.pools_unused.add(1);
             return None;

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use anywire_loops::clock;
+
 use crate::context::LoopContext;
 use crate::job::Job;
 use crate::{Error, Phase};
@@ -91,7 +93,7 @@ impl Queue {
             let mut at = 0;
             while let Some(job) = jobs.get(at) {
                 let acquire_until = match at < dialing {
-                    true => job.acquire_until.max(now + timeouts.connect),
+                    true => job.acquire_until.max(clock::after(now, timeouts.connect)),
                     false => job.acquire_until,
                 };
                 let until = acquire_until.min(job.total_until);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use anywire_loops::{Task, TaskError};
+use anywire_loops::{Task, TaskError, clock};
 use tokio::sync::oneshot;
 
 use crate::Error;
@@ -109,8 +109,8 @@ fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
     let now = Instant::now();
     let timeouts = &local.inner().config().timeouts;
     local.submit(Job {
-        total_until: now + draft.total_timeout,
-        acquire_until: now + timeouts.acquire,
+        total_until: clock::after(now, draft.total_timeout),
+        acquire_until: clock::after(now, timeouts.acquire),
         resent: false,
         sent: false,
         negotiated: None,

@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use anywire_loops::clock::after;
 use anywire_loops::deadline::Deadline;
 
 use crate::context::LoopContext;
@@ -93,9 +94,9 @@ impl Watchdog {
         let now = now();
         self.waits_for = Some(waits_for);
         self.silent_until = match waits_for {
-            WaitsFor::PeerTakes => Some((now + context.config().timeouts.write, Phase::Write)),
-            WaitsFor::Head => Some((now + job.draft.read_timeout, Phase::Read)),
-            WaitsFor::Body | WaitsFor::Either => Some((now + job.draft.read_timeout, Phase::Body)),
+            WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
+            WaitsFor::Head => Some((after(now, job.draft.read_timeout), Phase::Read)),
+            WaitsFor::Body | WaitsFor::Either => Some((after(now, job.draft.read_timeout), Phase::Body)),
             WaitsFor::CallerGives | WaitsFor::CallerTakes => None,
         };
         let total_holds = match download {

@@ -106,7 +106,8 @@ impl Body {
 
     /// A body that a [`Sender`] fills, at most about `limit_bytes` ahead of its reader.
     ///
-    /// The sender may pass the limit with its last chunk; a limit of 0 counts as 1.
+    /// The sender may pass the limit with its last chunk; a limit of 0 counts as 1. Small chunks are joined while they wait, so
+    /// that they take at most about twice the limit in memory.
     pub fn channel(limit_bytes: usize) -> (Sender, Self) {
         let (sender, receiver) = channel::channel(limit_bytes);
         (sender, Self::from_source(Source::Channel(receiver)))
@@ -174,6 +175,12 @@ impl Body {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.length() == Some(0)
+    }
+
+    /// Whether it was made of bytes, and not of a stream, a channel or a body of another kind.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self.kind, Kind::Full(_))
     }
 
     /// All bytes, if they are here already and none was read: `Some` for an empty and a whole body.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anywire_load::{Host, Latency, Stop};
-use anywire_loops::{Loops, Pinning};
+use anywire_loops::{Loops, Pinning, clock};
 use anywire_sys::cpu;
 use rustix::io::Errno;
 
@@ -103,12 +103,12 @@ impl Job {
         let message = message(self.size_bytes);
         let mut back = vec![0; self.size_bytes];
         let mut counted = Counted::default();
-        let warm = Instant::now() + self.duration / WARM_UP_SHARE;
+        let warm = clock::after(Instant::now(), self.duration / WARM_UP_SHARE);
         while self.pattern == Pattern::PingPong && Instant::now() < warm {
             exchange(&mut *end, &message, &mut back)?;
         }
         let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
-        let over = start + self.duration;
+        let over = clock::after(start, self.duration);
         let mut now = start;
         while now < over {
             if self.pattern == Pattern::PingPong {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anywire_loops::Loops;
+use anywire_loops::{Loops, clock};
 use anywire_sys::cpu;
 use anywire_wire::{Address, Connection, Dialer, ListenOptions, Listener, wires};
 
@@ -58,14 +58,15 @@ async fn ask(job: Job, mut connection: Connection) -> io::Result<Counted> {
     connection.write_all(&[0]).await?;
     read_whole(&mut connection, &mut [0]).await?;
     let mut counted = Counted::default();
-    let warm = Instant::now() + job.duration / WARM_UP_SHARE;
+    let warm = clock::after(Instant::now(), job.duration / WARM_UP_SHARE);
     while job.pattern == Pattern::PingPong && Instant::now() < warm {
         connection.write_all(&message).await?;
         read_whole(&mut connection, &mut back).await?;
     }
     let (before, start) = (cpu::current_thread_cpu()?.total(), Instant::now());
+    let over = clock::after(start, job.duration);
     let mut now = start;
-    while now < start + job.duration {
+    while now < over {
         if job.pattern == Pattern::PingPong {
             connection.write_all(&message).await?;
             read_whole(&mut connection, &mut back).await?;

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::clock::precise;
 use crate::contained::{Relay, contain};
 use crate::deadline::Registry;
 use crate::guarded::Guarded;
@@ -122,7 +123,7 @@ impl Local {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            registry: Rc::default(),
+            registry: Rc::new(Registry::new(precise())),
             sources: Sources::default(),
             values: RefCell::default(),
             stop_at: Cell::new(None),

@@ -1,33 +1,41 @@
-//! Coarse deadlines that cost one memory write to set.
+//! Deadlines that cost one memory write to set.
 //!
 //! A server sets a deadline for each request and almost never reaches one. A timer of the runtime would cost a lock,
-//! a reading of the clock and a walk through its timer wheel each time. Here setting is a store of a tick number, and
-//! clearing another; once a tick, one task a loop looks whether the earliest of them is due.
+//! a reading of the clock and a walk through its timer wheel each time. Here setting is a store of a number, and
+//! clearing another. One timer a loop is armed for the earliest of them.
 //!
 //! Most deadlines are only ever moved to a later time: each request puts off the end of its connection. So a new time
 //! is written to the registry only if it is earlier than the time there. If the registry's time comes first, the task
 //! is woken once for nothing, and the right time is written then. With 10,000 connections the registry's entry was one
 //! of ten cache lines that a request touched, and all of them were cache misses.
 //!
-//! A deadline is never early. It is late by 100 to 200 ms if its length is a multiple of [`TICK`], else by up to 300
-//! ms. Added to that is the time for which tasks have blocked the loop.
+//! # How late
+//!
+//! A deadline is never early. It is late by 1 ms and 1 % of its length at most, and by as long as tasks have blocked the
+//! loop. There are two ways to keep to that:
+//! - **By the clock**: [`set_at`](Deadline::set_at) and [`set_from`](Deadline::set_from) take a time that the caller has
+//!   read. So does [`set`](Deadline::set) if its length is below 30 s.
+//! - **By ticks**: from 30 s on [`set`](Deadline::set) reads no clock, and counts [`TICK`]s instead. It is late by 100 to
+//!   300 ms.
 
 mod registry;
 
 use std::cell::Cell;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::ptr;
 use std::rc::Rc;
-use std::task::{Context, Poll, RawWakerVTable};
-use std::time::Duration;
+use std::task::{Context, Poll, RawWakerVTable, ready};
+use std::time::{Duration, Instant};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
-use crate::clock::Reading;
+use crate::clock::{Reading, precise};
 use crate::context::Local;
 
 pub(crate) use self::registry::Registry;
-use self::registry::UNSET;
+use self::registry::{UNSET_NS, UNSET_TICK, nanoseconds};
 
 /// One deadline of one loop, unset at first. Make one a connection, and set it as often as needed.
 ///
@@ -49,11 +57,13 @@ use self::registry::UNSET;
 /// ```
 pub struct Deadline {
     registry: Rc<Registry>,
-    key: usize,
-    /// The tick at which it expires.
-    due: Cell<u32>,
-    /// The tick in the registry: not later than `due`, unless it has passed.
-    wakes: Cell<u32>,
+    key: u32,
+    /// It does not expire before this tick. 0 if the clock alone decides.
+    tick: Cell<u32>,
+    /// Nor before this time, in nanoseconds. 0 if ticks alone decide.
+    at_ns: Cell<u64>,
+    /// The time in the registry: not later than the two above, unless it has passed.
+    wakes_ns: Cell<u64>,
     /// Identifies the waker in the registry.
     waiter: Cell<Identity>,
 }
@@ -73,42 +83,72 @@ impl Deadline {
         let registry = Local::with(|local| Rc::clone(local.registry()));
         let deadline = Self::on(registry);
         let registry = &deadline.registry;
-        if registry.start_ticking(Reading::take()) {
+        if registry.start(Reading::take()) {
             // Past the count of tasks: a shutdown need not wait for it.
-            tokio::task::spawn_local(tick(Rc::clone(registry)));
+            tokio::task::spawn_local(look_in_time(Rc::clone(registry)));
         }
         deadline
     }
 
     fn on(registry: Rc<Registry>) -> Self {
         let key = registry.insert();
-        let nobody = (ptr::null(), ptr::null());
-        Self { registry, key, due: Cell::new(UNSET), wakes: Cell::new(UNSET), waiter: Cell::new(nobody) }
+        Self {
+            registry,
+            key,
+            tick: Cell::new(UNSET_TICK),
+            at_ns: Cell::new(0),
+            wakes_ns: Cell::new(UNSET_NS),
+            waiter: Cell::new((ptr::null(), ptr::null())),
+        }
     }
 
     /// Sets it to expire in `after`, whatever it was set to before. Longer than thirteen years is as good as unset.
+    ///
+    /// Reads the clock if `after` is less than 30 s. A caller who knows the time saves that by
+    /// [`set_from`](Self::set_from).
     #[inline]
     pub fn set(&self, after: Duration) {
-        let due = self.registry.tick_after(after);
-        self.due.set(due);
-        if due < self.wakes.get() || self.wakes.get() <= self.registry.now() {
-            self.wakes.set(due);
-            self.registry.set(self.key, due);
+        if after < BY_TICKS_FROM {
+            return self.set_from(precise(), after);
+        }
+        let tick = self.registry.tick_after(after);
+        self.set_to(tick, 0, self.registry.tick_ns(tick));
+    }
+
+    /// Sets it to expire `after` the time `now`, which the caller has just read by [`precise`], and not by
+    /// [`clock::now`](crate::clock::now).
+    #[inline]
+    pub fn set_from(&self, now: Instant, after: Duration) {
+        let at_ns = self.registry.ns_at(now).saturating_add(nanoseconds(after));
+        self.set_to(0, at_ns, at_ns);
+    }
+
+    /// Sets it to expire at `at`. If that has passed, it expires when the loop next looks.
+    #[inline]
+    pub fn set_at(&self, at: Instant) {
+        let at_ns = self.registry.ns_at(at);
+        self.set_to(0, at_ns, at_ns);
+    }
+
+    #[inline]
+    fn set_to(&self, tick: u32, at_ns: u64, wakes_ns: u64) {
+        self.tick.set(tick);
+        self.at_ns.set(at_ns);
+        if wakes_ns < self.wakes_ns.get() || self.wakes_ns.get() <= self.registry.now_ns() {
+            self.wake_at(wakes_ns);
         }
     }
 
     /// Unsets it: it does not expire until set again.
     #[inline]
     pub fn clear(&self) {
-        self.due.set(UNSET);
-        self.wakes.set(UNSET);
-        self.registry.set(self.key, UNSET);
+        self.tick.set(UNSET_TICK);
     }
 
     /// Ready if it has expired, and until it is set again or cleared; else wakes the task when it expires.
     ///
-    /// Only the task that polled last is woken. It may be woken too early, if the deadline was moved to a later time,
-    /// and must poll again then. Setting the deadline anew does not need another poll.
+    /// Only the task that polled last is woken. It may be woken too early, if the deadline was moved to a later time or
+    /// cleared, and must poll again then. Setting the deadline anew does not need another poll.
     #[inline]
     pub fn poll_expired(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.is_expired() {
@@ -120,17 +160,27 @@ impl Deadline {
             self.registry.wait(self.key, waker);
             self.waiter.set(waiter);
         }
-        if self.wakes.get() <= self.registry.now() {
-            self.wakes.set(self.due.get());
-            self.registry.set(self.key, self.due.get());
+        if self.wakes_ns.get() <= self.registry.now_ns() {
+            self.wake_at(match self.tick.get() {
+                0 => self.at_ns.get(),
+                tick => self.registry.tick_ns(tick),
+            });
         }
         Poll::Pending
     }
 
-    /// Whether it has expired, without waiting for it.
+    /// Whether it has expired, without waiting for it. It is compared with the time at which the loop last looked.
     #[inline]
     pub fn is_expired(&self) -> bool {
-        self.due.get() <= self.registry.now()
+        self.tick.get() <= self.registry.now() && self.at_ns.get() <= self.registry.now_ns()
+    }
+
+    /// Out of line: most deadlines are moved to a later time.
+    #[cold]
+    fn wake_at(&self, wakes_ns: u64) {
+        self.wakes_ns.set(wakes_ns);
+        let by_clock = self.tick.get() == 0;
+        self.registry.set(self.key, if by_clock { self.registry.rounded_up(wakes_ns) } else { wakes_ns });
     }
 }
 
@@ -146,92 +196,30 @@ impl fmt::Debug for Deadline {
     }
 }
 
-/// The resolution of deadlines and of [`clock`](crate::clock): 100 ms.
+/// The resolution of [`clock`](crate::clock), and of deadlines that go by ticks: 100 ms.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// Ticks while there is any deadline in the registry.
-async fn tick(registry: Rc<Registry>) {
-    let mut next = Instant::now() + TICK;
-    let mut sleep = std::pin::pin!(sleep_until(next));
-    loop {
-        sleep.as_mut().await;
-        let reading = Reading::take();
-        if !registry.tick(reading) {
-            return;
-        }
-        next = next_beat(next, Instant::from_std(reading.instant));
-        sleep.as_mut().reset(next);
-    }
-}
+/// The least length of a deadline that goes by ticks: they are late by 300 ms at most, which is 1 % of it.
+const BY_TICKS_FROM: Duration = Duration::from_secs(30);
 
-/// When the next tick is to come, after one that was expected at a time and came `now`.
-///
-/// Ticks keep to a fixed beat, so that their lateness does not add up over the length of a deadline. After a delay of
-/// more than a tick the beat starts anew. Otherwise the missed ticks would follow at once, and a deadline set just
-/// before them would be early.
-fn next_beat(expected: Instant, now: Instant) -> Instant {
-    let beat = if now.saturating_duration_since(expected) <= TICK { expected } else { now };
-    beat + TICK
+/// The one timer of the loop: looks at each tick, and whenever a deadline comes before it. Ends with the last deadline.
+async fn look_in_time(registry: Rc<Registry>) {
+    let mut timer = pin!(sleep_until(registry.next_look().into()));
+    poll_fn(|context| {
+        registry.look_again_by(context.waker());
+        loop {
+            let next = registry.next_look().into();
+            if timer.deadline() != next {
+                timer.as_mut().reset(next);
+            }
+            ready!(timer.as_mut().poll(context));
+            if !registry.look(Reading::take()) {
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const MS: fn(u64) -> Duration = Duration::from_millis;
-
-    /// Ticks a registry, each tick late by `lateness` (in ms), and sets a deadline of `after` during one of them.
-    /// Returns how much later than asked it expired.
-    fn expires_late_by(lateness: &[u64], set_in_tick: usize, set_at_share: f64, after: Duration) -> Duration {
-        let start = Instant::now();
-        let registry = Rc::<Registry>::default();
-        let deadline = Deadline::on(Rc::clone(&registry));
-        let mut expected = start + TICK;
-        let mut last = start;
-        let mut set_at = None;
-        for tick in 0.. {
-            let late = MS(lateness[tick % lateness.len()]);
-            // A tick never comes before the one before it has been seen to.
-            let now = expected.max(last) + late;
-            if tick == set_in_tick {
-                set_at = Some(last + (now - last).mul_f64(set_at_share));
-                deadline.set(after);
-            }
-            registry.tick(Reading { instant: now.into_std(), ..Reading::take() });
-            if let Some(set_at) = set_at
-                && deadline.is_expired()
-            {
-                return (now - set_at)
-                    .checked_sub(after)
-                    .unwrap_or_else(|| panic!("early: {:?}", now - set_at));
-            }
-            (expected, last) = (next_beat(expected, now), now);
-        }
-        unreachable!("the ticks never end")
-    }
-
-    proptest! {
-        #[test]
-        fn never_early_however_late_the_ticks_are(
-            lateness in prop::collection::vec(prop_oneof![3 => 0..5u64, 1 => 0..700u64], 1..20),
-            set_in_tick in 0..40usize,
-            set_at_share in 0.0..=1.0,
-            after_ms in 0..3000u64,
-        ) {
-            expires_late_by(&lateness, set_in_tick, set_at_share, MS(after_ms));
-        }
-
-        #[test]
-        fn late_by_two_ticks_where_the_loop_is_not_blocked(
-            lateness in prop::collection::vec(0..5u64, 1..20),
-            set_in_tick in 0..40usize,
-            set_at_share in 0.0..=1.0,
-            ticks in 0..50u32,
-        ) {
-            let late = expires_late_by(&lateness, set_in_tick, set_at_share, TICK * ticks);
-            prop_assert!((TICK - MS(5)..=2 * TICK + MS(5)).contains(&late), "{late:?}");
-        }
-    }
-}
+mod tests;

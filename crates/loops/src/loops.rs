@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anywire_sys::cpu;
 
+use crate::clock;
 use crate::contained::dispose;
 use crate::context::current;
 use crate::counters::{LoopCounters, LoopState};
@@ -114,7 +115,7 @@ impl Loops {
         if current().is_some() {
             return Err(ShutdownError::OnLoop);
         }
-        let deadline = Instant::now() + deadline.min(DEADLINE_MAX);
+        let deadline = clock::after(Instant::now(), deadline);
         self.inner.stop(deadline);
         let mut result = Shutdown::default();
         for one in &self.inner.loops {
@@ -307,5 +308,3 @@ impl Drop for Inner {
 static GROUPS: AtomicU64 = AtomicU64::new(0);
 /// How long a loop may take to drop its tasks after the deadline before it counts as stuck.
 const CUT_GRACE: Duration = Duration::from_secs(1);
-/// A day: longer deadlines are cut to it, so that adding them to the present time cannot overflow.
-const DEADLINE_MAX: Duration = Duration::from_secs(24 * 60 * 60);

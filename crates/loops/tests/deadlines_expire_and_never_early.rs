@@ -37,6 +37,45 @@ fn many_at_once_each_at_its_time() {
     checked.wait().expect("no assertion failed");
 }
 
+/// On the loop's own timer, whose time passes only while nothing else happens.
+#[test]
+fn late_by_a_millisecond_and_a_hundredth_at_most() {
+    const LENGTHS_MS: [u64; 9] = [0, 1, 10, 99, 150, 1000, 10_000, 30_000, 60_000];
+    let loops = Loops::start(1).expect("one loop can be had");
+    let checked = loops.get(0).spawn(|| async {
+        tokio::time::pause();
+        let ways: [fn(&Deadline, Duration); 3] = [
+            |deadline, after| deadline.set(after),
+            |deadline, after| deadline.set_from(clock::precise(), after),
+            |deadline, after| deadline.set_at(clock::precise() + after),
+        ];
+        // Some ticks lie between them, and each begins somewhere between two.
+        let tasks = LENGTHS_MS.iter().flat_map(|ms| ways.map(|set| (Duration::from_millis(*ms), set))).map(
+            |(after, set)| {
+                spawn(async move {
+                    let deadline = Deadline::new();
+                    for pause_us in [0, 1, 41_300, 99_999] {
+                        tokio::time::sleep(Duration::from_micros(pause_us)).await;
+                        let start = clock::precise();
+                        set(&deadline, after);
+                        expired(&deadline).await;
+                        let late = (clock::precise() - start).checked_sub(after);
+                        let late = late.unwrap_or_else(|| panic!("{after:?} is early"));
+                        assert!(
+                            late <= Duration::from_millis(1) + after / 100,
+                            "{after:?} is late by {late:?}"
+                        );
+                    }
+                })
+            },
+        );
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.expect("no assertion failed");
+        }
+    });
+    checked.wait().expect("no assertion failed");
+}
+
 #[test]
 fn a_blocked_loop_does_not_make_them_early() {
     let loops = Loops::start(1).expect("one loop can be had");

@@ -8,9 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use anywire_http::Buffer;
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Upgraded};
 use bytes::Bytes;
@@ -46,7 +46,7 @@ impl ConnectionTask {
             Some("h2") => Driver::H2(Box::new(h2::Session::new(Buffer::new(), &service))),
             _ => Driver::Idle,
         };
-        let http = Http { connection, deadline, fresh: true, context: None, driver };
+        let http = Http { connection, deadline, fresh: true, at_start: true, context: None, driver };
         Self { service, key: None, state: State::Http(http) }
     }
 }
@@ -89,6 +89,12 @@ impl ConnectionTask {
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
+        let service = &self.service;
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Http(http) => http.drop_contained(service),
+            State::Upgraded(running, endpoint) => service.dispatch.drop_contained(endpoint, running),
+            State::Closed => {}
+        }
         if let Some(key) = self.key {
             self.service.deregister(key);
         }
@@ -101,6 +107,8 @@ struct Http {
     deadline: Deadline,
     /// The first head is not complete. Its deadline runs from accept.
     fresh: bool,
+    /// Nothing has come, or what may be the preface of HTTP/2. That is taken as the first bytes of a connection alone.
+    at_start: bool,
     context: Option<FreeContext>,
     driver: Driver,
 }
@@ -119,6 +127,15 @@ enum Driver {
 type Left = Option<(Continuation, Option<EndpointId>, Bytes)>;
 
 impl Http {
+    /// Drops it with what handlers have left in it.
+    fn drop_contained(self, service: &Service) {
+        match self.driver {
+            Driver::Idle => {}
+            Driver::H1(mut session) => session.drop_stage(service),
+            Driver::H2(mut session) => session.drop_streams(service),
+        }
+    }
+
     fn poll(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
         if service.ending() == Ending::Cut {
             self.connection.abort();
@@ -126,8 +143,8 @@ impl Http {
         }
         match &mut self.driver {
             Driver::Idle => {}
-            Driver::H1(session) => session.time_passes(Instant::now()),
-            Driver::H2(session) => session.time_passes(Instant::now()),
+            Driver::H1(session) => session.time_passes(precise()),
+            Driver::H2(session) => session.time_passes(precise()),
         }
         if self.deadline.poll_expired(cx).is_ready() {
             self.deadline.clear();
@@ -165,6 +182,7 @@ impl Http {
             };
             match end {
                 End::Idle | End::BlankLines => {
+                    self.at_start = false;
                     if end == End::Idle {
                         self.fresh = false;
                         self.deadline.set(service.limits.idle_timeout);
@@ -174,15 +192,18 @@ impl Http {
                     };
                     session = woken;
                 }
-                End::Close => return Poll::Ready(None),
+                End::Close | End::Abort => {
+                    if end == End::Abort {
+                        self.connection.abort();
+                    }
+                    self.driver = Driver::H1(session);
+                    return Poll::Ready(None);
+                }
                 End::Upgrade => return Poll::Ready(session.into_upgrade()),
+                End::Http2 if !self.at_start => session.refuse_preface(service),
                 End::Http2 => {
                     let session = Box::new(h2::Session::new(session.into_input(), service));
                     return self.run_h2(session, service, cx);
-                }
-                End::Abort => {
-                    self.connection.abort();
-                    return Poll::Ready(None);
                 }
             }
         }
@@ -201,14 +222,14 @@ impl Http {
             if let Break(end) = session.poll(cx, &mut env) {
                 break end;
             }
-            let now = Instant::now();
+            let now = precise();
             let first_deadline = session.wait(now, service);
             match session.expire(now, &self.connection, service) {
                 Break(end) => break end,
                 Continue(true) => {}
                 Continue(false) => {
                     match first_deadline {
-                        Some(after) => self.deadline.set(after),
+                        Some(after) => self.deadline.set_from(now, after),
                         None => self.deadline.clear(),
                     }
                     self.driver = Driver::H2(session);
@@ -219,6 +240,7 @@ impl Http {
         if end == End::Abort {
             self.connection.abort();
         }
+        self.driver = Driver::H2(session);
         Poll::Ready(None)
     }
 
@@ -227,19 +249,20 @@ impl Http {
     // Out of line: most requests are answered without waiting, and `run` is shorter without it.
     #[inline(never)]
     fn wait(&mut self, service: &Service, session: &mut Session) -> ControlFlow<End, bool> {
-        let first_deadline = session.wait(Instant::now(), service);
+        let now = precise();
+        let first_deadline = session.wait(now, service);
         self.fresh &= session.waits_for_first_head();
         if self.fresh {
             return Continue(false);
         }
-        // Checked at each poll, not only when the timer fires. The timer is late by design, and a peer that keeps waking
-        // the connection keeps moving the timer. Checked after the session was polled, so that bytes which arrived in
+        // Checked at each poll, not only when the timer fires: a peer that keeps waking the connection keeps moving the
+        // timer. Checked after the session was polled, so that bytes which arrived in
         // time count even if the loop was blocked.
         if session.expire(&self.connection, service)? {
             return Continue(true);
         }
         match first_deadline {
-            Some(after) => self.deadline.set(after),
+            Some(after) => self.deadline.set_from(now, after),
             None => self.deadline.clear(),
         }
         Continue(false)
@@ -258,7 +281,12 @@ impl Http {
         }
         match session.fill(cx, &mut self.connection) {
             Poll::Ready(Ok(0)) => Poll::Ready(None),
-            Poll::Ready(Ok(_)) => Poll::Ready(Some(session)),
+            Poll::Ready(Ok(_)) => {
+                if self.at_start {
+                    self.at_start = !session.begins_with_blank_line();
+                }
+                Poll::Ready(Some(session))
+            }
             Poll::Ready(Err(error)) => {
                 if !is_cut(&error) {
                     service.counters.wire_errors.increment();

@@ -7,7 +7,8 @@ use anywire_http::{HeadLimits, h2};
 /// What a server allows, each with a default that suits a service on the open network.
 ///
 /// Reaching a limit gives the peer the right status (or closes the connection, where no request was begun) and
-/// counts in [`Counters`](crate::Counters); other connections go on. A deadline is never early, and up to 300 ms late.
+/// counts in [`Counters`](crate::Counters); other connections go on. A timeout is never early. It is late by 1 ms and 1 % of its
+/// length at most, and by as long as a handler has blocked the loop. `Duration::MAX` is none.
 ///
 /// ```
 /// use std::time::Duration;

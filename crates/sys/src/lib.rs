@@ -17,6 +17,7 @@
 //! | [`prefetch`] | how to have memory fetched ahead of its use |
 //! | [`ring`] | how frames of bytes go from one thread to another without a lock |
 //! | [`shm`] | how bytes go from one process to another through memory, without trust |
+//! | [`martian`] | which addresses no packet can come from |
 //! | [`checksum`] | what the Internet checksum of data is, in the widest registers there are |
 //! | [`tags`] | which of ten tags are the one that is looked for, all compared at once |
 //! | [`waker`] | how a future that keeps its waker is found out |
@@ -24,6 +25,7 @@
 //! | [`send_queue`] | how much of what was written to a socket is still on its way |
 //! | [`datagrams`] | how datagrams are spread over sockets, and how many of them a socket has dropped |
 //! | [`send_each`] | how datagrams leave to several peers in one call |
+//! | [`send_marked`] | how a datagram leaves from an address, with a mark, or in parts |
 //! | [`udp_limit`] | how fast this machine can answer datagrams at all: an echo server in the style of C |
 //!
 //! Linux only: the answers come from Linux interfaces.
@@ -34,11 +36,13 @@ pub mod cpu;
 pub mod datagrams;
 pub mod descriptors;
 pub mod lent;
+pub mod martian;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;
 pub mod select;
 pub mod send_each;
+pub mod send_marked;
 pub mod send_queue;
 pub mod shm;
 pub mod slots;

@@ -63,14 +63,14 @@ pub const SEND_EACH_MAX: usize = 32;
 
 /// An address as the kernel reads it.
 #[derive(Clone, Copy)]
-union Name {
-    v4: libc::sockaddr_in,
+pub(crate) union Name {
+    pub(crate) v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
 
 impl Name {
     /// Returns its length.
-    fn set(&mut self, peer: SocketAddr) -> libc::socklen_t {
+    pub(crate) fn set(&mut self, peer: SocketAddr) -> libc::socklen_t {
         match peer {
             SocketAddr::V4(peer) => {
                 self.v4 = libc::sockaddr_in {
@@ -95,11 +95,11 @@ impl Name {
     }
 }
 
-fn last_error() -> rustix::io::Errno {
+pub(crate) fn last_error() -> rustix::io::Errno {
     rustix::io::Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(rustix::io::Errno::INVAL)
 }
 
-const NO_V4: libc::sockaddr_in =
+pub(crate) const NO_V4: libc::sockaddr_in =
     libc::sockaddr_in { sin_family: 0, sin_port: 0, sin_addr: libc::in_addr { s_addr: 0 }, sin_zero: [0; 8] };
 const NO_PART: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 const NO_HEADER: libc::mmsghdr = libc::mmsghdr {

@@ -4,8 +4,7 @@
 //! moves, a timer is set or the congestion window binds. What only a connection in trouble needs (a scoreboard, what
 //! arrived out of order) is an [`Extension`](crate::extension::Extension), taken from a pool while it is needed.
 //!
-//! Left out are ISS and IRS, which only the handshake needs, and the offset of the timestamps, a keyed function of the
-//! peer's address. SND.WL2 is not needed, because SEG.SEQ orders the updates and SND.UNA never goes back.
+//! Left out are ISS and IRS, which only the handshake needs. SND.WL2 is not needed, because SEG.SEQ orders the updates and SND.UNA never goes back.
 
 mod service_class;
 mod shared;
@@ -59,7 +58,7 @@ pub(crate) struct Block {
     pub(crate) scales: u8,
     /// How the peer acknowledges. During the handshake its own ring of senders.
     peer_acks: PeerAcks,
-    /// Timeouts in a row. After the end its reason.
+    /// Timeouts in a row, and whether it has answered lately. After the end its reason.
     backoff: u8,
     /// The most payload that a segment to the peer carries, options already taken off.
     pub(crate) eff_mss: u16,
@@ -82,15 +81,14 @@ pub(crate) struct Block {
     pub(crate) generation: u8,
     /// The tick of its entry in the wheel, or in the queue of the fresh.
     wheel_at: Tick,
-    /// Since when the peer gives no sign of progress: the first timeout in a row, or the last answer to a probe of its closed
-    /// window.
-    pub(crate) stalled_at: Tick,
+    /// Where the clock of its timestamps starts (RFC 7323 7.1).
+    pub(crate) ts_offset: u32,
     /// Bytes that arrived in order and were not read yet. In SYN-SENT when the SYN left.
     unread: u32,
     /// The sequence number after the last byte that the user has given: bytes from SND.UNA up to here are in the send
     /// queue.
     pub(crate) write_end: Seq,
-    /// When the peer was last heard of. In a state that ends by itself, when that began.
+    /// When the peer was last heard of, or gave the last sign of progress. In a state that ends by itself, when that began.
     heard_at: Tick,
     /// Segments in the send queue.
     pub(crate) queued: u16,
@@ -175,6 +173,11 @@ impl Block {
     /// Whether our FIN has left, which is the last that we send.
     pub(crate) fn has_sent_fin(&self) -> bool {
         self.has(Flags::FIN_QUEUED) && self.snd_nxt == self.write_end
+    }
+
+    /// Whether it is in TIME-WAIT, and timestamps tell its segments from those of a new connection that we open.
+    pub(crate) fn may_give_way(&self) -> bool {
+        self.state == State::TimeWait && self.has(Flags::TIMESTAMPS)
     }
 
     /// Whether anything waits to be sent that never was.

@@ -13,7 +13,7 @@
 //! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
-//! | `deliver` | payload, in order and out of order |
+//! | `deliver`, `out_of_order` | payload, in order and out of order |
 //! | `reclaim` | who loses memory when others find none |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
@@ -35,6 +35,7 @@ mod local;
 mod memory;
 mod opening;
 mod options;
+mod out_of_order;
 mod pace;
 mod place;
 mod predict;
@@ -60,9 +61,10 @@ use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
+use crate::fragment_ids::FragmentIds;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
-use crate::hash::{Key, secret_hash};
+use crate::hash::Keys;
 use crate::path_mtu::PathMtus;
 use crate::pool::{Pool, SEGMENT_BYTES};
 use crate::settings::{Limits, Settings};
@@ -148,17 +150,14 @@ pub struct Engine {
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
     path_mtus: PathMtus,
+    fragment_ids: FragmentIds,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
-    table_key: Key,
-    secret_key: Key,
-    /// Challenge ACKs left in this second, and the second (RFC 5961, section 7).
-    challenges_left: u32,
-    challenge_second: u32,
+    keys: Keys,
     answered: Answered,
-    /// The last tick at which a SYN was answered with a cookie.
-    cookie_tick: Option<Tick>,
+    /// When a SYN was answered with a cookie last.
+    cookie_sent_at: Option<Instant>,
     /// Ports that were given out or found taken (RFC 6056, algorithm 3).
     ports_tried: u32,
     counters: Counters,
@@ -169,9 +168,11 @@ impl Engine {
     ///
     /// # Errors
     /// The system's, if address space for the limits cannot be had.
-    pub fn new(settings: Settings, limits: Limits) -> io::Result<Self> {
-        let [a, b, c, d] = settings.secret;
+    pub fn new(mut settings: Settings, limits: Limits) -> io::Result<Self> {
+        settings.receive_window = settings.receive_window.min(opening::RECEIVE_WINDOW_MAX);
         let entries = limits.connections + limits.half_open + limits.time_wait;
+        let mut local = Local::default();
+        local.loops_back = settings.loops_back;
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
@@ -186,7 +187,7 @@ impl Engine {
                 0 => 0,
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
             },
-            local: Local::default(),
+            local,
             turns: Turns::default(),
             replies: VecDeque::new(),
             ready: Fifo::default(),
@@ -210,14 +211,11 @@ impl Engine {
             delayed_acks: Fifo::default(),
             young: Fifo::default(),
             path_mtus: PathMtus::default(),
+            fragment_ids: FragmentIds::new(),
             time_wait_queue: Fifo::default(),
-            // The quick hash spreads well only with a key that looks random, whatever the caller has given.
-            table_key: Key([secret_hash(Key([a, b]), c, 0), secret_hash(Key([a, b]), d, 1)]),
-            secret_key: Key([c, d]),
-            challenges_left: 0,
-            challenge_second: u32::MAX,
+            keys: Keys::new(settings.secret),
             answered: Answered::default(),
-            cookie_tick: None,
+            cookie_sent_at: None,
             counters: Counters::default(),
             settings,
             limits,

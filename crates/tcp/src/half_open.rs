@@ -18,6 +18,8 @@ pub(crate) struct HalfOpen {
     pub(crate) irs: Seq,
     pub(crate) iss: Seq,
     pub(crate) ts_recent: u32,
+    /// As in a block.
+    pub(crate) ts_offset: u32,
     /// When the SYN-ACK left, in microseconds that wrap: gives the first measurement of the round trip, and tells when it is
     /// sent again.
     pub(crate) sent_at: u32,
@@ -30,19 +32,45 @@ pub(crate) struct HalfOpen {
     /// The shift that the peer offered.
     pub(crate) window_scale: Option<u8>,
     pub(crate) transmissions: u8,
-    pub(crate) offered: Offered,
-    /// It is used, and not a free place.
-    pub(crate) used: bool,
+    pub(crate) traits: Traits,
 }
 
 const _: () = assert!(size_of::<HalfOpen>() <= 48);
 
-/// What a SYN offered beside its MSS and window scale.
+/// What a half-open connection or a TIME-WAIT has beside its numbers: of its SYN, and how it stands.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Offered {
-    pub(crate) timestamps: bool,
-    pub(crate) sack: bool,
-    pub(crate) ecn: bool,
+pub(crate) struct Traits(u8);
+
+impl Traits {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const TIMESTAMPS: Self = Self(1);
+    pub(crate) const SACK: Self = Self(1 << 1);
+    pub(crate) const ECN: Self = Self(1 << 2);
+    /// It is used, and not a free place.
+    pub(crate) const USED: Self = Self(1 << 3);
+    /// It has answered lately what may be forged, or may be an answer itself.
+    pub(crate) const ANSWERED: Self = Self(1 << 4);
+
+    pub(crate) const fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) const fn set(&mut self, one: Self) {
+        self.0 |= one.0;
+    }
+
+    pub(crate) const fn clear(&mut self, one: Self) {
+        self.0 &= !one.0;
+    }
+
+    /// Itself if the condition holds, otherwise none.
+    pub(crate) const fn when(self, condition: bool) -> Self {
+        if condition { self } else { Self::NONE }
+    }
 }
 
 impl Linked for HalfOpen {

@@ -1,14 +1,49 @@
 //! Keyed hashes: a quick one for the connection table, SipHash for what a peer gets to see.
 //!
 //! A peer chooses its addresses and ports, so a plain hash would let it crowd one bucket of the table or guess another
-//! connection's first sequence number. Both hashes are keyed with a secret of the engine's. What the table hashes never
-//! leaves the engine, and is hashed for every frame: it needs spread and a key that cannot be guessed. Initial sequence
-//! numbers (RFC 6528) and SYN cookies (RFC 4987) do leave it, so they take the full strength of SipHash-2-4 (Aumasson
-//! and Bernstein, 2012).
+//! connection's first sequence number. What the table hashes never leaves the engine, and is hashed for every frame: it
+//! needs spread and a key that cannot be guessed. All else leaves it: initial sequence numbers (RFC 6528), timestamps (RFC
+//! 7323 7.1), SYN cookies (RFC 4987) and ports (RFC 6056). So it takes the full strength of SipHash-2-4 (Aumasson and
+//! Bernstein, 2012), from which nobody learns the key. Each purpose has a key of its own, so what one gives away says
+//! nothing of another.
+
+use crate::packet::Addresses;
 
 /// The secret of a hash. It has no `Debug`: a secret does not belong into a log.
 #[derive(Clone, Copy)]
 pub(crate) struct Key(pub(crate) [u64; 2]);
+
+/// The keys of an engine, one for each purpose. `docs/tcp.md` lists what leaves for each.
+pub(crate) struct Keys {
+    /// Where the table keeps a connection: the only one of [`place_hash`].
+    pub(crate) table: Key,
+    /// First sequence numbers and the clocks of timestamps.
+    pub(crate) starts: Key,
+    pub(crate) cookies: Key,
+    pub(crate) ports: Key,
+    /// Identifications of packets that may be fragmented.
+    pub(crate) fragments: Key,
+}
+
+impl Keys {
+    /// The keys that follow from the secret of the settings.
+    pub(crate) fn new(secret: [u64; 4]) -> Self {
+        let of = |purpose| Key::derived(secret, purpose);
+        Self { table: of(0), starts: of(1), cookies: of(2), ports: of(3), fragments: of(4) }
+    }
+}
+
+impl Key {
+    /// The key of a purpose. Whoever knows one, even all but one, would have to invert SipHash to learn the secret.
+    fn derived([a, b, c, d]: [u64; 4], purpose: u64) -> Self {
+        // Both halves of the secret count in each word, whichever of them the caller has filled well.
+        let word = |number| {
+            let input = [purpose, number];
+            secret_hash(Self([a, b]), &input) ^ secret_hash(Self([c, d]), &input).rotate_left(32)
+        };
+        Self([word(0), word(1)])
+    }
+}
 
 /// Where the table keeps a connection: two folded multiplications, each with a part of the key, where SipHash-1-3 takes
 /// 88 instructions.
@@ -18,22 +53,33 @@ pub(crate) const fn place_hash(Key([k0, k1]): Key, a: u64, b: u64) -> u64 {
     fold_multiply(both ^ k1.rotate_left(32), k0 | 1)
 }
 
-/// SipHash-2-4 of the sixteen bytes of `a` and `b`, little-endian. For values that leave the engine.
-pub(crate) fn secret_hash(key: Key, a: u64, b: u64) -> u64 {
+/// SipHash-2-4 of these words, little-endian. For values that leave the engine.
+pub(crate) fn secret_hash(key: Key, words: &[u64]) -> u64 {
     let mut state = State::new(key);
-    state.absorb(a);
-    state.absorb(b);
-    // The last word holds the length, 16.
-    state.absorb(16 << 56);
+    for word in words {
+        state.absorb(*word);
+    }
+    // The last word holds the length.
+    state.absorb((words.len() as u64) << 59);
     state.finish()
 }
 
-/// The same of the twelve bytes of `a` and `b`: one word less to absorb.
-pub(crate) fn secret_hash_of_tuple(key: Key, a: u64, b: u32) -> u64 {
-    let mut state = State::new(key);
-    state.absorb(a);
-    state.absorb(12 << 56 | u64::from(b));
-    state.finish()
+/// The same of two addresses and both ports.
+pub(crate) fn secret_hash_of_tuple(key: Key, addresses: &Addresses, ports: u32) -> u64 {
+    match *addresses {
+        // Twelve bytes: one word less to absorb.
+        Addresses::V4 { local, remote } => {
+            let mut state = State::new(key);
+            state.absorb(u64::from(local) << 32 | u64::from(remote));
+            state.absorb(12 << 56 | u64::from(ports));
+            state.finish()
+        }
+        Addresses::V6 { local, remote } => {
+            let halves = [local, remote].map(|address| [(address >> 64) as u64, address as u64]);
+            let [[a, b], [c, d]] = halves;
+            secret_hash(key, &[a, b, c, d, ports.into()])
+        }
+    }
 }
 
 /// For maps whose keys no peer chooses: one folded multiplication for each part of a key, where the standard library's
@@ -133,12 +179,39 @@ mod tests {
             let mut hasher = std::hash::SipHasher::new_with_keys(k0, k1);
             hasher.write(&a.to_le_bytes());
             hasher.write(&b.to_le_bytes());
-            prop_assert_eq!(secret_hash(Key([k0, k1]), a, b), hasher.finish());
+            prop_assert_eq!(secret_hash(Key([k0, k1]), &[a, b]), hasher.finish());
             let mut hasher = std::hash::SipHasher::new_with_keys(k0, k1);
             hasher.write(&a.to_le_bytes());
             hasher.write(&(b as u32).to_le_bytes());
-            prop_assert_eq!(secret_hash_of_tuple(Key([k0, k1]), a, b as u32), hasher.finish());
+            let addresses = Addresses::V4 { local: (a >> 32) as u32, remote: a as u32 };
+            prop_assert_eq!(secret_hash_of_tuple(Key([k0, k1]), &addresses, b as u32), hasher.finish());
+            let addresses = Addresses::V6 { local: u128::from(a) << 64, remote: u128::from(b) };
+            let mut hasher = std::hash::SipHasher::new_with_keys(k0, k1);
+            for word in [a, 0, 0, b, k0 & 0xffff_ffff] {
+                hasher.write(&word.to_le_bytes());
+            }
+            prop_assert_eq!(secret_hash_of_tuple(Key([k0, k1]), &addresses, k0 as u32), hasher.finish());
         }
+    }
+
+    /// Each bit of the secret counts in each key, and each key is another.
+    #[test]
+    fn every_key_follows_from_the_whole_secret() {
+        let all = |secret| {
+            let Keys { table, starts, cookies, ports, fragments } = Keys::new(secret);
+            [table, starts, cookies, ports, fragments].map(|Key(words)| words)
+        };
+        let secret = [1, 2, 3, 4];
+        let mut seen: Vec<u64> = all(secret).concat();
+        for bit in 0..256 {
+            let mut other = secret;
+            other[bit / 64] ^= 1 << (bit % 64);
+            seen.extend(all(other).concat());
+        }
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count, "no word of a key is there twice");
     }
 
     /// Neighbouring addresses and ports occur in a scan or a load test. They must share buckets no more often than random

@@ -8,8 +8,8 @@ use crate::congestion::Algorithm;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// A secret: sequence numbers, cookies, timestamps and the table are keyed with it (RFC 6528). Take it from the
-    /// system's random numbers; in a test, from the seed.
+    /// A secret: from it follow the keys of sequence numbers, timestamps, cookies, ports and the table, one for each (RFC
+    /// 6528). Take it from the system's random numbers; in a test, from the seed.
     pub secret: [u64; 4],
     /// How the congestion window grows. Default: CUBIC (RFC 9438).
     pub congestion: Algorithm,
@@ -36,6 +36,10 @@ pub struct Settings {
     pub keep_alive_interval: Duration,
     /// Probes without an answer before the peer is taken for dead. Default: 9.
     pub keep_alive_probes: u8,
+    /// How long a connection waits between two answers to segments that may be forged or may be answers themselves: challenge
+    /// ACKs, and ACKs for segments without payload that are not acceptable (RFC 5961, section 7). It is the connection's own
+    /// limit, whatever others do. Default: 500 ms, as in Linux; at least 1 ms.
+    pub answer_interval: Duration,
     /// How long TIME-WAIT lasts: 2 x MSL. RFC 9293 has 4 min; everybody keeps 60 s, and so is the default.
     pub time_wait: Duration,
     /// How long FIN-WAIT-2 waits for the peer's FIN once no user holds the connection. Default: 60 s.
@@ -46,11 +50,15 @@ pub struct Settings {
     pub sack: bool,
     /// ECN (RFC 3168). Default: on for peers that ask for it; we do not ask.
     pub ecn: Ecn,
-    /// The window that a connection announces at most, in bytes. Default: 256 KiB.
+    /// The window that a connection announces at most, in bytes: what it keeps for a user who does not read. More than 1 GiB less
+    /// 16 KiB counts as that (RFC 7323 2.3). Default: 256 KiB.
     pub receive_window: u32,
     /// Checksums are made and checked. Off only where the device does it, or where nothing can be damaged.
     /// Default: on.
     pub checksums: bool,
+    /// Whether the device brings frames back that are for an address of the engine itself, as a mesh does. Elsewhere a segment
+    /// from one of its own addresses is forged, and is dropped (RFC 1122 3.2.1.3), and none is connected to. Default: off.
+    pub loops_back: bool,
     /// Whether segments without anything special take a shorter way through the engine. Off only in tests, which compare both
     /// ways.
     #[doc(hidden)]
@@ -72,6 +80,7 @@ impl Settings {
             keep_alive_idle: Duration::from_secs(7200),
             keep_alive_interval: Duration::from_secs(75),
             keep_alive_probes: 9,
+            answer_interval: Duration::from_millis(500),
             time_wait: Duration::from_secs(60),
             fin_wait_2: Duration::from_secs(60),
             timestamps: true,
@@ -79,6 +88,7 @@ impl Settings {
             ecn: Ecn::Accept,
             receive_window: 256 * 1024,
             checksums: true,
+            loops_back: false,
             predicts: true,
         }
     }
@@ -128,8 +138,6 @@ pub struct Limits {
     /// Queued replies that belong to no connection (RST for strangers, SYN-ACK, ACK of TIME-WAIT), and probes of keep-alive and of
     /// closed windows, which take half of the places at most. Default: 4096.
     pub replies: usize,
-    /// Challenge ACKs in a second, of all connections (RFC 5961, section 7). Default: 1000.
-    pub challenges_per_second: u32,
 }
 
 impl Default for Limits {
@@ -146,7 +154,6 @@ impl Default for Limits {
             path_mtus: 4096,
             listeners: 1024,
             replies: 4096,
-            challenges_per_second: 1000,
         }
     }
 }

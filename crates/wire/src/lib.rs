@@ -47,6 +47,6 @@ pub use dialer::{DialOptions, Dialer};
 pub use error::{DialError, ListenError};
 pub use limit::ConnectionLimit;
 pub use listener::{AllowedPeers, ListenOptions, Listener, ListenerCounters, ListenerHandle};
-pub use output::Output;
+pub use output::{Output, Position};
 pub use upgraded::Upgraded;
 pub use wires::{Acceptor, Arrival, Bound, Dialing, Wire, wires};

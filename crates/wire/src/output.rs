@@ -21,9 +21,18 @@ pub struct Output {
     shared_sent: usize,
     /// Bytes of `shared` that have not left.
     shared_left: usize,
+    /// How far the connection has taken what was put in here, since the beginning.
+    taken: Position,
     /// What the connection has taken and holds back, as it leaves. At least 1 if a flush of it is pending.
     held_back: usize,
 }
+
+/// A place in all that is ever put into an [`Output`]: in bytes as they are put in, not as a coat such as TLS seals them.
+///
+/// It stays the same place while bytes leave. So what is still to be sent is told from what is not by positions, and never by
+/// lengths, which a coat changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(u64);
 
 #[derive(Debug)]
 struct Shared {
@@ -76,13 +85,27 @@ impl Output {
         self.copied.len() - self.copied_sent + self.shared_left
     }
 
+    /// Where the next byte will stand.
+    #[inline]
+    pub fn end(&self) -> Position {
+        Position(self.taken.0 + self.len() as u64)
+    }
+
+    /// Up to where the connection has taken bytes. A buffered connection may still hold the last of them back, and they leave all
+    /// the same.
+    #[inline]
+    pub fn taken(&self) -> Position {
+        self.taken
+    }
+
     /// Whether everything has left. A buffered connection may still hold bytes back that it has taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.unsent() == 0
     }
 
-    /// Bytes that have not left, including those that the connection holds back. Deadlines for writing watch this.
+    /// Bytes that have not left, including those that the connection holds back, as they leave. Deadlines for writing watch it
+    /// shrink. It tells nothing of what was put in: for that there are [positions](Position).
     #[inline]
     pub fn unsent(&self) -> usize {
         self.len() + self.held_back
@@ -125,9 +148,13 @@ impl Output {
         flushed
     }
 
-    /// Drops all that waits but the first `len` bytes.
-    pub fn truncate(&mut self, len: usize) {
-        while let excess @ 1.. = self.len().saturating_sub(len) {
+    /// Drops all that was put in from this position on. If the connection has taken a part of it, drops nothing and returns
+    /// false.
+    #[must_use]
+    pub fn truncate(&mut self, position: Position) -> bool {
+        let Some(kept) = position.0.checked_sub(self.taken.0) else { return false };
+        while let excess @ 1.. = (self.len() as u64).saturating_sub(kept) {
+            let excess = usize::try_from(excess).unwrap_or(usize::MAX);
             match self.shared.last_mut() {
                 // The last shared bytes are the end of everything.
                 Some(last) if last.at == self.copied.len() => {
@@ -145,6 +172,7 @@ impl Output {
                 }
             }
         }
+        true
     }
 
     /// Drops all that waits.
@@ -175,6 +203,7 @@ impl Output {
     }
 
     fn advance(&mut self, mut written: usize) {
+        self.taken.0 += written as u64;
         loop {
             let end = self.shared.get(self.shared_sent).map_or(self.copied.len(), |shared| shared.at);
             let step = written.min(end - self.copied_sent);
@@ -375,8 +404,14 @@ mod tests {
             output.advance(sent);
             expected.drain(..sent);
             expected.truncate(kept);
-            output.truncate(kept);
+            let position = Position(sent as u64 + kept as u64);
+            prop_assert!(output.truncate(position));
             prop_assert_eq!(output.len(), expected.len());
+            prop_assert_eq!(output.end(), position.min(Position((sent + expected.len()) as u64)));
+            if sent > 0 {
+                prop_assert!(!output.truncate(Position(sent as u64 - 1)), "it has begun to leave");
+                prop_assert_eq!(output.len(), expected.len());
+            }
             output.buffer().extend_from_slice(b"more");
             expected.extend_from_slice(b"more");
             prop_assert_eq!(drain(&mut output, &[7000]), expected);

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anywire_stack::mesh::{self, Host, ListenQueue, Mesh, MeshError, Reservation};
 use anywire_stack::stream::{Listener, Stream};
+use anywire_sys::martian::is_martian;
 
 use crate::address::Address;
 use crate::connection::{Connection, Transport};
@@ -51,11 +52,7 @@ impl Wire for Stack {
         let address: SocketAddr =
             address.parse().map_err(|_| format!("{address:?} is no IP address and port"))?;
         let ip = address.ip();
-        if ip.is_unspecified()
-            || ip.is_loopback()
-            || ip.is_multicast()
-            || ip == IpAddr::from(Ipv4Addr::BROADCAST)
-        {
+        if is_martian(ip) {
             return Err(format!("{ip} is not the address of one host"));
         }
         if mesh::is_of_ports(ip) {

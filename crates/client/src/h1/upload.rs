@@ -65,9 +65,10 @@ impl Upload {
             if output.is_empty() {
                 return taken;
             }
-            let before = output.unsent();
+            let (before, unsent) = (output.taken(), output.unsent());
             let flushed = output.poll_flush(cx, wire);
-            taken |= output.unsent() < before;
+            // Sealed bytes are more than they were before, so that `unsent` alone may grow while a part leaves.
+            taken |= output.taken() > before || output.unsent() < unsent;
             match flushed {
                 Poll::Pending => return taken,
                 Poll::Ready(Ok(())) if self.is_done() => return taken,

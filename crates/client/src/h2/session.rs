@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
+use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use slab::Slab;
@@ -518,7 +519,7 @@ impl Session {
 
     /// Begins to be idle, and frees what only a busy connection needs.
     fn rest(&mut self, now: Instant, context: &LoopContext, until: Instant) {
-        self.idle_until = Some((now + context.config().timeouts.idle).min(until));
+        self.idle_until = Some(clock::after(now, context.config().timeouts.idle).min(until));
         self.earliest = None;
         self.timer_at = None;
         if self.streams.capacity() > PLACES_KEPT {

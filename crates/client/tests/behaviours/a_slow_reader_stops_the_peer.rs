@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::support::{Peer, block_on, client, eventually, on_each_wire};
+use crate::support::{HANG, Peer, block_on, client, eventually, on_each_wire, wire};
 use anywire_sys::memory::resident_bytes;
 
 #[test]
@@ -43,4 +43,31 @@ fn nothing_is_read_that_nobody_asked_for() {
         stopped.recv().expect("the client closes");
         eventually("the connection is gone", || client.counters().total().active == 0);
     });
+}
+
+#[test]
+fn chunks_of_single_bytes_wait_in_pieces() {
+    // What the wire in memory has taken the client has read, but for 64 KiB.
+    let (has_written, written) = mpsc::channel();
+    let peer = Peer::start(wire("memory"), move |mut talk| {
+        talk.request();
+        talk.say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n");
+        talk.say("1\r\nx\r\n".repeat(59_999));
+        let _ = has_written.send(());
+        talk.say("0\r\n\r\n");
+        talk.wait_for_end();
+    });
+    let (_loops, client) = client(1, |builder| builder);
+    let mut answer = block_on(client.get(peer.url("/")).via(peer.via()).send()).expect("an answer");
+    // With this the rest is asked for, too.
+    let mut bytes = block_on(answer.chunk()).expect("a good body").expect("more to come").len();
+    written.recv_timeout(HANG).expect("the client reads ahead");
+    let mut chunks = 1;
+    while let Some(chunk) = block_on(answer.chunk()).expect("a good body") {
+        bytes += chunk.len();
+        chunks += 1;
+    }
+    assert_eq!(bytes, 60_000);
+    // The part that the wire still held comes as it is decoded.
+    assert!(chunks < 64 * 1024 / 6 + 200, "{chunks} chunks");
 }

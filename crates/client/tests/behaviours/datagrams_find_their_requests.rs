@@ -38,6 +38,20 @@ where
 }
 
 #[test]
+fn a_call_may_wait_for_ever() {
+    let address = peer(|socket| {
+        let mut buffer = [0; 16];
+        let (length, from) = socket.recv_from(&mut buffer).expect("a request");
+        socket.send_to(&buffer[..length], from).expect("over loopback");
+    });
+    on_loop(move || async move {
+        let options = UdpClientOptions { timeout: Duration::MAX, ..UdpClientOptions::default() };
+        let client = UdpClient::connect(address, ID, options).await.expect("there is a way");
+        assert_eq!(client.call(b"ab").await.expect("an answer"), b"ab");
+    });
+}
+
+#[test]
 fn responses_in_any_order() {
     let address = peer(|socket| {
         let mut requests = Vec::new();

@@ -1,9 +1,10 @@
-//! A limit of `usize::MAX` is no limit, and breaks no sum.
+//! A limit of `usize::MAX` is no limit, a duration of `Duration::MAX` never ends, and neither breaks a sum.
 
 use std::time::Duration;
 
-use crate::support::{OK, Peer, block_on, client, on_each_wire};
-use anywire_client::{Limits, Timeouts};
+use crate::support::bytes_of_http2::HEADERS;
+use crate::support::{OK, Peer, block_on, client, client_of_http2, on_each_wire, wire};
+use anywire_client::{Call, ClientBuilder, Limits, Timeouts};
 use anywire_http::{HeadLimits, h2};
 
 #[test]
@@ -44,6 +45,71 @@ fn calls_are_answered_whichever_limit_is_the_largest() {
             assert_eq!(panics, 0, "{limits:?}");
         }
     });
+}
+
+/// Sets one duration.
+type Set = (&'static str, fn(ClientBuilder) -> ClientBuilder);
+
+fn durations() -> Vec<Set> {
+    const MAX: Duration = Duration::MAX;
+    fn timeouts(builder: ClientBuilder, set: impl FnOnce(&mut Timeouts)) -> ClientBuilder {
+        let mut timeouts = Timeouts::default();
+        set(&mut timeouts);
+        builder.timeouts(timeouts)
+    }
+    fn http2(builder: ClientBuilder, set: impl FnOnce(&mut h2::Limits)) -> ClientBuilder {
+        let mut limits = Limits::default();
+        set(&mut limits.http2);
+        builder.limits(limits)
+    }
+    vec![
+        ("acquire", |builder| timeouts(builder, |all| all.acquire = MAX)),
+        ("connect", |builder| timeouts(builder, |all| all.connect = MAX)),
+        ("handshake", |builder| timeouts(builder, |all| all.handshake = MAX)),
+        ("write", |builder| timeouts(builder, |all| all.write = MAX)),
+        ("read", |builder| timeouts(builder, |all| all.read = MAX)),
+        ("total", |builder| timeouts(builder, |all| all.total = MAX)),
+        ("idle", |builder| timeouts(builder, |all| all.idle = MAX)),
+        ("lifetime", |builder| timeouts(builder, |all| all.lifetime = MAX)),
+        ("pool_unused", |builder| timeouts(builder, |all| all.pool_unused = MAX)),
+        ("settings_deadline", |builder| http2(builder, |all| all.settings_deadline = MAX)),
+        ("ping_interval", |builder| http2(builder, |all| all.ping_interval = Some(MAX))),
+        ("ping_deadline", |builder| {
+            http2(builder, |all| {
+                (all.ping_interval, all.ping_deadline) = (Some(Duration::from_millis(1)), MAX);
+            })
+        }),
+        ("all", |builder| builder.timeouts(endless())),
+    ]
+}
+
+#[test]
+fn calls_are_answered_whichever_duration_is_endless() {
+    let http1 = Peer::answering(wire("tcp"), OK);
+    let http2 = Peer::of_http2(wire("tcp"), |mut frames, _| {
+        while let Some(frame) = frames.next() {
+            if frame.kind == HEADERS {
+                frames.answer(frame.stream);
+            }
+        }
+    });
+    for (name, set) in durations() {
+        for (version, peer, (loops, client)) in
+            [("HTTP/1", &http1, client(1, set)), ("HTTP/2", &http2, client_of_http2(set))]
+        {
+            let usual: fn(Call) -> Call = |call| call;
+            let endless: fn(Call) -> Call =
+                |call| call.read_timeout(Duration::MAX).total_timeout(Duration::MAX);
+            for with in [usual, usual, endless] {
+                let call = with(client.get(peer.url("/")));
+                let text = block_on(async { call.send().await?.text().await }).expect(name);
+                assert_eq!(text, "ok", "{name} over {version}");
+            }
+            assert_eq!(block_on(client.shutdown(Duration::MAX)).calls_cut, 0, "{name} over {version}");
+            let panics: u64 = loops.counters().iter().map(|one| one.panics).sum();
+            assert_eq!(panics, 0, "{name} over {version}");
+        }
+    }
 }
 
 fn unlimited() -> HeadLimits {

@@ -100,7 +100,7 @@ impl Sender {
             return Ok(());
         }
         state.queued_bytes += chunk.len();
-        state.chunks.push_back(chunk);
+        state.queue.push(chunk);
         let waker = state.reader.take();
         drop(state);
         wake(waker);
@@ -130,7 +130,7 @@ impl Sender {
     /// Whether the reader waits for a chunk now: it has asked, and has read all chunks sent so far.
     pub fn is_awaited(&self) -> bool {
         let state = self.shared.lock();
-        state.reader.is_some() && state.chunks.is_empty()
+        state.reader.is_some() && state.queue.is_empty()
     }
 
     fn end(&self, end: End) {
@@ -205,7 +205,7 @@ impl Receiver {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if let Some(chunk) = state.chunks.pop_front() {
+        if let Some(chunk) = state.queue.pop() {
             state.chunks_in_a_row += 1;
             let was_full = !state.has_room();
             state.queued_bytes -= chunk.len();
@@ -245,11 +245,11 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.reader_gone = true;
-        let chunks = std::mem::take(&mut state.chunks);
+        let queue = std::mem::take(&mut state.queue);
         let waker = state.sender.take();
         drop(state);
         wake(waker);
-        drop(chunks);
+        drop(queue);
     }
 }
 
@@ -265,7 +265,7 @@ impl Shared {
 }
 
 struct State {
-    chunks: VecDeque<Bytes>,
+    queue: Queue,
     queued_bytes: usize,
     limit_bytes: usize,
     /// The reader has asked for data at least once.
@@ -285,6 +285,43 @@ impl State {
     }
 }
 
+/// Chunks that wait for their reader. Small ones are joined while others wait before them: each by itself would take 64 bytes
+/// and more, so that single bytes would hold 64 times what the limit says.
+#[derive(Default)]
+struct Queue {
+    chunks: VecDeque<Bytes>,
+    /// Small chunks, joined, behind all others.
+    small: Vec<u8>,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.small.is_empty()
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        // With a reader that keeps up nothing waits, and nothing is copied.
+        if chunk.len() < JOINED_BYTES_MIN && !self.is_empty() {
+            self.small.extend_from_slice(&chunk);
+            if self.small.len() >= JOINED_BYTES_MIN {
+                self.chunks.push_back(std::mem::take(&mut self.small).into());
+            }
+            return;
+        }
+        if !self.small.is_empty() {
+            self.chunks.push_back(std::mem::take(&mut self.small).into());
+        }
+        self.chunks.push_back(chunk);
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let first = self.chunks.pop_front();
+        first.or_else(|| {
+            Some(std::mem::take(&mut self.small).into()).filter(|small: &Bytes| !small.is_empty())
+        })
+    }
+}
+
 enum End {
     Open,
     Complete,
@@ -293,7 +330,7 @@ enum End {
 
 pub(super) fn channel(limit_bytes: usize) -> (Sender, Receiver) {
     let state = State {
-        chunks: VecDeque::new(),
+        queue: Queue::default(),
         queued_bytes: 0,
         limit_bytes: limit_bytes.max(1),
         wanted: false,
@@ -328,3 +365,5 @@ fn keep_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
 /// Chunks that a reader gets before one poll is pending, though more are there. Otherwise a fast sender would keep the
 /// reader's task from its other work, such as deadlines.
 const CHUNKS_IN_A_ROW_MAX: u32 = 32;
+/// A chunk that is shorter is joined with those around it: beside so many bytes, what a chunk takes does not count.
+const JOINED_BYTES_MIN: usize = 1024;

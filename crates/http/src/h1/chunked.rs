@@ -2,7 +2,7 @@
 
 use super::body::{Part, take};
 use super::{DecodeError, Input, Limits, head, unfold};
-use crate::Headers;
+use crate::{HeadLimits, Headers};
 
 /// Where in a chunked body the decoder stands.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Chunked {
 }
 
 fn parse_section(data: &[u8], limits: &Limits) -> Result<Option<(usize, Headers)>, DecodeError> {
-    let mut slots = vec![httparse::EMPTY_HEADER; limits.head.trailer_fields.min(Limits::FIELDS_MAX)];
+    let mut slots = vec![httparse::EMPTY_HEADER; limits.head.trailer_fields.min(HeadLimits::FIELDS_MAX)];
     match httparse::parse_headers(data, &mut slots) {
         Ok(httparse::Status::Complete((end, parsed))) => {
             Ok(Some((end, head::collect_trailers(&data[..end], parsed)?)))

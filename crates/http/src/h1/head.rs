@@ -14,6 +14,7 @@ use http::Version;
 use httparse::Header;
 
 use super::{DecodeError, Limits, framing};
+use crate::HeadLimits;
 use crate::headers::{Field, Headers, Kind, Kinds};
 
 /// How far an incomplete head has been searched.
@@ -99,7 +100,7 @@ impl<'b> Slots<'b> {
         if count <= STACK_SLOTS {
             return &mut self.stack[..count];
         }
-        self.heap.resize(count.min(Limits::FIELDS_MAX), MaybeUninit::uninit());
+        self.heap.resize(count.min(HeadLimits::FIELDS_MAX), MaybeUninit::uninit());
         &mut self.heap
     }
 }
@@ -206,6 +207,7 @@ pub(super) fn scan<'b>(
             value_len: header.value.len() as u32,
             name_len: name.len() as u16,
             kind,
+            is_sensitive: false,
         });
     }
     if !lines_end_well {

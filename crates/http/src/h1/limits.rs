@@ -14,11 +14,6 @@ pub struct Limits {
     pub chunk_extensions_bytes: usize,
 }
 
-impl Limits {
-    /// More fields than this are never made room for, whatever a configuration says: 320 KB a parse.
-    pub(super) const FIELDS_MAX: usize = 10_000;
-}
-
 impl Default for Limits {
     fn default() -> Self {
         HeadLimits::default().into()

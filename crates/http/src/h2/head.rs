@@ -4,8 +4,8 @@ use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Line};
 use super::{Abuse, Error, Protocol};
-use crate::headers::{Appender, Field, Kind, is_lower_token, is_value};
-use crate::message::{RequestParts, ResponseParts, is_host, is_target};
+use crate::headers::{Appender, Field, Kind, is_lower_token, is_protocol, is_value};
+use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
 use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
 
 /// Makes heads of header blocks.
@@ -22,7 +22,17 @@ pub(super) struct HeadDecoder {
 pub(super) enum Refusal {
     /// It breaks a rule, which is named.
     Malformed(&'static str),
+    /// It is above [`HeadLimits::target_bytes`].
+    LongTarget,
+    /// It is above another limit.
     TooLarge,
+}
+
+/// What one block may hold.
+#[derive(Clone, Copy, Debug)]
+struct Max {
+    bytes: usize,
+    fields: usize,
 }
 
 /// The facts that the engine needs of each head.
@@ -46,6 +56,15 @@ impl HeadDecoder {
         Self { hpack: Decoder::new(table_bytes), limits, extended_connect }
     }
 
+    fn of_head(&self) -> Max {
+        Max { bytes: self.limits.bytes, fields: self.limits.fields.min(HeadLimits::FIELDS_MAX) }
+    }
+
+    fn of_trailers(&self) -> Max {
+        let HeadLimits { trailer_bytes, trailer_fields, .. } = self.limits;
+        Max { bytes: trailer_bytes, fields: trailer_fields.min(HeadLimits::FIELDS_MAX) }
+    }
+
     /// Decodes the head of a request.
     pub(super) fn request(&mut self, block: &[u8]) -> Result<Result<(RequestHead, Facts), Refusal>, Error> {
         let mut parts = spare::draw::<RequestParts>();
@@ -55,7 +74,7 @@ impl HeadDecoder {
         let [mut has_method, mut has_scheme, mut has_authority, mut has_path] = [false; 4];
         let mut protocol = None;
         let first = |has: &mut bool| !std::mem::replace(has, true);
-        let seen = self.fields(block, headers, |name, value| {
+        let seen = self.fields(block, headers, self.of_head(), |name, value| {
             let text = str::from_utf8(value).map_err(|_| "a pseudo-header field is no text")?;
             match name {
                 b":method" if first(&mut has_method) => {
@@ -66,13 +85,18 @@ impl HeadDecoder {
                 b":scheme" if first(&mut has_scheme) => scheme.push_str(text),
                 b":authority" if first(&mut has_authority) => authority.push_str(text),
                 b":path" if first(&mut has_path) => path.push_str(text),
-                b":protocol" if protocol.is_none() => protocol = Some(Protocol(text.into())),
-                _ => return Err("a pseudo-header field is unknown, repeated, or a response's"),
+                b":protocol" if protocol.is_none() && is_protocol(text) => {
+                    protocol = Some(Protocol(text.into()))
+                }
+                _ => return Err("a pseudo-header field is unknown, repeated, no protocol, or a response's"),
             }
             Ok(())
         })?;
         if let Some(refusal) = seen.refusal {
             return Ok(Err(refusal));
+        }
+        if path.len().max(authority.len()) > self.limits.target_bytes {
+            return Ok(Err(Refusal::LongTarget));
         }
         let is_connect = *method == Method::CONNECT;
         if protocol.is_some() && !(is_connect && self.extended_connect) {
@@ -83,7 +107,7 @@ impl HeadDecoder {
             path.is_empty() && scheme.is_empty() && authority.contains(':')
         } else {
             let is_path = path.starts_with('/') || (*method == Method::OPTIONS && path == "*");
-            !scheme.is_empty() && is_path && is_target(path)
+            is_scheme(scheme) && is_path && is_target(path)
         };
         if !has_method || !target_fits || !is_host(authority.as_bytes()) {
             let reason =
@@ -108,7 +132,7 @@ impl HeadDecoder {
         let mut parts = spare::draw::<ResponseParts>();
         parts.version = Version::HTTP_2;
         let mut status = None;
-        let seen = self.fields(block, &mut parts.headers, |name, value| {
+        let seen = self.fields(block, &mut parts.headers, self.of_head(), |name, value| {
             if name != b":status" || status.is_some() {
                 return Err("a pseudo-header field is unknown, repeated, or a request's");
             }
@@ -130,13 +154,18 @@ impl HeadDecoder {
     /// Decodes trailers.
     pub(super) fn trailers(&mut self, block: &[u8]) -> Result<Result<Headers, Refusal>, Error> {
         let mut headers = Headers::new();
-        let seen = self.fields(block, &mut headers, |_, _| Err("trailers have no pseudo-header fields"))?;
+        let max = self.of_trailers();
+        let seen =
+            self.fields(block, &mut headers, max, |_, _| Err("trailers have no pseudo-header fields"))?;
+        if seen.refusal.is_none() && (seen.hosts > 0 || seen.length.is_some()) {
+            return Ok(Err(Refusal::Malformed("a field among the trailers belongs into the head")));
+        }
         Ok(seen.refusal.map_or(Ok(headers), Err))
     }
 
     /// Decodes a block whose stream is gone, to keep the table what the peer thinks it is.
     pub(super) fn skip(&mut self, block: &[u8]) -> Result<(), Error> {
-        self.fields(block, &mut Headers::new(), |_, _| Ok(())).map(|_| ())
+        self.fields(block, &mut Headers::new(), self.of_head(), |_, _| Ok(())).map(|_| ())
     }
 
     /// Decodes all fields of a block. Pseudo-header fields go to `pseudo`, which may refuse them; all others to `headers`.
@@ -146,6 +175,7 @@ impl HeadDecoder {
         &mut self,
         block: &[u8],
         headers: &mut Headers,
+        max: Max,
         mut pseudo: impl FnMut(&[u8], &[u8]) -> Result<(), &'static str>,
     ) -> Result<Seen, Error> {
         let mut block = Block::new(block);
@@ -155,19 +185,21 @@ impl HeadDecoder {
             let start = lines.bytes.len();
             let Some(line) = self.hpack.next(&mut block, lines.bytes)? else { return Ok(seen) };
             seen.bytes = seen.bytes.saturating_add(line.size());
-            if seen.bytes > self.limits.bytes || lines.len() >= self.limits.fields {
-                seen.refusal.get_or_insert(Refusal::TooLarge);
+            let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
+            let is_pseudo = name.first() == Some(&b':');
+            if seen.bytes > max.bytes || (lines.len() >= max.fields && !is_pseudo) {
+                seen.refuse_above(max, name, value, lines.len(), self.limits.target_bytes);
                 // A few bytes can name large entries of the table again and again.
-                if seen.bytes / DECODED_TIMES_MAX > self.limits.bytes {
-                    return Err(Error::Excess { what: Abuse::HeadBytes, limit: self.limits.bytes });
+                let limit = self.limits.bytes.max(max.bytes);
+                if seen.bytes / DECODED_TIMES_MAX > limit {
+                    return Err(Error::Excess { what: Abuse::HeadBytes, limit });
                 }
             }
             if seen.refusal.is_some() {
                 lines.bytes.truncate(start);
                 continue;
             }
-            let (name, value) = (&lines.bytes[line.name.clone()], &lines.bytes[line.value.clone()]);
-            let refused = if name.first() == Some(&b':') {
+            let refused = if is_pseudo {
                 let taken = if lines.len() == 0 {
                     pseudo(name, value)
                 } else {
@@ -186,6 +218,19 @@ impl HeadDecoder {
 }
 
 impl Seen {
+    /// Refuses a block that this field makes larger than it may be, unless it is a piece of a cookie that has begun: all of
+    /// these are one field (RFC 9113 section 8.2.3).
+    #[cold]
+    fn refuse_above(&mut self, max: Max, name: &[u8], value: &[u8], fields: usize, target_bytes: usize) {
+        let pieces = self.cookies.saturating_sub(1);
+        let is_piece = self.cookies > 0 && name == b"cookie";
+        if self.bytes <= max.bytes && (is_piece || fields - pieces < max.fields) {
+            return;
+        }
+        let is_target = name == b":path" && value.len() > target_bytes;
+        self.refusal.get_or_insert(if is_target { Refusal::LongTarget } else { Refusal::TooLarge });
+    }
+
     /// Checks and records a field.
     #[inline]
     fn field(&mut self, line: &Line, lines: &mut Appender<'_>) -> Result<(), &'static str> {
@@ -224,6 +269,7 @@ impl Seen {
             // A name that is longer than the limit of heads is refused before.
             name_len: u16::try_from(line.name.len()).map_err(|_| "the name of a field is too long")?,
             kind: line.kind,
+            is_sensitive: line.is_never_indexed,
         });
         Ok(())
     }
@@ -246,8 +292,11 @@ fn host_agrees(headers: &Headers, hosts: usize, authority: &mut String) -> bool 
 #[cold]
 fn join_cookies(headers: &mut Headers) {
     let joined = headers.get_all("cookie").collect::<Vec<_>>().join(&b"; "[..]);
+    let is_sensitive = headers.iter_marked().any(|(name, _, is_sensitive)| is_sensitive && name == "cookie");
     // Its pieces were values, so it is one.
-    let _ = headers.insert("cookie", joined);
+    if headers.insert("cookie", joined).is_ok() && is_sensitive {
+        headers.mark_last_sensitive();
+    }
 }
 
 /// How much larger than its limit a head may be before the connection ends. Below that it costs its own stream.

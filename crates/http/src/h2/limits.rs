@@ -6,7 +6,8 @@ use crate::HeadLimits;
 
 /// Limits of an HTTP/2 connection. Each abuse that is known of the protocol meets one of them.
 ///
-/// Reaching one that concerns a stream ends the stream; the others end the connection with `ENHANCE_YOUR_CALM`.
+/// Reaching one that concerns a stream ends the stream; the others end the connection with `ENHANCE_YOUR_CALM`. A duration of
+/// `Duration::MAX` never ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of each head. `bytes` is announced as `SETTINGS_MAX_HEADER_LIST_SIZE`. A request above it is answered 431.
@@ -26,7 +27,7 @@ pub struct Limits {
     pub resets: Rate,
     /// Frames that move nothing, so many at once and so many a second. Default 1,000 and 100 (CVE-2019-9512, -9514, -9515,
     /// -9518). These are `PING`, `SETTINGS`, `PRIORITY`, `WINDOW_UPDATE`, empty `DATA`, unknown frames, and a client's `HEADERS`
-    /// for a stream that is gone. Bodies that we send allow the peer more: one frame for each 512 bytes, and three for each
+    /// for a stream that is gone, or above `streams` before it can know that. Bodies that we send allow the peer more: one frame for each 512 bytes, and three for each
     /// piece that no window cut short. Each stream allows four more. The peer may use them at once or later.
     pub idle_frames: Rate,
     /// How long the peer may take to acknowledge our settings. Default 10 s.

@@ -45,6 +45,7 @@
 //! ```
 
 mod arrived;
+mod check;
 mod engine;
 mod error;
 mod frame;
@@ -56,6 +57,7 @@ mod receive;
 mod send;
 mod settings;
 mod stream;
+mod window;
 
 pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};

@@ -7,7 +7,8 @@ use super::hpack::Encoder;
 use super::settings::FRAME_BYTES_MIN;
 use super::stream::Half;
 use super::{Code, Engine, Protocol, StreamId};
-use crate::headers::Kind;
+use crate::headers::{Kind, is_protocol};
+use crate::message::{is_host, is_scheme, is_target};
 use crate::{DateLine, Headers, Method, RequestHead};
 
 /// The parts of a response head.
@@ -63,12 +64,17 @@ pub enum Refused {
     /// The peer takes no more streams at once, or the connection ends: [`Engine::slots`] is 0. Wait, or take another one.
     #[error("opening a stream: the peer takes no more of them now; wait, or take another connection")]
     Slots,
-    /// The head names no scheme or no authority. The caller is at fault.
-    #[error("opening a stream: the request names no scheme or no authority; set its origin")]
+    /// The head names no scheme, no authority or no path. The caller is at fault.
+    #[error(
+        "opening a stream: the request names no scheme, no authority or no path; set its origin and its path"
+    )]
     Origin,
     /// It is an extended CONNECT, which the peer has not allowed (RFC 8441).
     #[error("opening a stream: the peer has not allowed an extended CONNECT")]
     ExtendedConnect,
+    /// The protocol of its extended CONNECT is not the name of one. The caller is at fault.
+    #[error("opening a stream: its protocol is no name such as `websocket`")]
+    Protocol,
 }
 
 impl Engine {
@@ -100,7 +106,8 @@ impl Engine {
         self.may_open(protocol)?;
         let authority = head.host().ok_or(Refused::Origin)?;
         let scheme = head.scheme();
-        if scheme.is_none() && (*head.method() != Method::CONNECT || protocol.is_some()) {
+        let is_tunnel = *head.method() == Method::CONNECT && protocol.is_none();
+        if !is_tunnel && (scheme.is_none() || head.path_and_query().is_empty()) {
             return Err(Refused::Origin);
         }
         let parts = RequestParts {
@@ -115,7 +122,8 @@ impl Engine {
         self.open_parts(&parts, end, out)
     }
 
-    /// As [`open`](Self::open), of the parts of a head.
+    /// As [`open`](Self::open), of the parts of a head. Scheme, authority and path are those of a [`crate::Url`] or of a
+    /// [`RequestHead`], which have checked them.
     ///
     /// # Errors
     ///
@@ -129,6 +137,8 @@ impl Engine {
         self.may_open(parts.protocol)?;
         let is_connect = *parts.method == Method::CONNECT;
         let is_tunnel = is_connect && parts.protocol.is_none();
+        debug_assert!(is_host(parts.authority.as_bytes()), "{:?} is no authority", parts.authority);
+        debug_assert!(is_tunnel || is_scheme(parts.scheme) && is_target(parts.path), "{parts:?}");
         let id = StreamId(self.next_of_ours);
         self.next_of_ours += 2;
         let stream = self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
@@ -154,6 +164,7 @@ impl Engine {
         match protocol {
             _ if self.slots() == 0 => Err(Refused::Slots),
             Some(_) if !self.peer.extended_connect => Err(Refused::ExtendedConnect),
+            Some(Protocol(name)) if !is_protocol(name) => Err(Refused::Protocol),
             _ => Ok(()),
         }
     }
@@ -203,7 +214,7 @@ impl Engine {
             }
         });
         if end {
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else if let Some(stream) = self.streams.get_mut(&id) {
             stream.outgoing = Half::Body;
         }
@@ -218,6 +229,7 @@ impl Engine {
                 self.queue(id);
             }
         }
+        self.check();
     }
 
     /// Whether a whole body of so many bytes may leave right behind its head, by [`Engine::data_head`] and without a turn:
@@ -280,7 +292,7 @@ impl Engine {
         self.idle_budget.earn(earned);
         if end {
             stream.wants_to_send = false;
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else {
             self.queue(id);
         }
@@ -296,18 +308,18 @@ impl Engine {
             return Err(Gone);
         }
         self.send_block(id, true, out, |encoder, out| fields(encoder, trailers, true, out));
-        self.end_half(id, |stream| &mut stream.outgoing);
+        self.end_half(id, |stream| &mut stream.outgoing, out);
         Ok(())
     }
 
     /// Ends a stream with both of its halves, if it has not ended.
     pub fn reset(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
         match self.streams.get(&id) {
-            Some(stream) if stream.has_ended() => self.remove(id),
+            Some(stream) if stream.has_ended() => self.remove(id, out),
             Some(_) => self.reset_stream(id, code, out),
-            None => return,
+            None => {}
         }
-        self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were read, so that the peer may send as many more.
@@ -315,16 +327,14 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        stream.taken += bytes;
-        self.taken += bytes;
-        if stream.incoming == Half::Body && stream.taken >= self.limits.stream_window_bytes / 2 {
-            frame::window_update(out, id.0, stream.taken);
-            stream.in_window += i64::from(std::mem::take(&mut stream.taken));
-        }
+        stream.in_window.free(bytes);
+        self.in_window.free(bytes);
+        stream.return_window(id, out);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were thrown away. Other streams get their share of the connection's window
@@ -333,11 +343,13 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        self.taken += bytes;
+        stream.in_window.withhold(bytes);
+        self.in_window.free(bytes);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     fn awaits_head(&self, id: StreamId) -> Result<(), Gone> {
@@ -385,8 +397,8 @@ fn split(out: &mut Vec<u8>, at: usize, frame_bytes: usize, id: StreamId) {
 /// Appends the caller's fields, except those that the engine writes and those that concern one connection.
 #[inline]
 fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mut Vec<u8>) {
-    for (name, value, kind) in headers.lines().iter() {
-        match kind {
+    for (name, value, field) in headers.lines().iter() {
+        match field.kind {
             Kind::Connection
             | Kind::KeepAlive
             | Kind::ProxyConnection
@@ -397,6 +409,7 @@ fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mu
             Kind::Other if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") => {
                 continue;
             }
+            _ if field.is_sensitive => encoder.sensitive(out, name, value),
             _ => encoder.field(out, name, value),
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anywire_http::body::{Body, BodyError, SendError, Sender};
 use anywire_http::{Fault, Headers, h1};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 
 /// Counts how often it was woken.
@@ -351,4 +351,56 @@ fn what_has_come_already_goes_without_room() {
     let (mut sender, body) = Body::channel(1);
     drop(body);
     assert_eq!(sender.send_anyway("more"), Err(SendError::Closed));
+}
+
+#[test]
+fn chunks_take_no_more_memory_than_their_bytes_however_small_they_are() {
+    const LIMIT: usize = 64 << 10;
+    // With a large one before each so many small ones, too.
+    for (size, large_each) in
+        [(1, usize::MAX), (7, usize::MAX), (1, 10), (1, 2000), (1023, usize::MAX), (1024, 3)]
+    {
+        let (mut sender, mut body) = Body::channel(LIMIT);
+        let mut sent = Vec::new();
+        for number in 0.. {
+            let len = if number % large_each == large_each - 1 { 1024 } else { size };
+            let chunk = vec![(number % 251) as u8; len];
+            if sender.try_send(chunk.clone()).is_err() {
+                break;
+            }
+            sent.extend(chunk);
+        }
+        sender.finish();
+        assert!(sent.len() >= LIMIT && sent.len() < LIMIT + 1024);
+        let (mut read, mut chunks, mut held) = (Vec::new(), 0, 0);
+        loop {
+            match next(&mut body, Waker::noop()) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(None)) => break,
+                Poll::Ready(chunk) => {
+                    let chunk = chunk.expect("no error").expect("a chunk");
+                    assert!(!chunk.is_empty());
+                    read.extend_from_slice(&chunk);
+                    chunks += 1;
+                    held += BytesMut::from(chunk).capacity();
+                }
+            }
+        }
+        assert!(read == sent, "chunks of {size} bytes stay in order");
+        assert!(chunks <= 2 * LIMIT / 1024 + 2, "chunks of {size} bytes: {chunks}");
+        assert!(held <= 2 * LIMIT + 4096, "chunks of {size} bytes: {held} bytes");
+    }
+}
+
+#[test]
+fn a_reader_that_keeps_up_gets_each_chunk_as_it_was_sent() {
+    let (mut sender, mut body) = Body::channel(10_000);
+    for chunk in ["a", "", "bc"] {
+        let chunk = Bytes::from(chunk);
+        sender.try_send(chunk.clone()).expect("room");
+        if !chunk.is_empty() {
+            let read = now(body.chunk()).expect("no error").expect("a chunk");
+            assert_eq!((&read, read.as_ptr()), (&chunk, chunk.as_ptr()), "it was not copied");
+        }
+    }
 }

@@ -94,6 +94,12 @@ fn streams_that_end_too_early() {
     // More than may be open at once, again and again.
     let (error, count) = abuse(limits, |count| request(stream(count), false));
     assert_eq!((error, count), (excess, 256 + 200));
+    // By one that never says that it knows the limit.
+    let mut server = Server::new(limits);
+    server.end.engine = anywire_http::h2::Engine::server(limits, server.end.now, &mut Vec::new());
+    server.take(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).expect("a good start");
+    let refused = (0..).find_map(|count| server.take(&request(stream(count), false)).err());
+    assert_eq!(refused, Some(Error::Excess { what: Abuse::IdleFrames, limit: 1000 }));
     // Heads above their limit.
     let large = [b"\x40\x01x\x7f\xa1\x1f".as_slice(), &[b'x'; 4000 + 128]].concat();
     let (error, count) = abuse(limits, |count| {

@@ -77,6 +77,26 @@ fn a_client_opens_few_streams_before_it_knows_the_limit() {
     }
 }
 
+/// A server's limit of streams is not known before its settings are. What is above it is refused, and harms nothing else.
+#[test]
+fn streams_that_a_client_opens_before_it_knows_the_limit_are_refused_alone() {
+    let (now, mut out) = (clock(), Vec::new());
+    let engine = Engine::server(Limits::default(), now, &mut out);
+    let mut server = End { engine, input: Buffer::new(), out, now, newest: None };
+    let ids = || (0..500).map(|number| number * 2 + 1);
+    let early: Vec<u8> = ids().flat_map(|id| request(id, true)).collect();
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &early].concat();
+    let events = server.events(&begin).expect("the connection lives");
+    let (taken, refused) = events.split_at(256);
+    assert!(taken.iter().all(|event| event.ends_with(" GET http://a/ end")), "{taken:?}");
+    assert!(refused.iter().all(|event| event.ends_with(" reset REFUSED_STREAM")), "{refused:?}");
+    assert_eq!(server.resets(), ids().skip(256).map(|id| (id, Code::REFUSED_STREAM)).collect::<Vec<_>>());
+    // From here on it knows.
+    server.events(&frame(SETTINGS, ACK, 0, &[])).expect("good");
+    let late: Vec<u8> = (500..701).flat_map(|number| request(number * 2 + 1, true)).collect();
+    assert_eq!(server.events(&late).expect_err("200 are the most").code(), Code::ENHANCE_YOUR_CALM);
+}
+
 #[test]
 fn a_client_knows_what_it_may_send_again() {
     let mut client = End::client(Limits::default());
@@ -114,7 +134,22 @@ fn a_request_that_cannot_be_sent_is_refused() {
     let mut extended = RequestHead::new(Method::CONNECT, "a:1").expect("a target");
     extended.extensions_mut().insert(anywire_http::h2::Protocol("websocket".into()));
     assert_eq!(client.engine.open(&extended, None, false, &mut client.out), Err(Refused::ExtendedConnect));
+    // From here on it is allowed, and what it names is looked at (RFC 8441 sections 3 and 4).
+    client.events(&frame(SETTINGS, 0, 0, &[0, 8, 0, 0, 0, 1])).expect("good");
+    client.out.clear();
+    extended.set_origin("http", "a:1").expect("an origin");
+    assert_eq!(client.engine.open(&extended, None, false, &mut client.out), Err(Refused::Origin), "no path");
+    extended.set_path_and_query("/").expect("a path");
+    for protocol in ["", "web\r\nsocket", "web socket", "a/", "/1", "a/b/c", "\u{e4}"] {
+        extended.extensions_mut().insert(anywire_http::h2::Protocol(protocol.into()));
+        let refused = client.engine.open(&extended, None, false, &mut client.out);
+        assert_eq!(refused, Err(Refused::Protocol), "{protocol:?}");
+    }
     assert_eq!((client.out.len(), client.engine.open_streams()), (0, 0));
+    for protocol in ["websocket", "connect-udp", "HTTP/2.0"] {
+        extended.extensions_mut().insert(anywire_http::h2::Protocol(protocol.into()));
+        assert!(client.engine.open(&extended, None, false, &mut client.out).is_ok(), "{protocol:?}");
+    }
 }
 
 #[test]

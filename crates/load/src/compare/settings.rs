@@ -52,7 +52,7 @@ impl Options {
 
     /// About how long it takes with so many candidates.
     pub fn time(&self, candidates: usize) -> Duration {
-        let of_one = self.warm_up + self.duration + self.syscall_duration;
+        let of_one = self.warm_up.saturating_add(self.duration).saturating_add(self.syscall_duration);
         of_one.saturating_mul(u32::try_from(candidates * self.rounds).unwrap_or(u32::MAX))
     }
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anywire_loops::clock;
 use anywire_sys::cpu;
 use anywire_wire::udp::{Outgoing, Received, Sent, Udp, UdpError, UdpOptions};
 use tokio::time::MissedTickBehavior;
@@ -209,7 +210,7 @@ impl Part {
     fn is_over(&self, book: &Book) -> bool {
         let is_stopped = self.plan.stop.is_stopped();
         book.tally.borrow_mut().was_stopped |= is_stopped;
-        is_stopped || self.begin.elapsed() > self.plan.duration + CATCH_UP
+        is_stopped || self.begin.elapsed() > self.plan.duration.saturating_add(CATCH_UP)
     }
 }
 
@@ -318,7 +319,7 @@ impl Book {
 
     /// Until all have come, or the time is over in which one still counts as late.
     async fn wait_for_the_rest(&self) {
-        let until = Instant::now() + self.plan.wait * 2;
+        let until = clock::after(Instant::now(), self.plan.wait.saturating_mul(2));
         while self.to_come.get() > 0 && Instant::now() < until && !self.plan.stop.is_stopped() {
             tokio::time::sleep(TICK).await;
         }

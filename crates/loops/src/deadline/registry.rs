@@ -1,10 +1,13 @@
-//! All deadlines of one loop: a slab of tick numbers that is scanned when the earliest is due.
+//! All deadlines of one loop: a slab of wakers, and a heap of the times at which to wake them.
 //!
-//! It knows no clock. Ticks are counted as they come, at least [`TICK`] apart from the second on.
+//! It knows no clock: readings are passed in, and it says when it wants the next one. Times are nanoseconds since it was
+//! made. Ticks are counted as they come, at least [`TICK`] apart from the second on.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
@@ -15,25 +18,51 @@ use crate::contained::{Contained, contain, wake};
 /// The deadlines of one loop.
 pub(crate) struct Registry {
     entries: RefCell<Slab<Entry>>,
+    /// When to wake which entry, the earliest first. Stale if the entry has another time meanwhile.
+    queue: RefCell<BinaryHeap<Reverse<(u64, u32)>>>,
+    epoch: Instant,
     /// Ticks so far.
     now: Cell<u32>,
-    /// No entry is due before this tick. It may be too early, never too late: clearing and setting later leave it.
-    earliest: Cell<u32>,
-    /// The clocks at the last tick; `None` while there are no ticks.
+    /// The time of the last look.
+    now_ns: Cell<u64>,
+    /// When the next tick is expected.
+    beat_ns: Cell<u64>,
+    /// When to look next: at that tick, or before it for an entry.
+    next_look_ns: Cell<u64>,
+    /// Wakes the task that looks, if the next look is to be earlier.
+    looker: RefCell<Option<Waker>>,
+    /// The clocks at the last look; `None` while nobody looks.
     reading: Cell<Option<Reading>>,
-    /// The wakers of expired deadlines. Empty between ticks, and kept for its memory.
-    due: Cell<Vec<Waker>>,
+    /// Entries that are due, and their wakers. Empty between looks, and kept for their memory.
+    due: Cell<(Vec<u32>, Vec<Waker>)>,
 }
 
 impl Registry {
+    /// Without a deadline, at a time that is not later than any that will be passed in.
+    pub(crate) fn new(epoch: Instant) -> Self {
+        Self {
+            entries: RefCell::default(),
+            queue: RefCell::default(),
+            epoch,
+            now: Cell::new(0),
+            now_ns: Cell::new(0),
+            beat_ns: Cell::new(TICK_NS),
+            next_look_ns: Cell::new(TICK_NS),
+            looker: RefCell::default(),
+            reading: Cell::new(None),
+            due: Cell::default(),
+        }
+    }
+
     /// Adds an unset deadline.
-    pub(crate) fn insert(&self) -> usize {
-        self.entries.borrow_mut().insert(Entry::default())
+    pub(crate) fn insert(&self) -> u32 {
+        let key = self.entries.borrow_mut().insert(Entry::default());
+        u32::try_from(key).expect("memory ends before four billion deadlines")
     }
 
     /// Takes a deadline out.
-    pub(crate) fn remove(&self, key: usize) {
-        let entry = self.entries.borrow_mut().try_remove(key);
+    pub(crate) fn remove(&self, key: u32) {
+        let entry = self.entries.borrow_mut().try_remove(key as usize);
         // Not under the borrow: dropping a waker may drop a task and so another deadline.
         drop(entry);
     }
@@ -44,71 +73,129 @@ impl Registry {
         self.now.get()
     }
 
-    /// Wakes the deadline's waiter once, at this tick and at no other.
+    /// The time of the last look.
     #[inline]
-    pub(crate) fn set(&self, key: usize, due: u32) {
-        self.entries.borrow()[key].due.set(due);
-        if due < self.earliest.get() {
-            self.earliest.set(due);
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    /// The time to wake for a deadline that expires at this time: up to 0.8 % of its length later, so that deadlines of many
+    /// connections which are seconds away share a look. Short ones share the milliseconds of the runtime's timer.
+    pub(crate) fn rounded_up(&self, at_ns: u64) -> u64 {
+        let length_ns = at_ns.saturating_sub(self.now_ns.get());
+        if length_ns < SHARED_FROM_NS {
+            return at_ns;
+        }
+        let step_ns = 1 << (length_ns / LOOKS_A_LENGTH).ilog2();
+        at_ns.checked_next_multiple_of(step_ns).unwrap_or(UNSET_NS)
+    }
+
+    /// Wakes the deadline's waiter once, at this time and at no other.
+    pub(crate) fn set(&self, key: u32, at_ns: u64) {
+        let entries = self.entries.borrow();
+        let before = entries[key as usize].wakes_ns.replace(at_ns);
+        if at_ns == UNSET_NS || at_ns == before {
+            return;
+        }
+        let mut queue = self.queue.borrow_mut();
+        if queue.len() >= entries.len().saturating_mul(2).saturating_add(STALE_MAX) {
+            queue.retain(|Reverse((at_ns, key))| is_current(&entries, *at_ns, *key));
+        }
+        queue.push(Reverse((at_ns, key)));
+        if at_ns < self.next_look_ns.get() {
+            self.next_look_ns.set(at_ns);
+            if let Some(looker) = &*self.looker.borrow() {
+                looker.wake_by_ref();
+            }
         }
     }
 
     /// Wakes this task from now on, instead of another one.
-    pub(crate) fn wait(&self, key: usize, waker: &Waker) {
+    pub(crate) fn wait(&self, key: u32, waker: &Waker) {
         let waker = Contained::new(waker.clone());
-        let before = self.entries.borrow()[key].waker.replace(waker);
+        let before = self.entries.borrow()[key as usize].waker.replace(waker);
         // Not under the borrow: dropping a waker may drop a task and so another deadline.
         drop(before);
     }
 
-    /// Called when ticks begin; false if they have begun already.
-    pub(crate) fn start_ticking(&self, reading: Reading) -> bool {
+    /// Called when looks begin; false if they have begun already.
+    pub(crate) fn start(&self, reading: Reading) -> bool {
         let started = self.reading.get().is_none();
         if started {
+            let now_ns = self.ns_at(reading.instant);
             self.reading.set(Some(reading));
+            self.now_ns.set(now_ns);
+            self.beat_ns.set(now_ns + TICK_NS);
+            self.next_look_ns.set(now_ns + TICK_NS);
         }
         started
     }
 
-    /// One tick later: wakes the waiters of expired deadlines. False if no deadline is left: then the ticks end.
-    pub(crate) fn tick(&self, reading: Reading) -> bool {
-        if self.entries.borrow().is_empty() {
-            self.reading.set(None);
-            return false;
+    /// When to look next.
+    pub(crate) fn next_look(&self) -> Instant {
+        // Not beyond the next tick, so the sum is a time.
+        self.epoch + Duration::from_nanos(self.next_look_ns.get())
+    }
+
+    /// Wakes this task if the next look is to be earlier than was said.
+    pub(crate) fn look_again_by(&self, looker: &Waker) {
+        let mut present = self.looker.borrow_mut();
+        if !present.as_ref().is_some_and(|present| present.will_wake(looker)) {
+            *present = Some(looker.clone());
+        }
+    }
+
+    /// Wakes the waiters of entries that are due. False at the first tick without a deadline: then the looks end.
+    pub(crate) fn look(&self, reading: Reading) -> bool {
+        let (now_ns, beat_ns) = (self.ns_at(reading.instant), self.beat_ns.get());
+        if now_ns >= beat_ns {
+            if self.entries.borrow().is_empty() {
+                self.reading.set(None);
+                self.queue.borrow_mut().clear();
+                self.looker.replace(None);
+                return false;
+            }
+            self.now.set(self.now.get() + 1);
+            self.beat_ns.set(next_beat(beat_ns, now_ns));
         }
         self.reading.set(Some(reading));
-        let now = self.now.get() + 1;
-        self.now.set(now);
-        if self.earliest.get() <= now {
-            self.wake_due(now);
-        }
+        self.now_ns.set(now_ns);
+        self.wake_due(now_ns);
         true
     }
 
-    /// The clocks at the last tick, while there are ticks.
+    /// The clocks at the last look, while there are looks.
     #[inline]
     pub(crate) fn reading(&self) -> Option<Reading> {
         self.reading.get()
     }
 
-    #[cold]
-    fn wake_due(&self, now: u32) {
-        let mut due = self.due.take();
-        let mut earliest = UNSET;
-        for (_, entry) in self.entries.borrow().iter() {
-            let at = entry.due.get();
-            if at > now {
-                earliest = earliest.min(at);
-            } else {
-                entry.due.set(UNSET);
-                let waiter = contain("a waker", || entry.waker.borrow().get().cloned());
-                due.extend(waiter.ok().flatten());
+    fn wake_due(&self, now_ns: u64) {
+        let (mut keys, mut wakers) = self.due.take();
+        {
+            let (entries, mut queue) = (self.entries.borrow(), self.queue.borrow_mut());
+            while let Some(&Reverse((at_ns, key))) = queue.peek()
+                && at_ns <= now_ns
+            {
+                queue.pop();
+                if is_current(&entries, at_ns, key) {
+                    entries[key as usize].wakes_ns.set(UNSET_NS);
+                    keys.push(key);
+                }
             }
+            let first_ns = queue.peek().map_or(UNSET_NS, |Reverse((at_ns, _))| *at_ns);
+            self.next_look_ns.set(first_ns.min(self.beat_ns.get()));
         }
-        self.earliest.set(earliest);
-        // Not under the borrow: waking may run code that sets or drops deadlines.
-        due.drain(..).for_each(wake);
-        self.due.set(due);
+        for key in keys.drain(..) {
+            // Cloning a waker may run code that sets deadlines, and so writes to the queue.
+            let waiter = contain("a waker", || {
+                self.entries.borrow().get(key as usize).and_then(|entry| entry.waker.borrow().get().cloned())
+            });
+            wakers.extend(waiter.ok().flatten());
+        }
+        // Not under a borrow: waking may run code that sets or drops deadlines.
+        wakers.drain(..).for_each(wake);
+        self.due.set((keys, wakers));
     }
 
     /// The tick at which something set now is due.
@@ -122,198 +209,75 @@ impl Registry {
             .saturating_mul(TICKS_PER_SECOND)
             .saturating_add(u64::from(after.subsec_nanos().div_ceil(TICK.subsec_nanos())));
         let due = ticks.saturating_add(u64::from(self.now.get()) + 2);
-        u32::try_from(due).unwrap_or(UNSET)
+        u32::try_from(due).unwrap_or(UNSET_TICK)
     }
-}
 
-impl Default for Registry {
-    fn default() -> Self {
-        Self {
-            entries: RefCell::default(),
-            now: Cell::new(0),
-            earliest: Cell::new(UNSET),
-            reading: Cell::new(None),
-            due: Cell::default(),
+    /// When a later tick is expected, unless a task blocks the loop meanwhile.
+    #[inline]
+    pub(crate) fn tick_ns(&self, tick: u32) -> u64 {
+        if tick == UNSET_TICK {
+            return UNSET_NS;
         }
+        self.beat_ns.get() + u64::from(tick.saturating_sub(self.now.get() + 1)) * TICK_NS
+    }
+
+    /// How many times wait in the queue, stale ones too.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.queue.borrow().len()
+    }
+
+    /// A time in nanoseconds. One before the first look is 0, and one that is centuries away is [`UNSET_NS`].
+    #[inline]
+    pub(crate) fn ns_at(&self, instant: Instant) -> u64 {
+        nanoseconds(instant.saturating_duration_since(self.epoch))
     }
 }
 
 struct Entry {
-    /// The tick at which to wake, or [`UNSET`].
-    due: Cell<u32>,
+    /// When to wake, or [`UNSET_NS`].
+    wakes_ns: Cell<u64>,
     /// The task that waits for it.
     waker: RefCell<Contained<Waker>>,
 }
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { due: Cell::new(UNSET), waker: RefCell::default() }
+        Self { wakes_ns: Cell::new(UNSET_NS), waker: RefCell::default() }
     }
+}
+
+/// Whether this is the time of the entry, which may have another one, or be another deadline's, or be gone.
+fn is_current(entries: &Slab<Entry>, at_ns: u64, key: u32) -> bool {
+    entries.get(key as usize).is_some_and(|entry| entry.wakes_ns.get() == at_ns)
+}
+
+/// When the next tick is to come, after one that was expected at a time and came `now_ns`.
+///
+/// Ticks keep to a fixed beat, so that their lateness does not add up over the length of a deadline. After a delay of
+/// more than a tick the beat starts anew. Otherwise the missed ticks would follow at once, and a deadline set just
+/// before them would be early.
+fn next_beat(expected_ns: u64, now_ns: u64) -> u64 {
+    let beat_ns = if now_ns.saturating_sub(expected_ns) <= TICK_NS { expected_ns } else { now_ns };
+    beat_ns + TICK_NS
+}
+
+/// A duration in nanoseconds; from 584 years on [`UNSET_NS`].
+#[inline]
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 /// Later than any tick: a loop would have to run for thirteen years to get there.
-pub(crate) const UNSET: u32 = u32::MAX;
+pub(crate) const UNSET_TICK: u32 = u32::MAX;
+/// Later than any time.
+pub(crate) const UNSET_NS: u64 = u64::MAX;
+const TICK_NS: u64 = TICK.as_nanos() as u64;
 const TICKS_PER_SECOND: u64 = 10;
-const _: () = assert!(TICKS_PER_SECOND * TICK.as_millis() as u64 == 1000);
-
-#[cfg(test)]
-mod tests {
-    use std::rc::Rc;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::atomic::Ordering::Relaxed;
-    use std::task::{Context, Poll, Wake};
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::Deadline;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
-
-    fn tick(registry: &Registry) -> bool {
-        registry.tick(Reading::take())
-    }
-
-    fn poll(deadline: &Deadline, wakes: &Arc<Wakes>) -> Poll<()> {
-        deadline.poll_expired(&mut Context::from_waker(&Arc::clone(wakes).into()))
-    }
-
-    #[test]
-    fn only_the_task_that_polled_last_is_woken_and_once() {
-        let (registry, first, last) = (Rc::<Registry>::default(), Arc::default(), Arc::default());
-        let deadline = Deadline::on(Rc::clone(&registry));
-        deadline.set(TICK);
-        for wakes in [&first, &last, &last] {
-            assert!(poll(&deadline, wakes).is_pending());
-        }
-        let ticks = (1..).find(|_| tick(&registry) && deadline.is_expired());
-        assert_eq!(ticks, Some(3), "one for its length, and two since the present tick may be nearly over");
-        assert_eq!((first.0.load(Relaxed), last.0.load(Relaxed)), (0, 1));
-        tick(&registry);
-        assert_eq!(last.0.load(Relaxed), 1);
-        assert!(poll(&deadline, &last).is_ready(), "it stays expired");
-        deadline.set(TICK);
-        assert!(poll(&deadline, &last).is_pending(), "until set again");
-        deadline.clear();
-        assert!((0..10).all(|_| tick(&registry)));
-        assert_eq!(last.0.load(Relaxed), 1, "cleared, it does not wake");
-    }
-
-    #[test]
-    fn ticking_ends_with_the_last_deadline() {
-        let registry = Registry::default();
-        assert!(registry.reading().is_none());
-        let (one, two) = (registry.insert(), registry.insert());
-        assert!(registry.start_ticking(Reading::take()));
-        assert!(!registry.start_ticking(Reading::take()));
-        assert!(tick(&registry) && registry.reading().is_some());
-        registry.remove(one);
-        assert!(tick(&registry));
-        registry.remove(two);
-        assert!(!tick(&registry) && registry.reading().is_none());
-        assert!(registry.start_ticking(Reading::take()));
-    }
-
-    #[test]
-    fn endless_durations_never_expire() {
-        let registry = Rc::<Registry>::default();
-        let deadline = Deadline::on(Rc::clone(&registry));
-        for endless in [Duration::MAX, Duration::from_secs(u64::from(u32::MAX))] {
-            deadline.set(endless);
-            assert!((0..10).all(|_| tick(&registry) && !deadline.is_expired()));
-        }
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Insert,
-        Remove(usize),
-        Set(usize, u32),
-        Clear(usize),
-        Tick,
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            1 => Just(Step::Insert),
-            1 => (0..8usize).prop_map(Step::Remove),
-            4 => (0..8usize, 0..20u32).prop_map(|(at, ticks)| Step::Set(at, ticks)),
-            1 => (0..8usize).prop_map(Step::Clear),
-            6 => Just(Step::Tick),
-        ];
-        prop::collection::vec(step, 0..200)
-    }
-
-    proptest! {
-        /// Compared with a plain list of deadlines: each waiter is woken at the tick at which its deadline is due. The
-        /// only other wake-up is at an earlier tick, for which the deadline was set before it was moved to a later one.
-        #[test]
-        fn wakes_exactly_those_that_are_due(steps in steps()) {
-            let registry = Rc::<Registry>::default();
-            let mut now = 0;
-            let mut model: Vec<Waiting> = Vec::new();
-            for step in steps {
-                match step {
-                    Step::Insert if model.len() < 8 => model.push(Waiting::on(&registry)),
-                    Step::Remove(at) if at < model.len() => drop(model.remove(at)),
-                    Step::Set(at, ticks) if at < model.len() => {
-                        let waiting = &mut model[at];
-                        let due = now + 2 + ticks;
-                        waiting.deadline.set(TICK * ticks);
-                        waiting.due = Some(due);
-                        waiting.told = Some(waiting.told.filter(|told| (now + 1..due).contains(told)).unwrap_or(due));
-                    }
-                    Step::Clear(at) if at < model.len() => {
-                        model[at].deadline.clear();
-                        (model[at].due, model[at].told) = (None, None);
-                    }
-                    Step::Tick if !model.is_empty() => {
-                        prop_assert!(tick(&registry));
-                        now += 1;
-                        for waiting in &mut model {
-                            let is_due = waiting.due.is_some_and(|due| due <= now);
-                            let is_woken = waiting.told == Some(now);
-                            prop_assert_eq!(waiting.deadline.is_expired(), is_due);
-                            prop_assert_eq!(waiting.wakes.0.swap(0, Relaxed), usize::from(is_woken));
-                            prop_assert!(is_woken || waiting.due != Some(now));
-                            if is_woken && !is_due {
-                                prop_assert!(poll(&waiting.deadline, &waiting.wakes).is_pending());
-                                waiting.told = waiting.due;
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// A deadline that a task polled when it was made, and again whenever it was woken too early.
-    struct Waiting {
-        deadline: Deadline,
-        wakes: Arc<Wakes>,
-        due: Option<u32>,
-        told: Option<u32>,
-    }
-
-    impl Waiting {
-        fn on(registry: &Rc<Registry>) -> Self {
-            let waiting = Self {
-                deadline: Deadline::on(Rc::clone(registry)),
-                wakes: Arc::default(),
-                due: None,
-                told: None,
-            };
-            assert!(poll(&waiting.deadline, &waiting.wakes).is_pending());
-            waiting
-        }
-    }
-}
+const _: () = assert!(TICKS_PER_SECOND * TICK_NS == 1_000_000_000);
+/// Stale entries of the queue that are kept in any case.
+const STALE_MAX: usize = 64;
+/// From this length on deadlines share looks.
+const SHARED_FROM_NS: u64 = 1_000_000_000;
+/// A length has at least so many times at which to look.
+const LOOKS_A_LENGTH: u64 = 128;

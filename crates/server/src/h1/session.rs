@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use anywire_http::h1::{DecodeError, Framing, RequestDecoder};
 use anywire_http::{Body, Buffer, IntoResponse, RequestHead, Response};
-use anywire_wire::{Connection, Output};
+use anywire_wire::{Connection, Output, Position};
 use bytes::Bytes;
 
 use super::respond::RequestFacts;
@@ -40,8 +40,8 @@ pub(crate) struct Session {
     pub(super) begun: bool,
     /// Where the body of the current request goes while it is read.
     pub(super) upload: Option<Upload>,
-    /// The offset in the output at which the current response begins, as long as none of it has left.
-    pub(super) unsent_from: Option<usize>,
+    /// Where the current response begins in the output, if its body streams.
+    pub(super) begins_at: Position,
     /// Whether the connection ends once the output has left.
     pub(super) closing: Closing,
     /// The peer has ended its direction: there is nothing more to read.
@@ -71,7 +71,8 @@ pub(crate) enum End {
     Abort,
     /// The 101 has left: [`Session::into_upgrade`] has what follows.
     Upgrade,
-    /// The peer begins with the preface of HTTP/2: [`Session::into_input`] has what it sent.
+    /// The peer sends the preface of HTTP/2, and no request since the connection was accepted or idle. At the start of the
+    /// connection [`Session::into_input`] has what it sent; else [`Session::refuse_preface`] is next.
     Http2,
 }
 
@@ -117,7 +118,7 @@ impl Session {
             request: RequestFacts::UNKNOWN,
             begun: false,
             upload: None,
-            unsent_from: None,
+            begins_at: Position::default(),
             closing: Closing::No,
             input_ended: false,
             gone: None,
@@ -227,6 +228,7 @@ impl Session {
                     };
                     self.stage = Stage::Next;
                     self.respond(&mut response, env.service);
+                    env.service.dispatch.release(self.request.endpoint, &mut response);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, env)?.is_pending() {
@@ -268,6 +270,18 @@ impl Session {
         }
     }
 
+    /// Whether an empty line came first, which HTTP/1 forgives (RFC 9112 section 2.2).
+    pub(crate) fn begins_with_blank_line(&self) -> bool {
+        matches!(self.input.data(), [b'\r' | b'\n', ..])
+    }
+
+    /// Refuses the preface of HTTP/2 behind other bytes (RFC 9113 section 3.4).
+    #[cold]
+    pub(crate) fn refuse_preface(&mut self, service: &Service) {
+        service.counters.bad_requests.increment();
+        self.refuse(&DecodeError::Version, service);
+    }
+
     /// Answers a request that cannot be understood. Nothing behind it can be understood, either.
     fn refuse(&mut self, error: &DecodeError, service: &Service) {
         let (status, cause) = (error.status(), error.to_string());
@@ -293,21 +307,14 @@ impl Session {
         }
         let unsent = self.output.unsent();
         let flushed = self.output.poll_flush(cx, env.connection);
-        if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() || self.unsent_from.is_some() {
-            self.wrote(unsent.saturating_sub(self.output.unsent()), env.service);
+        if !matches!(flushed, Poll::Ready(Ok(()))) || self.timers.is_used() {
+            self.timers.wrote(unsent.saturating_sub(self.output.unsent()), &env.service.limits);
         }
         match flushed {
             Poll::Ready(Ok(())) => Continue(Poll::Ready(())),
             Poll::Ready(Err(_)) => wire_error(env.service),
             Poll::Pending => Continue(Poll::Pending),
         }
-    }
-
-    /// Records that a part of the output has left.
-    #[inline(never)]
-    fn wrote(&mut self, bytes: usize, service: &Service) {
-        self.unsent_from = self.unsent_from.and_then(|begins_at| begins_at.checked_sub(bytes));
-        self.timers.wrote(bytes, &service.limits);
     }
 }
 

@@ -178,6 +178,8 @@ impl Timers {
     }
 
     /// Records that the wire took so many bytes of the output.
+    // Out of line: most responses leave before anything is waited for.
+    #[inline(never)]
     pub(crate) fn wrote(&mut self, bytes: usize, limits: &Limits) {
         if bytes > 0 {
             self.half_closed = Duration::ZERO;

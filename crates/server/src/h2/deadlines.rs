@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::BodyError;
 use anywire_http::h2::{Code, StreamId};
+use anywire_loops::clock::after;
 use anywire_wire::Connection;
 
 use super::session::{Parts, Session};
@@ -26,8 +27,8 @@ impl Session {
         let write = !self.output.is_empty();
         let waits = Waits { write, linger: self.is_closing() && !write, ..Waits::default() };
         let own = self.timers.wait(waits, now, &service.limits);
-        let idle = self.idle_since.map(|since| since + service.limits.idle_timeout);
-        let partial = self.partial_since.map(|since| since + service.limits.head_timeout);
+        let idle = self.idle_since.map(|since| after(since, service.limits.idle_timeout));
+        let partial = self.partial_since.map(|since| after(since, service.limits.head_timeout));
         let while_open = [self.engine.next_deadline(), idle, partial, self.earliest];
         let others = while_open.into_iter().flatten().filter(|_| !self.is_closing());
         own.into_iter().chain(others.map(|at| at.saturating_duration_since(now))).min()
@@ -41,7 +42,7 @@ impl Session {
         // The peer reads this stream too slowly. Whether it reads at all is for the connection.
         let write = self.engine.is_blocked(id);
         let waits = Waits { handler, body, write, ..Waits::default() };
-        stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| now + left);
+        stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
     }
 
@@ -73,7 +74,7 @@ impl Session {
         }
         let mut acted = false;
         // Before the engine's: a peer whose preface drips acknowledges no settings either, and both deadlines pass together.
-        if self.partial_since.is_some_and(|since| now >= since + service.limits.head_timeout) {
+        if self.partial_since.is_some_and(|since| now >= after(since, service.limits.head_timeout)) {
             service.counters.head_timeouts.increment();
             self.abandon(service);
             self.leave();
@@ -83,7 +84,7 @@ impl Session {
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 self.fail(error, service);
             }
-        } else if self.idle_since.is_some_and(|since| now >= since + service.limits.idle_timeout) {
+        } else if self.idle_since.is_some_and(|since| now >= after(since, service.limits.idle_timeout)) {
             service.counters.idle_timeouts.increment();
             self.leave();
             acted = true;

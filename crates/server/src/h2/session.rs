@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anywire_http::h2::{Abuse, Code, Engine, Error, Event, Limits, StreamId};
 use anywire_http::{Body, Buffer, Method, RequestHead, Response};
+use anywire_loops::clock::precise;
 use anywire_wire::{Connection, Output};
 
 use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
@@ -70,7 +71,7 @@ impl Session {
         let mut output = service.take_output();
         let limits = Limits { head: service.limits.head, ..service.limits.http2 };
         service.counters.http2_connections.increment();
-        let engine = Engine::server(limits, Instant::now(), output.buffer());
+        let engine = Engine::server(limits, precise(), output.buffer());
         Self {
             input: Some(input),
             output,
@@ -92,7 +93,7 @@ impl Session {
 
     /// Does all that can be done now. Returns how the session ended, or `Continue` if it waits.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, env: &mut Env<'_>) -> ControlFlow<End> {
-        let now = Instant::now();
+        let now = precise();
         self.date = env.service.date();
         self.woken.set_task(cx.waker());
         if self.input.is_none() && self.output.is_empty() {
@@ -349,8 +350,13 @@ impl Session {
 
     /// Ends all streams: their peer is gone, or not to be trusted.
     pub(super) fn abandon(&mut self, service: &Service) {
+        service.counters.abandoned.add(self.streams.len() as u64);
+        self.drop_streams(service);
+    }
+
+    /// Drops all streams. A panic of a destructor costs the others nothing.
+    pub(crate) fn drop_streams(&mut self, service: &Service) {
         for (_, stream) in std::mem::take(&mut self.streams) {
-            service.counters.abandoned.increment();
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
     }

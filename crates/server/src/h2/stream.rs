@@ -127,9 +127,9 @@ impl Session {
         endpoint: Option<EndpointId>,
     ) -> Stage {
         if response.status == StatusCode::SWITCHING_PROTOCOLS {
-            drop(parts.service.dispatch.take_upgrade());
-            let cause = "HTTP/2 has no upgrade";
-            *response = parts.service.dispatch.refuse(endpoint, 101, cause);
+            parts.service.dispatch.drop_upgrade(endpoint);
+            let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
+            parts.service.dispatch.replace(endpoint, response, refusal);
         }
         let status = response.status;
         let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
@@ -181,6 +181,7 @@ impl Session {
                         };
                         stream.stage =
                             Self::respond(parts, id, &mut response, stream.is_head, stream.endpoint);
+                        service.dispatch.release(stream.endpoint, &mut response);
                     }
                     Poll::Pending if moved => {}
                     Poll::Pending => break,
@@ -234,12 +235,12 @@ impl Session {
                     stream.feed(id, &mut Context::from_waker(&waker), &mut self.engine, &mut self.output);
                 }
                 Piece::Broken(error) => {
-                    service.dispatch.body_failed(stream.endpoint, &error);
                     // A response that is made of its request, such as an echo, fails with it: by the peer's fault. An
                     // upstream may be too slow as well, so the error alone does not tell.
                     let upload_failed = stream.upload.as_ref().is_some_and(Upload::is_aborted);
                     let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
                     let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
+                    service.dispatch.body_failed(stream.endpoint, error);
                     self.drop_stream(id, code, service);
                 }
                 Piece::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),

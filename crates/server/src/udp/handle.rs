@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anywire_loops::{self as loops, LoopId, Loops, Task};
+use anywire_loops::{self as loops, LoopId, Loops, Task, clock};
 use anywire_wire::udp::{DatagramAddress, DropCounter};
 use tokio::sync::{oneshot, watch};
 
@@ -116,7 +116,7 @@ impl UdpServerHandle {
     }
 
     fn finish(&mut self, deadline: Duration) -> UdpShutdown {
-        let deadline = Instant::now() + deadline.min(DEADLINE_MAX);
+        let deadline = clock::after(Instant::now(), deadline);
         self.end.send_replace(Some(deadline));
         for part in &mut self.parts {
             // A loop that has ended meanwhile has closed the socket itself.
@@ -162,6 +162,3 @@ impl Future for UdpStopping {
         }
     }
 }
-
-/// A day: longer deadlines are cut to it, so that adding them to the present time cannot overflow.
-const DEADLINE_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -2,10 +2,13 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anywire_http::Body;
-use anywire_server::{Router, State};
+use anywire_loops::Loops;
+use anywire_server::{Limits, Router, State};
+use anywire_wire::Dialer;
 use bytes::Bytes;
 
 #[test]
@@ -127,5 +130,53 @@ fn continue_is_said_when_the_handler_reads() {
         peer.send("POST /refuses HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n");
         let refusal = peer.answer(false);
         assert_eq!((refusal.text(), refusal.header("connection")), ("no", Some("close")));
+    });
+}
+
+#[test]
+fn chunks_of_single_bytes_wait_in_pieces() {
+    crate::support::on_each_wire(|scene| {
+        // What the wire in memory has taken the server has read, but for 64 KiB.
+        if !scene.is("memory") {
+            return;
+        }
+        let (has_written, written) = tokio::sync::oneshot::channel::<()>();
+        let written = Arc::new(Mutex::new(Some(written)));
+        let router = Router::new().post("/", move |mut body: Body| {
+            let written = written.lock().expect("no panic").take();
+            async move {
+                // With this the rest is asked for, too.
+                let mut bytes = body.chunk().await.expect("whole").map_or(0, |chunk| chunk.len());
+                written.expect("one request").await.expect("the test goes on");
+                let mut chunks = 1;
+                while let Some(chunk) = body.chunk().await.expect("whole") {
+                    bytes += chunk.len();
+                    chunks += 1;
+                }
+                format!("{bytes} bytes in {chunks} chunks")
+            }
+        });
+        let served = scene.serve_with(router, Limits { min_bytes_per_second: 0, ..Limits::default() });
+        let (address, loops) = (served.address, Loops::start(1).expect("loops start"));
+        let asking = loops.get(0).spawn(move || async move {
+            let mut connection = Dialer::default().dial(&address).await.expect("it listens");
+            let head = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+            connection.write_all(head.as_bytes()).await.expect("the server reads");
+            connection.write_all("1\r\nx\r\n".repeat(60_000).as_bytes()).await.expect("the server reads");
+            has_written.send(()).expect("the handler waits");
+            connection.write_all(b"0\r\n\r\n").await.expect("the server reads");
+            connection.half_close().await.expect("the server reads");
+            let (mut answer, mut part) = (Vec::new(), [0; 1000]);
+            while let read @ 1.. = connection.read(&mut part).await.expect("an answer") {
+                answer.extend_from_slice(&part[..read]);
+            }
+            String::from_utf8(answer).expect("text")
+        });
+        let answer = asking.wait().expect("no panic");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let chunks = body.strip_prefix("60000 bytes in ").and_then(|rest| rest.strip_suffix(" chunks"));
+        let chunks: usize = chunks.unwrap_or_else(|| panic!("{answer}")).parse().expect("a number");
+        // The part that the wire still held comes as it is decoded.
+        assert!(chunks < 64 * 1024 / 6 + 200, "{body}");
     });
 }

@@ -1,6 +1,7 @@
 //! HTTP/2 on the port of HTTP/1, by its preface: handlers, extractors and bodies are the same, and know nothing of it.
 
 use crate::support::h2::{Came, GOAWAY, H2, HEADERS, PREFACE, SETTINGS, frame, frames};
+use crate::support::{Peer, Remote};
 use anywire_http::h2::Code;
 use anywire_http::{Body, Headers, StatusCode, Version};
 use anywire_server::{Path, Request, Router};
@@ -76,6 +77,49 @@ fn a_preface_that_goes_wrong_ends_the_connection() {
         peer.send("PRI /a HTTP/1.1\r\nhost: a\r\n\r\n");
         assert_eq!(peer.answer(false).status, 405);
         assert_eq!(served.running.counters().http2_connections, 1);
+    });
+}
+
+/// Behind anything else it is a request of HTTP/1 with a version that there is not.
+#[test]
+fn a_preface_within_a_connection_is_refused() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve(router());
+        let preface = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+        let ask = |peer: &mut Peer<Remote>| {
+            peer.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+            assert_eq!(peer.answer(false).text(), "ok");
+        };
+        let is_refused = |mut peer: Peer<Remote>| {
+            let answer = peer.answer(false);
+            assert_eq!((answer.status, answer.closes()), (505, true));
+            peer.assert_closed();
+        };
+        // Behind a request, once the connection is idle.
+        let mut peer = served.connect();
+        ask(&mut peer);
+        served.await_count("requests", |counters| counters.requests, 1);
+        peer.send(&preface);
+        is_refused(peer);
+        // In one piece with a request, and with an empty line.
+        let mut peer = served.connect();
+        peer.send([b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", &preface[..]].concat());
+        assert_eq!(peer.answer(false).text(), "ok");
+        is_refused(peer);
+        let mut peer = served.connect();
+        peer.send([b"\r\n", &preface[..]].concat());
+        is_refused(peer);
+        // Behind an empty line that has come alone, byte by byte.
+        let mut peer = served.connect();
+        peer.send("\r\n");
+        served.assert_alive();
+        for byte in PREFACE.iter().take_while(|byte| **byte != b'\r') {
+            peer.send([*byte]);
+        }
+        peer.send("\r\n\r\nSM\r\n\r\n");
+        is_refused(peer);
+        assert_eq!(served.running.counters().http2_connections, 0);
+        assert_eq!(served.running.counters().bad_requests, 4);
     });
 }
 

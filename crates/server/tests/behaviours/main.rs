@@ -1,9 +1,14 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[cfg(feature = "udp")]
+#[path = "../../../wire/tests/again/mod.rs"]
+mod again;
 mod support;
 
 mod a_close_is_said_before_it_comes;
 mod a_cut_tls_stream_is_no_end;
+mod a_destructor_that_panics_costs_its_own_request;
+mod a_failing_stream_leaves_its_neighbours_whole;
 mod a_half_closed_peer_is_answered;
 mod a_head_may_state_a_length;
 mod a_late_refusal_has_its_own_date;
@@ -22,12 +27,14 @@ mod clear_text_meets_a_port_with_tls;
 mod connections_are_limited;
 mod continue_goes_before_the_answer;
 mod datagrams_are_answered;
+mod durations_may_be_endless;
 mod each_deadline_fires_for_its_own_phase;
 mod each_request_has_its_own_time;
 mod each_stream_has_its_own_deadlines;
 mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
+mod forged_datagrams_are_not_answered;
 mod head_and_body_leave_in_one_write;
 mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;
@@ -39,5 +46,6 @@ mod routes_answer_by_method;
 mod shutdown_is_a_deadline;
 mod streams_do_not_harm_each_other;
 mod the_end_follows_the_last_answer;
+mod timeouts_are_late_by_a_hundredth_at_most;
 mod tls_tells_what_was_agreed_on;
 mod what_is_there_and_wrong_is_refused;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use anywire_sys::martian::is_martian;
+
 use super::cable::{End, Notifier};
 use super::listen_queue::{ListenQueue, Queue, Queued, Refused};
 use super::port::Port;
@@ -38,9 +40,9 @@ pub enum MeshError {
         "cannot listen on the mesh at {0}: another service does already; drop that service, or choose another port"
     )]
     AddressTaken(SocketAddr),
-    /// The address is a port's own, or every host's. Choose one that no port has.
+    /// The address is a port's own, or no single host's. Choose one that no port has.
     #[error(
-        "cannot listen on the mesh at {0}: that is no address of a service; choose one outside of 10.255.0.0/16"
+        "cannot listen on the mesh at {0}: that is no address of a service; choose that of a host, outside of 10.255.0.0/16"
     )]
     NotAService(IpAddr),
 }
@@ -120,7 +122,7 @@ impl Mesh {
         hosts: usize,
         backlog: usize,
     ) -> Result<(Service, Vec<ListenQueue>), MeshError> {
-        if is_of_ports(address.ip()) || address.ip().is_unspecified() || address.ip().is_multicast() {
+        if is_of_ports(address.ip()) || is_martian(address.ip()) {
             return Err(MeshError::NotAService(address.ip()));
         }
         let mut listed = self.directory.lock();

@@ -70,17 +70,32 @@ impl Block {
     }
 }
 
-/// `backoff`: the timeouts in a row. After the end, its reason.
+/// `backoff`: the timeouts in a row, and in the topmost bit whether it has answered lately. After the end, its reason.
 impl Block {
     /// How often the retransmission timer has fired in a row (RFC 6298 5.5).
     pub(crate) fn backoff(&self) -> u8 {
         debug_assert!(self.state != State::Closed);
-        self.backoff
+        self.backoff & !ANSWERED
     }
 
     pub(crate) fn set_backoff(&mut self, count: u8) {
+        debug_assert!(self.state != State::Closed && count < ANSWERED);
+        self.backoff = self.backoff & ANSWERED | count;
+    }
+
+    /// Whether it has answered lately what may be forged, or may be an answer itself.
+    pub(crate) const fn has_answered(&self) -> bool {
+        self.backoff & ANSWERED != 0
+    }
+
+    pub(crate) fn note_answer(&mut self) {
         debug_assert!(self.state != State::Closed);
-        self.backoff = count;
+        self.backoff |= ANSWERED;
+    }
+
+    /// The place may be that of another connection by now, or of none.
+    pub(crate) const fn forget_answer(&mut self) {
+        self.backoff &= !ANSWERED;
     }
 
     /// How a connection ended that its user still holds.
@@ -100,6 +115,8 @@ impl Block {
         self.backoff = end as u8;
     }
 }
+
+const ANSWERED: u8 = 1 << 7;
 
 /// The flag `ACK_NOW`: an ACK leaves at the next transmission. After the end, the reset that tells the peer.
 impl Block {
@@ -135,7 +152,8 @@ impl Block {
     }
 }
 
-/// `heard_at`: when the peer was last heard of. In a state that ends by itself, when that state began.
+/// `heard_at`: when the peer was last heard of. In a stall, since when it lasts. In a state that ends by itself, when that
+/// state began.
 impl Block {
     /// Whether its state ends by itself: TIME-WAIT, or FIN-WAIT-2 without a user.
     pub(crate) const fn times_its_end(&self) -> bool {
@@ -143,14 +161,31 @@ impl Block {
             || matches!(self.state, State::FinWait2) && self.has(Flags::DETACHED)
     }
 
-    /// When the peer was last heard of, for keep-alive.
-    pub(crate) fn heard_at(&self) -> Tick {
+    /// Whether the peer gives no sign of progress: it has not answered in time, or its window is closed. The timer of the
+    /// flight runs meanwhile, so there is no keep-alive (RFC 9293 MUST-26).
+    pub(crate) const fn is_stalled(&self) -> bool {
+        self.has(Flags::TIMED_OUT.with(Flags::PROBING_WINDOW))
+    }
+
+    /// Since when there is no progress: the first timeout in a row, or the last answer to a probe of a closed window.
+    pub(crate) fn stalled_at(&self) -> Tick {
         debug_assert!(!self.times_its_end());
         self.heard_at
     }
 
-    pub(crate) fn set_heard_at(&mut self, now: Tick) {
+    pub(crate) fn set_stalled_at(&mut self, now: Tick) {
         debug_assert!(!self.times_its_end());
+        self.heard_at = now;
+    }
+
+    /// When the peer was last heard of, for keep-alive.
+    pub(crate) fn heard_at(&self) -> Tick {
+        debug_assert!(!self.is_stalled() && !self.times_its_end());
+        self.heard_at
+    }
+
+    pub(crate) fn set_heard_at(&mut self, now: Tick) {
+        debug_assert!(!self.is_stalled() && !self.times_its_end());
         self.heard_at = now;
     }
 

@@ -32,6 +32,9 @@ impl Engine {
             block.snd_una += 1;
             block.snd_right = segment.ack + (u32::from(segment.window) << block.send_scale());
             self.opened(index);
+            if !self.deliver_text_of_syn(index) {
+                return false;
+            }
         }
         let block = &mut self.blocks[index];
         // RFC 5961 5.2: an ACK may be at most the largest window old, and never acknowledges data that we have not sent.
@@ -82,14 +85,14 @@ impl Engine {
         }
         if block.has(Flags::PROBING_WINDOW) && !block.has(Flags::DETACHED) {
             // It answers, so it is not given up (RFC 9293 MUST-37).
-            block.stalled_at = self.tick;
+            block.set_stalled_at(self.tick);
         }
         let window = u32::from(segment.window) << block.send_scale();
         let right = segment.ack + window;
         if block.backoff() > 0 && window == 0 && block.flight() > 0 && !block.has(Flags::DETACHED) {
             // It has taken back the window of segments in flight, and answers: so it is not given up either (SHLD-17).
             // Retransmissions probe the window.
-            block.stalled_at = self.tick;
+            block.set_stalled_at(self.tick);
         }
         block.snd_wl1 = segment.seq;
         let units = (window >> 6).min(u32::from(u16::MAX)) as u16;

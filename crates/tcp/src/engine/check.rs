@@ -43,6 +43,8 @@ impl Engine {
             let Block { last_ack_sent, rcv_nxt, rcv_right, .. } = *block;
             assert!(last_ack_sent.le(rcv_nxt), "more was acknowledged than has arrived");
             assert!(rcv_nxt.le(rcv_right), "more has arrived than was allowed");
+            let buffered = u64::from(block.unread()) + u64::from(rcv_right - rcv_nxt);
+            assert!(buffered <= u64::from(self.settings.receive_window), "{buffered} bytes may be unread");
         }
     }
 

@@ -1,11 +1,13 @@
 //! LISTEN, half-open connections, and cookies once there are too many of them (RFC 4987).
 
+use std::time::Duration;
+
 use super::opening::Agreed;
-use super::receive::{Arrived, fold, ports, remote_address};
+use super::receive::{Arrived, ports, remote_address};
 use super::reply::Reply;
 use super::{Engine, ListenerId, Place};
-use crate::half_open::{HalfOpen, Offered};
-use crate::hash::secret_hash;
+use crate::half_open::{HalfOpen, Traits};
+use crate::hash::{secret_hash, secret_hash_of_tuple};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
 use crate::settings::Ecn;
@@ -23,19 +25,25 @@ impl Engine {
         last: Option<Seq>,
     ) {
         let segment = &arrived.segment;
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else {
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else {
             self.counters.frames_ignored += 1;
             return;
         };
         let offer = segment.offer(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
+        let offered = Traits::TIMESTAMPS
+            .when(offer.timestamps.is_some() && self.settings.timestamps)
+            .with(Traits::SACK.when(offer.sack_permitted && self.settings.sack))
+            .with(Traits::ECN.when(ecn));
+        let (iss, ts_offset) = self.starts(&addresses, segment.ports);
         let half = HalfOpen {
             remote_port: segment.remote_port(),
             local_port: segment.local_port(),
             local,
             route,
             irs: segment.seq,
-            iss: behind(self.initial_seq(&addresses, segment.ports), last),
+            iss: behind(iss, last),
+            ts_offset,
             ts_recent: offer.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
             looked_at: self.tick.after(YOUNG_MILLIS),
@@ -43,13 +51,8 @@ impl Engine {
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
             window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
-            offered: Offered {
-                timestamps: offer.timestamps.is_some() && self.settings.timestamps,
-                sack: offer.sack_permitted && self.settings.sack,
-                ecn,
-            },
             transmissions: 1,
-            used: true,
+            traits: offered.with(Traits::USED),
             ..HalfOpen::default()
         };
         if self.half_open.used() >= self.limits.half_open {
@@ -76,7 +79,7 @@ impl Engine {
             self.young.pop_front();
             let half = &self.half_open[place];
             // Otherwise another half-open connection has the place by now, or it is free.
-            if half.used && half.looked_at == at {
+            if half.traits.has(Traits::USED) && half.looked_at == at {
                 self.look_at_half_open(place);
             }
         }
@@ -90,7 +93,7 @@ impl Engine {
     /// The wheel has come to a half-open connection: perhaps for an entry that is out of date.
     pub(super) fn on_half_open_wheel(&mut self, place: u32) {
         let half = &self.half_open[place];
-        if half.used && half.looked_at.is_due(self.tick) {
+        if half.traits.has(Traits::USED) && half.looked_at.is_due(self.tick) {
             self.look_at_half_open(place);
         }
     }
@@ -119,14 +122,14 @@ impl Engine {
 
     #[inline(always)]
     fn send_syn_ack(&mut self, addresses: Addresses, half: &HalfOpen) {
-        let reply = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
+        let reply = self.syn_ack(addresses, half, half.iss, self.stamp(half.ts_offset));
         self.reply(reply);
     }
 
     /// The ACK that a reset in the window gets (RFC 9293 3.10.7.4, RFC 5961 3.2).
     #[cold]
     fn challenge_half_open(&mut self, addresses: Addresses, half: &HalfOpen) {
-        let shown = self.syn_ack(addresses, half, half.iss, self.timestamp(&addresses));
+        let shown = self.syn_ack(addresses, half, half.iss, self.stamp(half.ts_offset));
         // Only the window of a SYN is not scaled (RFC 7323 2.2).
         let shift = shown.options.window_scale.unwrap_or(0);
         let window = shown.segment.window >> shift;
@@ -138,7 +141,7 @@ impl Engine {
     // Always inlined: otherwise the fields just written to `half` would be read back from memory, which stalls.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
-        let ecn = if half.offered.ecn { Flags::ECE } else { Flags::NONE };
+        let ecn = if half.traits.has(Traits::ECN) { Flags::ECE } else { Flags::NONE };
         let segment = Outgoing {
             local_port: half.local_port,
             remote_port: half.remote_port,
@@ -152,8 +155,8 @@ impl Engine {
         let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
             window_scale: half.window_scale.map(|_| self.own_scale()),
-            sack_permitted: half.offered.sack,
-            timestamps: half.offered.timestamps.then_some((timestamp, half.ts_recent)),
+            sack_permitted: half.traits.has(Traits::SACK),
+            timestamps: half.traits.has(Traits::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
         };
         Reply { addresses, route: half.route, segment, options }
@@ -174,15 +177,17 @@ impl Engine {
         if segment.flags.has(Flags::RST) {
             if segment.seq == rcv_nxt {
                 self.drop_half_open(place);
-            } else if in_window && self.may_challenge() {
+            } else if in_window && self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += 1;
                 self.challenge_half_open(addresses, &half);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // The same SYN again: our answer may be lost. Another one in the window may be forged: same answer.
+            // The same SYN again: our answer may be lost. Another one may be forged: same answer.
             let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
-            if is_same || self.may_challenge() {
+            if self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += u64::from(!is_same);
                 self.send_syn_ack(addresses, &half);
             }
             return;
@@ -199,7 +204,7 @@ impl Engine {
             return;
         }
         if let Some((value, _)) = segment.timestamps()
-            && half.offered.timestamps
+            && half.traits.has(Traits::TIMESTAMPS)
             && (value.wrapping_sub(half.ts_recent) as i32) < 0
         {
             self.counters.refused_by_paws += 1;
@@ -266,7 +271,8 @@ impl Engine {
             flags: Flags::RST | Flags::ACK,
             ..Outgoing::default()
         };
-        let timestamps = half.offered.timestamps.then(|| (self.timestamp(&addresses), half.ts_recent));
+        let timestamps =
+            half.traits.has(Traits::TIMESTAMPS).then(|| (self.stamp(half.ts_offset), half.ts_recent));
         self.drop_half_open(place);
         self.send_reset(addresses, reset, timestamps);
     }
@@ -275,20 +281,18 @@ impl Engine {
     #[cold]
     fn send_cookie(&mut self, addresses: Addresses, half: HalfOpen) {
         self.counters.cookies_sent += 1;
-        self.cookie_tick = Some(self.tick);
+        self.cookie_sent_at = Some(self.now);
         let mss = COOKIE_MSS.iter().rposition(|mss| *mss <= half.peer_mss).unwrap_or(0);
         let both = ports(half.remote_port, half.local_port);
-        let iss = self.cookie(&addresses, both, half.irs, cookie_age(self.tick), mss as u32);
+        let iss = self.cookie(&addresses, both, half.irs, self.cookie_period(), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
         let scale = u32::from(half.window_scale.unwrap_or(NO_SCALE));
-        let bits = scale | u32::from(half.offered.sack) << 4 | u32::from(half.offered.ecn) << 5;
-        let timestamp = (self.timestamp(&addresses).wrapping_sub(64) & !63) | bits;
-        let plain = HalfOpen {
-            window_scale: None,
-            offered: Offered { timestamps: false, sack: false, ecn: false },
-            ..half
-        };
-        let shown = if half.offered.timestamps { half } else { plain };
+        let bits = scale
+            | u32::from(half.traits.has(Traits::SACK)) << 4
+            | u32::from(half.traits.has(Traits::ECN)) << 5;
+        let timestamp = (self.stamp(half.ts_offset).wrapping_sub(64) & !63) | bits;
+        let plain = HalfOpen { window_scale: None, traits: Traits::NONE, ..half };
+        let shown = if half.traits.has(Traits::TIMESTAMPS) { half } else { plain };
         let reply = self.syn_ack(addresses, &shown, iss, timestamp);
         self.reply(reply);
     }
@@ -302,17 +306,18 @@ impl Engine {
         arrived: &Arrived,
     ) -> bool {
         let segment = &arrived.segment;
-        let is_recent = self.cookie_tick.is_some_and(|sent| self.tick.since(sent) < 2 * COOKIE_MILLIS);
+        let is_recent = self.cookie_sent_at.is_some_and(|sent| self.now.since(sent) < COOKIES_LIVE);
         if !is_recent || segment.flags.has_any(Flags::SYN | Flags::RST) {
             return false;
         }
         let (iss, irs) = (segment.ack - 1, segment.seq - 1);
-        let (age, mss) = (iss.0 >> 27, iss.0 >> 24 & 7);
-        let is_fresh = cookie_age(self.tick).wrapping_sub(age) & 31 <= 1;
-        if !is_fresh || self.cookie(&addresses, segment.ports, irs, age, mss) != iss {
+        let (now, mss) = (self.cookie_period(), iss.0 >> 24 & 7);
+        let periods = u64::from((now as u32).wrapping_sub(iss.0 >> 27) & 31);
+        let Some(period) = now.checked_sub(periods).filter(|_| periods <= 1) else { return false };
+        if self.cookie(&addresses, segment.ports, irs, period, mss) != iss {
             return false;
         }
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return true };
         let Some(listener) = self.local.listener(id).copied() else { return false };
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
@@ -324,15 +329,15 @@ impl Engine {
             irs,
             iss,
             ts_recent: segment.timestamps().map_or(0, |(value, _)| value),
+            ts_offset: self.starts(&addresses, segment.ports).1,
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
             listener: id,
             window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
-            offered: Offered {
-                timestamps: bits.is_some(),
-                sack: bits.is_some_and(|bits| bits & 16 != 0),
-                ecn: bits.is_some_and(|bits| bits & 32 != 0),
-            },
+            traits: Traits::TIMESTAMPS
+                .when(bits.is_some())
+                .with(Traits::SACK.when(bits.is_some_and(|bits| bits & 16 != 0)))
+                .with(Traits::ECN.when(bits.is_some_and(|bits| bits & 32 != 0))),
             ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
@@ -352,13 +357,18 @@ impl Engine {
         true
     }
 
-    /// Five bits of age, three of MSS, and 24 that only we can make.
-    fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, age: u32, mss: u32) -> Seq {
-        let (local, remote) = fold(self.secret_key, addresses);
-        let who = secret_hash(self.secret_key, local << 32 | remote, u64::from(ports));
-        let what = u64::from(irs.0) << 32 | u64::from(age) << 8 | u64::from(mss);
-        let hash = secret_hash(self.secret_key, who, what);
-        Seq(age << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
+    /// Five bits of the period, three of MSS, and 24 that only we can make. The bits of a period return after 34 minutes,
+    /// and the hash of the whole number does not.
+    fn cookie(&self, addresses: &Addresses, ports: u32, irs: Seq, period: u64, mss: u32) -> Seq {
+        let who = secret_hash_of_tuple(self.keys.cookies, addresses, ports);
+        let what = u64::from(irs.0) << 32 | u64::from(mss);
+        let hash = secret_hash(self.keys.cookies, &[who, what, period]);
+        Seq((period as u32) << 27 | mss << 24 | hash as u32 & 0x00ff_ffff)
+    }
+
+    /// Cookies are valid in the period of their making and in the next one.
+    const fn cookie_period(&self) -> u64 {
+        self.now.as_micros() / COOKIE_MICROS
     }
 }
 
@@ -375,11 +385,6 @@ pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
 }
 
-/// A period of 64 s, in five bits.
-const fn cookie_age(now: Tick) -> u32 {
-    (now.0 / COOKIE_MILLIS) & 31
-}
-
 /// How long a SYN-ACK waits for its answer that was sent so often (RFC 6298 5.5); in ticks.
 const fn again_after(transmissions: u8) -> u32 {
     let doublings = transmissions.saturating_sub(1);
@@ -390,7 +395,11 @@ const fn again_after(transmissions: u8) -> u32 {
 /// them stays in the cache.
 const YOUNG_MILLIS: u32 = 16;
 
-const COOKIE_MILLIS: u32 = 64_000;
+/// A period of cookies: 64 s.
+const COOKIE_MICROS: u64 = 64_000_000;
+
+/// No cookie is valid for longer.
+const COOKIES_LIVE: Duration = Duration::from_micros(2 * COOKIE_MICROS);
 
 /// The MSS that three bits can say.
 const COOKIE_MSS: [u16; 8] = [64, 536, 1024, 1220, 1360, 1440, 1460, 8960];

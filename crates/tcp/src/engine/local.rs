@@ -4,7 +4,9 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use super::{ListenerId, bytes_of_list, bytes_of_map};
+use anywire_sys::martian::{is_directed_broadcast, is_martian};
+
+use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
 use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
 use crate::packet::{Addresses, Link, Mac};
@@ -38,10 +40,15 @@ pub enum RouteError {
     /// Less than IP guarantees: 576 bytes for IPv4, 1280 for IPv6.
     #[error("an MTU of {0} bytes is less than IP needs (576 for IPv4, 1280 for IPv6)")]
     Mtu(u16),
+    /// An address that nobody can be reached at over a network: loopback, say, or that of a group.
+    #[error("{0} is no address that a host can have on a network: give it another")]
+    NotAHost(IpAddr),
 }
 
 /// Addresses, routes and listeners.
 pub(super) struct Local {
+    /// See [`Settings::loops_back`](crate::Settings::loops_back).
+    pub(super) loops_back: bool,
     addresses: Vec<IpAddr>,
     /// The same as numbers, zero where it is IPv6: what every frame is compared with.
     addresses_v4: Vec<u32>,
@@ -76,6 +83,7 @@ pub(super) struct Listener {
 impl Default for Local {
     fn default() -> Self {
         Self {
+            loops_back: false,
             addresses: Vec::new(),
             addresses_v4: Vec::new(),
             numbers_v4: HashMap::default(),
@@ -93,6 +101,9 @@ impl Local {
     pub(super) fn add_address(&mut self, address: IpAddr) -> Result<u16, RouteError> {
         if let Some(number) = self.number_of(address) {
             return Ok(number);
+        }
+        if is_martian(address) {
+            return Err(RouteError::NotAHost(address));
         }
         let number = u16::try_from(self.addresses.len()).ok().filter(|number| *number < u16::MAX);
         let number = number.ok_or(RouteError::TooMany)?;
@@ -151,10 +162,19 @@ impl Local {
         Some(place as u16)
     }
 
-    /// The route with the longest prefix.
-    pub(super) fn route_to(&self, remote: IpAddr) -> Option<u16> {
+    /// The route to another host: the one with the longest prefix. None leads to the broadcast address of its network, or to
+    /// this host itself, so that neither is a peer, nor answered (RFC 9293 MUST-46, MUST-57, MUST-63; RFC 1122 3.2.1.3).
+    pub(super) fn route_to(&self, remote: IpAddr) -> Result<u16, ConnectError> {
         let matching = self.routes.iter().enumerate().filter(|(_, route)| covers(route, remote));
-        matching.max_by_key(|(_, route)| route.prefix).map(|(place, _)| place as u16)
+        let (place, route) = matching.max_by_key(|(_, route)| route.prefix).ok_or(ConnectError::NoRoute)?;
+        let is_broadcast = match remote {
+            IpAddr::V4(remote) => is_directed_broadcast(remote.to_bits(), route.prefix),
+            IpAddr::V6(_) => false,
+        };
+        if is_broadcast || !self.loops_back && self.number_of(remote).is_some() {
+            return Err(ConnectError::NotAHost);
+        }
+        Ok(place as u16)
     }
 
     #[inline]
@@ -324,12 +344,12 @@ impl Listener {
 }
 
 fn covers(route: &Route, remote: IpAddr) -> bool {
-    let differs = match (route.network, remote) {
-        (IpAddr::V4(network), IpAddr::V4(remote)) => u128::from(network.to_bits() ^ remote.to_bits()) << 96,
-        (IpAddr::V6(network), IpAddr::V6(remote)) => network.to_bits() ^ remote.to_bits(),
+    let equal_bits = match (route.network, remote) {
+        (IpAddr::V4(network), IpAddr::V4(remote)) => (network.to_bits() ^ remote.to_bits()).leading_zeros(),
+        (IpAddr::V6(network), IpAddr::V6(remote)) => (network.to_bits() ^ remote.to_bits()).leading_zeros(),
         _ => return false,
     };
-    u32::from(route.prefix) <= differs.leading_zeros()
+    u32::from(route.prefix) <= equal_bits
 }
 
 /// IPv6 addresses of peers, counted by the blocks that name them.
@@ -388,7 +408,7 @@ mod tests {
         let to = |remote: &str| local.route_to(remote.parse().expect("an address"));
         assert_eq!(
             [to("10.1.2.3"), to("10.2.0.1"), to("9.9.9.9"), to("2001:db8::1")],
-            [Some(2), Some(1), Some(0), Some(3)]
+            [Ok(2), Ok(1), Ok(0), Ok(3)]
         );
         assert_eq!(local.add_route(route("10.0.0.0", 33, 1500)), Err(RouteError::Prefix(33)));
         assert_eq!(local.add_route(route("::", 0, 600)), Err(RouteError::Mtu(600)));
@@ -443,7 +463,7 @@ mod tests {
     #[test]
     fn peers_are_counted() {
         let mut local = Local::default();
-        let number = local.add_address("::1".parse().expect("an address")).expect("room");
+        let number = local.add_address("fd00::1".parse().expect("an address")).expect("room");
         let peer: IpAddr = "2001:db8::7".parse().expect("an address");
         let (first, again) = (local.hold_peer(peer), local.hold_peer(peer));
         assert_eq!(first, again);

@@ -2,11 +2,12 @@
 
 use super::listen::{SCALE_MAX, default_mss};
 use super::local::Listener;
+use super::out_of_order::Text;
 use super::receive::{Arrived, remote_address};
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
-use crate::half_open::HalfOpen;
+use crate::half_open::{HalfOpen, Traits};
 use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
@@ -29,9 +30,9 @@ impl Agreed {
         Self {
             peer_mss: half.peer_mss,
             scale: half.window_scale,
-            timestamps: (half.offered.timestamps && timestamps).then_some(half.ts_recent),
-            sack: half.offered.sack,
-            ecn: half.offered.ecn,
+            timestamps: (half.traits.has(Traits::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
+            sack: half.traits.has(Traits::SACK),
+            ecn: half.traits.has(Traits::ECN),
         }
     }
 }
@@ -45,8 +46,7 @@ impl Engine {
     /// The shift that our largest window needs.
     pub(super) const fn own_scale(&self) -> u8 {
         let bits = u32::BITS - self.settings.receive_window.leading_zeros();
-        let shift = bits.saturating_sub(16);
-        if shift > SCALE_MAX as u32 { SCALE_MAX } else { shift as u8 }
+        bits.saturating_sub(16) as u8
     }
 
     /// The MSS that we offer is the largest payload that fits into the route's packets without options (RFC 9293 MUST-14,
@@ -69,6 +69,7 @@ impl Engine {
         let index = self.blocks.take()?;
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
+        block.ts_offset = half.ts_offset;
         block.remote = half.remote;
         block.remote_port = half.remote_port;
         block.local_port = half.local_port;
@@ -188,7 +189,38 @@ impl Engine {
             block.state = State::SynReceived;
             block.snd_right = block.snd_una + u32::from(segment.window);
         }
+        self.hold_text_of_syn(index, arrived);
+        if has_ack {
+            self.deliver_text_of_syn(index);
+        }
         self.acknowledge_now(index);
+    }
+
+    /// Keeps text and FIN of the peer's SYN until the connection is open (RFC 9293 3.10.7.3): before that anybody may have sent them.
+    pub(super) fn hold_text_of_syn(&mut self, index: u32, arrived: &Arrived) {
+        let (block, segment) = (&self.blocks[index], &arrived.segment);
+        let length = u32::from(segment.payload_len).min(block.rcv_right - block.rcv_nxt);
+        let has_fin = segment.flags.has(Control::FIN) && length == u32::from(segment.payload_len);
+        let text = self.before_known_end(index, Text { seq: block.rcv_nxt, length, skip: 0, has_fin });
+        self.hold_out_of_order(index, arrived, text);
+    }
+
+    /// What was kept of the peer's SYN is the user's. False if there is no user any more, and the connection is gone.
+    #[inline]
+    pub(super) fn deliver_text_of_syn(&mut self, index: u32) -> bool {
+        let block = &self.blocks[index];
+        if block.extension == Block::NO_EXTENSION {
+            return true;
+        }
+        if block.has(Flags::DETACHED) {
+            // The user will not read it (RFC 9293 3.6.1, MUST-12).
+            self.reset_for_unread(index);
+            return false;
+        }
+        self.join_out_of_order(index);
+        self.acknowledge_now(index);
+        self.drop_extension_if_calm(index);
+        true
     }
 
     /// The handshake is behind a connection that we opened.
@@ -255,3 +287,6 @@ pub(super) const fn age(now: crate::time::Tick) -> u8 {
 
 /// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.
 const MSS_MIN: u16 = 64;
+
+/// The largest window that there is a scale for (RFC 7323 2.3).
+pub(super) const RECEIVE_WINDOW_MAX: u32 = (u16::MAX as u32) << SCALE_MAX;

@@ -9,6 +9,7 @@ use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
+use crate::half_open::Traits;
 use crate::hash::{Key, place_hash};
 use crate::packet::plain::{BARE, STAMPED};
 use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
@@ -114,7 +115,7 @@ impl Engine {
 
     /// Verifies all frames of the batch, and fills `batch` from the front with the segments. Gives their number.
     fn parse_all(&mut self, batch: &mut [Arrived]) -> usize {
-        let (checks, key) = (self.checks(), self.table_key);
+        let (checks, key) = (self.checks(), self.keys.table);
         self.counters.frames_received += self.held.len() as u64;
         let (mut segments, mut messages) = (0, Vec::new());
         for (number, frame) in self.held.iter().enumerate() {
@@ -219,8 +220,8 @@ impl Engine {
         let place = Place::of(value);
         let is_used = match place {
             Place::Block(_) => false,
-            Place::HalfOpen(place) => self.half_open[place].used,
-            Place::TimeWait(place) => self.time_wait[place].used,
+            Place::HalfOpen(place) => self.half_open[place].traits.has(Traits::USED),
+            Place::TimeWait(place) => self.time_wait[place].traits.has(Traits::USED),
         };
         let (local, remote, ports) = self.name_of(place);
         if !is_used || ports != segment.ports {
@@ -306,7 +307,7 @@ impl Engine {
 
     /// The hash under which a connection is in the table.
     pub(super) fn hash_of(&self, addresses: &Addresses, ports: u32) -> u64 {
-        hash_of(self.table_key, addresses, ports)
+        hash_of(self.keys.table, addresses, ports)
     }
 }
 
@@ -316,7 +317,7 @@ fn hash_of(key: Key, addresses: &Addresses, ports: u32) -> u64 {
 }
 
 /// Two addresses as two values of 32 bits: themselves if they are of IPv4, and what the key makes of them if not.
-pub(super) fn fold(key: Key, addresses: &Addresses) -> (u64, u64) {
+fn fold(key: Key, addresses: &Addresses) -> (u64, u64) {
     match *addresses {
         Addresses::V4 { local, remote } => (u64::from(local), u64::from(remote)),
         Addresses::V6 { local, remote } => (

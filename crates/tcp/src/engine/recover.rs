@@ -153,13 +153,8 @@ impl Engine {
         echo: Option<u32>,
     ) -> u32 {
         let (now, micros) = (self.now.short(), self.now.as_micros());
-        let stamp = echo.map(|echo| {
-            let block = &self.blocks[index];
-            let offset =
-                self.timestamp(&self.local.addresses(block.local, block.remote)).wrapping_sub(self.tick.0);
-            echo.wrapping_sub(offset)
-        });
         let block = &self.blocks[index];
+        let stamp = echo.map(|echo| echo.wrapping_sub(block.ts_offset));
         let (tail, unsent, nxt) = (block.send_tail, block.send_next, block.snd_nxt);
         // A block that ends beyond SND.NXT is a lie. Far enough beyond, it would even count as old.
         let blocks = blocks.iter().filter(|(_, right)| (*right - 1).within(ack, nxt));
@@ -452,9 +447,7 @@ impl Engine {
             return true;
         }
         let Some(echo) = echo.filter(|_| block.has(Flags::TIMESTAMPS)) else { return false };
-        let addresses = self.local.addresses(block.local, block.remote);
-        let offset = self.timestamp(&addresses).wrapping_sub(self.tick.0);
-        (echo.wrapping_sub(offset).wrapping_sub(resent.0) as i32) < 0
+        (echo.wrapping_sub(block.ts_offset).wrapping_sub(resent.0) as i32) < 0
     }
 
     /// Whether one segment alone is out.

@@ -2,14 +2,13 @@
 //! finds no room there is not lost for good: whoever it is for asks again, or a timer is still due.
 
 use super::Engine;
-use super::receive::{fold, remote_address};
+use super::receive::remote_address;
 use crate::block::Block;
 use crate::frames::Filling;
-use crate::hash::{Key, secret_hash, secret_hash_of_tuple};
+use crate::hash::secret_hash_of_tuple;
 use crate::packet::emit::{Payload, emit_headers};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, headers_len};
 use crate::seq::Seq;
-use crate::time::Tick;
 
 /// A segment without payload that needs nothing but itself to be sent.
 #[derive(Clone, Copy)]
@@ -70,53 +69,27 @@ impl Engine {
         reset: Outgoing,
         timestamps: Option<(u32, u32)>,
     ) {
-        let Some(route) = self.local.route_to(remote_address(&addresses)) else { return };
+        let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return };
         self.counters.resets_sent += 1;
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route, segment: reset, options });
     }
 
-    /// The current timestamp for a peer: milliseconds since a start that only we know. The start differs for each pair of
-    /// addresses. All connections of a pair share it, so that TIME-WAIT can tell old from new (RFC 7323 5.4, RFC 6191).
-    #[inline]
-    pub(super) fn timestamp(&self, addresses: &Addresses) -> u32 {
-        let (local, remote) = fold(self.secret_key, addresses);
-        timestamp(self.tick, self.secret_key, local, remote)
+    /// Where a connection of these addresses and ports starts: its initial sequence number, a keyed hash of them and a clock
+    /// of 4 us (RFC 6528), and the start of its timestamps' clock, known only to us (RFC 7323 7.1). Of the two halves of
+    /// one hash neither tells anything of the other. The timestamps of successive connections of the same name go on, so
+    /// that TIME-WAIT can tell old from new (RFC 6191).
+    pub(super) fn starts(&self, addresses: &Addresses, ports: u32) -> (Seq, u32) {
+        let hash = secret_hash_of_tuple(self.keys.starts, addresses, ports);
+        let clock = (self.now.as_micros() / 4) as u32;
+        (Seq((hash as u32).wrapping_add(clock)), (hash >> 32) as u32)
     }
 
-    /// An initial sequence number: a clock of 4 us and a keyed hash of the connection (RFC 6528).
-    pub(super) fn initial_seq(&self, addresses: &Addresses, ports: u32) -> Seq {
-        let (local, remote) = fold(self.secret_key, addresses);
-        let hash = secret_hash_of_tuple(self.secret_key, local << 32 | remote, ports);
-        Seq((hash as u32).wrapping_add((self.now.as_micros() / 4) as u32))
+    /// The current timestamp of a connection: milliseconds since a start that only we know.
+    #[inline(always)]
+    pub(super) const fn stamp(&self, offset: u32) -> u32 {
+        self.tick.0.wrapping_add(offset)
     }
-
-    /// Whether one more challenge ACK may be sent in this second (RFC 5961, section 7). The limit itself must not tell an
-    /// observer anything, so the share of each second varies with the secret (CVE-2016-5696).
-    pub(super) fn may_challenge(&mut self) -> bool {
-        let second = self.tick.0 / 1000;
-        if second != self.challenge_second {
-            self.challenge_second = second;
-            let limit = self.limits.challenges_per_second;
-            let share = secret_hash(self.secret_key, u64::from(second), 0) as u32 % limit.max(1);
-            self.challenges_left = limit / 2 + share;
-        }
-        if self.challenges_left == 0 {
-            self.counters.challenges_withheld += 1;
-            return false;
-        }
-        self.challenges_left -= 1;
-        self.counters.challenges += 1;
-        true
-    }
-}
-
-/// The same for two addresses in the form that [`fold`] gives. IPv4 addresses stay as they are.
-#[inline(always)]
-pub(super) const fn timestamp(tick: Tick, secret_key: Key, local: u64, remote: u64) -> u32 {
-    let [a, b] = secret_key.0;
-    let offset = ((local << 32 | remote) ^ a).wrapping_mul(b | 1) >> 32;
-    tick.0.wrapping_add(offset as u32)
 }
 
 /// A segment of a connection without payload, and without a window: the caller adds one.

@@ -25,6 +25,7 @@ pub(super) struct Timings {
     pub(super) rto: RtoBounds,
     pub(super) user_timeout: u32,
     pub(super) open_timeout: u32,
+    pub(super) answer_interval: u32,
     pub(super) time_wait: u32,
     pub(super) fin_wait_2: u32,
 }
@@ -36,6 +37,7 @@ impl Timings {
             rto: RtoBounds::new(ticks(settings.rto_min).max(1), ticks(settings.rto_max).max(1)),
             user_timeout: ticks(settings.user_timeout),
             open_timeout: ticks(settings.open_timeout),
+            answer_interval: ticks(settings.answer_interval).max(1),
             time_wait: ticks(settings.time_wait),
             fin_wait_2: ticks(settings.fin_wait_2),
         }
@@ -332,9 +334,9 @@ impl Engine {
         let user_timeout = self.user_timeout_of(index);
         let block = &mut self.blocks[index];
         if block.backoff() == 0 {
-            block.stalled_at = self.tick;
+            block.set_stalled_at(self.tick);
         }
-        let stalled = self.tick.since(block.stalled_at);
+        let stalled = self.tick.since(block.stalled_at());
         let is_opening = matches!(block.state, State::SynSent | State::SynReceived);
         let limit = if is_opening { self.timings.open_timeout } else { user_timeout };
         if stalled >= limit {
@@ -405,7 +407,7 @@ impl Engine {
         self.restart_retransmission(index);
         let block = &mut self.blocks[index];
         block.flags.set(Flags::PROBING_WINDOW);
-        block.stalled_at = self.tick;
+        block.set_stalled_at(self.tick);
     }
 
     /// The peer's window has opened.
@@ -426,7 +428,8 @@ impl Engine {
     fn probe_window(&mut self, index: u32) -> u32 {
         let limit = self.user_timeout_of(index);
         let block = &self.blocks[index];
-        if self.tick.since(block.stalled_at) >= limit {
+        let stalled = self.tick.since(block.stalled_at());
+        if stalled >= limit {
             self.counters.timed_out += 1;
             self.break_off(index, End::TimedOut);
             return 1;
@@ -437,7 +440,7 @@ impl Engine {
         }
         let block = &mut self.blocks[index];
         block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
-        let wait = self.rto(index).min(limit - self.tick.since(self.blocks[index].stalled_at));
+        let wait = self.rto(index).min(limit - stalled);
         let block = &mut self.blocks[index];
         block.set_retransmit_at(self.tick.after(wait));
         if is_open {
@@ -454,7 +457,7 @@ impl Engine {
     pub(super) fn replies_for_probe(&mut self, index: u32) {
         let block = self.blocks[index];
         let addresses = self.local.addresses(block.local, block.remote);
-        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.timestamp(&addresses), block.ts_recent));
+        let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
         let window = announce(&mut self.blocks[index], self.settings.receive_window);
         let segment = Outgoing { window, ..without_payload(&block, block.snd_una - 1, Control::ACK) };
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };

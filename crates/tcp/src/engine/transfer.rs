@@ -477,7 +477,7 @@ fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
     if left >= limit / 2 {
         return;
     }
-    let right = block.rcv_nxt + (limit - block.unread().min(limit));
+    let right = block.rcv_nxt + (limit - block.unread());
     if right.gt(block.rcv_right) && block.state.may_receive() {
         let step = right - block.rcv_right;
         if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {

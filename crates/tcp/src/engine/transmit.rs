@@ -5,7 +5,7 @@ use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
-use crate::packet::{Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
 use crate::seq::Seq;
@@ -383,7 +383,7 @@ impl Engine {
         let extension = block.extension;
         let may_be_fragmented =
             extension != Block::NO_EXTENSION && self.extensions[extension].may_be_fragmented;
-        let segment = Outgoing {
+        let mut segment = Outgoing {
             local_port: block.local_port,
             remote_port: block.remote_port,
             seq,
@@ -391,18 +391,19 @@ impl Engine {
             flags,
             window,
             traffic_class: block.class.field() | ecn,
-            fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
+            fragment_id: None,
         };
-        let (has_timestamps, recent) = (block.has(Flags::TIMESTAMPS), block.ts_recent);
+        let stamp = self.tick.0.wrapping_add(block.ts_offset);
+        let timestamps = block.has(Flags::TIMESTAMPS).then_some((stamp, block.ts_recent));
         let has_sack = block.has(Flags::SACK);
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
         let route = block.route;
-        let checks = self.checks();
-        let mut options = OptionsOut::NONE;
-        if has_timestamps {
-            options.timestamps = Some((self.timestamp(&addresses), recent));
+        if may_be_fragmented && let Addresses::V4 { local, remote } = addresses {
+            segment.fragment_id = Some(self.fragment_ids.next(self.keys.fragments, local, remote));
         }
+        let checks = self.checks();
+        let mut options = OptionsOut { timestamps, ..OptionsOut::NONE };
         let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
         if extension != Block::NO_EXTENSION && has_sack {
             let length = cell.map_or(0, |cell| usize::from(self.pool.segment(cell).length));
@@ -450,7 +451,7 @@ impl Engine {
             window_scale: (!is_answer || block.scales != 0).then(|| self.own_scale()),
             sack_permitted: if is_answer { block.has(Flags::SACK) } else { self.settings.sack },
             timestamps: has_timestamps
-                .then(|| (self.timestamp(&addresses), if is_answer { block.ts_recent } else { 0 })),
+                .then(|| (self.stamp(block.ts_offset), if is_answer { block.ts_recent } else { 0 })),
             ..OptionsOut::NONE
         };
         let (link, checks) = (self.local.link(block.route), self.checks());
@@ -462,31 +463,30 @@ impl Engine {
     }
 }
 
-/// The window field, and with it the right edge that the peer may now use (RFC 9293 3.8.6). It never goes back, and it
-/// moves on in steps that are worth it (3.8.6.2.2).
+/// The window field, and with it the right edge that the peer may now use (RFC 9293 3.8.6). It never goes back, never goes beyond
+/// the buffer, and moves on in steps that are worth it (3.8.6.2.2).
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
-    let right = block.rcv_nxt + limit.saturating_sub(block.unread());
+    let shift = block.receive_scale();
+    // What the buffer has room for, and the field can say. The edge has kept the unread bytes below the limit.
+    let room = (limit - block.unread()).min(u32::from(u16::MAX) << shift);
+    let right = block.rcv_nxt + room;
     // What would go back is a step below zero.
     let step = (right - block.rcv_right).cast_signed();
-    if step >= u32::from(block.eff_mss).min(limit / 2).cast_signed() {
-        block.rcv_right = right;
-    }
-    let shift = block.receive_scale();
-    let window = block.rcv_right - block.rcv_nxt;
+    let is_worth_it = step >= u32::from(block.eff_mss).min(limit / 2).cast_signed();
+    let window = if is_worth_it { room } else { block.rcv_right - block.rcv_nxt };
     // Rounded up, so that the edge does not seem to go back when RCV.NXT moves by less than a unit.
-    let field = (window + (1 << shift) - 1) >> shift;
-    if field > u32::from(u16::MAX) {
-        return u16::MAX;
+    let below_unit = (1 << shift) - 1;
+    let rounded = (window + below_unit) & !below_unit;
+    if rounded <= room {
+        block.rcv_right = block.rcv_nxt + rounded;
+        return (rounded >> shift) as u16;
     }
-    block.rcv_right = block.rcv_nxt + (field << shift);
+    // Each ACK would move the edge a little beyond the buffer, and the window would never close. It seems to go back by
+    // less than a unit instead (RFC 7323 2.4), and what was in the window before is still taken.
+    let field = window >> shift;
+    block.rcv_right = block.rcv_right.max(block.rcv_nxt + (field << shift));
     field as u16
-}
-
-/// Fragments of one segment share this number, and those of other segments on the path have another one (RFC 6864). It is
-/// made of the number of the first byte.
-const fn fragment_id(seq: Seq) -> u16 {
-    (seq.0 ^ seq.0 >> 16) as u16
 }
 
 /// Segments that a connection may send before the next one of its ring.

@@ -7,7 +7,8 @@ use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
-use crate::hash::secret_hash;
+use crate::half_open::Traits;
+use crate::hash::secret_hash_of_tuple;
 use crate::packet::Addresses;
 use crate::pool::Marks;
 
@@ -65,8 +66,8 @@ pub enum ConnectError {
     /// No route leads there.
     #[error("no route to the remote address: add one")]
     NoRoute,
-    /// The remote address is no host's.
-    #[error("the remote address is not one that a host can have")]
+    /// The remote address is no other host's: a group, the broadcast address of the route's network, an address of our own.
+    #[error("the remote address is not one that another host can have")]
     NotAHost,
     /// The four of both addresses and ports are in use.
     #[error("a connection between these addresses and ports exists")]
@@ -165,8 +166,9 @@ impl Engine {
         let local = self.local.source_for(remote.ip()).ok_or(ConnectError::NoAddress)?;
         let address = self.local.address(local);
         // RFC 6056, algorithm 3: ports follow each other from a start that only we know.
-        let (key, who) = (self.secret_key, hash_part(remote));
-        let start = secret_hash(key, who, u64::from(local)).wrapping_add(u64::from(self.ports_tried));
+        let pair = pair(address, remote.ip()).ok_or(ConnectError::NoAddress)?;
+        let start = secret_hash_of_tuple(self.keys.ports, &pair, remote.port().into())
+            .wrapping_add(u64::from(self.ports_tried));
         for step in 0..PORT_TRIES {
             self.ports_tried = self.ports_tried.wrapping_add(1);
             let port = PORT_FIRST + ((start + u64::from(step)) % u64::from(u16::MAX - PORT_FIRST)) as u16;
@@ -193,16 +195,21 @@ impl Engine {
         if !addresses.are_of_hosts() {
             return Err(ConnectError::NotAHost);
         }
-        let route = self.local.route_to(remote.ip()).ok_or(ConnectError::NoRoute)?;
+        let route = self.local.route_to(remote.ip())?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
-        let reused = match self.find(hash, &addresses, both) {
-            None => None,
+        let (mut reused, mut gives_way) = (None, None);
+        match self.find(hash, &addresses, both) {
+            None => {}
             // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
-            Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
+            Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
+                reused = Some(place);
+            }
+            Some(Place::Block(old)) if self.blocks[old].may_give_way() => gives_way = Some(old),
             Some(_) => return Err(ConnectError::InUse),
-        };
+        }
         let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
+        let last = gives_way.map(|old| self.give_way(old));
         let (number, last) = if let Some(place) = reused {
             // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
@@ -211,12 +218,13 @@ impl Engine {
             self.time_wait.remove(place);
             (wait.remote, Some(wait.snd_nxt))
         } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
-            (self.local.hold_peer(remote.ip()), None)
+            (self.local.hold_peer(remote.ip()), last)
         } else {
             self.free_place(index);
             return Err(ConnectError::TooMany);
         };
-        let iss = behind(self.initial_seq(&addresses, both), last);
+        let (iss, ts_offset) = self.starts(&addresses, both);
+        let iss = behind(iss, last);
         let block = &mut self.blocks[index];
         debug_assert!(block.is_blank());
         block.flags = Flags::NO_NAGLE.when(options.no_nagle);
@@ -226,6 +234,7 @@ impl Engine {
         block.local = local;
         block.route = route;
         block.class = class_of(options);
+        block.ts_offset = ts_offset;
         if options.keep_alive {
             self.keep_alive_by_settings(index);
         }
@@ -409,14 +418,6 @@ fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
         }
         _ => None,
     }
-}
-
-fn hash_part(remote: SocketAddr) -> u64 {
-    let address = match remote.ip() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
-    };
-    address << 16 ^ u64::from(remote.port())
 }
 
 /// The first port that is given out (RFC 6056 asks for a wide range).

@@ -112,7 +112,9 @@ impl Engine {
         if !block.has(Flags::WATCHED) || block.times_its_end() {
             return;
         }
-        block.set_heard_at(self.tick);
+        if !block.is_stalled() {
+            block.set_heard_at(self.tick);
+        }
         if let Some(at) = self.probe_at(index) {
             self.set_deadline_in_wheel(index, at);
         }
@@ -132,8 +134,12 @@ impl Engine {
     /// When to look at it for keep-alive.
     pub(super) fn probe_at(&self, index: u32) -> Option<Tick> {
         let block = &self.blocks[index];
-        let is_asked = block.has(Flags::WATCHED) && block.state.is_synchronized();
-        if is_asked { self.watches.get(index).look_at(block.heard_at(), self.tick) } else { None }
+        if !block.has(Flags::WATCHED) || !block.state.is_synchronized() {
+            return None;
+        }
+        // After a stall the idle time begins anew.
+        let heard_at = if block.is_stalled() { self.tick } else { block.heard_at() };
+        self.watches.get(index).look_at(heard_at, self.tick)
     }
 
     /// The deadline that the user has set.

@@ -5,6 +5,8 @@
 //! source routes are refused; options of IPv4 and extension headers of IPv6 are passed over where their RFC
 //! lets a host do so.
 
+use anywire_sys::martian::{is_martian_v4, is_martian_v6};
+
 use super::checksum;
 use super::ethernet::EtherType;
 use super::fields::{four, put, sixteen, two};
@@ -18,12 +20,12 @@ pub(crate) enum Addresses {
 }
 
 impl Addresses {
-    /// Whether a connection can have them (RFC 9293 MUST-46, MUST-57; RFC 1122 3.2.1.3): neither is
-    /// unspecified, multicast or broadcast. The broadcast address of a subnet is not known here.
+    /// Whether a connection can have them (RFC 9293 MUST-46, MUST-57; RFC 1122 3.2.1.3). Routes are not known here: they
+    /// decide on the engine's own addresses and on the broadcast address of a network.
     pub(crate) const fn are_of_hosts(self) -> bool {
         match self {
-            Self::V4 { local, remote } => is_host_v4(local) && is_host_v4(remote),
-            Self::V6 { local, remote } => is_host_v6(local) && is_host_v6(remote),
+            Self::V4 { local, remote } => !is_martian_v4(local) && !is_martian_v4(remote),
+            Self::V6 { local, remote } => !is_martian_v6(local) && !is_martian_v6(remote),
         }
     }
 
@@ -52,20 +54,10 @@ impl Addresses {
     }
 }
 
-/// Whether one host can have it: not 0.0.0.0/8, and below 224.0.0.0.
-#[inline]
-pub(crate) const fn is_host_v4(address: u32) -> bool {
-    address.wrapping_sub(0x0100_0000) < 0xdf00_0000
-}
-
 /// The sum of its four words.
 const fn thirty_two(address: u128) -> u64 {
     const LOW: u128 = 0xffff_ffff;
     ((address & LOW) + (address >> 32 & LOW) + (address >> 64 & LOW) + (address >> 96)) as u64
-}
-
-const fn is_host_v6(address: u128) -> bool {
-    address != 0 && address >> 120 != 0xff
 }
 
 /// What an IP header says.

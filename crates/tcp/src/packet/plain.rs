@@ -3,6 +3,8 @@
 //!
 //! Everything in it is at a fixed place, so nothing is copied out before it is asked for.
 
+use anywire_sys::martian::is_martian_v4;
+
 use super::checksum;
 use super::ethernet;
 use super::ip;
@@ -78,7 +80,7 @@ impl<'a, const LEN: usize> Plain<'a, LEN> {
 
     /// Whether there can be a connection between these addresses (RFC 9293 MUST-57).
     pub(crate) fn is_between_hosts(self) -> bool {
-        ip::is_host_v4(self.four(26)) && ip::is_host_v4(self.four(30))
+        !is_martian_v4(self.four(26)) && !is_martian_v4(self.four(30))
     }
 
     /// The peer's port above, ours below.

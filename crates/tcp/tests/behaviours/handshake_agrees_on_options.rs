@@ -179,15 +179,27 @@ fn initial_numbers_move_with_the_clock_and_differ_between_connections() {
     numbers.sort_unstable();
     assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] > 1000), "{numbers:?}");
 
-    // The same four-tuple later: on by one in 4 us (RFC 9293 3.4.1).
-    let number = |seconds: u64| {
+    // The same four-tuple later: on by one in 4 us (RFC 9293 3.4.1), of a SYN and of a SYN-ACK.
+    let number = |micros: u64, is_ours: bool| {
         let mut host = Host::new();
-        host.wait(std::time::Duration::from_secs(seconds));
-        let from = "10.0.0.1:2000".parse().unwrap();
-        host.engine.connect_from(from, "10.0.0.2:80".parse().unwrap(), Default::default()).unwrap();
+        host.wait(std::time::Duration::from_micros(micros));
+        if is_ours {
+            let from = "10.0.0.1:2000".parse().unwrap();
+            host.engine.connect_from(from, "10.0.0.2:80".parse().unwrap(), Default::default()).unwrap();
+        } else {
+            let peer = Peer::new();
+            host.engine.listen(peer.there, Default::default()).unwrap();
+            host.give(&[peer.syn()]);
+        }
         host.sent_one().seq
     };
-    assert_eq!(number(8).wrapping_sub(number(0)), 2_000_000);
+    for is_ours in [true, false] {
+        let first = number(0, is_ours);
+        for micros in [4, 8, 1000, 500_000, 999_996, 1_000_000, 1_500_000, 8_000_000] {
+            let later = number(micros, is_ours).wrapping_sub(first);
+            assert_eq!(u64::from(later), micros / 4, "{micros} us later, in a SYN of ours: {is_ours}");
+        }
+    }
 }
 
 /// RFC 9293 MUST-9: without the secret they cannot be computed.

@@ -351,3 +351,32 @@ fn a_deadline_is_told_of_in_time_also_if_the_wheel_is_full() {
     host.wait_millis(1);
     assert_eq!(host.news(), [(id, Events::DEADLINE)]);
 }
+
+/// The same place of the block tells when the peer was heard of and since when it makes no progress.
+#[test]
+fn after_a_stall_the_idle_time_begins_anew() {
+    for closes_window in [false, true] {
+        let mut host = Host::with(patient(), small_limits());
+        let (id, mut peer) = host.accept_with(Peer::new(), KEEP);
+        if closes_window {
+            peer.window = 0;
+            host.give(&[peer.acks()]);
+        }
+        host.engine.send(id, b"waits");
+        host.wait(Duration::from_secs(150));
+        assert_eq!((host.engine.counters().keep_alives, host.engine.status(id)), (0, Status::Open));
+        peer.window = 1000;
+        if closes_window {
+            host.give(&[peer.acks()]);
+            peer.heard_all(&host.sent());
+        } else {
+            peer.ack = peer.ack.wrapping_add(5);
+        }
+        host.give(&[peer.acks()]);
+        let sent = host.wait(Duration::from_secs(115));
+        let start = host.millis() / 1000 - 115;
+        let times: Vec<_> = sent.iter().map(|(at, _)| at / 1000 - start).collect();
+        assert_eq!(times, [100, 110], "a closed window: {closes_window}");
+        assert_eq!(host.engine.counters().keep_alives, 2);
+    }
+}

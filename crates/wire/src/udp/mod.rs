@@ -16,7 +16,8 @@
 //! | [`Steering`] | which loop's socket a datagram arrives at |
 //! | [`UdpError`] | why a socket could not be bound or connected |
 //!
-//! Over UDP, batches, segmentation (GSO, GRO), ECN and source addresses come from the crate `quinn-udp`. Datagrams are never
+//! Over UDP, what is received, and with what beside it (GRO, ECN, local addresses), comes from the crate `quinn-udp`. Sending is our
+//! own, because that crate takes a refusal on the way to one peer for a system without GSO and ECN. Datagrams are never
 //! fragmented (RFC 8900): one that is larger than the path takes is an error of its sender.
 //!
 //! Over Unix sockets a datagram that finds its receiver's queue full waits if the sender is connected, and is lost if it is one
@@ -60,6 +61,7 @@ mod outgoing;
 mod peer;
 mod received;
 mod socket;
+mod source;
 
 pub use address::{DatagramAddress, ToDatagramAddress};
 pub use anywire_sys::datagrams::Steering;

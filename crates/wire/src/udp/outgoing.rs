@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use quinn_udp::EcnCodepoint;
-
 use super::peer::Peer;
 use super::received::MESSAGE_BYTES_MAX;
 use super::socket::Udp;
@@ -20,14 +18,15 @@ pub struct Outgoing {
     /// How many datagrams wait.
     waiting: usize,
     segments_max: usize,
-    ecn: Option<EcnCodepoint>,
+    /// 0: no mark.
+    ecn: u8,
 }
 
 /// Datagrams that one system call sends.
 pub(super) struct Run {
     pub(super) peer: Option<Peer>,
     pub(super) local_ip: Option<IpAddr>,
-    pub(super) ecn: Option<EcnCodepoint>,
+    pub(super) ecn: u8,
     /// Length of each datagram but the last, which may be shorter.
     pub(super) segment: usize,
     pub(super) start: usize,
@@ -78,7 +77,7 @@ impl Outgoing {
     /// A queue for this socket.
     pub fn new(socket: &Udp) -> Self {
         let segments_max = socket.segments_max();
-        Self { bytes: Vec::new(), runs: VecDeque::new(), waiting: 0, segments_max, ecn: None }
+        Self { bytes: Vec::new(), runs: VecDeque::new(), waiting: 0, segments_max, ecn: 0 }
     }
 
     /// Adds a datagram to a peer. `from` is the address of this machine that it leaves from, for sockets that are bound to
@@ -101,7 +100,7 @@ impl Outgoing {
     /// Marks the datagrams that are added from now on with these two ECN bits (RFC 3168; 0, the default: not capable). Over
     /// Unix sockets it means nothing.
     pub fn set_ecn(&mut self, bits: u8) {
-        self.ecn = EcnCodepoint::from_bits(bits);
+        self.ecn = bits & 0b11;
     }
 
     /// How many datagrams wait.
@@ -142,7 +141,9 @@ impl Outgoing {
     /// The first datagrams, each with its peer, that leave alone and without control messages.
     pub(super) fn leading(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         self.runs.iter().map_while(|run| match run.peer {
-            Some(Peer::Ip(to)) if run.is_plain() => Some((to, &self.bytes[run.start..run.end])),
+            Some(Peer::Ip(to)) if run.is_plain() && !run.is_to_nobody() => {
+                Some((to, &self.bytes[run.start..run.end]))
+            }
             _ => None,
         })
     }
@@ -196,7 +197,12 @@ impl Run {
 
     /// Whether it is one datagram whose only fact is its peer.
     fn is_plain(&self) -> bool {
-        self.datagrams() == 1 && self.local_ip.is_none() && self.ecn.is_none()
+        self.datagrams() == 1 && self.local_ip.is_none() && self.ecn == 0
+    }
+
+    /// Whether its peer is an address that a sender has forged. Linux would send to 0.0.0.0 and `::` as to this machine.
+    pub(super) fn is_to_nobody(&self) -> bool {
+        matches!(self.peer, Some(Peer::Ip(to)) if to.port() == 0 || to.ip().to_canonical().is_unspecified())
     }
 
     pub(super) fn datagrams(&self) -> usize {
@@ -214,7 +220,7 @@ mod tests {
     use super::*;
 
     fn queue(segments_max: usize) -> Outgoing {
-        Outgoing { bytes: Vec::new(), runs: VecDeque::new(), waiting: 0, segments_max, ecn: None }
+        Outgoing { bytes: Vec::new(), runs: VecDeque::new(), waiting: 0, segments_max, ecn: 0 }
     }
 
     fn peer(port: u16) -> Peer {

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anywire_sys::datagrams;
 use anywire_sys::send_each::send_each;
-use quinn_udp::{EcnCodepoint, Transmit, UdpSocketState};
+use anywire_sys::send_marked::{Marked, send_marked};
+use quinn_udp::UdpSocketState;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, recvfrom, sendto};
 use socket2::Socket;
@@ -19,6 +20,7 @@ use super::bind::{ReceiveBuffer, Unregistered};
 use super::outgoing::{Outgoing, Run, Sent};
 use super::peer::Peer;
 use super::received::{Received, Slot};
+use super::source::OwnAddresses;
 use crate::unix::Guard;
 
 /// A datagram socket on one loop. Several tasks of that loop may send through it at once, and one may receive.
@@ -28,6 +30,7 @@ pub struct Udp {
     io: Io,
     link: Link,
     local: DatagramAddress,
+    own: OwnAddresses,
     buffer: ReceiveBuffer,
     datagram_bytes_max: usize,
     segments_max: usize,
@@ -36,6 +39,7 @@ pub struct Udp {
 /// What differs between UDP and Unix sockets.
 pub(super) enum Link {
     Ip {
+        /// Receives. It must not send: it would switch off for all peers what the way to one refuses.
         state: UdpSocketState,
         /// The one peer, if the socket is connected.
         peer: Option<SocketAddr>,
@@ -50,12 +54,20 @@ pub(super) enum Link {
 
 impl Udp {
     pub(super) fn new(unregistered: Unregistered) -> io::Result<Self> {
-        let Unregistered { socket, link, local, buffer, datagram_bytes_max, offload } = unregistered;
+        let Unregistered { socket, link, local, own, buffer, datagram_bytes_max, offload } = unregistered;
         let segments_max = match &link {
             Link::Ip { state, .. } if offload => state.max_gso_segments(),
             _ => 1,
         };
-        Ok(Self { io: Io::register(socket, &link)?, link, local, buffer, datagram_bytes_max, segments_max })
+        Ok(Self {
+            io: Io::register(socket, &link)?,
+            link,
+            local,
+            own,
+            buffer,
+            datagram_bytes_max,
+            segments_max,
+        })
     }
 
     /// Where it receives.
@@ -92,7 +104,8 @@ impl Udp {
         datagrams::refuse_from_now_on(&self.io)
     }
 
-    /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe.
+    /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe. The batch is
+    /// empty if all of them were [forged](Received::forged).
     ///
     /// # Errors
     /// What the system said. `ConnectionRefused` on a connected socket means that the peer's port is closed; the socket can
@@ -155,13 +168,21 @@ impl Udp {
 
     fn receive_now(&self, received: &mut Received) -> io::Result<()> {
         match &self.link {
-            Link::Ip { state, keeps_local_ip, .. } => received
-                .refill_by(*keeps_local_ip, |buffers, metas| state.recv((&self.io).into(), buffers, metas)),
+            Link::Ip { state, keeps_local_ip, .. } => {
+                received.refill_by(&self.own, *keeps_local_ip, |buffers, metas| {
+                    state.recv((&self.io).into(), buffers, metas)
+                })
+            }
             Link::Unix { .. } => {
                 let mut count = 0;
                 for number in 0..received.empty() {
-                    match self.receive_unix(received, number) {
-                        Ok(()) => count += 1,
+                    match self.receive_unix(received.buffer(number)) {
+                        Ok(slot) => {
+                            count += 1;
+                            let is_forged =
+                                matches!(&slot.peer, Peer::Unix(name) if !self.own.hear_name(name));
+                            received.add(number, (!is_forged).then_some(slot));
+                        }
                         // The next call reports it.
                         Err(_) if number > 0 => break,
                         Err(error) => return Err(error),
@@ -173,13 +194,12 @@ impl Udp {
         }
     }
 
-    fn receive_unix(&self, received: &mut Received, number: usize) -> io::Result<()> {
+    fn receive_unix(&self, buffer: &mut [u8]) -> io::Result<Slot> {
         // With this flag the system says how long the datagram was, also where it had no room for all of it.
-        let (taken, sent_bytes, from) = recvfrom(&self.io, received.buffer(number), RecvFlags::TRUNC)?;
+        let (taken, sent_bytes, from) = recvfrom(&self.io, buffer, RecvFlags::TRUNC)?;
         let peer = from.map_or(Peer::Unnamed, unix_peer);
         let is_cut = taken < sent_bytes;
-        received.slots[number] = Slot { peer, local_ip: None, ecn: 0, len: taken, stride: taken, is_cut };
-        Ok(())
+        Ok(Slot { peer, local_ip: None, ecn: 0, len: taken, stride: taken, is_cut, buffer: 0 })
     }
 
     /// Sends all that waits, in order. Waits while the system has no room. A datagram that the system refuses is counted and
@@ -206,7 +226,7 @@ impl Udp {
                 continue;
             }
             let datagrams = run.datagrams();
-            let joined = datagrams > 1 && run.may_be_joined && self.takes_segments(datagrams);
+            let joined = datagrams > 1 && run.may_be_joined && datagrams <= self.segments_max;
             let (count, data) =
                 if joined { (datagrams, data) } else { (1, &data[..run.segment.min(data.len())]) };
             sent.calls += 1;
@@ -214,7 +234,7 @@ impl Udp {
                 Ok(()) => sent.datagrams += count as u64,
                 Err(full) if self.has_room_later(run, &full) => return false,
                 Err(_) if joined => {
-                    // Some devices refuse segments that they would take alone.
+                    // Some ways refuse segments that they would take alone. Others may take them.
                     outgoing.part_first();
                     continue;
                 }
@@ -251,15 +271,8 @@ impl Udp {
 
     async fn send_alone(&self, to: Option<&Peer>, from: Option<IpAddr>, data: &[u8]) -> io::Result<()> {
         let (segment, end) = (data.len(), data.len());
-        let run = Run {
-            peer: to.cloned(),
-            local_ip: from,
-            ecn: None,
-            segment,
-            start: 0,
-            end,
-            may_be_joined: false,
-        };
+        let run =
+            Run { peer: to.cloned(), local_ip: from, ecn: 0, segment, start: 0, end, may_be_joined: false };
         loop {
             match self.send_now(&run, data, None) {
                 Err(full) if self.has_room_later(&run, &full) => self.io.writable_again().await?,
@@ -275,11 +288,6 @@ impl Udp {
         error.kind() == io::ErrorKind::WouldBlock && !is_one_of_many
     }
 
-    /// The system may have refused segments since the queue was made.
-    fn takes_segments(&self, segments: usize) -> bool {
-        matches!(&self.link, Link::Ip { state, .. } if segments <= state.max_gso_segments())
-    }
-
     /// Sends the first datagrams in one call if they are for several peers; how many left. If the system refuses the first one,
     /// it is left to be sent alone, which says why.
     fn send_leading(&self, outgoing: &Outgoing) -> Option<usize> {
@@ -290,27 +298,26 @@ impl Udp {
 
     fn send_now(&self, run: &Run, data: &[u8], segment_size: Option<usize>) -> io::Result<()> {
         match (&self.link, &run.peer) {
-            (Link::Ip { state, peer, .. }, to) => {
+            (Link::Ip { peer, .. }, to) => {
                 let to = match to {
                     Some(Peer::Ip(to)) => Some(*to),
                     Some(_) => return Err(other_family()),
                     None => *peer,
                 };
-                let destination = to.ok_or(io::ErrorKind::NotConnected)?;
-                // A sender may have forged it. The system's refusal would switch GSO and ECN off, as that of a group's address.
-                if destination.port() == 0 {
+                let to = to.ok_or(io::ErrorKind::NotConnected)?;
+                if run.is_to_nobody() || to.port() == 0 {
                     return Err(Errno::INVAL.into());
                 }
-                let send = |from| self.send_ip(state, destination, from, run.ecn, data, segment_size);
-                let Err(error) = send(run.local_ip) else { return Ok(()) };
-                let is_without_way = Errno::from_io_error(&error) == Some(Errno::NETUNREACH);
-                match run.local_ip {
-                    // The address is that of all machines of a network, or this machine's no more.
-                    Some(_) if is_without_way => send(None),
-                    // On a connected socket the error may belong to an earlier datagram. The system reports that once, and
-                    // sends nothing.
-                    from if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => send(from),
-                    _ => Err(error),
+                let segment = segment_size.map(|bytes| bytes as u16);
+                let marked = Marked { to, data, from: run.local_ip, ecn: run.ecn, segment };
+                let sent = self.send_anyhow(marked);
+                // On a connected socket the error may belong to an earlier datagram. The system reports that once, and
+                // sends nothing.
+                match sent {
+                    Err(error) if peer.is_some() && error.kind() != io::ErrorKind::WouldBlock => {
+                        self.send_anyhow(marked)
+                    }
+                    sent => sent,
                 }
             }
             (Link::Unix { .. }, Some(Peer::Unix(name))) => {
@@ -329,22 +336,35 @@ impl Udp {
         }
     }
 
-    fn send_ip(
-        &self,
-        state: &UdpSocketState,
-        destination: SocketAddr,
-        src_ip: Option<IpAddr>,
-        ecn: Option<EcnCodepoint>,
-        data: &[u8],
-        segment_size: Option<usize>,
-    ) -> io::Result<()> {
-        if let (None, None, None) = (segment_size, ecn, src_ip) {
+    /// Sends to an IP address. If the system refuses what goes beside the data, it is left out: a reply that leaves from another
+    /// address or without a mark is better than none.
+    fn send_anyhow(&self, mut marked: Marked<'_>) -> io::Result<()> {
+        let mut sent = self.send_marked(marked);
+        // The address is that of all machines of a network, or this machine's no more, or one of a link that is not named.
+        if marked.from.is_some()
+            && sent.as_ref().is_err_and(|error| is_of(error, &[Errno::NETUNREACH, Errno::INVAL]))
+        {
+            marked.from = None;
+            sent = self.send_marked(marked);
+        }
+        // Some systems that are not quite Linux know no marks. If segments are refused, the datagrams are sent one by one.
+        if marked.ecn != 0
+            && marked.segment.is_none()
+            && sent.as_ref().is_err_and(|error| is_of(error, &[Errno::INVAL]))
+        {
+            marked.ecn = 0;
+            sent = self.send_marked(marked);
+        }
+        sent
+    }
+
+    fn send_marked(&self, marked: Marked<'_>) -> io::Result<()> {
+        if let Marked { to, data, from: None, ecn: 0, segment: None } = marked {
             // Without control messages, which the kernel would have to copy and read.
-            retry_on_intr(|| sendto(&self.io, data, SendFlags::empty(), &destination))?;
+            retry_on_intr(|| sendto(&self.io, data, SendFlags::empty(), &to))?;
             return Ok(());
         }
-        state
-            .try_send((&self.io).into(), &Transmit { destination, ecn, contents: data, segment_size, src_ip })
+        send_marked(&self.io, marked)
     }
 }
 
@@ -403,6 +423,10 @@ impl AsFd for Io {
 /// Whether a datagram was refused because it is larger than the way to its peer takes.
 pub fn is_too_large(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::MSGSIZE)
+}
+
+fn is_of(error: &io::Error, errors: &[Errno]) -> bool {
+    Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
 fn other_family() -> io::Error {

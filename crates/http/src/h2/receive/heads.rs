@@ -116,12 +116,17 @@ impl Engine {
         }
         let decoded = self.heads.request(block)?;
         if self.open >= self.limits.streams {
-            return self.fault(now, id, Code::REFUSED_STREAM, out);
+            return self.refuse_stream(now, id, out);
         }
         let (head, Facts { length }) = match decoded {
             Ok(found) => found,
             Err(Refusal::Malformed(_)) => return self.fault(now, id, Code::PROTOCOL_ERROR, out),
-            Err(Refusal::TooLarge) => return self.refuse_large(now, id, end, out),
+            Err(Refusal::LongTarget) => {
+                return self.refuse_large(now, id, end, StatusCode::URI_TOO_LONG, out);
+            }
+            Err(Refusal::TooLarge) => {
+                return self.refuse_large(now, id, end, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, out);
+            }
         };
         if end && length.is_some_and(|length| length > 0) {
             return self.fault(now, id, Code::PROTOCOL_ERROR, out);
@@ -136,26 +141,42 @@ impl Engine {
         Ok(Step::Event(Event::Request { id, head, length, end }))
     }
 
-    /// Answers a request whose head is too large. The driver gets no event of the request.
+    /// Refuses a stream above the limit. That is no fault of a peer that cannot know the limit yet (RFC 9113 section 6.5.2).
+    #[cold]
+    fn refuse_stream(&mut self, now: Instant, id: StreamId, out: &mut Vec<u8>) -> Result<Step, Error> {
+        let code = Code::REFUSED_STREAM;
+        if self.are_settings_known() {
+            return self.fault(now, id, code, out);
+        }
+        self.spend_idle(now)?;
+        self.reset_stream(id, code, out);
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
+    }
+
+    /// Answers a request that is too large. The driver gets no event of it, or of its trailers.
     #[cold]
     fn refuse_large(
         &mut self,
         now: Instant,
         id: StreamId,
         end: bool,
+        status: StatusCode,
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
-        self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head);
+        match self.streams.get(&id).map(|stream| stream.outgoing) {
+            None => drop(self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head)),
+            Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
+            // Some of its response has left, or it is ours.
+            Some(_) => return self.fault(now, id, Code::ENHANCE_YOUR_CALM, out),
+        }
         let fields = Headers::new();
-        let parts = ResponseParts {
-            length: Some(0),
-            ..ResponseParts::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &fields)
-        };
+        let parts = ResponseParts { length: Some(0), ..ResponseParts::new(status, &fields) };
         let sent = self.respond(id, &parts, true, out);
-        debug_assert!(sent.is_ok(), "the stream has just begun");
+        debug_assert!(sent.is_ok(), "no head has left on the stream");
         // It costs more than it should, so it counts as a fault.
         if end {
             self.spend_reset(now)?;
+            self.remove(id, out);
             return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR, by_peer: false }));
         }
         self.fault(now, id, Code::NO_ERROR, out)
@@ -172,7 +193,7 @@ impl Engine {
         let (head, Facts { length }) = match self.heads.response(block)? {
             Ok(found) => found,
             Err(Refusal::Malformed(_)) => return self.fault(now, id, Code::PROTOCOL_ERROR, out),
-            Err(Refusal::TooLarge) => return self.fault(now, id, Code::CANCEL, out),
+            Err(Refusal::LongTarget | Refusal::TooLarge) => return self.fault(now, id, Code::CANCEL, out),
         };
         let status = head.status();
         if status.is_informational() {
@@ -196,7 +217,7 @@ impl Engine {
         }
         stream.incoming = Half::Body;
         if end {
-            self.end_half(id, |stream| &mut stream.incoming);
+            self.end_half(id, |stream| &mut stream.incoming, out);
         }
         Ok(Step::Event(Event::Response { id, head, length, end }))
     }
@@ -217,10 +238,12 @@ impl Engine {
         let is_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
         match decoded {
             Ok(fields) if end && is_complete && !is_tunnel => {
-                self.end_half(id, |stream| &mut stream.incoming);
+                self.end_half(id, |stream| &mut stream.incoming, out);
                 Ok(Step::Event(Event::Trailers { id, fields }))
             }
-            Err(Refusal::TooLarge) => self.fault(now, id, Code::ENHANCE_YOUR_CALM, out),
+            Err(Refusal::LongTarget | Refusal::TooLarge) => {
+                self.refuse_large(now, id, end, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, out)
+            }
             Ok(_) | Err(Refusal::Malformed(_)) => self.fault(now, id, Code::PROTOCOL_ERROR, out),
         }
     }
