@@ -56,7 +56,7 @@ mod turns;
 mod user;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 
 use crate::block::{Block, Flags};
@@ -77,6 +77,7 @@ use crate::time_wait::TimeWait;
 use crate::watch::Watches;
 use crate::wheel::Wheel;
 
+pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
 pub(crate) use self::pace::Pace;
 
 pub use self::id::{ConnId, ListenerId};
@@ -118,8 +119,10 @@ pub struct Engine {
     local: Local,
 
     turns: Turns,
-    /// Connections that had something to send when the pool was full, and that nothing else would wake.
+    /// Connections whose users had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: VecDeque<u32>,
+    /// Connections that had to cut a segment in two when not even promised memory was left.
+    waiting_to_split: BTreeSet<u32>,
     /// Segments out of order, of all connections.
     held_segments: usize,
     reclaim: Reclaim,
@@ -129,7 +132,7 @@ pub struct Engine {
     watches: Watches,
     /// Deadlines that have passed and were not reported yet.
     expired: usize,
-    /// Probes of keep-alive that found the queue of replies full in this tick.
+    /// Probes that found the queue of replies full in this tick.
     probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
@@ -185,7 +188,7 @@ impl Engine {
             half_open: Slab::new(limits.half_open)?,
             time_wait: Slab::new(limits.time_wait)?,
             table: Table::new(entries)?,
-            pool: Pool::new(limits.segment_bytes)?,
+            pool: Pool::new(limits.segment_bytes, limits.connections)?,
             at_once_bytes: match limits.send_segments {
                 0 => 0,
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
@@ -204,6 +207,7 @@ impl Engine {
             batch: Vec::new(),
             echoes: Vec::new(),
             waiting_for_memory: VecDeque::new(),
+            waiting_to_split: BTreeSet::new(),
             held_segments: 0,
             reclaim: Reclaim::default(),
             ports_tried: 0,

@@ -290,7 +290,7 @@ impl Engine {
         let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
         self.is_held(id) && {
             let block = &self.blocks[id.0];
-            block.flags.0 & waits.0 == waits.0 && !block.has_unsent()
+            block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && block.state != State::Closed
         }
     }
 
@@ -317,11 +317,10 @@ impl Engine {
             let tail = block.send_tail;
             block.write_end += 1;
             self.pool.segment_mut(tail).marks.set(Marks::FIN);
-        } else if let Some(cell) = self.pool.take_beyond_limit(0) {
-            let kept = self.pool.segment_mut(cell);
-            kept.marks = Marks::FIN;
+        } else {
+            let cell = self.pool.take_fin();
             if block.send_tail.is_none() {
-                kept.seq = block.write_end;
+                self.pool.segment_mut(cell).seq = block.write_end;
                 block.write_end += 1;
                 block.send_tail = cell;
                 block.send_next = cell;
@@ -389,17 +388,14 @@ impl Engine {
             return;
         }
         let block = &mut self.blocks[index];
-        let (state, is_claimed) = (block.state, block.has(Flags::CLAIMED));
-        if state == State::Closed {
+        let is_claimed = block.has(Flags::CLAIMED);
+        if block.state == State::Closed {
             if !is_claimed {
                 self.free_block(index);
             }
             return;
         }
         block.flags.set(Flags::DETACHED.when(!is_claimed));
-        if !matches!(state, State::SynSent | State::TimeWait) {
-            self.reset_peer(index);
-        }
         self.break_off(index, End::Aborted);
     }
 }
