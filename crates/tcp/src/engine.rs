@@ -20,11 +20,13 @@
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
+//! | `aging` | times of 32 bits, however long nothing happens |
 //! | `memory` | the memory that it has taken |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
 mod acknowledge;
+mod aging;
 mod answered;
 mod check;
 mod deliver;
@@ -83,6 +85,7 @@ pub use self::memory::Memory;
 pub use self::ready::{Events, Ready};
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
+use self::aging::Aging;
 use self::answered::Answered;
 use self::deliver::InFrame;
 use self::local::Local;
@@ -96,8 +99,10 @@ use self::turns::Turns;
 pub struct Engine {
     settings: Settings,
     limits: Limits,
+    /// The time as it was given last.
     now: Instant,
     tick: Tick,
+    aging: Aging,
     /// Half a second and the other timings in ticks, made once.
     timings: timers::Timings,
 
@@ -173,6 +178,7 @@ impl Engine {
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
+            aging: Aging::default(),
             timings: timers::Timings::new(&settings),
             blocks: Slab::new(limits.connections)?,
             extensions: Slab::new(limits.extensions.min(ExtensionId::COUNT_MAX))?,
@@ -266,12 +272,6 @@ impl Engine {
     pub fn at(&self, index: u32) -> Option<ConnId> {
         let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
         Some(ConnId(index, block.tag())).filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
-    }
-
-    /// The time as it was given last.
-    fn set_now(&mut self, now: Instant) {
-        self.now = now;
-        self.tick = now.tick();
     }
 
     /// Puts a connection into the ring of those to send, if it is not there.

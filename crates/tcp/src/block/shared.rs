@@ -25,6 +25,11 @@ impl Block {
         self.retransmit_at = at;
     }
 
+    /// The time that only tells whether it was idle, if no flight is timed.
+    pub(crate) fn mark_of_idleness_mut(&mut self) -> Option<&mut Tick> {
+        (!self.has(Flags::RETRANSMIT)).then_some(&mut self.retransmit_at)
+    }
+
     /// Whether nothing was sent for an RTO (RFC 5681 4.1).
     pub(crate) fn was_idle_for_rto(&self, now: Tick) -> bool {
         debug_assert!(self.flight() == 0, "in {:?}", self.state);

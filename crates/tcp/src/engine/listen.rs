@@ -100,9 +100,12 @@ impl Engine {
 
     fn look_at_half_open(&mut self, place: u32) {
         let half = &self.half_open[place];
+        let wait = again_after(half.transmissions);
+        // By the tick first: the clock of microseconds wraps while nothing happens for an hour.
+        let is_long_due = half.looked_at.after(wait).is_due(self.tick);
         let passed = self.now.short().wrapping_sub(half.sent_at) / 1000;
-        let left = again_after(half.transmissions).saturating_sub(passed);
-        if left > 0 {
+        let left = wait.saturating_sub(passed);
+        if left > 0 && !is_long_due {
             self.time_half_open(place, left);
         } else {
             self.on_half_open_due(place);
@@ -165,7 +168,7 @@ impl Engine {
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
-        let (half, segment) = (self.half_open[place], &arrived.segment);
+        let (mut half, segment) = (self.half_open[place], &arrived.segment);
         let Some(listener) = self.local.listener(half.listener).copied() else {
             // It ended with its listener (RFC 9293 3.10.4).
             self.drop_half_open(place);
@@ -211,6 +214,8 @@ impl Engine {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
+        // Its timer has expired long since, though it has not run yet: the clock of microseconds may even have wrapped.
+        half.transmissions += u8::from(half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick));
         let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
         let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;

@@ -15,8 +15,7 @@ use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
 use crate::seq::Seq;
 use crate::settings::Settings;
-use crate::time::{Instant, Tick};
-use crate::watch::FARTHEST_MILLIS;
+use crate::time::{FARTHEST_MILLIS, Instant, Tick};
 
 /// Durations of the settings, in ticks.
 #[derive(Clone, Copy)]
@@ -60,6 +59,11 @@ impl Engine {
     pub fn advance(&mut self, now: Instant) {
         self.set_now(now);
         self.settle();
+        self.run_timers();
+    }
+
+    /// Handles all timers that are due now.
+    pub(super) fn run_timers(&mut self) {
         let mut due = [(0, Tick(0)); GROUP];
         while let count @ 1.. = take_due(&mut self.delayed_acks, self.tick, usize::MAX, &mut due) {
             self.prefetch_all(&due[..count]);

@@ -457,13 +457,18 @@ impl Engine {
     }
 }
 
+/// What the buffer has room for, and the window field can say. The right edge has kept the unread bytes below the limit.
+#[inline(always)]
+pub(super) fn receive_room(block: &Block, limit: u32) -> u32 {
+    (limit - block.unread()).min(u32::from(u16::MAX) << block.receive_scale())
+}
+
 /// The window field, and with it the right edge that the peer may now use (RFC 9293 3.8.6). It never goes back, never goes beyond
 /// the buffer, and moves on in steps that are worth it (3.8.6.2.2).
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let shift = block.receive_scale();
-    // What the buffer has room for, and the field can say. The edge has kept the unread bytes below the limit.
-    let room = (limit - block.unread()).min(u32::from(u16::MAX) << shift);
+    let room = receive_room(block, limit);
     let right = block.rcv_nxt + room;
     // What would go back is a step below zero.
     let step = (right - block.rcv_right).cast_signed();
