@@ -15,7 +15,7 @@ fn router() -> Router {
         .get("/fields", async |request: Request| {
             let headers = request.headers();
             let cookies: Vec<_> = headers.get_all("cookie").collect();
-            let host = request.head().host().unwrap_or_default();
+            let host = request.host().unwrap_or_default();
             format!("{:?} {host} {}", request.head().version(), String::from_utf8_lossy(&cookies.concat()))
         })
         .post("/echo", async |body: Body| body)
@@ -145,6 +145,8 @@ fn handlers_know_nothing_of_it() {
         // Cookies may come in pieces (RFC 9113 section 8.2.3).
         let id = peer.open("GET", "/fields", &[("cookie", "a=1"), ("cookie", "b=2")], None, true);
         assert_eq!(peer.answer(id).text(), format!("{:?} a a=1; b=2", Version::HTTP_2));
+        let answer = served.ask("GET /fields HTTP/1.1\r\nhost: a\r\ncookie: a=1; b=2\r\n\r\n");
+        assert_eq!(answer.text(), format!("{:?} a a=1; b=2", Version::HTTP_11));
     });
 }
 
