@@ -18,6 +18,7 @@ use super::handler::DatagramHandler;
 use super::rate::Accounts;
 use super::replies::{Desk, Replies, UnderWay};
 use super::server::UdpLimits;
+use crate::contained::{dispose, drop_each};
 
 /// When a server is to end; `None` until it is told.
 pub(super) type End = watch::Receiver<Option<Instant>>;
@@ -46,6 +47,7 @@ impl<H: DatagramHandler> Service<H> {
         let left = deadline.saturating_duration_since(Instant::now());
         // What is not done by then is cut.
         let _ = tokio::time::timeout(left, self.wind_up()).await;
+        drop_each([self.handler]);
     }
 
     /// Returns the deadline of the end.
@@ -158,7 +160,8 @@ impl<H: DatagramHandler> Service<H> {
             datagrams.for_each(drop);
             cuts.into_iter().for_each(|cut| handler.cut(cut));
         }));
-        if ran.is_err() {
+        if let Err(panic) = ran {
+            dispose(panic);
             counts.panics.increment();
             tracing::error!(socket = %desk.socket.local(), "the handler of datagrams panicked; a batch was lost");
         }

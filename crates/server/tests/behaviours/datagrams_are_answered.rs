@@ -255,11 +255,24 @@ fn a_slow_network_does_not_hold_up_the_end() {
     assert!((1..REPLIES).contains(&ended.replies) && ended.replies_failed == 0, "{ended:?}");
 }
 
+/// Panics again when it is dropped.
+struct Unwilling;
+
+impl Drop for Unwilling {
+    fn drop(&mut self) {
+        panic!("as the test wishes");
+    }
+}
+
 #[test]
 fn a_panic_costs_one_batch() {
     let handler = || {
-        |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
-            assert_ne!(datagram.data(), b"bad", "as the test wishes");
+        let unwilling = Unwilling;
+        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+            let _ = &unwilling;
+            if datagram.data() == b"bad" {
+                std::panic::panic_any(Unwilling);
+            }
             echo(datagram, replies);
         }
     };
@@ -269,6 +282,8 @@ fn a_panic_costs_one_batch() {
     eventually("the panic is counted", || server.counters().panics == 1);
     client.send(b"good").expect("over loopback");
     assert_eq!(answer(&client), b"good");
+    let ended = server.shutdown(HANG).wait();
+    assert_eq!((ended.counters.panics, ended.counters.replies), (1, 1), "{ended:?}");
 }
 
 #[test]

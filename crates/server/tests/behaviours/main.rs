@@ -7,6 +7,7 @@ mod support;
 
 mod a_close_is_said_before_it_comes;
 mod a_cut_tls_stream_is_no_end;
+mod a_destructor_that_panics_costs_its_own_request;
 mod a_failing_stream_leaves_its_neighbours_whole;
 mod a_half_closed_peer_is_answered;
 mod a_head_may_state_a_length;
