@@ -79,6 +79,8 @@ pub(crate) struct Job {
     pub(crate) draft: Box<Draft>,
     /// Taken when the response's head is handed out.
     pub(crate) reply: Option<oneshot::Sender<Reply>>,
+    /// When it was submitted, or taken from the queue.
+    pub(crate) at: Instant,
     pub(crate) total_until: Instant,
     /// When it must have a connection, or be allowed to dial one.
     pub(crate) acquire_until: Instant,
@@ -126,7 +128,12 @@ impl Delivery {
     pub(crate) fn make(self) {
         match self {
             Self::Nothing | Self::Reply(None, _) => {}
-            Self::Reply(Some(caller), reply) => drop(caller.send(reply)),
+            Self::Reply(Some(caller), reply) => {
+                if let Err(unwanted) = caller.send(reply) {
+                    // It may hold an error of the caller's body.
+                    drop_caught(unwanted);
+                }
+            }
             Self::BodyEnds(sender) => sender.finish(),
             Self::BodyBreaks(sender, error) => sender.abort(error),
         }
@@ -154,7 +161,9 @@ impl Contained {
         catch_unwind(AssertUnwindSafe(|| self.0.poll_chunk(cx))).unwrap_or_else(|payload| {
             let text = payload.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(without text)");
-            Poll::Ready(Err(BodyError::failed(format!("it panicked: {text}"))))
+            let error = BodyError::failed(format!("it panicked: {text}"));
+            drop_caught(payload);
+            Poll::Ready(Err(error))
         })
     }
 }
@@ -164,11 +173,16 @@ impl Drop for Contained {
         if self.0.as_full().is_some() {
             return;
         }
-        let body = mem::take(&mut self.0);
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
-            // The destructor of a payload may panic as well.
-            let _ = ManuallyDrop::new(payload);
-        }
+        drop_caught(mem::take(&mut self.0));
+    }
+}
+
+/// Drops a value of the caller's. A panic of its destructor ends here.
+#[cold]
+pub(crate) fn drop_caught<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // The destructor of a payload may panic as well.
+        let _ = ManuallyDrop::new(payload);
     }
 }
 

@@ -177,6 +177,12 @@ impl Body {
         self.length() == Some(0)
     }
 
+    /// Whether it was made of bytes, and not of a stream, a channel or a body of another kind.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self.kind, Kind::Full(_))
+    }
+
     /// All bytes, if they are here already and none was read: `Some` for an empty and a whole body.
     #[inline]
     pub fn as_full(&self) -> Option<&Bytes> {

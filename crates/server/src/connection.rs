@@ -89,6 +89,12 @@ impl ConnectionTask {
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
+        let service = &self.service;
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Http(http) => http.drop_contained(service),
+            State::Upgraded(running, endpoint) => service.dispatch.drop_contained(endpoint, running),
+            State::Closed => {}
+        }
         if let Some(key) = self.key {
             self.service.deregister(key);
         }
@@ -121,6 +127,15 @@ enum Driver {
 type Left = Option<(Continuation, Option<EndpointId>, Bytes)>;
 
 impl Http {
+    /// Drops it with what handlers have left in it.
+    fn drop_contained(self, service: &Service) {
+        match self.driver {
+            Driver::Idle => {}
+            Driver::H1(mut session) => session.drop_stage(service),
+            Driver::H2(mut session) => session.drop_streams(service),
+        }
+    }
+
     fn poll(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
         if service.ending() == Ending::Cut {
             self.connection.abort();
@@ -177,16 +192,18 @@ impl Http {
                     };
                     session = woken;
                 }
-                End::Close => return Poll::Ready(None),
+                End::Close | End::Abort => {
+                    if end == End::Abort {
+                        self.connection.abort();
+                    }
+                    self.driver = Driver::H1(session);
+                    return Poll::Ready(None);
+                }
                 End::Upgrade => return Poll::Ready(session.into_upgrade()),
                 End::Http2 if !self.at_start => session.refuse_preface(service),
                 End::Http2 => {
                     let session = Box::new(h2::Session::new(session.into_input(), service));
                     return self.run_h2(session, service, cx);
-                }
-                End::Abort => {
-                    self.connection.abort();
-                    return Poll::Ready(None);
                 }
             }
         }
@@ -223,6 +240,7 @@ impl Http {
         if end == End::Abort {
             self.connection.abort();
         }
+        self.driver = Driver::H2(session);
         Poll::Ready(None)
     }
 

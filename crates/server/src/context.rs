@@ -106,13 +106,14 @@ impl Contexts {
         self.has_upgrades.get()
     }
 
-    /// The continuation that the handler of this request has left. One that it leaves later is dropped.
-    pub(crate) fn take_upgrade(&self, id: ContextId) -> Option<Continuation> {
+    /// The continuations that the handler of this request has left: one, unless it took more than one upgrade. What it leaves
+    /// later is dropped.
+    pub(crate) fn take_upgrades(&self, id: ContextId) -> impl Iterator<Item = Continuation> {
         let (mine, others): (Vec<_>, Vec<_>) =
             self.upgrades.take().into_iter().partition(|(of, _)| *of == id);
         self.has_upgrades.set(!others.is_empty());
         self.upgrades.replace(others);
-        mine.into_iter().find_map(|(_, pending)| pending.0.take())
+        mine.into_iter().filter_map(|(_, pending)| pending.0.take())
     }
 
     /// Whether the peer of this request has gone. All callers share one value, as long as one of them keeps it.

@@ -17,6 +17,7 @@ use std::thread;
 
 use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
 
+use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
 use crate::counters::Live;
 use crate::handler::{Slot, Slots};
@@ -92,11 +93,12 @@ impl Dispatch {
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
         match &mut slot.as_mut().start(request, cx) {
             Ok(Poll::Ready(response)) => {
-                self.slots[endpoint.index()].put(slot);
+                self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
                 self.ended(endpoint, id, Some(response));
                 self.vet(endpoint, response, is_head);
                 answered(response, Some(endpoint));
+                self.release(Some(endpoint), response);
                 None
             }
             Ok(Poll::Pending) => {
@@ -107,7 +109,7 @@ impl Dispatch {
             }
             Err(panic) => {
                 // The request goes with its slot, and its body with it.
-                drop(slot);
+                self.drop_slot(endpoint, slot);
                 self.ended(endpoint, id, None);
                 let panic = std::mem::replace(panic, Box::new(()));
                 answered(&mut self.panicked(endpoint, panic), Some(endpoint));
@@ -127,6 +129,23 @@ impl Dispatch {
         self.upgrade.take()
     }
 
+    /// Keeps the memory of a run that has ended, unless there is enough.
+    #[inline]
+    fn put_slot(&self, endpoint: EndpointId, slot: Slot) {
+        if let Some(surplus) = self.slots[endpoint.index()].put(slot) {
+            self.drop_slot(endpoint, surplus);
+        }
+    }
+
+    /// Drops a run that has not ended well, and its memory.
+    #[cold]
+    fn drop_slot(&self, endpoint: EndpointId, mut slot: Slot) {
+        if let Err(panic) = slot.as_mut().cancel() {
+            self.note_panic(Some(endpoint), panic);
+        }
+        self.drop_contained(Some(endpoint), slot);
+    }
+
     /// Keeps the continuation of a handler that has answered 101, and drops that of any other.
     #[inline]
     fn ended(&self, endpoint: EndpointId, id: ContextId, response: Option<&Response>) {
@@ -134,10 +153,10 @@ impl Dispatch {
             cold_path();
             let switches =
                 response.is_some_and(|response| response.status == StatusCode::SWITCHING_PROTOCOLS);
-            let continuation = self.contexts.take_upgrade(id);
-            match switches {
-                true => self.upgrade.set(continuation),
-                false => self.drop_contained(Some(endpoint), continuation),
+            for continuation in self.contexts.take_upgrades(id) {
+                let others =
+                    if switches { self.upgrade.replace(Some(continuation)) } else { Some(continuation) };
+                self.drop_contained(Some(endpoint), others);
             }
         }
     }
@@ -146,6 +165,13 @@ impl Dispatch {
     #[cold]
     fn new_slot(&self, endpoint: EndpointId) -> thread::Result<Slot> {
         catch_unwind(AssertUnwindSafe(|| self.table.slot(endpoint)))
+    }
+}
+
+impl Drop for Dispatch {
+    fn drop(&mut self) {
+        drop_each(self.slots.drain(..).flat_map(Slots::into_all));
+        drop_each(self.upgrade.take());
     }
 }
 
@@ -183,7 +209,7 @@ impl Run {
                 Poll::Pending
             }
             Ok(Poll::Ready(mut response)) => {
-                dispatch.slots[self.endpoint.index()].put(slot);
+                dispatch.put_slot(self.endpoint, slot);
                 if context.is_none() {
                     *context = dispatch.contexts.take_back(self.context);
                 }
@@ -192,7 +218,7 @@ impl Run {
                 Poll::Ready(response)
             }
             Err(panic) => {
-                drop(slot);
+                dispatch.drop_slot(self.endpoint, slot);
                 dispatch.ended(self.endpoint, self.context, None);
                 Poll::Ready(dispatch.panicked(self.endpoint, panic))
             }
@@ -219,7 +245,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.dispatch.drop_contained(Some(self.endpoint), slot);
+            self.dispatch.drop_slot(self.endpoint, slot);
             self.dispatch.ended(self.endpoint, self.context, None);
         }
     }

@@ -235,20 +235,25 @@ impl Slots {
         self.last.take().or_else(|| self.others.borrow_mut().pop())
     }
 
-    /// Keeps a slot that is clear, unless there are enough.
+    /// Keeps a slot that is clear. Returns one if there are enough.
     #[inline]
-    pub(crate) fn put(&self, slot: Slot) {
-        if let Some(other) = self.last.replace(Some(slot)) {
-            self.put_other(other);
-        }
+    pub(crate) fn put(&self, slot: Slot) -> Option<Slot> {
+        self.put_other(self.last.replace(Some(slot))?)
     }
 
     #[inline(never)]
-    fn put_other(&self, slot: Slot) {
+    fn put_other(&self, slot: Slot) -> Option<Slot> {
         let mut others = self.others.borrow_mut();
         if others.len() < SPARE_SLOTS_MAX {
             others.push(slot);
+            return None;
         }
+        Some(slot)
+    }
+
+    /// All that are kept.
+    pub(crate) fn into_all(self) -> impl Iterator<Item = Slot> {
+        self.last.into_inner().into_iter().chain(self.others.into_inner())
     }
 }
 
@@ -261,6 +266,8 @@ pub(crate) trait Run {
     /// Starts the handler and polls it once, which is enough for most.
     fn start(self: Pin<&mut Self>, request: Request, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>>;
+    /// Drops the run, and not what the handler has captured: each may panic, and two panics in one go abort the process.
+    fn cancel(self: Pin<&mut Self>) -> thread::Result<()>;
 }
 
 pin_project! {
@@ -302,5 +309,9 @@ impl<S: Fn(Request) -> F, F: Future<Output = Response>> Run for Running<S, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> thread::Result<Poll<Response>> {
         catch_unwind(AssertUnwindSafe(|| self.go_on(cx)))
+    }
+
+    fn cancel(self: Pin<&mut Self>) -> thread::Result<()> {
+        catch_unwind(AssertUnwindSafe(|| self.project().answer.set(None)))
     }
 }

@@ -30,6 +30,7 @@
 //! | CONNECT | it is answered 501 |
 
 mod connection;
+mod contained;
 mod context;
 mod counters;
 mod dispatch;

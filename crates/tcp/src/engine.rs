@@ -13,7 +13,7 @@
 //! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
-//! | `deliver` | payload, in order and out of order |
+//! | `deliver`, `out_of_order` | payload, in order and out of order |
 //! | `reclaim` | who loses memory when others find none |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
@@ -37,6 +37,7 @@ mod local;
 mod memory;
 mod opening;
 mod options;
+mod out_of_order;
 mod pace;
 mod place;
 mod predict;
@@ -62,6 +63,7 @@ use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
+use crate::fragment_ids::FragmentIds;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::Keys;
@@ -146,10 +148,11 @@ pub struct Engine {
     /// Connections that sent something lately, with the time at which to see whether it got through.
     fresh: Fifo<(u32, Tick)>,
     delayed_acks: Fifo<(u32, Tick)>,
-    /// Half-open connections of the last moment, with the time at which their SYN-ACK is sent again.
+    /// Half-open connections of the last moment, with the time at which each is looked at.
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
     path_mtus: PathMtus,
+    fragment_ids: FragmentIds,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
@@ -210,6 +213,7 @@ impl Engine {
             delayed_acks: Fifo::default(),
             young: Fifo::default(),
             path_mtus: PathMtus::default(),
+            fragment_ids: FragmentIds::new(),
             time_wait_queue: Fifo::default(),
             keys: Keys::new(settings.secret),
             answered: Answered::default(),

@@ -1,6 +1,8 @@
 //! A panic in the destructor of a caller's body ends nothing but that destructor.
 
+use std::fmt;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -51,6 +53,57 @@ fn calls_that_wait_beside_it_keep_their_deadlines() {
             assert_eq!(error.phase(), Some(Phase::Acquire), "{error:?}");
         }
         assert_eq!(client.counters().total().waiting, 0);
+    });
+}
+
+type Calling = Pin<Box<dyn Future<Output = Result<anywire_client::Response, anywire_client::Error>> + Send>>;
+
+/// A body that ends its own call, and then fails by an error that panics when it goes.
+struct Ends(Arc<Mutex<Option<Calling>>>);
+
+impl Stream for Ends {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let call = self.0.lock().expect("no panic").take().expect("polled once");
+        drop(call);
+        Poll::Ready(Some(Err(BodyError::failed(OddError(Bomb)))))
+    }
+}
+
+struct OddError(Bomb);
+
+impl fmt::Debug for OddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OddError").field(&std::ptr::from_ref(&self.0)).finish()
+    }
+}
+
+impl fmt::Display for OddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("odd")
+    }
+}
+
+impl std::error::Error for OddError {}
+
+#[test]
+fn an_error_that_no_caller_takes_may_panic_as_well() {
+    on_each_wire(|wire| {
+        let peer = Peer::answering(wire, OK);
+        let (_loops, client) =
+            client(1, |builder| builder.limits(Limits { connections_per_origin: 1, ..Limits::default() }));
+        let call = Arc::<Mutex<Option<Calling>>>::default();
+        let body = Body::stream(Ends(Arc::clone(&call)));
+        let mut calling: Calling = Box::pin(client.post(peer.url("/")).via(peer.via()).body(body).send());
+        {
+            // The body waits for the lock until the call is in its place.
+            let mut call = call.lock().expect("no panic");
+            assert!(poll_once(&mut calling).is_pending());
+            *call = Some(calling);
+        }
+        let next = client.get(peer.url("/")).via(peer.via()).send();
+        assert_eq!(block_on(next).expect("the one connection comes free").status(), 200);
     });
 }
 

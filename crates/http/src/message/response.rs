@@ -279,6 +279,13 @@ impl Response {
         self
     }
 
+    /// Whether it has nothing but a status, fields and a whole body: no stream, no extensions, no [fault](Self::fault) and no
+    /// [cause](Self::cause). So there is nothing to look at before it is sent, and no code of others runs when it is dropped.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.aside.is_none() && self.body.is_full()
+    }
+
     /// The first field that a builder method refused. A server answers 500 instead if there is one: something
     /// that the handler meant to say would be missing.
     #[inline]

@@ -1,14 +1,13 @@
 //! Faults of handlers: counted, and logged with the method and the path of their route.
 
-use std::any::Any;
 use std::hint::cold_path;
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anywire_http::h1::encode;
 use anywire_http::{BodyError, Chain, Fault, IntoResponse, Response, StatusCode};
 
 use super::Dispatch;
+use crate::contained::{Payload, dispose, drop_caught, text};
 use crate::respond::FAILED;
 use crate::router::EndpointId;
 
@@ -16,20 +15,45 @@ impl Dispatch {
     /// Looks at a response before it is sent.
     #[inline]
     pub(super) fn vet(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
-        if !is_plain(response) {
+        if !response.is_plain() || response.status.is_informational() {
             cold_path();
             self.vet_other(endpoint, response, answers_head);
         }
     }
 
+    /// Drops what a response still has once it was written: a body that was not sent, and extensions.
+    #[inline]
+    pub(crate) fn release(&self, endpoint: Option<EndpointId>, response: &mut Response) {
+        if !response.is_plain() {
+            cold_path();
+            self.replace(endpoint, response, StatusCode::OK.into());
+        }
+    }
+
+    /// Puts another response in the place of a handler's.
+    #[cold]
+    pub(crate) fn replace(&self, endpoint: Option<EndpointId>, response: &mut Response, by: Response) {
+        // Each by itself: two panics in one go would abort the process.
+        self.drop_contained(endpoint, std::mem::take(&mut response.body));
+        self.drop_contained(endpoint, std::mem::replace(response, by));
+    }
+
+    /// Drops the continuation of a handler whose 101 is not sent.
+    #[cold]
+    pub(crate) fn drop_upgrade(&self, endpoint: Option<EndpointId>) {
+        self.drop_contained(endpoint, self.take_upgrade());
+    }
+
     /// Replaces a response that would break its connection by a 500, and logs one with a cause.
     #[cold]
     fn vet_other(&self, endpoint: EndpointId, response: &mut Response, answers_head: bool) {
-        let (method, route) = self.name(Some(endpoint));
         let status = response.status.as_u16();
         if let Some(cause) = self.unsendable(response, answers_head) {
-            *response = self.refuse(Some(endpoint), status, &cause);
+            let refusal = self.refuse(Some(endpoint), status, &cause);
+            self.replace(Some(endpoint), response, refusal);
+            self.drop_upgrade(Some(endpoint));
         } else if let Some(cause) = response.cause() {
+            let (method, route) = self.name(Some(endpoint));
             if status >= 500 {
                 self.counters.failures.increment();
                 tracing::error!(method, route, status, cause, "a handler failed");
@@ -74,7 +98,7 @@ impl Dispatch {
 
     /// The response for a handler that panicked. Other requests go on.
     #[cold]
-    pub(super) fn panicked(&self, endpoint: EndpointId, panic: Box<dyn Any + Send>) -> Response {
+    pub(super) fn panicked(&self, endpoint: EndpointId, panic: Payload) -> Response {
         self.note_panic(Some(endpoint), panic);
         (StatusCode::INTERNAL_SERVER_ERROR, FAILED).into_response()
     }
@@ -88,29 +112,30 @@ impl Dispatch {
     /// Drops a handler that has not ended, or a value of it. A panic of the destructor is counted.
     #[cold]
     pub(crate) fn drop_contained<T>(&self, endpoint: Option<EndpointId>, value: T) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        if let Some(panic) = drop_caught(value) {
             self.note_panic(endpoint, panic);
         }
     }
 
     /// Counts and logs a panic of a handler, or of the body of its response.
     #[cold]
-    pub(crate) fn note_panic(&self, endpoint: Option<EndpointId>, panic: Box<dyn Any + Send>) {
+    pub(crate) fn note_panic(&self, endpoint: Option<EndpointId>, panic: Payload) {
         let (method, route) = self.name(endpoint);
         self.counters.panics.increment();
-        tracing::error!(method, route, status = 500, panic = panic_text(&*panic), "a handler panicked");
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            // The payload's destructor has panicked. The destructor of the new payload might, too, so it is leaked.
-            let _ = ManuallyDrop::new(another);
-        }
+        tracing::error!(method, route, status = 500, panic = text(&*panic), "a handler panicked");
+        dispose(panic);
     }
 
     /// Logs why the body of a response broke off. The fault is the handler's, unless the body was the peer's own or came
     /// over another wire.
     #[cold]
-    pub(crate) fn body_failed(&self, endpoint: Option<EndpointId>, error: &BodyError) {
+    pub(crate) fn body_failed(&self, endpoint: Option<EndpointId>, error: BodyError) {
         let (method, route) = self.name(endpoint);
-        let cause = Chain(error).to_string();
+        // The maker's error may panic while it says what it is.
+        let cause = catch_unwind(AssertUnwindSafe(|| Chain(&error).to_string())).unwrap_or_else(|panic| {
+            self.note_panic(endpoint, panic);
+            "(its error panicked)".to_owned()
+        });
         if error.fault() == Fault::Caller {
             self.counters.failures.increment();
             tracing::error!(method, route, cause, "a handler's body failed");
@@ -118,24 +143,11 @@ impl Dispatch {
             self.counters.refused.increment();
             tracing::debug!(method, route, cause, "the body of an answer broke off");
         }
+        self.drop_contained(endpoint, error);
     }
 
     fn name(&self, endpoint: Option<EndpointId>) -> (&str, &str) {
         let name = endpoint.map(|endpoint| self.table.name(endpoint));
         name.map_or(("*", "(the router)"), |name| (&name.method, &name.path))
     }
-}
-
-/// Whether a response can be sent as it is, as nearly all can: a final status, a body or none, nothing to log.
-#[inline]
-fn is_plain(response: &Response) -> bool {
-    response.fault().is_none()
-        && response.cause().is_none()
-        && response.status.as_u16() >= 200
-        && !response.body.is_withheld()
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{FromRequestParts, Rejection};
+use crate::contained::drop_each;
 use crate::request::Parts;
 use crate::router::{EndpointId, RouteError};
 
@@ -110,6 +111,11 @@ impl StateFactories {
         });
     }
 
+    /// All states, to be dropped one by one.
+    pub(crate) fn into_all(self) -> impl Iterator<Item = Arc<dyn Fn() -> Rc<dyn Any> + Send + Sync>> {
+        self.given.into_iter().map(|factory| factory.make)
+    }
+
     pub(crate) fn contains(&self, id: TypeId) -> bool {
         self.given.iter().any(|factory| factory.id == id)
     }
@@ -153,6 +159,12 @@ impl States {
     pub(crate) fn find<T: 'static>(&self, endpoint: EndpointId) -> Option<Rc<T>> {
         let visible = self.visible.get(endpoint.index())?;
         Rc::clone(visible.get(&TypeId::of::<T>())?).downcast().ok()
+    }
+}
+
+impl Drop for States {
+    fn drop(&mut self) {
+        drop_each(self.visible.drain(..).filter_map(Rc::into_inner).flat_map(Visible::into_values));
     }
 }
 

@@ -83,7 +83,7 @@ impl Session {
                 // A reset tells the peer that an answer it has begun to read is not whole.
                 let streams = matches!(self.stage, Stage::Streaming { .. });
                 self.closing = if streams { Closing::ByReset } else { Closing::Gracefully };
-                self.stage = Stage::Next;
+                self.drop_stage(service);
                 self.upload = None;
             }
             Expired::Linger => {

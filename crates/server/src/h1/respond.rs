@@ -47,10 +47,11 @@ impl Session {
         if self.upload.is_some() {
             if response.status == StatusCode::SWITCHING_PROTOCOLS {
                 // Its bytes would be taken for the other protocol.
-                drop(service.dispatch.take_upgrade());
+                service.dispatch.drop_upgrade(request.endpoint);
                 service.counters.refused.increment();
                 let message = "an upgrade takes a body only if the handler reads it; send none";
-                *response = (StatusCode::BAD_REQUEST, message).into_response();
+                let refusal = (StatusCode::BAD_REQUEST, message).into_response();
+                service.dispatch.replace(request.endpoint, response, refusal);
             }
             // A body that is not sent is not read either, though it may be the request's own.
             let streams = response.body.as_full().is_none()
@@ -148,8 +149,7 @@ impl Session {
                 Ok(Some(chunk)) => {
                     let Some(rest) = left.checked_sub(chunk.len() as u64) else {
                         let why = BodyError::failed("it is longer than the length that it stated");
-                        env.service.dispatch.body_failed(self.request.endpoint, &why);
-                        self.break_off(status_of_body(&why), env.service);
+                        self.fail_body(why, env.service);
                         return Continue(Poll::Ready(()));
                     };
                     *left = rest;
@@ -160,8 +160,7 @@ impl Session {
                         Framing::Chunked => encode::last_chunk(self.output.buffer(), body.trailers()),
                         Framing::Length(_) if *left > 0 => {
                             let why = BodyError::failed("it is shorter than the length that it stated");
-                            env.service.dispatch.body_failed(self.request.endpoint, &why);
-                            self.break_off(status_of_body(&why), env.service);
+                            self.fail_body(why, env.service);
                             return Continue(Poll::Ready(()));
                         }
                         _ => {}
@@ -171,20 +170,32 @@ impl Session {
                     return Continue(Poll::Ready(()));
                 }
                 Err(error) => {
-                    env.service.dispatch.body_failed(self.request.endpoint, &error);
-                    self.break_off(status_of_body(&error), env.service);
+                    self.fail_body(error, env.service);
                     return Continue(Poll::Ready(()));
                 }
             }
         }
     }
 
+    /// The body of a response has failed.
+    #[cold]
+    fn fail_body(&mut self, error: BodyError, service: &Service) {
+        let status = status_of_body(&error);
+        service.dispatch.body_failed(self.request.endpoint, error);
+        self.break_off(status, service);
+    }
+
+    /// Ends the current stage. The destructor of a body may panic.
+    pub(crate) fn drop_stage(&mut self, service: &Service) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Next);
+        service.dispatch.drop_contained(self.request.endpoint, stage);
+    }
+
     /// Handles a response whose body broke off. If the connection has taken none of it, an error status replaces it: that of the
     /// request's own body if that broke off, else `status`. Otherwise the connection ends where the response broke off.
     fn break_off(&mut self, status: StatusCode, service: &Service) {
-        let Stage::Streaming { framing, .. } = std::mem::replace(&mut self.stage, Stage::Next) else {
-            return;
-        };
+        let Stage::Streaming { framing, .. } = self.stage else { return };
+        self.drop_stage(service);
         if !self.output.truncate(self.begins_at) {
             self.upload = None;
             // Without length or chunks, a plain close would make the part look whole.

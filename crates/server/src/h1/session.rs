@@ -228,6 +228,7 @@ impl Session {
                     };
                     self.stage = Stage::Next;
                     self.respond(&mut response, env.service);
+                    env.service.dispatch.release(self.request.endpoint, &mut response);
                 }
                 Stage::Streaming { .. } => {
                     if self.stream(cx, env)?.is_pending() {

@@ -350,8 +350,13 @@ impl Session {
 
     /// Ends all streams: their peer is gone, or not to be trusted.
     pub(super) fn abandon(&mut self, service: &Service) {
+        service.counters.abandoned.add(self.streams.len() as u64);
+        self.drop_streams(service);
+    }
+
+    /// Drops all streams. A panic of a destructor costs the others nothing.
+    pub(crate) fn drop_streams(&mut self, service: &Service) {
         for (_, stream) in std::mem::take(&mut self.streams) {
-            service.counters.abandoned.increment();
             service.dispatch.drop_contained(stream.endpoint, stream);
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anywire_http::{Method, RequestHead, Response, StatusCode};
 
 use super::{Entry, Fallback, RouteError, Router, Scope};
+use crate::contained::drop_each;
 use crate::extract::{StateFactories, States};
 use crate::handler::{Endpoint, Slot};
 use crate::request::Params;
@@ -106,6 +107,14 @@ pub(crate) struct Table {
     fallbacks: Fallbacks,
     /// Of each router, and the router around it.
     states: Vec<(StateFactories, Option<usize>)>,
+}
+
+impl Drop for Table {
+    /// A handler drops what it has captured, and a router its states.
+    fn drop(&mut self) {
+        drop_each(self.endpoints.drain(..));
+        drop_each(self.states.drain(..).flat_map(|(factories, _)| factories.into_all()));
+    }
 }
 
 /// A path without a variable.

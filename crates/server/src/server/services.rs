@@ -86,7 +86,9 @@ impl Services {
         let _ = tokio::time::timeout(deadline, service.emptied()).await;
         service.end(Ending::Cut);
         service.emptied().await;
-        all_here().borrow_mut().remove(&self.id);
+        let gone = all_here().borrow_mut().remove(&self.id);
+        // Without the borrow: this runs the destructors of handlers.
+        drop(gone);
         service.cut()
     }
 }

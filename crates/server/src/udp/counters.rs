@@ -27,6 +27,9 @@ pub struct UdpCounters {
     pub cut: u64,
     /// Datagrams that were not handled, because their peer had sent more than its rate.
     pub over_rate: u64,
+    /// Datagrams that were dropped because their source is forged: nothing comes from 0.0.0.0, `::`, port 0, a group of machines, or
+    /// the service itself. An answer would go to somebody who has not asked.
+    pub forged: u64,
     /// Replies that were asked for at a later time and refused, because too many were under way.
     pub later_refused: u64,
     /// Datagrams that the system dropped, mostly because the receive buffer was full.
@@ -46,6 +49,7 @@ impl AddAssign for UdpCounters {
         self.replies_failed += other.replies_failed;
         self.cut += other.cut;
         self.over_rate += other.over_rate;
+        self.forged += other.forged;
         self.later_refused += other.later_refused;
         self.dropped_by_system += other.dropped_by_system;
         self.panics += other.panics;
@@ -64,6 +68,7 @@ pub(super) struct Counts {
     pub(super) replies_failed: Counter,
     pub(super) cut: Counter,
     pub(super) over_rate: Counter,
+    pub(super) forged: Counter,
     pub(super) later_refused: Counter,
     pub(super) panics: Counter,
     /// What the system counted until the socket was closed.
@@ -84,6 +89,7 @@ impl Counts {
             replies_failed: self.replies_failed.value(),
             cut: self.cut.value(),
             over_rate: self.over_rate.value(),
+            forged: self.forged.value(),
             later_refused: self.later_refused.value(),
             dropped_by_system: dropped.into(),
             panics: self.panics.value(),

@@ -19,6 +19,7 @@ use super::handler::DatagramHandler;
 use super::rate::Accounts;
 use super::replies::{Desk, Replies, UnderWay};
 use super::server::UdpLimits;
+use crate::contained::{dispose, drop_each};
 
 /// When a server is to end; `None` until it is told.
 pub(super) type End = watch::Receiver<Option<Instant>>;
@@ -48,6 +49,7 @@ impl<H: DatagramHandler> Service<H> {
         // What is not done by then is cut.
         let _ = tokio::time::timeout(left, self.wind_up()).await;
         self.desk.counts.dropped_in_all.store(self.desk.socket.drops().unwrap_or(0), Ordering::Relaxed);
+        drop_each([self.handler]);
     }
 
     /// Returns the deadline of the end.
@@ -125,6 +127,12 @@ impl<H: DatagramHandler> Service<H> {
         let Self { handler, desk, accounts, received, outgoing } = self;
         let counts = &desk.counts;
         counts.receive_calls.increment();
+        if received.forged() > 0 {
+            counts.forged.add(received.forged() as u64);
+        }
+        if received.is_empty() {
+            return;
+        }
         let now = accounts.is_some().then(Instant::now);
         let mut replies = Replies { desk, outgoing };
         let mut cuts = Vec::new();
@@ -154,7 +162,8 @@ impl<H: DatagramHandler> Service<H> {
             datagrams.for_each(drop);
             cuts.into_iter().for_each(|cut| handler.cut(cut));
         }));
-        if ran.is_err() {
+        if let Err(panic) = ran {
+            dispose(panic);
             counts.panics.increment();
             tracing::error!(socket = %desk.socket.local(), "the handler of datagrams panicked; a batch was lost");
         }

@@ -149,12 +149,13 @@ where
         // All addresses are bound before the first datagram is taken: a service starts whole or not at all.
         let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, loops.len()));
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;
-        let local = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
+        let local: Vec<_> = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
         let (end, ended) = watch::channel(None);
         let mut parts = Vec::new();
         let mut registrations = Vec::new();
         for sockets in bound {
-            for (home, socket) in loops.iter().zip(sockets) {
+            for (home, mut socket) in loops.iter().zip(sockets) {
+                socket.refuse_sources(&local);
                 let counts = Arc::new(Counts::default());
                 let drops = socket.drop_counter().map_err(UdpServerError::Register)?;
                 let (make, limits, ended) = (self.make.clone(), self.limits.clone(), ended.clone());

@@ -157,7 +157,7 @@ fn chunks_of_single_bytes_wait_in_pieces() {
             }
         });
         let served = scene.serve_with(router, Limits { min_bytes_per_second: 0, ..Limits::default() });
-        let (address, loops) = (served.address.clone(), Loops::start(1).expect("loops start"));
+        let (address, loops) = (served.address, Loops::start(1).expect("loops start"));
         let asking = loops.get(0).spawn(move || async move {
             let mut connection = Dialer::default().dial(&address).await.expect("it listens");
             let head = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";

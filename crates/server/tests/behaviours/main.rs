@@ -1,9 +1,13 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[cfg(feature = "udp")]
+#[path = "../../../wire/tests/again/mod.rs"]
+mod again;
 mod support;
 
 mod a_close_is_said_before_it_comes;
 mod a_cut_tls_stream_is_no_end;
+mod a_destructor_that_panics_costs_its_own_request;
 mod a_failing_stream_leaves_its_neighbours_whole;
 mod a_half_closed_peer_is_answered;
 mod a_head_may_state_a_length;
@@ -30,6 +34,7 @@ mod each_stream_has_its_own_deadlines;
 mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
+mod forged_datagrams_are_not_answered;
 mod head_and_body_leave_in_one_write;
 mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;

@@ -32,6 +32,9 @@ impl Engine {
             block.snd_una += 1;
             block.snd_right = segment.ack + (u32::from(segment.window) << block.send_scale());
             self.opened(index);
+            if !self.deliver_text_of_syn(index) {
+                return false;
+            }
         }
         let block = &mut self.blocks[index];
         // RFC 5961 5.2: an ACK may be at most the largest window old, and never acknowledges data that we have not sent.

@@ -4,7 +4,7 @@ use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports, remote_address};
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
-use super::{End, Engine, Place};
+use super::{End, Engine, ListenerId, Place};
 use crate::block::{Block, Flags, State};
 use crate::half_open::Traits;
 use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed};
@@ -239,7 +239,7 @@ impl Engine {
         rcv_nxt: Seq,
         (local, port): (u16, u16),
         segment: &Parsed,
-    ) -> Option<u16> {
+    ) -> Option<ListenerId> {
         if !segment.flags.has(Control::SYN) || segment.flags.has_any(Control::ACK | Control::RST) {
             return None;
         }

@@ -236,7 +236,7 @@ impl Engine {
 
     /// A segment for no connection (RFC 9293 3.10.7.1 and 3.10.7.2).
     #[cold]
-    fn on_stranger(&mut self, arrived: &Arrived) {
+    pub(super) fn on_stranger(&mut self, arrived: &Arrived) {
         let segment = &arrived.segment;
         let addresses = segment.addresses(&self.held[arrived.frame as usize]);
         let Some(local) = self.local.number_of(local_address(&addresses)) else {

@@ -59,6 +59,10 @@ impl Engine {
             if segment.flags.has(Control::RST) {
                 return self.on_reset(index, segment);
             }
+            if block.state == State::SynReceived && segment.seq + 1 == block.rcv_nxt {
+                // Its text is in the window, and so the number of its last byte.
+                return self.on_crossed_syn(index, arrived);
+            }
             // RFC 5961 4.2: whatever its number.
             return self.challenge(index);
         }
@@ -94,7 +98,11 @@ impl Engine {
     #[cold]
     fn on_crossed_syn(&mut self, index: u32, arrived: &Arrived) {
         let (block, segment) = (&self.blocks[index], &arrived.segment);
-        let is_the_peers = segment.seq + 1 == block.rcv_nxt && segment.sequence_len() == 1;
+        let is_the_peers = segment.seq + 1 == block.rcv_nxt;
+        if is_the_peers {
+            self.hold_text_of_syn(index, arrived);
+        }
+        let block = &self.blocks[index];
         if is_the_peers && segment.flags.has(Control::ACK) && segment.ack == block.snd_nxt {
             if !self.on_ack(index, arrived) {
                 return;

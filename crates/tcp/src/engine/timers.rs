@@ -141,7 +141,7 @@ impl Engine {
                 }
                 match Place::of(*value) {
                     Place::Block(index) => self.on_wheel(index),
-                    Place::HalfOpen(place) => self.on_half_open_due(place),
+                    Place::HalfOpen(place) => self.on_half_open_wheel(place),
                     Place::TimeWait(_) => {}
                 }
             }

@@ -5,7 +5,7 @@ use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
-use crate::packet::{Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
 use crate::seq::Seq;
@@ -377,7 +377,7 @@ impl Engine {
         let extension = block.extension;
         let may_be_fragmented =
             extension != Block::NO_EXTENSION && self.extensions[extension].may_be_fragmented;
-        let segment = Outgoing {
+        let mut segment = Outgoing {
             local_port: block.local_port,
             remote_port: block.remote_port,
             seq,
@@ -385,7 +385,7 @@ impl Engine {
             flags,
             window,
             traffic_class: block.class.field() | ecn,
-            fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
+            fragment_id: None,
         };
         let stamp = self.tick.0.wrapping_add(block.ts_offset);
         let timestamps = block.has(Flags::TIMESTAMPS).then_some((stamp, block.ts_recent));
@@ -393,6 +393,9 @@ impl Engine {
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
         let route = block.route;
+        if may_be_fragmented && let Addresses::V4 { local, remote } = addresses {
+            segment.fragment_id = Some(self.fragment_ids.next(self.keys.fragments, local, remote));
+        }
         let checks = self.checks();
         let mut options = OptionsOut { timestamps, ..OptionsOut::NONE };
         let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
@@ -478,12 +481,6 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let field = window >> shift;
     block.rcv_right = block.rcv_right.max(block.rcv_nxt + (field << shift));
     field as u16
-}
-
-/// Fragments of one segment share this number, and those of other segments on the path have another one (RFC 6864). It is
-/// made of the number of the first byte.
-const fn fragment_id(seq: Seq) -> u16 {
-    (seq.0 ^ seq.0 >> 16) as u16
 }
 
 /// Segments that a connection may send before the next one of its ring.
