@@ -46,9 +46,9 @@ pub struct Commitment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The target is empty or holds white space or a control character.
+    /// The target is empty or holds white space, a control character or a `#`.
     #[error(
-        "encoding a request: its target is empty or holds white space or control characters; percent-encode them"
+        "encoding a request: its target is empty or holds white space, control characters or `#`; percent-encode them"
     )]
     Target,
     /// The host is not `host` or `host:port`.

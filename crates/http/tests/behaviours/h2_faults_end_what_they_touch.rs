@@ -47,6 +47,8 @@ fn a_malformed_request_ends_its_stream() {
         ("8.3.1 empty path", vec![USUAL[0], USUAL[1], (":path", ""), USUAL[3]]),
         ("8.3.1 path without a slash", vec![USUAL[0], USUAL[1], (":path", "x"), USUAL[3]]),
         ("8.3.1 white space in a path", vec![USUAL[0], USUAL[1], (":path", "/a b"), USUAL[3]]),
+        ("8.3.1 a fragment behind a path", vec![USUAL[0], USUAL[1], (":path", "/a#b"), USUAL[3]]),
+        ("8.3.1 a fragment behind a query", vec![USUAL[0], USUAL[1], (":path", "/a?b#c"), USUAL[3]]),
         ("8.3.1 star of another method", vec![USUAL[0], USUAL[1], (":path", "*"), USUAL[3]]),
         ("8.3.1 no authority", USUAL[..3].to_vec()),
         ("8.3.1 a user", vec![USUAL[0], USUAL[1], USUAL[2], (":authority", "u@a")]),

@@ -20,6 +20,7 @@ mod h2_windows_open_again;
 mod h2_writes_what_peers_accept;
 mod heads_are_filled_field_by_field;
 mod heads_are_looked_at_in_place;
+mod later_versions_are_read_as_1_1;
 mod limits_are_reached_with_an_error;
 mod limits_of_heads_hold_in_each_version;
 mod messages_end_where_the_rfc_says;
