@@ -391,12 +391,10 @@ fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mu
             | Kind::KeepAlive
             | Kind::ProxyConnection
             | Kind::TransferEncoding
+            | Kind::Upgrade
             | Kind::ContentLength => continue,
             Kind::Host if without_host => continue,
-            Kind::Other if name.eq_ignore_ascii_case(b"upgrade") => continue,
-            Kind::Other if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") => {
-                continue;
-            }
+            Kind::Te if !value.eq_ignore_ascii_case(b"trailers") => continue,
             _ => encoder.field(out, name, value),
         }
     }
