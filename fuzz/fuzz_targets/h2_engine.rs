@@ -1,18 +1,22 @@
-//! No frames make the HTTP/2 engine panic, spin, keep more than its limits, or give other events if they are cut otherwise;
-//! in both roles, while it also sends.
+//! No frames make the HTTP/2 engine panic, spin, keep more than its limits, lose a byte of a window, send more than the windows
+//! of its peer allow, or give other events if they are cut otherwise; in both roles, while it also sends.
 
 #![no_main]
 
 #[path = "support/frames.rs"]
 #[allow(dead_code, reason = "each target uses its part")]
 mod frames;
+#[path = "../../crates/http/tests/behaviours/support/windows.rs"]
+#[allow(dead_code, reason = "tests use the rest")]
+mod windows;
 
 use std::time::{Duration, Instant};
 
-use anywire_http::h2::{Engine, Event, Limits, Rate, RequestParts, ResponseParts, StreamId};
+use anywire_http::h2::{Code, Engine, Event, Limits, Rate, RequestParts, ResponseParts, StreamId};
 use anywire_http::{Buffer, HeadLimits, Headers, Method, StatusCode};
 use frames::{Choices, PREFACE};
 use libfuzzer_sys::fuzz_target;
+use windows::Windows;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut choices = Choices(bytes);
@@ -42,6 +46,13 @@ struct End {
     sends: bool,
     now: Instant,
     out: Vec<u8>,
+    /// What has come and was not read.
+    unread: Vec<(StreamId, usize)>,
+    /// What it may send, by the frames that it got.
+    windows: Windows,
+    /// What it got, and how much of its frames was looked at.
+    received: Vec<u8>,
+    heard: usize,
 }
 
 impl End {
@@ -53,7 +64,10 @@ impl End {
         } else {
             Engine::client(limits, now, &mut out)
         };
-        let mut end = Self { engine, is_server, limits, sends, now, out };
+        let (windows, received) = (Windows::new(), Vec::new());
+        let unread = Vec::new();
+        let mut end =
+            Self { engine, is_server, limits, sends, now, out, unread, windows, received, heard: 0 };
         if !is_server {
             for method in [Method::GET, Method::HEAD, Method::POST, Method::GET] {
                 let fields = Headers::new();
@@ -82,12 +96,14 @@ impl End {
             while !piece.is_empty() {
                 let copied = input.fill_from(piece);
                 assert!(copied > 0, "a full buffer stands without an error");
+                self.received.extend(&piece[..copied]);
                 piece = &piece[copied..];
                 if !self.take(&mut input, &mut events) {
                     return events;
                 }
             }
             if self.sends {
+                self.hear_windows();
                 self.send();
             }
         }
@@ -129,7 +145,11 @@ impl End {
                     if end {
                         events.last_mut().expect("just added").push_str(" end");
                     }
-                    self.engine.consumed(id, count, &mut self.out);
+                    if self.sends {
+                        self.unread.push((id, count));
+                    } else {
+                        self.engine.consumed(id, count, &mut self.out);
+                    }
                 }
                 Event::Request { id, .. } if self.sends => self.respond(id),
                 _ => events.push(text),
@@ -144,19 +164,51 @@ impl End {
         self.engine.wants_to_send(id, true);
     }
 
-    /// A few frames of bodies, and the passing of time.
+    /// A few frames of bodies, what readers do, and the passing of time.
     fn send(&mut self) {
+        // Some is read late, some never.
+        for (id, count) in self.unread.split_off(self.unread.len() / 2) {
+            match count % 8 {
+                0 => self.engine.discarded(id, count, &mut self.out),
+                1 => self.engine.reset(id, Code::CANCEL, &mut self.out),
+                _ => self.engine.consumed(id, count, &mut self.out),
+            }
+        }
         for turn in 0..4_usize {
             let Some((id, room)) = self.engine.next_to_send() else { break };
             assert!(room > 0 && room <= 16_384);
             let length = room.min(1000);
             self.engine.data_head(id, length, turn == 3, &mut self.out);
+            self.out.resize(self.out.len() + length, b'x');
         }
-        self.out.clear();
+        self.heed_windows();
         self.now += Duration::from_millis(1);
         if self.engine.next_deadline().is_some_and(|deadline| deadline <= self.now) {
             // A peer that is silent has ended the connection, which the next frame shows.
             let _ = self.engine.advance(self.now, &mut self.out);
+        }
+    }
+}
+
+impl End {
+    /// Takes what the frames that it got say of windows.
+    fn hear_windows(&mut self) {
+        let start = if self.is_server { PREFACE.len() } else { 0 };
+        let rest = self.received.get(start..).unwrap_or_default();
+        let whole = frames::heads(&rest[self.heard..]);
+        self.heard += whole.iter().map(|(.., payload)| 9 + payload.len()).sum::<usize>();
+        for (kind, flags, stream, payload) in whole {
+            self.windows.hear(kind, flags, stream & 0x7fff_ffff, &payload);
+        }
+    }
+
+    /// What it has sent stays within the windows.
+    fn heed_windows(&mut self) {
+        for (kind, _, stream, payload) in frames::heads(&std::mem::take(&mut self.out)) {
+            if kind == 0 {
+                self.windows.spend(stream, payload.len());
+                assert!(payload.is_empty() || self.windows.room(stream) >= 0, "{:?}", self.windows);
+            }
         }
     }
 }

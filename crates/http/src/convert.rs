@@ -39,9 +39,10 @@ impl TryFrom<&Headers> for HeaderMap {
 
     fn try_from(headers: &Headers) -> Result<Self, ConvertError> {
         let mut map = Self::new();
-        for (name, value) in headers.iter() {
+        for (name, value, is_sensitive) in headers.iter_marked() {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|e| ConvertError::Header(e.into()))?;
-            let value = HeaderValue::from_bytes(value).map_err(|e| ConvertError::Header(e.into()))?;
+            let mut value = HeaderValue::from_bytes(value).map_err(|e| ConvertError::Header(e.into()))?;
+            value.set_sensitive(is_sensitive);
             map.try_append(name, value).map_err(|_| ConvertError::TooManyHeaders)?;
         }
         Ok(map)
@@ -187,6 +188,21 @@ mod tests {
         let back = Response::from(there);
         assert_eq!((back.status, back.headers.len()), (StatusCode::CREATED, 2));
         assert_eq!((back.version, back.extensions().get()), (Version::HTTP_2, Some(&7_u8)));
+    }
+
+    #[test]
+    fn marks_of_secrets_go_there_and_back() {
+        let mut map = HeaderMap::new();
+        map.append("a", HeaderValue::from_static("plain"));
+        let mut secret = HeaderValue::from_static("secret");
+        secret.set_sensitive(true);
+        map.append("a", secret);
+        let mut headers = Headers::from(&map);
+        headers.append("b", "later").expect("a field");
+        assert_eq!(format!("{headers:?}"), r#"{"a": "plain", "a": "(sensitive)", "b": "later"}"#);
+        let back = HeaderMap::try_from(&headers.clone()).expect("convertible");
+        let marks: Vec<_> = back.values().map(HeaderValue::is_sensitive).collect();
+        assert_eq!(marks, [false, true, false]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use self::line::{InvalidHeader, StaticHeader};
 
 pub(crate) use self::block::{Appender, Field, Lines, Refill};
 pub(crate) use self::kind::{Kind, Kinds};
-pub(crate) use self::line::{is_lower_token, is_value};
+pub(crate) use self::line::{is_lower_token, is_protocol, is_value};
 
 use self::storage::Storage;
 
@@ -26,6 +26,9 @@ use self::storage::Storage;
 ///
 /// Names compare without regard to case and keep the case they were given; values are bytes without line
 /// breaks. A name may appear more than once ([`Headers::append`], [`Headers::get_all`]).
+///
+/// A value from an [`http::HeaderValue`] that is marked as sensitive, or one that came marked so over HTTP/2, keeps its mark:
+/// it is not shown by `Debug`, and HTTP/2 sends it so that nobody on its way puts it into a table (RFC 7541 section 7.1.3).
 ///
 /// ```
 /// use anywire_http::Headers;
@@ -216,6 +219,17 @@ impl Headers {
         self.storage.block_mut().appender()
     }
 
+    /// Marks the value of the last field as a secret.
+    pub(crate) fn mark_last_sensitive(&mut self) {
+        self.storage.block_mut().mark_last_sensitive();
+    }
+
+    /// As [`iter`](Self::iter), with whether the value is a secret.
+    pub(crate) fn iter_marked(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
+        let lines = self.lines();
+        lines.fields.iter().map(move |field| (lines.name(field), lines.value(field), field.is_sensitive))
+    }
+
     /// Whether the memory is small enough to be reused by another head.
     #[inline]
     pub(crate) fn is_small(&self) -> bool {
@@ -252,11 +266,15 @@ impl Drop for Headers {
     }
 }
 
+/// Without values that are marked as sensitive.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
-            .finish()
+        let shown = |value, is_sensitive| match is_sensitive {
+            true => "(sensitive)".into(),
+            false => String::from_utf8_lossy(value),
+        };
+        let fields = self.iter_marked();
+        f.debug_map().entries(fields.map(|(name, value, hidden)| (name, shown(value, hidden)))).finish()
     }
 }
 
@@ -276,7 +294,9 @@ impl Extend<(HeaderName, HeaderValue)> for Headers {
     fn extend<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(&mut self, fields: T) {
         for (name, value) in fields {
             // Both types were checked when they were made; only 4 GiB of them could be refused.
-            let _ = self.append(name, value);
+            if self.append(name, &value).is_ok() && value.is_sensitive() {
+                self.mark_last_sensitive();
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ pub struct Limits {
     /// that takes a response has [`Limits::write_timeout`] instead, because its system reports progress in large steps.
     pub min_rate_grace: Duration,
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
-    /// (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.
+    /// of the connection (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.
     pub half_close_timeout: Duration,
     /// How long a closing connection waits for the peer to take the last answer, and to close (2 s).
     pub linger_timeout: Duration,

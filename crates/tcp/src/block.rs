@@ -58,7 +58,7 @@ pub(crate) struct Block {
     pub(crate) scales: u8,
     /// How the peer acknowledges. During the handshake its own ring of senders.
     peer_acks: PeerAcks,
-    /// Timeouts in a row. After the end its reason.
+    /// Timeouts in a row, and whether it has answered lately. After the end its reason.
     backoff: u8,
     /// The most payload that a segment to the peer carries, options already taken off.
     pub(crate) eff_mss: u16,
@@ -168,6 +168,11 @@ impl Block {
         // The upper bits of a product depend on all bits below them.
         let mixed = (self.remote ^ ports.rotate_left(7)).wrapping_mul(0x9e37_79b1);
         mixed & !0xff | NOT_CLAIMED | self.generation as u32
+    }
+
+    /// Whether it is in TIME-WAIT, and timestamps tell its segments from those of a new connection that we open.
+    pub(crate) fn may_give_way(&self) -> bool {
+        self.state == State::TimeWait && self.has(Flags::TIMESTAMPS)
     }
 
     /// Whether anything waits to be sent that never was.

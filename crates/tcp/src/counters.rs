@@ -46,9 +46,8 @@ pub struct Counters {
     pub refused_by_paws: u64,
     /// ACKs that challenge a RST, a SYN or an ACK that may be forged (RFC 5961).
     pub challenges: u64,
-    /// Challenges that the limit on them held back.
-    pub challenges_withheld: u64,
-    /// Answers to segments without payload, and challenges, that their connection's own limit held back.
+    /// Answers to segments without payload, and challenges, that their connection's own limit held back
+    /// ([`Settings::answer_interval`](crate::Settings::answer_interval)).
     pub answers_withheld: u64,
     /// Segments held that arrived out of order.
     pub out_of_order: u64,

@@ -13,18 +13,20 @@
 //! | `predict`, `predict_send`, `predict_end` | the segment that nearly every one is, both ways; the last ones |
 //! | `synchronized` | a segment for an open connection, in the order of RFC 9293 3.10.7.4 |
 //! | `acknowledge`, `recover` | what an ACK brings; losses |
-//! | `deliver` | payload, in order and out of order |
+//! | `deliver`, `out_of_order` | payload, in order and out of order |
 //! | `reclaim` | who loses memory when others find none |
 //! | `ending` | FIN, reset, TIME-WAIT, giving places back |
 //! | `transmit`, `reply` | frames of connections in their turn; frames that belong to none |
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
+//! | `aging` | times of 32 bits, however long nothing happens |
 //! | `memory` | the memory that it has taken |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
 mod acknowledge;
+mod aging;
 mod answered;
 mod check;
 mod deliver;
@@ -35,6 +37,7 @@ mod local;
 mod memory;
 mod opening;
 mod options;
+mod out_of_order;
 mod pace;
 mod place;
 mod predict;
@@ -60,6 +63,7 @@ use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
+use crate::fragment_ids::FragmentIds;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::Keys;
@@ -81,6 +85,7 @@ pub use self::memory::Memory;
 pub use self::ready::{Events, Ready};
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
+use self::aging::Aging;
 use self::answered::Answered;
 use self::deliver::InFrame;
 use self::local::Local;
@@ -94,8 +99,10 @@ use self::turns::Turns;
 pub struct Engine {
     settings: Settings,
     limits: Limits,
+    /// The time as it was given last.
     now: Instant,
     tick: Tick,
+    aging: Aging,
     /// Half a second and the other timings in ticks, made once.
     timings: timers::Timings,
 
@@ -141,17 +148,15 @@ pub struct Engine {
     /// Connections that sent something lately, with the time at which to see whether it got through.
     fresh: Fifo<(u32, Tick)>,
     delayed_acks: Fifo<(u32, Tick)>,
-    /// Half-open connections of the last moment, with the time at which their SYN-ACK is sent again.
+    /// Half-open connections of the last moment, with the time at which each is looked at.
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
     path_mtus: PathMtus,
+    fragment_ids: FragmentIds,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
     keys: Keys,
-    /// Challenge ACKs left in this second, and the second (RFC 5961, section 7).
-    challenges_left: u32,
-    challenge_second: u32,
     answered: Answered,
     /// When a SYN was answered with a cookie last.
     cookie_sent_at: Option<Instant>,
@@ -173,6 +178,7 @@ impl Engine {
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
+            aging: Aging::default(),
             timings: timers::Timings::new(&settings),
             blocks: Slab::new(limits.connections)?,
             extensions: Slab::new(limits.extensions.min(ExtensionId::COUNT_MAX))?,
@@ -207,10 +213,9 @@ impl Engine {
             delayed_acks: Fifo::default(),
             young: Fifo::default(),
             path_mtus: PathMtus::default(),
+            fragment_ids: FragmentIds::new(),
             time_wait_queue: Fifo::default(),
             keys: Keys::new(settings.secret),
-            challenges_left: 0,
-            challenge_second: u32::MAX,
             answered: Answered::default(),
             cookie_sent_at: None,
             counters: Counters::default(),
@@ -267,12 +272,6 @@ impl Engine {
     pub fn at(&self, index: u32) -> Option<ConnId> {
         let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
         Some(ConnId(index, block.tag())).filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
-    }
-
-    /// The time as it was given last.
-    fn set_now(&mut self, now: Instant) {
-        self.now = now;
-        self.tick = now.tick();
     }
 
     /// Puts a connection into the ring of those to send, if it is not there.

@@ -1,5 +1,6 @@
 //! A half-open connection, whose SYN alone has come: a small block, so that a flood of SYNs costs little.
 
+use crate::engine::ListenerId;
 use crate::seq::Seq;
 use crate::slab::Linked;
 use crate::time::Tick;
@@ -19,46 +20,51 @@ pub(crate) struct HalfOpen {
     pub(crate) ts_recent: u32,
     /// As in a block.
     pub(crate) ts_offset: u32,
-    /// When the SYN-ACK left first, in microseconds that wrap: gives the first measurement of the round trip.
+    /// When the SYN-ACK left, in microseconds that wrap: gives the first measurement of the round trip, and tells when it is
+    /// sent again.
     pub(crate) sent_at: u32,
-    /// When the SYN-ACK is sent again.
-    pub(crate) deadline: Tick,
+    /// When it is looked at next: the tick of its entry in the queue of the young, or in the wheel.
+    pub(crate) looked_at: Tick,
     /// The window of the SYN, never scaled (RFC 7323 2.2).
     pub(crate) window: u16,
     pub(crate) peer_mss: u16,
-    pub(crate) listener: u16,
+    pub(crate) listener: ListenerId,
     /// The shift that the peer offered.
     pub(crate) window_scale: Option<u8>,
     pub(crate) transmissions: u8,
-    pub(crate) marks: Marks,
+    pub(crate) traits: Traits,
 }
 
 const _: () = assert!(size_of::<HalfOpen>() <= 48);
 
-/// What a SYN offered beside its MSS and window scale, and where the half-open connection stands.
+/// What a half-open connection or a TIME-WAIT has beside its numbers: of its SYN, and how it stands.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Marks(u8);
+pub(crate) struct Traits(u8);
 
-impl Marks {
+impl Traits {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const TIMESTAMPS: Self = Self(1);
     pub(crate) const SACK: Self = Self(1 << 1);
     pub(crate) const ECN: Self = Self(1 << 2);
-    /// It waits in the queue of young ones, and not yet in the wheel.
-    pub(crate) const YOUNG: Self = Self(1 << 3);
     /// It is used, and not a free place.
-    pub(crate) const USED: Self = Self(1 << 4);
+    pub(crate) const USED: Self = Self(1 << 3);
+    /// It has answered lately what may be forged, or may be an answer itself.
+    pub(crate) const ANSWERED: Self = Self(1 << 4);
 
-    pub(crate) const fn has(self, mark: Self) -> bool {
-        self.0 & mark.0 != 0
+    pub(crate) const fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
     }
 
     pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+    pub(crate) const fn set(&mut self, one: Self) {
+        self.0 |= one.0;
+    }
+
+    pub(crate) const fn clear(&mut self, one: Self) {
+        self.0 &= !one.0;
     }
 
     /// Itself if the condition holds, otherwise none.

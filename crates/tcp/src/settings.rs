@@ -36,6 +36,10 @@ pub struct Settings {
     pub keep_alive_interval: Duration,
     /// Probes without an answer before the peer is taken for dead. Default: 9.
     pub keep_alive_probes: u8,
+    /// How long a connection waits between two answers to segments that may be forged or may be answers themselves: challenge
+    /// ACKs, and ACKs for segments without payload that are not acceptable (RFC 5961, section 7). It is the connection's own
+    /// limit, whatever others do. Default: 500 ms, as in Linux; at least 1 ms.
+    pub answer_interval: Duration,
     /// How long TIME-WAIT lasts: 2 x MSL. RFC 9293 has 4 min; everybody keeps 60 s, and so is the default.
     pub time_wait: Duration,
     /// How long FIN-WAIT-2 waits for the peer's FIN once no user holds the connection. Default: 60 s.
@@ -76,6 +80,7 @@ impl Settings {
             keep_alive_idle: Duration::from_secs(7200),
             keep_alive_interval: Duration::from_secs(75),
             keep_alive_probes: 9,
+            answer_interval: Duration::from_millis(500),
             time_wait: Duration::from_secs(60),
             fin_wait_2: Duration::from_secs(60),
             timestamps: true,
@@ -132,8 +137,6 @@ pub struct Limits {
     /// Queued replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT), and probes of keep-alive, which take half of
     /// the places at most. Default: 4096.
     pub replies: usize,
-    /// Challenge ACKs in a second, of all connections (RFC 5961, section 7). Default: 1000.
-    pub challenges_per_second: u32,
 }
 
 impl Default for Limits {
@@ -150,7 +153,6 @@ impl Default for Limits {
             path_mtus: 4096,
             listeners: 1024,
             replies: 4096,
-            challenges_per_second: 1000,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A connection that has ended, in 32 bytes: its last segments may still be on the path.
 
+use crate::half_open::Traits;
 use crate::seq::Seq;
 use crate::slab::Linked;
 use crate::time::Tick;
@@ -20,9 +21,7 @@ pub(crate) struct TimeWait {
     pub(crate) expires: Tick,
     /// The last window that we announced, not scaled.
     pub(crate) window: u16,
-    pub(crate) timestamps: bool,
-    /// It is used, and not a free place.
-    pub(crate) used: bool,
+    pub(crate) traits: Traits,
 }
 
 const _: () = assert!(size_of::<TimeWait>() == 32);

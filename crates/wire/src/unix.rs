@@ -77,7 +77,7 @@ impl Wire for Unix {
         _: usize,
     ) -> Result<Bound, ListenError> {
         let Listening { socket, guard } = listen(address, options)?;
-        let acceptor = SocketAcceptor::new(socket, join, accept);
+        let acceptor = SocketAcceptor::new(socket, join, leave, accept);
         let local = Address::from_wire(self, address.location());
         Ok(Bound { local, acceptors: vec![Box::new(acceptor)], guard })
     }
@@ -259,6 +259,10 @@ impl Drop for Guard {
 /// accepted socket with this loop, and most of them go to another one.
 pub(crate) fn join(socket: &OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(StdStream::from(socket.try_clone()?))
+}
+
+pub(crate) fn leave(socket: UnixStream) -> io::Result<OwnedFd> {
+    socket.into_std().map(Into::into)
 }
 
 fn accept(listener: &UnixStream, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {

@@ -1,6 +1,8 @@
 //! An address for datagrams belongs to one service; answers leave from the address that was asked; a stale file is replaced.
 #![cfg(feature = "udp")]
 
+mod again;
+
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -200,4 +202,25 @@ fn congestion_marks_are_told() {
         marks
     });
     assert_eq!(marks.wait().expect("no panic"), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_socket_is_never_connected_to_itself() {
+    let test = "a_socket_is_never_connected_to_itself";
+    if !again::is_inner() {
+        return again::passes_within(again::OWN_NETWORK, test);
+    }
+    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    assert!(up.expect("it starts").success());
+    // So few ports that the system would soon choose the one that is connected to.
+    fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003").expect("the namespace is ours");
+    let loops = Loops::start(1).expect("a thread");
+    let played = loops.get(0).spawn(|| async {
+        for _ in 0..100 {
+            let socket =
+                Udp::connect("udp:127.0.0.1:40001", &UdpOptions::default()).await.expect("there is a way");
+            assert_ne!(socket.local().port(), Some(40_001));
+        }
+    });
+    played.wait().expect("no panic");
 }

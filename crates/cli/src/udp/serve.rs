@@ -121,6 +121,7 @@ struct Counted {
     replies_failed: u64,
     cut: u64,
     over_rate: u64,
+    forged: u64,
     dropped_by_system: u64,
     loops: Vec<LoopPart>,
 }
@@ -160,6 +161,7 @@ impl Counted {
             replies_failed: all.replies_failed,
             cut: all.cut,
             over_rate: all.over_rate,
+            forged: all.forged,
             dropped_by_system: all.dropped_by_system,
             loops: parts.collect(),
         }
@@ -170,14 +172,16 @@ impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} datagrams, {} replies ({} dropped, {} failed), {} dropped by the system, {} cut, {} over their rate\n",
+            "{} datagrams, {} replies ({} dropped, {} failed), {} dropped by the system, {} cut, {} over their rate, \
+             {} forged\n",
             grouped(self.datagrams),
             grouped(self.replies),
             grouped(self.replies_dropped),
             grouped(self.replies_failed),
             grouped(self.dropped_by_system),
             grouped(self.cut),
-            grouped(self.over_rate)
+            grouped(self.over_rate),
+            grouped(self.forged)
         )?;
         let headings = ["loop", "datagrams", "share %", "dropped", "a receive", "a send", "CPU s"];
         let mut columns = Columns::new(1, &headings);

@@ -33,11 +33,8 @@ impl Session {
         self.earliest = None;
         let mut late = Vec::new();
         for (place, stream) in &mut self.streams {
-            while stream.watchdog.until().is_some_and(|until| until <= now) {
-                if let Some(error) = stream.watchdog.overdue(&stream.download, &stream.job, context) {
-                    late.push((place, error));
-                    break;
-                }
+            if let Some(error) = stream.watchdog.overdue(now, &stream.download, &stream.job, context) {
+                late.push((place, error));
             }
             self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
         }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamMap};
+use anywire_http::h2::{Code, Engine, Event, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
-use anywire_loops::clock;
+use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use slab::Slab;
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
     pub(super) heard: Instant,
+    /// When its task last looked at the clock.
+    looked: Instant,
     /// Whether it has carried a call to its end.
     used: bool,
     /// It takes no more calls, and ends when those that it has are over.
@@ -83,7 +85,7 @@ pub(crate) enum Turn {
 
 impl Session {
     pub(crate) fn new(context: &LoopContext) -> Self {
-        let now = Instant::now();
+        let now = precise();
         let mut output = context.take_output();
         let engine = Engine::client(context.config().http2(), now, output.buffer());
         Self {
@@ -103,6 +105,7 @@ impl Session {
             earliest: None,
             idle_until: None,
             heard: now,
+            looked: now,
             used: false,
             is_last: false,
             is_over: false,
@@ -125,6 +128,11 @@ impl Session {
         if self.is_last || self.is_over { 0 } else { self.streams.len() + self.slots(context) }
     }
 
+    /// When its task last looked at the clock.
+    pub(crate) fn looked(&self) -> Instant {
+        self.looked
+    }
+
     /// Does all that can be done now, and says what has become of its calls, one at a time. Pending if it waits.
     pub(crate) fn poll(
         &mut self,
@@ -142,8 +150,11 @@ impl Session {
         }
         let had_slots = self.slots(context) > 0;
         let was_idle = self.streams.is_empty() && !self.is_last;
-        let now = Instant::now();
-        if timer.poll_expired(cx).is_ready() {
+        let now = precise();
+        self.looked = now;
+        // What is read below has come too late by then, whatever the timer did.
+        let is_late = self.earliest.is_some_and(|earliest| earliest <= now);
+        if timer.poll_expired(cx).is_ready() || is_late {
             self.timer_at = None;
             self.expire(now, context);
         }
@@ -237,7 +248,7 @@ impl Session {
         context: &LoopContext,
     ) -> bool {
         if self.streams.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
-            self.carry_on(cx, wire, Instant::now(), context);
+            self.carry_on(cx, wire, precise(), context);
         }
         !self.is_over && !self.is_last
     }
@@ -264,8 +275,13 @@ impl Session {
             length,
         };
         let begins_at = self.flushed + self.output.len() as u64;
-        let Ok(id) = self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) else {
-            return self.turns.push_back(Turn::Again(job));
+        let id = match self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) {
+            Ok(id) => id,
+            Err(Refused::Slots) => return self.turns.push_back(Turn::Again(job)),
+            Err(source) => {
+                let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
+                return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
+            }
         };
         if !upload.is_done() {
             self.engine.wants_to_send(id, true);
@@ -398,8 +414,10 @@ impl Session {
                 }
                 Piece::End(None) => self.engine.data_head(id, 0, true, self.output.buffer()),
                 Piece::End(Some(trailers)) => {
-                    // The stream is there, as its turn has just come.
-                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
+                    if let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer()) {
+                        self.caller_fails(place, BodyError::failed(error), context);
+                        continue;
+                    }
                 }
                 Piece::Later => {
                     self.engine.wants_to_send(id, false);
@@ -493,7 +511,7 @@ impl Session {
     fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
         if !self.changed.is_empty() {
             // The true time, since callers' bodies may have run for long.
-            let now = Instant::now();
+            let now = precise();
             for place in mem::take(&mut self.changed) {
                 let Some(stream) = self.streams.get_mut(place) else { continue };
                 let is_unsent = stream.ends_at > self.flushed
@@ -501,7 +519,7 @@ impl Session {
                     || self.engine.is_blocked(stream.id);
                 let uploads = stream.upload.is_streaming();
                 let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
-                stream.watchdog.watch(|| now, waits_for, &stream.download, &stream.job, context);
+                stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
                 self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
             }
         }
@@ -513,7 +531,7 @@ impl Session {
             && self.timer_at.is_none_or(|at| next < at)
         {
             self.timer_at = Some(next);
-            timer.set(next.saturating_duration_since(Instant::now()));
+            timer.set_at(next);
         }
     }
 

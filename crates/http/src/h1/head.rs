@@ -207,6 +207,7 @@ pub(super) fn scan<'b>(
             value_len: header.value.len() as u32,
             name_len: name.len() as u16,
             kind,
+            is_sensitive: false,
         });
     }
     if !lines_end_well {

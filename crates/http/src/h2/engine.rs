@@ -10,6 +10,7 @@ use super::limits::Budget;
 use super::priority::{Priority, Ready};
 use super::settings::{self, DEFAULT_WINDOW_BYTES, FRAME_BYTES_MIN, STREAMS_AT_FIRST, Settings, id};
 use super::stream::{Half, Stream, StreamMap};
+use super::window::InWindow;
 use super::{Code, Error, Limits, StreamId};
 use crate::{Headers, RequestHead, ResponseHead};
 
@@ -36,10 +37,8 @@ pub struct Engine {
     /// The newest of the streams that we have reset before those. Which older ones we have reset is not known, so that frames
     /// for any of them are no fault.
     pub(super) newest_forgotten: Option<StreamId>,
-    /// How much the peer may still send on all streams.
-    pub(super) in_window: i64,
-    /// What readers have taken, and the peer was not told of.
-    pub(super) taken: u32,
+    /// What the peer may send on all streams.
+    pub(super) in_window: InWindow,
     pub(super) out_window: i64,
     /// The newest stream of the peer, and the next one of ours.
     pub(super) newest_of_peer: u32,
@@ -191,14 +190,20 @@ impl Engine {
         } else {
             settings.push((id::PUSH, 0));
         }
-        let window = limits.stream_window_bytes.min(frame::WINDOW_MAX);
-        if window != DEFAULT_WINDOW_BYTES {
-            settings.push((id::WINDOW, window));
+        let limits = Limits {
+            // Without a window no body could ever come.
+            stream_window_bytes: limits.stream_window_bytes.clamp(1, frame::WINDOW_MAX),
+            connection_window_bytes: limits
+                .connection_window_bytes
+                .clamp(DEFAULT_WINDOW_BYTES, frame::WINDOW_MAX),
+            ..limits
+        };
+        if limits.stream_window_bytes != DEFAULT_WINDOW_BYTES {
+            settings.push((id::WINDOW, limits.stream_window_bytes));
         }
         settings::write(out, &settings);
-        let connection_window = limits.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, frame::WINDOW_MAX);
-        if connection_window > DEFAULT_WINDOW_BYTES {
-            frame::window_update(out, 0, connection_window - DEFAULT_WINDOW_BYTES);
+        if limits.connection_window_bytes > DEFAULT_WINDOW_BYTES {
+            frame::window_update(out, 0, limits.connection_window_bytes - DEFAULT_WINDOW_BYTES);
         }
         Self {
             is_server,
@@ -211,8 +216,7 @@ impl Engine {
             resets: VecDeque::new(),
             reset_lately: VecDeque::new(),
             newest_forgotten: None,
-            in_window: i64::from(connection_window),
-            taken: 0,
+            in_window: InWindow::new(limits.connection_window_bytes),
             out_window: i64::from(DEFAULT_WINDOW_BYTES),
             newest_of_peer: 0,
             next_of_ours: if is_server { 2 } else { 1 },
@@ -333,10 +337,14 @@ impl Engine {
     }
 
     /// The peer knows our settings: from now on a small window holds, also that of streams which are open.
-    pub(super) fn settings_acknowledged(&mut self) {
+    pub(super) fn settings_acknowledged(&mut self, out: &mut Vec<u8>) {
         if self.settings_sent.take().is_some() {
-            let less = i64::from(DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.stream_window_bytes));
-            self.streams.values_mut().for_each(|stream| stream.in_window -= less);
+            let less = DEFAULT_WINDOW_BYTES.saturating_sub(self.limits.stream_window_bytes);
+            for (id, stream) in &mut self.streams {
+                stream.in_window.shrink(less);
+                // What was not worth a frame may be all that the peer can get.
+                stream.return_window(*id, out);
+            }
         }
     }
 
@@ -346,8 +354,8 @@ impl Engine {
     }
 
     /// How much the peer may send on a new stream.
-    fn first_window(&self) -> u32 {
-        let window = self.limits.stream_window_bytes.min(frame::WINDOW_MAX);
+    pub(super) fn first_window(&self) -> u32 {
+        let window = self.limits.stream_window_bytes;
         if self.are_settings_known() { window } else { window.max(DEFAULT_WINDOW_BYTES) }
     }
 
@@ -368,9 +376,8 @@ impl Engine {
         let stream = Stream {
             incoming,
             outgoing,
-            in_window: i64::from(self.first_window()),
+            in_window: InWindow::new(self.first_window()),
             unread: 0,
-            taken: 0,
             out_window: i64::from(self.peer.window),
             left: None,
             asks_head: false,
@@ -383,7 +390,7 @@ impl Engine {
     }
 
     /// Ends one half of a stream. Once both have, the stream counts no more, and it is forgotten when its data was read.
-    pub(super) fn end_half(&mut self, id: StreamId, half: fn(&mut Stream) -> &mut Half) {
+    pub(super) fn end_half(&mut self, id: StreamId, half: fn(&mut Stream) -> &mut Half, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let before = stream.has_ended();
         *half(stream) = Half::Ended;
@@ -391,16 +398,20 @@ impl Engine {
             let is_read = stream.unread == 0;
             self.open -= usize::from(!before);
             if is_read {
-                self.remove(id);
+                self.remove(id, out);
             }
         }
     }
 
-    /// Forgets a stream. What it held of the connection's window goes back to the peer.
-    pub(super) fn remove(&mut self, id: StreamId) {
+    /// Forgets a stream. What it held of the connection's window goes back to the peer at once: nobody will read it, so that
+    /// nothing else would open the window again.
+    pub(super) fn remove(&mut self, id: StreamId, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.remove(&id) else { return };
         self.open -= usize::from(!stream.has_ended());
-        self.taken += stream.unread;
+        if stream.unread > 0 {
+            self.in_window.free(stream.unread);
+            self.return_window(out);
+        }
         if stream.is_queued {
             self.ready.remove(id, stream.priority);
         }
@@ -436,7 +447,7 @@ impl Engine {
     /// Ends a stream by a reset. Frames of it that are on their way are ignored.
     pub(super) fn reset_stream(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
         frame::rst_stream(out, id.0, code);
-        self.remove(id);
+        self.remove(id, out);
         if self.reset_lately.len() == RESETS_REMEMBERED {
             self.newest_forgotten = self.newest_forgotten.max(self.reset_lately.pop_front());
         }
@@ -444,12 +455,10 @@ impl Engine {
     }
 
     /// Tells the peer of what was read on the connection, once it is worth a frame.
+    #[inline]
     pub(super) fn return_window(&mut self, out: &mut Vec<u8>) {
-        let window = self.limits.connection_window_bytes.clamp(DEFAULT_WINDOW_BYTES, frame::WINDOW_MAX);
-        if self.taken >= window / 2 {
-            frame::window_update(out, 0, self.taken);
-            self.in_window += i64::from(self.taken);
-            self.taken = 0;
+        if let Some(increment) = self.in_window.give_back() {
+            frame::window_update(out, 0, increment);
         }
     }
 }

@@ -4,8 +4,8 @@ use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Line};
 use super::{Abuse, Error, Protocol};
-use crate::headers::{Appender, Field, Kind, is_lower_token, is_value};
-use crate::message::{RequestParts, ResponseParts, is_host, is_target};
+use crate::headers::{Appender, Field, Kind, is_lower_token, is_protocol, is_value};
+use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
 use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
 
 /// Makes heads of header blocks.
@@ -85,8 +85,10 @@ impl HeadDecoder {
                 b":scheme" if first(&mut has_scheme) => scheme.push_str(text),
                 b":authority" if first(&mut has_authority) => authority.push_str(text),
                 b":path" if first(&mut has_path) => path.push_str(text),
-                b":protocol" if protocol.is_none() => protocol = Some(Protocol(text.into())),
-                _ => return Err("a pseudo-header field is unknown, repeated, or a response's"),
+                b":protocol" if protocol.is_none() && is_protocol(text) => {
+                    protocol = Some(Protocol(text.into()))
+                }
+                _ => return Err("a pseudo-header field is unknown, repeated, no protocol, or a response's"),
             }
             Ok(())
         })?;
@@ -105,7 +107,7 @@ impl HeadDecoder {
             path.is_empty() && scheme.is_empty() && authority.contains(':')
         } else {
             let is_path = path.starts_with('/') || (*method == Method::OPTIONS && path == "*");
-            !scheme.is_empty() && is_path && is_target(path)
+            is_scheme(scheme) && is_path && is_target(path)
         };
         if !has_method || !target_fits || !is_host(authority.as_bytes()) {
             let reason =
@@ -266,6 +268,7 @@ impl Seen {
             // A name that is longer than the limit of heads is refused before.
             name_len: u16::try_from(line.name.len()).map_err(|_| "the name of a field is too long")?,
             kind: line.kind,
+            is_sensitive: line.is_never_indexed,
         });
         Ok(())
     }
@@ -288,8 +291,11 @@ fn host_agrees(headers: &Headers, hosts: usize, authority: &mut String) -> bool 
 #[cold]
 fn join_cookies(headers: &mut Headers) {
     let joined = headers.get_all("cookie").collect::<Vec<_>>().join(&b"; "[..]);
+    let is_sensitive = headers.iter_marked().any(|(name, _, is_sensitive)| is_sensitive && name == "cookie");
     // Its pieces were values, so it is one.
-    let _ = headers.insert("cookie", joined);
+    if headers.insert("cookie", joined).is_ok() && is_sensitive {
+        headers.mark_last_sensitive();
+    }
 }
 
 /// How much larger than its limit a head may be before the connection ends. Below that it costs its own stream.

@@ -45,8 +45,10 @@
 //! ```
 
 mod arrived;
+mod check;
 mod engine;
 mod error;
+mod fields;
 mod frame;
 mod head;
 mod hpack;
@@ -56,6 +58,7 @@ mod receive;
 mod send;
 mod settings;
 mod stream;
+mod window;
 
 pub use self::arrived::Arrived;
 pub use self::engine::{Engine, Event, Protocol};
@@ -64,5 +67,5 @@ pub use self::hpack::HpackError;
 #[cfg(fuzzing)]
 pub use self::hpack::{Hpack, Pair};
 pub use self::limits::{Limits, Rate};
-pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
+pub use self::send::{Refused, RequestParts, ResponseParts, Unsent};
 pub use self::stream::{IdHasher, StreamId, StreamMap};

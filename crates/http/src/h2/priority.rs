@@ -79,6 +79,11 @@ impl Ready {
         self.queues.iter().all(|queue| queue.whole.is_empty() && queue.shared.is_empty())
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.queues.iter().map(|queue| queue.whole.len() + queue.shared.len()).sum()
+    }
+
     pub(super) fn remove(&mut self, id: StreamId, priority: Priority) {
         if let Some(queue) = self.queues.get_mut(usize::from(priority.urgency)) {
             let queue = if priority.incremental { &mut queue.shared } else { &mut queue.whole };

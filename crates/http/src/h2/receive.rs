@@ -44,6 +44,7 @@ impl Engine {
             self.heard = now;
         }
         loop {
+            self.check();
             if let Some((id, code)) = self.resets.pop_front() {
                 return Ok(Some(Event::Reset { id, code, by_peer: true }));
             }
@@ -132,10 +133,10 @@ impl Engine {
         let step = match head.kind {
             kind::HEADERS => self.headers(now, head, payload, out),
             kind::CONTINUATION => self.continuation(now, head, payload, out),
-            kind::RST_STREAM => self.rst_stream(now, head, payload),
+            kind::RST_STREAM => self.rst_stream(now, head, payload, out),
             kind::SETTINGS => self.settings(now, head, payload, out),
             kind::PING => self.ping(now, head, payload, out),
-            kind::GOAWAY => self.go_away(head, payload),
+            kind::GOAWAY => self.go_away(head, payload, out),
             kind::WINDOW_UPDATE => self.window_update(now, head, payload, out),
             kind::PRIORITY => self.old_priority(now, head, out),
             kind::PRIORITY_UPDATE => self.priority_update(now, head, payload),
@@ -171,8 +172,7 @@ impl Engine {
         if length == 0 && !end {
             self.spend_idle(now)?;
         }
-        self.in_window -= head.length as i64;
-        if self.in_window < 0 {
+        if !self.in_window.spend(head.length) {
             return refuse(
                 Code::FLOW_CONTROL_ERROR,
                 "the peer sends more than the connection's window allows",
@@ -181,7 +181,7 @@ impl Engine {
         input.consume(HEAD_BYTES + padded);
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.incoming == Half::Body) else {
             // What nobody reads is returned at once.
-            self.taken += head.length as u32;
+            self.in_window.free(head.length as u32);
             self.return_window(out);
             self.incoming = Incoming::Skip(length + padding);
             return match self.streams.get(&id).map(|stream| stream.incoming) {
@@ -190,20 +190,21 @@ impl Engine {
                 Some(_) => self.fault(now, id, Code::STREAM_CLOSED, out),
             };
         };
-        stream.in_window -= head.length as i64;
+        let too_much = !stream.in_window.spend(head.length);
         let overhead = (padded + padding) as u32;
-        stream.taken += overhead;
+        stream.in_window.free(overhead);
         stream.unread += length as u32;
-        let too_much = stream.in_window < 0;
-        let left = stream.left.map(|left| left.checked_sub(length as u64));
-        let wrong_length = left == Some(None) || (end && left.flatten().is_some_and(|left| left > 0));
-        stream.left = left.flatten();
-        self.taken += overhead;
-        if too_much || wrong_length {
+        self.in_window.free(overhead);
+        if too_much || !stream.keeps_its_length(length, end) {
             self.incoming = Incoming::Skip(length + padding);
             let code = if too_much { Code::FLOW_CONTROL_ERROR } else { Code::PROTOCOL_ERROR };
             return self.fault(now, id, code, out);
         }
+        // No reader takes padding. And what was not worth a frame is, once the peer may send no more than that.
+        if !end {
+            stream.return_window(id, out);
+        }
+        self.return_window(out);
         self.incoming = Incoming::Data { id, left: length, padding, end };
         Ok(Step::Again)
     }
@@ -220,10 +221,9 @@ impl Engine {
         let ends = is_last && *end;
         if is_last {
             self.incoming = Incoming::Skip(*padding);
-            self.return_window(out);
         }
         if ends {
-            self.end_half(id, |stream| &mut stream.incoming);
+            self.end_half(id, |stream| &mut stream.incoming, out);
         }
         if length == 0 && !ends { Step::Again } else { Step::Data { id, length, end: ends } }
     }

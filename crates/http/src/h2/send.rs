@@ -2,12 +2,14 @@
 
 use http::StatusCode;
 
+use super::fields::Fields;
 use super::frame::{self, HEAD_BYTES, STREAM_ID_MAX, flag, kind};
-use super::hpack::Encoder;
+use super::hpack::{ENTRY_OVERHEAD_BYTES, Encoder};
 use super::settings::FRAME_BYTES_MIN;
 use super::stream::Half;
 use super::{Code, Engine, Protocol, StreamId};
-use crate::headers::Kind;
+use crate::headers::{Kind, is_protocol};
+use crate::message::{is_host, is_scheme, is_target};
 use crate::{DateLine, Headers, Method, RequestHead};
 
 /// The parts of a response head.
@@ -51,10 +53,24 @@ pub struct RequestParts<'a> {
     pub length: Option<u64>,
 }
 
-/// The stream is gone, or its head was sent already: nothing was written.
+/// A head or trailers that were not sent: nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sending on a stream: it has ended, or its head was sent before")]
-pub struct Gone;
+#[non_exhaustive]
+pub enum Unsent {
+    /// The stream is gone, or its head was sent already.
+    #[error("sending on a stream: it has ended, or its head was sent before")]
+    Gone,
+    /// The peer takes no fields of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). Whoever made them is at fault.
+    #[error(
+        "sending on a stream: its fields have {bytes} bytes, and the peer takes {limit}; send fewer or shorter ones"
+    )]
+    TooLarge {
+        /// Bytes of all names and values, and 32 more for each field (RFC 9113 section 6.5.2).
+        bytes: usize,
+        /// What the peer takes.
+        limit: usize,
+    },
+}
 
 /// A request that cannot be sent on this connection now: nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,12 +79,27 @@ pub enum Refused {
     /// The peer takes no more streams at once, or the connection ends: [`Engine::slots`] is 0. Wait, or take another one.
     #[error("opening a stream: the peer takes no more of them now; wait, or take another connection")]
     Slots,
-    /// The head names no scheme or no authority. The caller is at fault.
-    #[error("opening a stream: the request names no scheme or no authority; set its origin")]
+    /// The head names no scheme, no authority or no path. The caller is at fault.
+    #[error(
+        "opening a stream: the request names no scheme, no authority or no path; set its origin and its path"
+    )]
     Origin,
     /// It is an extended CONNECT, which the peer has not allowed (RFC 8441).
     #[error("opening a stream: the peer has not allowed an extended CONNECT")]
     ExtendedConnect,
+    /// The protocol of its extended CONNECT is not the name of one. The caller is at fault.
+    #[error("opening a stream: its protocol is no name such as `websocket`")]
+    Protocol,
+    /// The peer takes no head of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). The caller is at fault.
+    #[error(
+        "opening a stream: its head has {bytes} bytes, and the peer takes {limit}; send fewer or shorter fields"
+    )]
+    TooLarge {
+        /// Bytes of all names and values, and 32 more for each field (RFC 9113 section 6.5.2).
+        bytes: usize,
+        /// What the peer takes.
+        limit: usize,
+    },
 }
 
 impl Engine {
@@ -100,7 +131,8 @@ impl Engine {
         self.may_open(protocol)?;
         let authority = head.host().ok_or(Refused::Origin)?;
         let scheme = head.scheme();
-        if scheme.is_none() && (*head.method() != Method::CONNECT || protocol.is_some()) {
+        let is_tunnel = *head.method() == Method::CONNECT && protocol.is_none();
+        if !is_tunnel && (scheme.is_none() || head.path_and_query().is_empty()) {
             return Err(Refused::Origin);
         }
         let parts = RequestParts {
@@ -115,7 +147,8 @@ impl Engine {
         self.open_parts(&parts, end, out)
     }
 
-    /// As [`open`](Self::open), of the parts of a head.
+    /// As [`open`](Self::open), of the parts of a head. Scheme, authority and path are those of a [`crate::Url`] or of a
+    /// [`RequestHead`], which have checked them.
     ///
     /// # Errors
     ///
@@ -129,6 +162,13 @@ impl Engine {
         self.may_open(parts.protocol)?;
         let is_connect = *parts.method == Method::CONNECT;
         let is_tunnel = is_connect && parts.protocol.is_none();
+        debug_assert!(is_host(parts.authority.as_bytes()), "{:?} is no authority", parts.authority);
+        debug_assert!(is_tunnel || is_scheme(parts.scheme) && is_target(parts.path), "{parts:?}");
+        let fields = Fields { headers: parts.headers, has_host: false, length: parts.length };
+        let own = pseudo_bytes(parts, is_tunnel);
+        if let Some(bytes) = fields.above(self.peer.list_bytes, own) {
+            return Err(Refused::TooLarge { bytes, limit: self.peer.list_bytes });
+        }
         let id = StreamId(self.next_of_ours);
         self.next_of_ours += 2;
         let stream = self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
@@ -144,8 +184,7 @@ impl Engine {
             if let Some(Protocol(protocol)) = parts.protocol {
                 encoder.pseudo(out, b":protocol", protocol.as_bytes());
             }
-            fields(encoder, parts.headers, true, out);
-            content_length(encoder, parts.length, out);
+            fields.encode(encoder, out);
         });
         Ok(id)
     }
@@ -154,6 +193,7 @@ impl Engine {
         match protocol {
             _ if self.slots() == 0 => Err(Refused::Slots),
             Some(_) if !self.peer.extended_connect => Err(Refused::ExtendedConnect),
+            Some(Protocol(name)) if !is_protocol(name) => Err(Refused::Protocol),
             _ => Ok(()),
         }
     }
@@ -162,18 +202,20 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
+    /// [`Unsent`].
     pub fn inform(
         &mut self,
         id: StreamId,
         status: StatusCode,
         headers: &Headers,
         out: &mut Vec<u8>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Unsent> {
         self.awaits_head(id)?;
+        let fields = Fields { headers, has_host: true, length: None };
+        self.takes(fields, STATUS_BYTES)?;
         self.send_block(id, false, out, |encoder, out| {
             encoder.status(out, status);
-            fields(encoder, headers, false, out);
+            fields.encode(encoder, out);
         });
         Ok(())
     }
@@ -182,28 +224,28 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
+    /// [`Unsent`].
     pub fn respond(
         &mut self,
         id: StreamId,
         parts: &ResponseParts<'_>,
         end: bool,
         out: &mut Vec<u8>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Unsent> {
         self.awaits_head(id)?;
+        let date = parts.date.filter(|_| !parts.headers.present().contains(Kind::Date));
+        let fields = Fields { headers: parts.headers, has_host: true, length: parts.length };
+        self.takes(fields, STATUS_BYTES + if date.is_some() { DATE_BYTES } else { 0 })?;
         self.send_block(id, end, out, |encoder, out| {
             encoder.status(out, parts.status);
-            fields(encoder, parts.headers, false, out);
-            content_length(encoder, parts.length, out);
-            if let Some(date) = parts.date
-                && !parts.headers.present().contains(Kind::Date)
-            {
+            fields.encode(encoder, out);
+            if let Some(date) = date {
                 out.extend_from_slice(&DATE_LITERAL);
                 out.extend_from_slice(&date[DATE_NAME_BYTES..DateLine::BYTES - 2]);
             }
         });
         if end {
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else if let Some(stream) = self.streams.get_mut(&id) {
             stream.outgoing = Half::Body;
         }
@@ -218,6 +260,7 @@ impl Engine {
                 self.queue(id);
             }
         }
+        self.check();
     }
 
     /// Whether a whole body of so many bytes may leave right behind its head, by [`Engine::data_head`] and without a turn:
@@ -280,7 +323,7 @@ impl Engine {
         self.idle_budget.earn(earned);
         if end {
             stream.wants_to_send = false;
-            self.end_half(id, |stream| &mut stream.outgoing);
+            self.end_half(id, |stream| &mut stream.outgoing, out);
         } else {
             self.queue(id);
         }
@@ -290,24 +333,31 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
-    pub fn send_trailers(&mut self, id: StreamId, trailers: &Headers, out: &mut Vec<u8>) -> Result<(), Gone> {
+    /// [`Unsent`].
+    pub fn send_trailers(
+        &mut self,
+        id: StreamId,
+        trailers: &Headers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Unsent> {
         if self.streams.get(&id).is_none_or(|stream| stream.outgoing != Half::Body) {
-            return Err(Gone);
+            return Err(Unsent::Gone);
         }
-        self.send_block(id, true, out, |encoder, out| fields(encoder, trailers, true, out));
-        self.end_half(id, |stream| &mut stream.outgoing);
+        let fields = Fields { headers: trailers, has_host: false, length: None };
+        self.takes(fields, 0)?;
+        self.send_block(id, true, out, |encoder, out| fields.encode(encoder, out));
+        self.end_half(id, |stream| &mut stream.outgoing, out);
         Ok(())
     }
 
     /// Ends a stream with both of its halves, if it has not ended.
     pub fn reset(&mut self, id: StreamId, code: Code, out: &mut Vec<u8>) {
         match self.streams.get(&id) {
-            Some(stream) if stream.has_ended() => self.remove(id),
+            Some(stream) if stream.has_ended() => self.remove(id, out),
             Some(_) => self.reset_stream(id, code, out),
-            None => return,
+            None => {}
         }
-        self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were read, so that the peer may send as many more.
@@ -315,16 +365,14 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        stream.taken += bytes;
-        self.taken += bytes;
-        if stream.incoming == Half::Body && stream.taken >= self.limits.stream_window_bytes / 2 {
-            frame::window_update(out, id.0, stream.taken);
-            stream.in_window += i64::from(std::mem::take(&mut stream.taken));
-        }
+        stream.in_window.free(bytes);
+        self.in_window.free(bytes);
+        stream.return_window(id, out);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
     /// Says that so many bytes of a stream's body were thrown away. Other streams get their share of the connection's window
@@ -333,16 +381,25 @@ impl Engine {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unread);
         stream.unread -= bytes;
-        self.taken += bytes;
+        stream.in_window.withhold(bytes);
+        self.in_window.free(bytes);
         if stream.has_ended() && stream.unread == 0 {
-            self.remove(id);
+            self.remove(id, out);
         }
         self.return_window(out);
+        self.check();
     }
 
-    fn awaits_head(&self, id: StreamId) -> Result<(), Gone> {
+    fn awaits_head(&self, id: StreamId) -> Result<(), Unsent> {
         let awaits = self.streams.get(&id).is_some_and(|stream| stream.outgoing == Half::Head);
-        if awaits { Ok(()) } else { Err(Gone) }
+        if awaits { Ok(()) } else { Err(Unsent::Gone) }
+    }
+
+    /// Whether the peer takes these fields, beside others that count so many bytes.
+    #[inline]
+    fn takes(&self, fields: Fields<'_>, own_bytes: usize) -> Result<(), Unsent> {
+        let limit = self.peer.list_bytes;
+        fields.above(limit, own_bytes).map_or(Ok(()), |bytes| Err(Unsent::TooLarge { bytes, limit }))
     }
 
     /// Appends a header block, in as many frames as it takes.
@@ -382,30 +439,19 @@ fn split(out: &mut Vec<u8>, at: usize, frame_bytes: usize, id: StreamId) {
     }
 }
 
-/// Appends the caller's fields, except those that the engine writes and those that concern one connection.
-#[inline]
-fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mut Vec<u8>) {
-    for (name, value, kind) in headers.lines().iter() {
-        match kind {
-            Kind::Connection
-            | Kind::KeepAlive
-            | Kind::ProxyConnection
-            | Kind::TransferEncoding
-            | Kind::Upgrade
-            | Kind::ContentLength => continue,
-            Kind::Host if without_host => continue,
-            Kind::Te if !value.eq_ignore_ascii_case(b"trailers") => continue,
-            _ => encoder.field(out, name, value),
-        }
-    }
+/// What the pseudo-header fields of a request count.
+fn pseudo_bytes(parts: &RequestParts<'_>, is_tunnel: bool) -> usize {
+    let field = |name: &str, value: &str| name.len() + value.len() + ENTRY_OVERHEAD_BYTES;
+    let always = field(":method", parts.method.as_str()) + field(":authority", parts.authority);
+    let of_target = if is_tunnel { 0 } else { field(":scheme", parts.scheme) + field(":path", parts.path) };
+    always + of_target + parts.protocol.map_or(0, |Protocol(name)| field(":protocol", name))
 }
 
-#[inline]
-fn content_length(encoder: &mut Encoder, length: Option<u64>, out: &mut Vec<u8>) {
-    if let Some(length) = length {
-        encoder.field(out, b"content-length", itoa::Buffer::new().format(length).as_bytes());
-    }
-}
+/// `:status` and its three digits.
+const STATUS_BYTES: usize = 10 + ENTRY_OVERHEAD_BYTES;
+
+/// `date` and its value.
+const DATE_BYTES: usize = 4 + DateLine::BYTES - 2 - DATE_NAME_BYTES + ENTRY_OVERHEAD_BYTES;
 
 /// `date: ` in a [`DateLine`].
 const DATE_NAME_BYTES: usize = 6;

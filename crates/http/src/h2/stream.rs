@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::frame;
 use super::priority::Priority;
+use super::window::InWindow;
 
 /// The number of a stream. A client's are odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,12 +58,10 @@ pub(super) enum Half {
 pub(super) struct Stream {
     pub(super) incoming: Half,
     pub(super) outgoing: Half,
-    /// How much the peer may still send.
-    pub(super) in_window: i64,
+    /// What the peer may send.
+    pub(super) in_window: InWindow,
     /// What has come and was not taken by its reader.
     pub(super) unread: u32,
-    /// What the reader has taken, and the peer was not told of.
-    pub(super) taken: u32,
     /// How much we may still send. Below 0 after the peer has made its window smaller.
     pub(super) out_window: i64,
     /// What is left of the length that the peer's head states.
@@ -81,6 +81,25 @@ impl Stream {
     /// Whether both halves have ended.
     pub(super) fn has_ended(&self) -> bool {
         self.incoming == Half::Ended && self.outgoing == Half::Ended
+    }
+
+    /// So much of the body has come, perhaps the last of it. False if that is not the length that its head states.
+    #[inline]
+    pub(super) fn keeps_its_length(&mut self, bytes: usize, end: bool) -> bool {
+        let Some(left) = self.left else { return true };
+        let Some(rest) = left.checked_sub(bytes as u64) else { return false };
+        self.left = Some(rest);
+        rest == 0 || !end
+    }
+
+    /// Tells the peer of what was read, once it is worth a frame and if the peer has more to send.
+    #[inline]
+    pub(super) fn return_window(&mut self, id: StreamId, out: &mut Vec<u8>) {
+        if self.incoming == Half::Body
+            && let Some(increment) = self.in_window.give_back()
+        {
+            frame::window_update(out, id.0, increment);
+        }
     }
 
     /// Whether it has something to send, and its window lets it.

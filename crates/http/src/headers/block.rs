@@ -33,12 +33,15 @@ pub(crate) struct Field {
     pub(crate) value_len: u32,
     pub(crate) name_len: u16,
     pub(crate) kind: Kind,
+    /// Its value is a secret, which no proxy on its way may put into a table (RFC 7541 section 7.1.3).
+    pub(crate) is_sensitive: bool,
 }
 
 const _: () = assert!(size_of::<Field>() == 16);
 
 impl Field {
-    const UNSET: Self = Self { start: 0, value: 0, value_len: 0, name_len: 0, kind: Kind::Other };
+    const UNSET: Self =
+        Self { start: 0, value: 0, value_len: 0, name_len: 0, kind: Kind::Other, is_sensitive: false };
 }
 
 /// The parts that a caller of [`super::Headers::refill`] must set.
@@ -104,9 +107,17 @@ impl Block {
         // bits.
         let name_len = name.len() as u16;
         let value_start = start + u32::from(name_len) + 2;
-        self.fields.push(Field { start, value: value_start, value_len: value.len() as u32, name_len, kind });
+        let value_len = value.len() as u32;
+        self.fields.push(Field { start, value: value_start, value_len, name_len, kind, is_sensitive: false });
         self.present.add(kind);
         Ok(())
+    }
+
+    /// See [`super::Headers::mark_last_sensitive`].
+    pub(super) fn mark_last_sensitive(&mut self) {
+        if let Some(field) = self.fields.last_mut() {
+            field.is_sensitive = true;
+        }
     }
 
     /// Appends lines that were checked, and are too few to come near 4 GiB.
@@ -157,6 +168,12 @@ impl Block {
 impl<'a> Lines<'a> {
     pub(super) const NONE: Self = Self { bytes: &[], fields: &[], present: Kinds::NONE };
 
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.fields.len()
+    }
+
     #[inline]
     pub(super) fn is_named(self, field: &Field, name: &str) -> bool {
         usize::from(field.name_len) == name.len()
@@ -174,10 +191,10 @@ impl<'a> Lines<'a> {
         &self.bytes[start..start + field.value_len as usize]
     }
 
-    /// Names, values and kinds in order.
+    /// Names, values and records in order.
     #[inline]
-    pub(crate) fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8], Kind)> {
-        self.fields.iter().map(move |field| (self.name_bytes(field), self.value(field), field.kind))
+    pub(crate) fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8], &'a Field)> {
+        self.fields.iter().map(move |field| (self.name_bytes(field), self.value(field), field))
     }
 
     /// Appends the lines to `out`, except fields of the kinds in `except`.

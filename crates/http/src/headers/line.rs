@@ -71,6 +71,7 @@ impl StaticHeader {
             value_len: (text.len() - value) as u32,
             name_len: name_len as u16,
             kind: Kind::of(text.split_at(name_len).0),
+            is_sensitive: false,
         };
         let beginning_len = match field.kind {
             Kind::Other => OK_LINE.len() + text.len() + 2 + LENGTH_NAME.len(),
@@ -154,6 +155,12 @@ fn token(text: &[u8]) -> Option<&str> {
     let is_token = !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)]);
     // A token is ASCII.
     if is_token { std::str::from_utf8(text).ok() } else { None }
+}
+
+/// Whether `text` is the name of a protocol, and perhaps its version, as an upgrade names it (RFC 9110 section 7.8).
+pub(crate) fn is_protocol(text: &str) -> bool {
+    let (name, version) = text.split_once('/').unwrap_or((text, "1"));
+    token(name.as_bytes()).is_some() && token(version.as_bytes()).is_some()
 }
 
 /// Whether `name` is a token in lower case, as HTTP/2 wants it (RFC 9113 section 8.2.1).

@@ -43,10 +43,16 @@ impl<'t> Target<'t> {
 
 /// Whether these are the scheme and the authority of a URL. The authority must not be empty, nor hold a user.
 pub(crate) fn is_origin(scheme: &str, authority: &str) -> bool {
-    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-        && !authority.is_empty()
-        && is_host(authority.as_bytes())
+    is_scheme(scheme) && !authority.is_empty() && is_host(authority.as_bytes())
+}
+
+/// Whether this can be the scheme of a URL (RFC 3986 section 3.1).
+#[inline]
+pub(crate) fn is_scheme(scheme: &str) -> bool {
+    // The usual ones first.
+    matches!(scheme, "http" | "https")
+        || scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 /// Whether `text` can be a target, or a part of one: not empty, no white space, no control character.

@@ -134,7 +134,22 @@ fn a_request_that_cannot_be_sent_is_refused() {
     let mut extended = RequestHead::new(Method::CONNECT, "a:1").expect("a target");
     extended.extensions_mut().insert(anywire_http::h2::Protocol("websocket".into()));
     assert_eq!(client.engine.open(&extended, None, false, &mut client.out), Err(Refused::ExtendedConnect));
+    // From here on it is allowed, and what it names is looked at (RFC 8441 sections 3 and 4).
+    client.events(&frame(SETTINGS, 0, 0, &[0, 8, 0, 0, 0, 1])).expect("good");
+    client.out.clear();
+    extended.set_origin("http", "a:1").expect("an origin");
+    assert_eq!(client.engine.open(&extended, None, false, &mut client.out), Err(Refused::Origin), "no path");
+    extended.set_path_and_query("/").expect("a path");
+    for protocol in ["", "web\r\nsocket", "web socket", "a/", "/1", "a/b/c", "\u{e4}"] {
+        extended.extensions_mut().insert(anywire_http::h2::Protocol(protocol.into()));
+        let refused = client.engine.open(&extended, None, false, &mut client.out);
+        assert_eq!(refused, Err(Refused::Protocol), "{protocol:?}");
+    }
     assert_eq!((client.out.len(), client.engine.open_streams()), (0, 0));
+    for protocol in ["websocket", "connect-udp", "HTTP/2.0"] {
+        extended.extensions_mut().insert(anywire_http::h2::Protocol(protocol.into()));
+        assert!(client.engine.open(&extended, None, false, &mut client.out).is_ok(), "{protocol:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Error, Event, StreamId, StreamMap};
+use anywire_http::h2::{Code, Engine, Error, Event, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
@@ -105,7 +105,10 @@ impl Session {
         let mut now = Instant::now();
         let mut reads = 0;
         loop {
-            self.refill(now);
+            if let Err(refused) = self.refill(now) {
+                let message = format!("a request cannot be sent: {refused}");
+                return Poll::Ready(self.fail(ErrorKind::Write, &message));
+            }
             self.send(context);
             if self.calls.is_empty() {
                 if self.tally.is_spent() {
@@ -137,25 +140,26 @@ impl Session {
 
     /// As many new requests as there are free places.
     #[inline]
-    fn refill(&mut self, now: Instant) {
+    fn refill(&mut self, now: Instant) -> Result<(), Refused> {
         let free = self.depth - self.calls.len();
         let wanted = free.min(self.engine.slots());
         if wanted < free {
             self.lacks_slots(wanted, now);
         }
         if wanted == 0 {
-            return;
+            return Ok(());
         }
         self.held_up = None;
         let drawn = self.tally.draw(wanted as u32);
         let measured = self.tally.is_measuring();
         let before = self.output.len();
         let is_whole = self.request.body.is_empty();
-        for _ in 0..drawn {
-            // The engine has a slot for each, and it is no extended CONNECT.
-            let Ok(id) = self.engine.open_parts(&self.request.parts(), is_whole, self.output.buffer()) else {
-                break;
-            };
+        for number in 0..drawn {
+            // The engine has a slot for each. The peer may take no head of this size.
+            let opened = self.engine.open_parts(&self.request.parts(), is_whole, self.output.buffer());
+            let id = opened.inspect_err(|_| {
+                self.tally.counts().part(measured).unanswered_at_close += u64::from(drawn - number);
+            })?;
             if !is_whole {
                 self.engine.wants_to_send(id, true);
             }
@@ -171,6 +175,7 @@ impl Session {
             self.newest = id.get();
         }
         self.tally.sent_bytes(measured, self.output.len() - before);
+        Ok(())
     }
 
     /// The peer allows fewer streams than the plan wants.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h1::encode::forbids_body;
-use anywire_http::h2::{Code, Engine, ResponseParts, StreamId};
+use anywire_http::h2::{Code, Engine, ResponseParts, StreamId, Unsent};
 use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
 use anywire_wire::Output;
 use bytes::Bytes;
@@ -131,6 +131,31 @@ impl Session {
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
             parts.service.dispatch.replace(endpoint, response, refusal);
         }
+        let mut sent = Self::send_head(parts, id, response, is_head);
+        if let Err(error @ Unsent::TooLarge { .. }) = sent {
+            let (status, cause) = (response.status.as_u16(), error.to_string());
+            *response = parts.service.dispatch.refuse(endpoint, status, &cause);
+            sent = Self::send_head(parts, id, response, is_head);
+        }
+        match sent {
+            Ok(false) => Self::begin_body(parts, id, response),
+            Ok(true) => Stage::Done,
+            Err(_) => {
+                // A peer that takes not even that.
+                parts.engine.reset(id, Code::INTERNAL_ERROR, parts.output.buffer());
+                Stage::Done
+            }
+        }
+    }
+
+    /// Sends the head of a response. Returns whether that is all of it.
+    #[inline]
+    fn send_head(
+        parts: &mut Parts<'_>,
+        id: StreamId,
+        response: &Response,
+        is_head: bool,
+    ) -> Result<bool, Unsent> {
         let status = response.status;
         let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
         let length = match response.body.stated_length() {
@@ -140,9 +165,12 @@ impl Session {
         };
         let ends = is_head || has_no_body || response.body.is_empty();
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
-        if parts.engine.respond(id, &head, ends, parts.output.buffer()).is_err() || ends {
-            return Stage::Done;
-        }
+        parts.engine.respond(id, &head, ends, parts.output.buffer()).map(|()| ends)
+    }
+
+    /// Sends a body that fits behind its head, or begins with it. Returns the stage that the stream is in then.
+    #[inline]
+    fn begin_body(parts: &mut Parts<'_>, id: StreamId, response: &mut Response) -> Stage {
         if let Some(whole) = response.body.as_full()
             && parts.output.len() < OUTPUT_HIGH_WATER_BYTES
             && parts.engine.may_send_at_once(id, whole.len())
@@ -225,8 +253,13 @@ impl Session {
                     self.finish(id, service);
                 }
                 Piece::End(Some(trailers)) => {
-                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
-                    self.finish(id, service);
+                    match self.engine.send_trailers(id, &trailers, self.output.buffer()) {
+                        Ok(()) => self.finish(id, service),
+                        Err(error) => {
+                            service.dispatch.body_failed(stream.endpoint, BodyError::failed(error));
+                            self.drop_stream(id, Code::INTERNAL_ERROR, service);
+                        }
+                    }
                 }
                 Piece::Later => {
                     self.engine.wants_to_send(id, false);

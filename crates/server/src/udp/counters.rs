@@ -1,9 +1,10 @@
 //! What a service of datagrams counts.
 
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anywire_loops::Counter;
+use anywire_wire::udp::DropCounter;
 
 /// Counters of a service of datagrams: a copy of this moment, of one loop or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub struct UdpCounters {
     pub cut: u64,
     /// Datagrams that were not handled, because their peer had sent more than its rate.
     pub over_rate: u64,
+    /// Datagrams that were dropped because their source is forged: nothing comes from 0.0.0.0, `::`, port 0, a group of machines, or
+    /// the service itself. An answer would go to somebody who has not asked.
+    pub forged: u64,
     /// Replies that were asked for at a later time and refused, because too many were under way.
     pub later_refused: u64,
     /// Datagrams that the system dropped, mostly because the receive buffer was full.
@@ -46,6 +50,7 @@ impl AddAssign for UdpCounters {
         self.replies_failed += other.replies_failed;
         self.cut += other.cut;
         self.over_rate += other.over_rate;
+        self.forged += other.forged;
         self.later_refused += other.later_refused;
         self.dropped_by_system += other.dropped_by_system;
         self.panics += other.panics;
@@ -64,16 +69,60 @@ pub(super) struct Counts {
     pub(super) replies_failed: Counter,
     pub(super) cut: Counter,
     pub(super) over_rate: Counter,
+    pub(super) forged: Counter,
     pub(super) later_refused: Counter,
     pub(super) panics: Counter,
-    /// What the system counted until the socket was closed.
-    pub(super) dropped_in_all: AtomicU32,
+    dropped_by_system: Mutex<Dropped>,
+}
+
+/// What the system has dropped at a socket.
+#[derive(Debug)]
+enum Dropped {
+    /// So far. This keeps the socket open.
+    Open(DropCounter),
+    /// Until the socket was closed.
+    InAll(u32),
+}
+
+impl Default for Dropped {
+    fn default() -> Self {
+        Self::InAll(0)
+    }
+}
+
+impl Dropped {
+    fn count(&self) -> u32 {
+        match self {
+            Self::Open(counter) => counter.drops().unwrap_or(0),
+            Self::InAll(count) => *count,
+        }
+    }
+}
+
+/// Belongs to the task of a socket. Dropped with it, it closes the socket for those who count, too: else it would stay among the
+/// sockets of its port, and get datagrams that nobody receives.
+pub(super) struct OpenSocket(Arc<Counts>);
+
+impl Drop for OpenSocket {
+    fn drop(&mut self) {
+        let mut dropped = self.0.dropped();
+        *dropped = Dropped::InAll(dropped.count());
+    }
 }
 
 impl Counts {
-    /// With what the system has dropped so far, if the socket is open.
-    pub(super) fn copy(&self, dropped: Option<u32>) -> UdpCounters {
-        let dropped = dropped.unwrap_or_else(|| self.dropped_in_all.load(Ordering::Relaxed));
+    /// The counters of a socket, and what has to go with its task.
+    pub(super) fn of(drops: DropCounter) -> (Arc<Self>, OpenSocket) {
+        let counts =
+            Arc::new(Self { dropped_by_system: Mutex::new(Dropped::Open(drops)), ..Self::default() });
+        (Arc::clone(&counts), OpenSocket(counts))
+    }
+
+    fn dropped(&self) -> MutexGuard<'_, Dropped> {
+        self.dropped_by_system.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn copy(&self) -> UdpCounters {
         UdpCounters {
             datagrams: self.datagrams.value(),
             bytes: self.bytes.value(),
@@ -84,8 +133,9 @@ impl Counts {
             replies_failed: self.replies_failed.value(),
             cut: self.cut.value(),
             over_rate: self.over_rate.value(),
+            forged: self.forged.value(),
             later_refused: self.later_refused.value(),
-            dropped_by_system: dropped.into(),
+            dropped_by_system: self.dropped().count().into(),
             panics: self.panics.value(),
         }
     }

@@ -149,18 +149,20 @@ where
         // All addresses are bound before the first datagram is taken: a service starts whole or not at all.
         let bound = addresses.iter().map(|address| Udp::bind(address, &self.options, loops.len()));
         let bound: Vec<Vec<Unregistered>> = bound.collect::<Result<_, _>>()?;
-        let local = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
+        let local: Vec<_> = bound.iter().map(|sockets| sockets[0].local().clone()).collect();
         let (end, ended) = watch::channel(None);
         let mut parts = Vec::new();
         let mut registrations = Vec::new();
         for sockets in bound {
-            for (home, socket) in loops.iter().zip(sockets) {
-                let counts = Arc::new(Counts::default());
+            for (home, mut socket) in loops.iter().zip(sockets) {
+                socket.refuse_sources(&local);
                 let drops = socket.drop_counter().map_err(UdpServerError::Register)?;
+                let (counts, open) = Counts::of(drops);
                 let (make, limits, ended) = (self.make.clone(), self.limits.clone(), ended.clone());
                 let (registered, registration) = oneshot::channel();
                 let of_loop = Arc::clone(&counts);
                 let task = home.spawn(move || async move {
+                    let _open = open;
                     match socket.register() {
                         Ok(socket) => {
                             let service = Service::new(socket, make(), &limits, of_loop);
@@ -171,7 +173,7 @@ where
                         Err(cause) => drop(registered.send(Err(cause))),
                     }
                 });
-                parts.push(Part { home: home.id(), counts, drops: Some(drops), task: Some(task) });
+                parts.push(Part { home: home.id(), counts, task: Some(task) });
                 registrations.push(registration);
             }
         }

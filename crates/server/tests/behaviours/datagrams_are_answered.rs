@@ -1,14 +1,12 @@
 //! A service of datagrams answers each on its loop, over UDP and Unix sockets, within its limits.
 #![cfg(feature = "udp")]
 
-#[path = "../../../wire/tests/again/mod.rs"]
-mod again;
-
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +15,8 @@ use anywire_server::udp::{
     Cut, Datagram, DatagramHandler, Later, PeerRate, Replies, Steering, UdpLimits, UdpOptions, UdpServer,
     UdpServerError, UdpServerHandle,
 };
+
+use crate::again;
 
 /// Far beyond what any test needs: only a hang gets there.
 const HANG: Duration = Duration::from_secs(60);
@@ -350,39 +350,90 @@ fn what_one_peer_has_sent_is_handled_though_it_has_left() {
     assert_eq!((counters.datagrams, counters.dropped_by_system), (1501, 0), "{counters:?}");
 }
 
-/// A service with so much to do that nothing is ever left to wait for: whatever it gets, it sends to itself again.
-fn flooded(loops: &Loops) -> UdpServerHandle {
-    let own = Arc::new(OnceLock::new());
-    let of_handler = Arc::clone(&own);
+/// A service with so much to do that nothing is ever left to wait for: whatever it gets, it has sent to itself again. Counts how often.
+fn flooded(loops: &Loops) -> (UdpServerHandle, Arc<AtomicUsize>) {
+    let own = Arc::new(OnceLock::<SocketAddr>::new());
+    let sent = Arc::new(AtomicUsize::new(0));
+    let of_handler = (Arc::clone(&own), Arc::clone(&sent));
     let handler = move || {
-        let own = Arc::clone(&of_handler);
-        move |datagram: &Datagram<'_>, replies: &mut Replies<'_>| {
+        let (own, sent) = of_handler.clone();
+        // What comes from its own address it would not hear.
+        let other = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        move |datagram: &Datagram<'_>, _: &mut Replies<'_>| {
             let own = own.get().expect("it is known before the first one is sent");
-            let _ = replies.send_to(own, datagram.data());
+            other.send_to(datagram.data(), own).expect("over loopback");
+            sent.fetch_add(1, Ordering::Relaxed);
         }
     };
     let options = UdpOptions { offload: false, ..UdpOptions::default() };
     let server = UdpServer::new(handler).listen("udp:127.0.0.1:0").options(options).on(loops);
     let server = server.start().expect("a free port");
-    let address = server.addresses()[0].socket_addr().expect("an IP address");
-    own.set(address.into()).expect("once");
+    own.set(server.addresses()[0].socket_addr().expect("an IP address")).expect("once");
     send(&client(&server), b"again", 500);
     eventually("it goes round", || server.counters().datagrams > 5000);
-    server
+    (server, sent)
 }
 
 #[test]
 fn a_flood_does_not_hold_up_the_end() {
     let loops = Loops::start(1).expect("a thread");
-    let ending = flooded(&loops).shutdown(HANG);
+    let (server, sent) = flooded(&loops);
+    let ending = server.shutdown(HANG);
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(ending.wait().counters));
     let counters = told.recv_timeout(HANG).expect("it ends");
-    assert_eq!(counters.dropped_by_system + counters.datagrams, counters.replies + 500, "{counters:?}");
+    let sent = sent.load(Ordering::Relaxed) as u64 + 500;
+    assert_eq!(counters.dropped_by_system + counters.datagrams, sent, "{counters:?}");
     // If it is the loop that ends, the service hears of it, too.
-    let server = flooded(&loops);
+    let (server, _) = flooded(&loops);
     let ended = loops.shutdown(HANG).expect("this thread is no loop");
     assert_eq!((ended.tasks_cut, ended.loops_stuck), (0, 0), "{:?}", server.counters());
+}
+
+#[test]
+fn the_flows_of_a_loop_that_died_go_to_others() {
+    for steering in [Steering::Flow, Steering::Payload { offset: 0, width: 1 }] {
+        let loops = Loops::start(3).expect("threads");
+        let options = UdpOptions { steering, ..UdpOptions::default() };
+        let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").options(options).on(&loops);
+        let server = server.start().expect("a free port");
+        let clients: Vec<_> = (0..64).map(|_| client(&server)).collect();
+        let ask = || {
+            for (number, client) in clients.iter().enumerate() {
+                send(client, &[number as u8], 1);
+                assert_eq!(answer(client), [number as u8]);
+            }
+        };
+        ask();
+        kill(&loops, 1);
+        let dead = server.counters_by_loop()[1];
+        assert!(dead.datagrams > 0, "{dead:?}");
+        ask();
+        assert_eq!(server.counters_by_loop()[1], dead);
+        let ended = server.shutdown(HANG).wait();
+        assert_eq!((ended.counters.datagrams, ended.by_loop[1]), (128, dead));
+    }
+}
+
+/// Has a loop die, and waits until nothing of it is left.
+fn kill(loops: &Loops, index: usize) {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("as the test wishes");
+        }
+    }
+    let killed = loops.get(index);
+    let killer = killed.spawn(|| async {
+        // The runtime's own timer calls it.
+        let mut sleep = std::pin::pin!(tokio::time::sleep(Duration::from_millis(1)));
+        let panics = Waker::from(Arc::new(Panics));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+        std::future::pending::<()>().await;
+    });
+    killer.wait().expect_err("its loop dies");
+    let thread = format!("/proc/self/task/{}", killed.thread_id());
+    eventually("its thread has ended", || !std::path::Path::new(&thread).exists());
 }
 
 #[test]

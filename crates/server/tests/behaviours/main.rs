@@ -1,5 +1,8 @@
 //! One program for the tests of this crate, one module a behaviour: a file is named after what it shows.
 
+#[cfg(feature = "udp")]
+#[path = "../../../wire/tests/again/mod.rs"]
+mod again;
 mod support;
 
 mod a_close_is_said_before_it_comes;
@@ -32,6 +35,7 @@ mod each_stream_has_its_own_deadlines;
 mod errors_become_responses;
 mod every_wire_serves_alike;
 mod finished_answers_leave_before_a_bad_body_ends_them;
+mod forged_datagrams_are_not_answered;
 mod head_and_body_leave_in_one_write;
 mod http2_abuse_costs_only_its_connection;
 mod http2_drains_in_two_steps;

@@ -1,6 +1,6 @@
 //! A swarm of connections: an engine, a device, and a task for each connection, run in rounds.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -74,8 +74,8 @@ pub struct Swarm<F, S, D> {
     connections_max: u32,
     /// Where to look first for a slot for a task that cannot have that of its connection.
     next_spare: u32,
-    /// Connections that were asked for by [`open`](Self::open), until they are open or have failed.
-    opening: HashSet<u32>,
+    /// Connections that were asked for by [`open`](Self::open), until they are open or have failed, by their places.
+    opening: HashMap<u32, ConnId>,
     counters: SwarmCounters,
     mail: Vec<Box<dyn Deliver>>,
     alarm: Arc<Alarm>,
@@ -110,7 +110,7 @@ where
             woken: Vec::new(),
             connections_max: connections_max as u32,
             next_spare: connections_max as u32,
-            opening: HashSet::new(),
+            opening: HashMap::new(),
             counters: SwarmCounters::default(),
             mail: Vec::new(),
             alarm: Arc::default(),
@@ -139,7 +139,7 @@ where
         options: ConnectOptions,
     ) -> Result<ConnId, ConnectError> {
         let id = self.engine().connect_from(from, to, options)?;
-        self.opening.insert(id.index());
+        self.opening.insert(id.index(), id);
         Ok(id)
     }
 
@@ -327,7 +327,8 @@ where
     /// Whether a connection that has ended never opened, and was asked for by [`open`](Self::open). It has no task then, and is
     /// closed here.
     fn has_failed_to_open(&mut self, id: ConnId) -> bool {
-        let is_nobodys = self.here.owners.noted(id.index()).is_none() && self.opening.remove(&id.index());
+        let is_nobodys =
+            self.here.owners.noted(id.index()).is_none() && self.opening.remove(&id.index()) == Some(id);
         if is_nobodys {
             self.counters.unopened += 1;
             self.here.engine.close(id);

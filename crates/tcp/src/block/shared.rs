@@ -25,6 +25,11 @@ impl Block {
         self.retransmit_at = at;
     }
 
+    /// The time that only tells whether it was idle, if no flight is timed.
+    pub(crate) fn mark_of_idleness_mut(&mut self) -> Option<&mut Tick> {
+        (!self.has(Flags::RETRANSMIT)).then_some(&mut self.retransmit_at)
+    }
+
     /// Whether nothing was sent for an RTO (RFC 5681 4.1).
     pub(crate) fn was_idle_for_rto(&self, now: Tick) -> bool {
         debug_assert!(self.flight() == 0, "in {:?}", self.state);
@@ -70,17 +75,32 @@ impl Block {
     }
 }
 
-/// `backoff`: the timeouts in a row. After the end, its reason.
+/// `backoff`: the timeouts in a row, and in the topmost bit whether it has answered lately. After the end, its reason.
 impl Block {
     /// How often the retransmission timer has fired in a row (RFC 6298 5.5).
     pub(crate) fn backoff(&self) -> u8 {
         debug_assert!(self.state != State::Closed);
-        self.backoff
+        self.backoff & !ANSWERED
     }
 
     pub(crate) fn set_backoff(&mut self, count: u8) {
+        debug_assert!(self.state != State::Closed && count < ANSWERED);
+        self.backoff = self.backoff & ANSWERED | count;
+    }
+
+    /// Whether it has answered lately what may be forged, or may be an answer itself.
+    pub(crate) const fn has_answered(&self) -> bool {
+        self.backoff & ANSWERED != 0
+    }
+
+    pub(crate) fn note_answer(&mut self) {
         debug_assert!(self.state != State::Closed);
-        self.backoff = count;
+        self.backoff |= ANSWERED;
+    }
+
+    /// The place may be that of another connection by now, or of none.
+    pub(crate) const fn forget_answer(&mut self) {
+        self.backoff &= !ANSWERED;
     }
 
     /// How a connection ended that its user still holds.
@@ -100,6 +120,8 @@ impl Block {
         self.backoff = end as u8;
     }
 }
+
+const ANSWERED: u8 = 1 << 7;
 
 /// `unread`: the bytes for the reader. In SYN-SENT, when the SYN left.
 impl Block {

@@ -32,6 +32,9 @@ impl Engine {
             block.snd_una += 1;
             block.snd_right = segment.ack + (u32::from(segment.window) << block.send_scale());
             self.opened(index);
+            if !self.deliver_text_of_syn(index) {
+                return false;
+            }
         }
         let block = &mut self.blocks[index];
         // RFC 5961 5.2: an ACK may be at most the largest window old, and never acknowledges data that we have not sent.
@@ -140,7 +143,8 @@ impl Engine {
             covered.bytes += u32::from(kept.length);
             // Karn's rule: it is unknown which of two sendings was answered. Segments behind such a one have waited for it
             // at the peer, so they measure nothing either.
-            if kept.marks.has(Marks::RESENT) {
+            // One that is taken for lost has met the timer, and its clock of microseconds may have wrapped.
+            if kept.marks.has(Marks::RESENT.with(Marks::LOST)) {
                 any_resent = true;
             } else if !kept.marks.has(Marks::SACKED) {
                 rtt = Some(self.now.short().wrapping_sub(kept.sent_at));

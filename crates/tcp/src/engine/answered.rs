@@ -2,68 +2,58 @@
 //!
 //! Unacceptable segments are answered by an ACK (RFC 9293 3.10.7.4), and so are segments that may be forged (RFC 5961). If
 //! both ends were led to believe in bytes that the other never sent, each such ACK would ask for the next one, for ever. So
-//! a connection answers a segment that may be such an ACK only once in a while.
+//! a connection answers a segment that may be such an ACK only once in a while, in whatever state it is. This limit is the
+//! connection's own: others can neither use it up, nor learn from what is left of it (CVE-2016-5696).
 
-use std::collections::HashMap;
-
-use super::Engine;
+use super::{Engine, Place};
 use crate::fifo::Fifo;
+use crate::half_open::Traits;
+use crate::packet::{Flags as Control, Parsed};
 use crate::time::Tick;
 
-/// Which connections were answered lately, and when.
-#[derive(Default)]
-pub(super) struct Answered {
-    at: HashMap<u32, Tick>,
-    /// The same in the order of time.
-    queue: Fifo<(u32, Tick)>,
-}
+/// Which connections were answered lately, in the order of time. Each has a mark that it was.
+pub(super) type Answered = Fifo<(u32, Tick)>;
 
-impl Answered {
-    /// Notes an answer, unless there was one lately or too many connections have one.
-    fn note(&mut self, index: u32, now: Tick) -> bool {
-        while let Some((earlier, at)) = self.queue.front()
-            && at.after(INTERVAL_MILLIS).is_due(now)
-        {
-            self.queue.pop_front();
-            if self.at.get(&earlier) == Some(&at) {
-                self.at.remove(&earlier);
-            }
-        }
-        if self.at.contains_key(&index) || self.queue.len() >= CONNECTIONS_MAX {
+impl Engine {
+    /// Whether a connection may answer what may be forged, or may be an answer itself.
+    #[cold]
+    pub(super) fn may_answer(&mut self, place: Place) -> bool {
+        self.forget_answers();
+        let had = match place {
+            Place::Block(index) => self.blocks[index].has_answered(),
+            Place::HalfOpen(place) => self.half_open[place].traits.has(Traits::ANSWERED),
+            Place::TimeWait(place) => self.time_wait[place].traits.has(Traits::ANSWERED),
+        };
+        if had {
+            self.counters.answers_withheld += 1;
             return false;
         }
-        self.at.insert(index, now);
-        self.queue.push_back((index, now));
+        match place {
+            Place::Block(index) => self.blocks[index].note_answer(),
+            Place::HalfOpen(place) => self.half_open[place].traits.set(Traits::ANSWERED),
+            Place::TimeWait(place) => self.time_wait[place].traits.set(Traits::ANSWERED),
+        }
+        self.answered.push_back((place.value(), self.tick));
         true
     }
 
-    /// The place of a connection is free: the next one there was never answered.
-    #[inline]
-    pub(super) fn forget(&mut self, index: u32) {
-        if !self.at.is_empty() {
-            self.at.remove(&index);
+    /// The same for a segment that is not acceptable. Data is answered each time: an answer carries none.
+    pub(super) fn may_answer_unacceptable(&mut self, place: Place, segment: &Parsed) -> bool {
+        let is_data = segment.sequence_len() > 0 && !segment.flags.has(Control::SYN);
+        is_data || self.may_answer(place)
+    }
+
+    /// Connections whose answer was long ago may answer again. If another one has the place by now, it may answer early.
+    pub(super) fn forget_answers(&mut self) {
+        while let Some((value, at)) = self.answered.front()
+            && at.after(self.timings.answer_interval).is_due(self.tick)
+        {
+            self.answered.pop_front();
+            match Place::of(value) {
+                Place::Block(index) => self.blocks[index].forget_answer(),
+                Place::HalfOpen(place) => self.half_open[place].traits.clear(Traits::ANSWERED),
+                Place::TimeWait(place) => self.time_wait[place].traits.clear(Traits::ANSWERED),
+            }
         }
     }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.queue.bytes() + self.at.capacity() * size_of::<(u32, Tick)>()
-    }
 }
-
-impl Engine {
-    /// Whether a connection may answer what occupies no sequence number, or may be forged.
-    #[cold]
-    pub(super) fn may_answer(&mut self, index: u32) -> bool {
-        let may = self.answered.note(index, self.tick);
-        if !may {
-            self.counters.answers_withheld += 1;
-        }
-        may
-    }
-}
-
-/// Between two such answers of a connection. Linux has the same interval.
-const INTERVAL_MILLIS: u32 = 500;
-
-/// So many connections are answered within the interval: enough for the keep-alive probes of eight million.
-const CONNECTIONS_MAX: usize = 1 << 16;

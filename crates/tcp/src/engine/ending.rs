@@ -4,10 +4,12 @@ use super::deliver::Unread;
 use super::receive::{Arrived, local_address, ports, remote_address};
 use super::reply::{Reply, without_payload};
 use super::transmit::announce;
-use super::{End, Engine, Place};
+use super::{End, Engine, ListenerId, Place};
 use crate::block::{Block, Flags, State};
-use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing};
+use crate::half_open::Traits;
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed};
 use crate::pool::Cell;
+use crate::seq::Seq;
 use crate::time::Tick;
 use crate::time_wait::TimeWait;
 
@@ -82,7 +84,6 @@ impl Engine {
         let block = &self.blocks[index];
         let (local, remote) = (block.local, block.remote);
         self.local.release_peer(local, remote);
-        self.answered.forget(index);
         self.free_place(index);
     }
 
@@ -133,8 +134,7 @@ impl Engine {
             ts_recent: block.ts_recent,
             expires: now.after(self.timings.time_wait),
             window: announce(block, self.settings.receive_window),
-            timestamps: block.has(Flags::TIMESTAMPS),
-            used: true,
+            traits: Traits::USED.with(Traits::TIMESTAMPS.when(block.has(Flags::TIMESTAMPS))),
         };
         let (owes_ack, dscp) = (block.has(Flags::ACK_OWED.with(Flags::ACK_NOW)), block.class.field());
         let addresses = self.local.addresses(wait.local, wait.remote);
@@ -146,7 +146,7 @@ impl Engine {
         }
         while self.time_wait.used() >= self.limits.time_wait {
             let Some((oldest, at)) = self.time_wait_queue.pop_front() else { break };
-            if self.time_wait[oldest].used && self.time_wait[oldest].expires == at {
+            if self.time_wait[oldest].traits.has(Traits::USED) && self.time_wait[oldest].expires == at {
                 self.counters.time_wait_evicted += 1;
                 self.drop_time_wait(oldest);
             }
@@ -160,7 +160,6 @@ impl Engine {
         self.time_wait_queue.push_back((place, wait.expires));
         self.release_queues(index);
         // The peer's number goes over to the TIME-WAIT, so it is not released here.
-        self.answered.forget(index);
         self.free_place(index);
     }
 
@@ -177,8 +176,10 @@ impl Engine {
             ..Outgoing::default()
         };
         let both = ports(wait.remote_port, wait.local_port);
-        let timestamps =
-            wait.timestamps.then(|| (self.stamp(self.starts(&addresses, both).1), wait.ts_recent));
+        let timestamps = wait
+            .traits
+            .has(Traits::TIMESTAMPS)
+            .then(|| (self.stamp(self.starts(&addresses, both).1), wait.ts_recent));
         let options = OptionsOut { timestamps, ..OptionsOut::NONE };
         self.reply(Reply { addresses, route: wait.route, segment, options });
     }
@@ -191,32 +192,70 @@ impl Engine {
             return;
         }
         let addresses = self.local.addresses(wait.local, wait.remote);
-        if segment.flags.has(Control::SYN) && !segment.flags.has(Control::ACK) {
-            // RFC 6191, section 2: the clock decides, and where it has not moved on the number does.
-            let is_newer = match segment.timestamps() {
-                Some((value, _)) if wait.timestamps => {
-                    let ahead = value.wrapping_sub(wait.ts_recent) as i32;
-                    ahead > 0 || ahead == 0 && segment.seq.gt(wait.rcv_nxt)
-                }
-                // The earlier one had none: a SYN with a timestamp is new.
-                Some(_) => true,
-                None => segment.seq.gt(wait.rcv_nxt),
-            };
-            // A cookie has no room for a number of our choice.
-            let may_choose = self.half_open.used() < self.limits.half_open || wait.timestamps;
-            if is_newer
-                && may_choose
-                && let Some(listener) = self.local.listener_for(wait.local, wait.local_port)
-            {
-                self.counters.time_wait_reused += 1;
-                self.drop_time_wait(place);
-                return self.on_syn(listener, wait.local, addresses, arrived, Some(wait.snd_nxt));
-            }
+        let recent = wait.traits.has(Traits::TIMESTAMPS).then_some(wait.ts_recent);
+        if let Some(listener) =
+            self.listener_after(recent, wait.rcv_nxt, (wait.local, wait.local_port), segment)
+        {
+            self.counters.time_wait_reused += 1;
+            self.drop_time_wait(place);
+            return self.on_syn(listener, wait.local, addresses, arrived, Some(wait.snd_nxt));
         }
         if segment.sequence_len() == 0 && segment.seq == wait.rcv_nxt {
             return;
         }
-        self.acknowledge_for(&wait, addresses, 0);
+        if self.may_answer_unacceptable(Place::TimeWait(place), segment) {
+            self.acknowledge_for(&wait, addresses, 0);
+        }
+    }
+
+    /// Whether a connection in TIME-WAIT, which its user still holds, has given way to the one that this SYN opens. What has
+    /// arrived stays to be read.
+    pub(super) fn gives_way(&mut self, index: u32, arrived: &Arrived) -> bool {
+        let block = &self.blocks[index];
+        let recent = block.has(Flags::TIMESTAMPS).then_some(block.ts_recent);
+        let here = (block.local, block.local_port);
+        let Some(listener) = self.listener_after(recent, block.rcv_nxt, here, &arrived.segment) else {
+            return false;
+        };
+        let (local, addresses) = (block.local, self.local.addresses(block.local, block.remote));
+        let last = self.give_way(index);
+        self.on_syn(listener, local, addresses, arrived, Some(last));
+        true
+    }
+
+    /// Ends a connection in TIME-WAIT, whose user still holds it, for a new one. Gives its last number.
+    pub(super) fn give_way(&mut self, index: u32) -> Seq {
+        self.counters.time_wait_reused += 1;
+        let last = self.blocks[index].snd_nxt;
+        self.end(index, End::Closed);
+        last
+    }
+
+    /// The listener that takes a SYN for a connection in TIME-WAIT, with this TS.Recent and RCV.NXT, if the SYN is newer (RFC
+    /// 6191, section 2; RFC 9293 MAY-2).
+    fn listener_after(
+        &self,
+        recent: Option<u32>,
+        rcv_nxt: Seq,
+        (local, port): (u16, u16),
+        segment: &Parsed,
+    ) -> Option<ListenerId> {
+        if !segment.flags.has(Control::SYN) || segment.flags.has_any(Control::ACK | Control::RST) {
+            return None;
+        }
+        // The clock decides, and where it has not moved on the number does.
+        let is_newer = match (segment.timestamps(), recent) {
+            (Some((value, _)), Some(recent)) => {
+                let ahead = value.wrapping_sub(recent) as i32;
+                ahead > 0 || ahead == 0 && segment.seq.gt(rcv_nxt)
+            }
+            // The earlier one had none: a SYN with a timestamp is new.
+            (Some(_), None) => true,
+            (None, _) => segment.seq.gt(rcv_nxt),
+        };
+        // A cookie has no room for a number of our choice.
+        let may_choose = self.half_open.used() < self.limits.half_open || recent.is_some();
+        if is_newer && may_choose { self.local.listener_for(local, port) } else { None }
     }
 
     /// Forgets a TIME-WAIT; its place in the queue of them expires by itself.
@@ -231,7 +270,7 @@ impl Engine {
     pub(super) fn expire_time_waits(&mut self) {
         while let Some((place, at)) = self.time_wait_queue.front() {
             let wait = &self.time_wait[place];
-            let is_over = wait.used && wait.expires == at;
+            let is_over = wait.traits.has(Traits::USED) && wait.expires == at;
             if is_over && !at.is_due(self.tick) {
                 return;
             }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::local::Listener;
 use super::opening::Agreed;
 use super::receive::{Arrived, ports, remote_address};
 use super::reply::Reply;
-use super::{Engine, Place};
-use crate::half_open::{HalfOpen, Marks};
+use super::{Engine, ListenerId, Place};
+use crate::half_open::{HalfOpen, Traits};
 use crate::hash::{secret_hash, secret_hash_of_tuple};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
 use crate::seq::Seq;
@@ -19,7 +18,7 @@ impl Engine {
     /// ours begins behind it (MAY-2).
     pub(super) fn on_syn(
         &mut self,
-        listener: u16,
+        listener: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
@@ -32,10 +31,10 @@ impl Engine {
         };
         let offer = segment.offer(&self.held[arrived.frame as usize]);
         let ecn = segment.flags.has(Flags::ECE.with(Flags::CWR)) && self.settings.ecn != Ecn::Off;
-        let offered = Marks::TIMESTAMPS
+        let offered = Traits::TIMESTAMPS
             .when(offer.timestamps.is_some() && self.settings.timestamps)
-            .with(Marks::SACK.when(offer.sack_permitted && self.settings.sack))
-            .with(Marks::ECN.when(ecn));
+            .with(Traits::SACK.when(offer.sack_permitted && self.settings.sack))
+            .with(Traits::ECN.when(ecn));
         let (iss, ts_offset) = self.starts(&addresses, segment.ports);
         let half = HalfOpen {
             remote_port: segment.remote_port(),
@@ -47,13 +46,13 @@ impl Engine {
             ts_offset,
             ts_recent: offer.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
-            deadline: self.tick.after(INITIAL_RTO_MILLIS),
+            looked_at: self.tick.after(YOUNG_MILLIS),
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
             window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
             transmissions: 1,
-            marks: offered.with(Marks::YOUNG).with(Marks::USED),
+            traits: offered.with(Traits::USED),
             ..HalfOpen::default()
         };
         if self.half_open.used() >= self.limits.half_open {
@@ -67,36 +66,61 @@ impl Engine {
             return;
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
-        self.young.push_back((place, half.deadline));
+        self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
     }
 
     /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
     /// the SYN-ACK is due again.
     pub(super) fn look_at_young(&mut self) {
-        while let Some((place, deadline)) = self.young.front()
-            && young_until(deadline).is_due(self.tick)
+        while let Some((place, at)) = self.young.front()
+            && at.is_due(self.tick)
         {
             self.young.pop_front();
-            let half = &mut self.half_open[place];
+            let half = &self.half_open[place];
             // Otherwise another half-open connection has the place by now, or it is free.
-            let is_it =
-                half.marks.has(Marks::USED) && half.marks.has(Marks::YOUNG) && half.deadline == deadline;
-            if !is_it {
-                continue;
-            }
-            half.marks = half.marks.without(Marks::YOUNG);
-            if self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err() {
-                // Nothing would ever look at it again.
-                self.counters.refused_by_limit += 1;
-                self.drop_half_open(place);
+            if half.traits.has(Traits::USED) && half.looked_at == at {
+                self.look_at_half_open(place);
             }
         }
     }
 
     /// When the next young one is to be looked at.
     pub(super) fn next_young(&self) -> Option<Tick> {
-        self.young.front().map(|(_, deadline)| young_until(deadline))
+        self.young.front().map(|(_, at)| at)
+    }
+
+    /// The wheel has come to a half-open connection: perhaps for an entry that is out of date.
+    pub(super) fn on_half_open_wheel(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        if half.traits.has(Traits::USED) && half.looked_at.is_due(self.tick) {
+            self.look_at_half_open(place);
+        }
+    }
+
+    fn look_at_half_open(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        let wait = again_after(half.transmissions);
+        // By the tick first: the clock of microseconds wraps while nothing happens for an hour.
+        let is_long_due = half.looked_at.after(wait).is_due(self.tick);
+        let passed = self.now.short().wrapping_sub(half.sent_at) / 1000;
+        let left = wait.saturating_sub(passed);
+        if left > 0 && !is_long_due {
+            self.time_half_open(place, left);
+        } else {
+            self.on_half_open_due(place);
+        }
+    }
+
+    /// Looks at a half-open connection in so long.
+    fn time_half_open(&mut self, place: u32, millis: u32) {
+        let mut at = self.tick.after(millis);
+        if self.wheel.insert(at, Place::HalfOpen(place).value()).is_err() {
+            // Full of entries that are out of date: it stays among the young.
+            at = self.tick.after(YOUNG_MILLIS);
+            self.young.push_back((place, at));
+        }
+        self.half_open[place].looked_at = at;
     }
 
     #[inline(always)]
@@ -120,7 +144,7 @@ impl Engine {
     // Always inlined: otherwise the fields just written to `half` would be read back from memory, which stalls.
     #[inline(always)]
     fn syn_ack(&self, addresses: Addresses, half: &HalfOpen, iss: Seq, timestamp: u32) -> Reply {
-        let ecn = if half.marks.has(Marks::ECN) { Flags::ECE } else { Flags::NONE };
+        let ecn = if half.traits.has(Traits::ECN) { Flags::ECE } else { Flags::NONE };
         let segment = Outgoing {
             local_port: half.local_port,
             remote_port: half.remote_port,
@@ -128,14 +152,14 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
-            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
+            traffic_class: self.local.listener(half.listener).map_or(0, |listener| listener.class.field()),
             ..Outgoing::default()
         };
         let options = OptionsOut {
             mss: Some(self.own_mss(half.route, &addresses)),
             window_scale: half.window_scale.map(|_| self.own_scale()),
-            sack_permitted: half.marks.has(Marks::SACK),
-            timestamps: half.marks.has(Marks::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
+            sack_permitted: half.traits.has(Traits::SACK),
+            timestamps: half.traits.has(Traits::TIMESTAMPS).then_some((timestamp, half.ts_recent)),
             ..OptionsOut::NONE
         };
         Reply { addresses, route: half.route, segment, options }
@@ -144,22 +168,29 @@ impl Engine {
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
-        let (half, segment) = (self.half_open[place], &arrived.segment);
+        let (mut half, segment) = (self.half_open[place], &arrived.segment);
+        let Some(listener) = self.local.listener(half.listener).copied() else {
+            // It ended with its listener (RFC 9293 3.10.4).
+            self.drop_half_open(place);
+            return self.on_stranger(arrived);
+        };
         let addresses = self.local.addresses(half.local, half.remote);
         let rcv_nxt = half.irs + 1;
         let in_window = segment.seq.within(rcv_nxt, rcv_nxt + u32::from(self.first_window()));
         if segment.flags.has(Flags::RST) {
             if segment.seq == rcv_nxt {
                 self.drop_half_open(place);
-            } else if in_window && self.may_challenge() {
+            } else if in_window && self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += 1;
                 self.challenge_half_open(addresses, &half);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // The same SYN again: our answer may be lost. Another one in the window may be forged: same answer.
+            // The same SYN again: our answer may be lost. Another one may be forged: same answer.
             let is_same = segment.seq == half.irs && !segment.flags.has(Flags::ACK);
-            if is_same || self.may_challenge() {
+            if self.may_answer(Place::HalfOpen(place)) {
+                self.counters.challenges += u64::from(!is_same);
                 self.send_syn_ack(addresses, &half);
             }
             return;
@@ -176,15 +207,17 @@ impl Engine {
             return;
         }
         if let Some((value, _)) = segment.timestamps()
-            && half.marks.has(Marks::TIMESTAMPS)
+            && half.traits.has(Traits::TIMESTAMPS)
             && (value.wrapping_sub(half.ts_recent) as i32) < 0
         {
             self.counters.refused_by_paws += 1;
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
+        // Its timer has expired long since, though it has not run yet: the clock of microseconds may even have wrapped.
+        half.transmissions += u8::from(half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick));
         let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
-        let Some(index) = self.open_passive(&half, agreed, rtt) else {
+        let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
             return;
         };
@@ -205,28 +238,48 @@ impl Engine {
     }
 
     /// The SYN-ACK was not answered for its time: once more, or no more.
-    pub(super) fn on_half_open_due(&mut self, place: u32) {
+    fn on_half_open_due(&mut self, place: u32) {
         let retries = self.settings.syn_ack_retries;
         let half = &mut self.half_open[place];
-        if !half.marks.has(Marks::USED) || !half.deadline.is_due(self.tick) {
-            return;
+        half.sent_at = self.now.short();
+        if self.local.listener(half.listener).is_none() {
+            // It ended with its listener. The peer may take it for open, and wait for us to speak.
+            if self.replies.len() < self.limits.replies {
+                return self.reset_half_open(place);
+            }
+            half.transmissions = 1;
+            return self.time_half_open(place, INITIAL_RTO_MILLIS);
         }
         if half.transmissions > retries {
             self.counters.timed_out += 1;
             self.drop_half_open(place);
             return;
         }
-        half.deadline = self.tick.after(INITIAL_RTO_MILLIS << half.transmissions.min(6));
         half.transmissions += 1;
         let half = *half;
-        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
-            self.counters.refused_by_limit += 1;
-            self.drop_half_open(place);
-            return;
-        }
+        self.time_half_open(place, again_after(half.transmissions));
         self.counters.retransmits += 1;
         let addresses = self.local.addresses(half.local, half.remote);
         self.send_syn_ack(addresses, &half);
+    }
+
+    /// Ends a half-open connection, and tells the peer, whether that has had our SYN-ACK or not.
+    #[cold]
+    fn reset_half_open(&mut self, place: u32) {
+        let half = self.half_open[place];
+        let addresses = self.local.addresses(half.local, half.remote);
+        let reset = Outgoing {
+            local_port: half.local_port,
+            remote_port: half.remote_port,
+            seq: half.iss + 1,
+            ack: half.irs + 1,
+            flags: Flags::RST | Flags::ACK,
+            ..Outgoing::default()
+        };
+        let timestamps =
+            half.traits.has(Traits::TIMESTAMPS).then(|| (self.stamp(half.ts_offset), half.ts_recent));
+        self.drop_half_open(place);
+        self.send_reset(addresses, reset, timestamps);
     }
 
     /// Answers a SYN without keeping anything: the answer itself carries what the ACK must bring back.
@@ -239,11 +292,12 @@ impl Engine {
         let iss = self.cookie(&addresses, both, half.irs, self.cookie_period(), mss as u32);
         // What a cookie has no bits for goes into the low ones of the timestamp; below them it stays in the past.
         let scale = u32::from(half.window_scale.unwrap_or(NO_SCALE));
-        let bits =
-            scale | u32::from(half.marks.has(Marks::SACK)) << 4 | u32::from(half.marks.has(Marks::ECN)) << 5;
+        let bits = scale
+            | u32::from(half.traits.has(Traits::SACK)) << 4
+            | u32::from(half.traits.has(Traits::ECN)) << 5;
         let timestamp = (self.stamp(half.ts_offset).wrapping_sub(64) & !63) | bits;
-        let plain = HalfOpen { window_scale: None, marks: Marks::NONE, ..half };
-        let shown = if half.marks.has(Marks::TIMESTAMPS) { half } else { plain };
+        let plain = HalfOpen { window_scale: None, traits: Traits::NONE, ..half };
+        let shown = if half.traits.has(Traits::TIMESTAMPS) { half } else { plain };
         let reply = self.syn_ack(addresses, &shown, iss, timestamp);
         self.reply(reply);
     }
@@ -251,7 +305,7 @@ impl Engine {
     /// The ACK of a SYN that was answered with a cookie. False if it is none.
     pub(super) fn accept_cookie(
         &mut self,
-        listener: u16,
+        id: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
@@ -269,6 +323,7 @@ impl Engine {
             return false;
         }
         let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Some(listener) = self.local.listener(id).copied() else { return false };
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),
@@ -282,16 +337,16 @@ impl Engine {
             ts_offset: self.starts(&addresses, segment.ports).1,
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
-            listener,
+            listener: id,
             window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
-            marks: Marks::TIMESTAMPS
+            traits: Traits::TIMESTAMPS
                 .when(bits.is_some())
-                .with(Marks::SACK.when(bits.is_some_and(|bits| bits & 16 != 0)))
-                .with(Marks::ECN.when(bits.is_some_and(|bits| bits & 32 != 0))),
+                .with(Traits::SACK.when(bits.is_some_and(|bits| bits & 16 != 0)))
+                .with(Traits::ECN.when(bits.is_some_and(|bits| bits & 32 != 0))),
             ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        let opened = self.open_passive(&half, agreed, None);
+        let opened = self.open_passive(&half, &listener, agreed, None);
         let Some(index) = opened else {
             self.local.release_peer(local, half.remote);
             self.counters.refused_by_limit += 1;
@@ -320,10 +375,6 @@ impl Engine {
     const fn cookie_period(&self) -> u64 {
         self.now.as_micros() / COOKIE_MICROS
     }
-
-    pub(super) fn listener(&self, number: u16) -> Option<&Listener> {
-        self.local.listeners.get(usize::from(number)).filter(|listener| listener.open)
-    }
 }
 
 /// An initial number that is not before what an earlier connection has used.
@@ -339,9 +390,10 @@ pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
 }
 
-/// When to check a half-open connection whose SYN-ACK is sent again at `deadline`.
-const fn young_until(deadline: Tick) -> Tick {
-    Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
+/// How long a SYN-ACK waits for its answer that was sent so often (RFC 6298 5.5); in ticks.
+const fn again_after(transmissions: u8) -> u32 {
+    let doublings = transmissions.saturating_sub(1);
+    INITIAL_RTO_MILLIS << if doublings < 6 { doublings } else { 6 }
 }
 
 /// How long a half-open connection is young: longer than a round trip within a site, and short enough that the queue of

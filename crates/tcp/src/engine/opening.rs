@@ -1,11 +1,14 @@
 //! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
 
 use super::listen::{SCALE_MAX, default_mss};
+use super::local::Listener;
+use super::out_of_order::Text;
 use super::receive::{Arrived, remote_address};
+use super::synchronized::age;
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
-use crate::half_open::{HalfOpen, Marks};
+use crate::half_open::{HalfOpen, Traits};
 use crate::packet::{Addresses, Flags as Control, Offer};
 use crate::pool::SEGMENT_BYTES;
 use crate::seq::Seq;
@@ -28,9 +31,9 @@ impl Agreed {
         Self {
             peer_mss: half.peer_mss,
             scale: half.window_scale,
-            timestamps: (half.marks.has(Marks::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
-            sack: half.marks.has(Marks::SACK),
-            ecn: half.marks.has(Marks::ECN),
+            timestamps: (half.traits.has(Traits::TIMESTAMPS) && timestamps).then_some(half.ts_recent),
+            sack: half.traits.has(Traits::SACK),
+            ecn: half.traits.has(Traits::ECN),
         }
     }
 }
@@ -54,8 +57,13 @@ impl Engine {
     }
 
     /// A block for a connection whose handshake our listener has completed.
-    pub(super) fn open_passive(&mut self, half: &HalfOpen, agreed: Agreed, rtt: Option<u32>) -> Option<u32> {
-        let listener = self.listener(half.listener).copied()?;
+    pub(super) fn open_passive(
+        &mut self,
+        half: &HalfOpen,
+        listener: &Listener,
+        agreed: Agreed,
+        rtt: Option<u32>,
+    ) -> Option<u32> {
         let addresses = self.local.addresses(half.local, half.remote);
         let window = u32::from(self.first_window());
         let flags = Flags::PASSIVE.with(self.own_flags()).with(Flags::NO_NAGLE.when(listener.no_nagle));
@@ -169,7 +177,10 @@ impl Engine {
         block.snd_wl1 = segment.seq;
         let syn_sent_at = std::mem::take(block.syn_sent_at_mut());
         if has_ack {
-            if block.backoff() == 0 {
+            // Its timer may have expired and not have run yet. The clock of microseconds may even have wrapped since.
+            let is_timely =
+                block.backoff() == 0 && block.retransmit_at().is_some_and(|at| !at.is_due(self.tick));
+            if is_timely {
                 block.rtt.sample(self.now.short().wrapping_sub(syn_sent_at));
             } else {
                 after_lost_syn(block);
@@ -182,7 +193,37 @@ impl Engine {
             block.state = State::SynReceived;
             block.snd_right = block.snd_una + u32::from(segment.window);
         }
+        self.hold_text_of_syn(index, arrived);
+        if has_ack {
+            self.deliver_text_of_syn(index);
+        }
         self.acknowledge_now(index);
+    }
+
+    /// Keeps text and FIN of the peer's SYN until the connection is open (RFC 9293 3.10.7.3): before that anybody may have sent them.
+    pub(super) fn hold_text_of_syn(&mut self, index: u32, arrived: &Arrived) {
+        let (block, segment) = (&self.blocks[index], &arrived.segment);
+        let length = u32::from(segment.payload_len).min(block.rcv_right - block.rcv_nxt);
+        let has_fin = segment.flags.has(Control::FIN) && length == u32::from(segment.payload_len);
+        let text = self.before_known_end(index, Text { seq: block.rcv_nxt, length, skip: 0, has_fin });
+        self.hold_out_of_order(index, arrived, text);
+    }
+
+    /// What was kept of the peer's SYN is the user's. False if there is no user any more, and the connection is gone.
+    #[inline]
+    pub(super) fn deliver_text_of_syn(&mut self, index: u32) -> bool {
+        let block = &self.blocks[index];
+        if block.extension == Block::NO_EXTENSION {
+            return true;
+        }
+        if block.has(Flags::DETACHED) {
+            // The user will not read it (RFC 9293 3.6.1, MUST-12).
+            self.reset_for_unread(index);
+            return false;
+        }
+        self.join_out_of_order(index);
+        self.drop_extension_if_calm(index);
+        true
     }
 
     /// The handshake is behind a connection that we opened.
@@ -240,11 +281,6 @@ fn after_lost_syn(block: &mut Block) {
 /// Bytes of IP and TCP headers without options.
 const fn headers(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 40 } else { 60 }
-}
-
-/// The age of TS.Recent in its block's unit.
-pub(super) const fn age(now: crate::time::Tick) -> u8 {
-    (now.0 >> 24) as u8
 }
 
 /// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.

@@ -9,7 +9,7 @@ use super::deliver::InFrame;
 use super::{Engine, PLACE, Place};
 use crate::block::{Flags, State};
 use crate::frames::Frames;
-use crate::half_open::Marks;
+use crate::half_open::Traits;
 use crate::hash::{Key, place_hash};
 use crate::packet::plain::{BARE, STAMPED};
 use crate::packet::{Addresses, Checks, Flags as Control, Packet, Parsed, Plain, Refusal, general};
@@ -220,8 +220,8 @@ impl Engine {
         let place = Place::of(value);
         let is_used = match place {
             Place::Block(_) => false,
-            Place::HalfOpen(place) => self.half_open[place].marks.has(Marks::USED),
-            Place::TimeWait(place) => self.time_wait[place].used,
+            Place::HalfOpen(place) => self.half_open[place].traits.has(Traits::USED),
+            Place::TimeWait(place) => self.time_wait[place].traits.has(Traits::USED),
         };
         let (local, remote, ports) = self.name_of(place);
         if !is_used || ports != segment.ports {
@@ -236,7 +236,7 @@ impl Engine {
 
     /// A segment for no connection (RFC 9293 3.10.7.1 and 3.10.7.2).
     #[cold]
-    fn on_stranger(&mut self, arrived: &Arrived) {
+    pub(super) fn on_stranger(&mut self, arrived: &Arrived) {
         let segment = &arrived.segment;
         let addresses = segment.addresses(&self.held[arrived.frame as usize]);
         let Some(local) = self.local.number_of(local_address(&addresses)) else {

@@ -19,8 +19,15 @@ pub(super) struct Reclaim {
     extension: u32,
     block: u32,
     /// When the last search of each found nothing.
-    held_at: Option<Tick>,
-    at: Option<Tick>,
+    pub(super) held_at: Option<Tick>,
+    pub(super) at: Option<Tick>,
+}
+
+impl Reclaim {
+    /// The last search of each may find something if it is made again.
+    pub(super) const fn forget(&mut self) {
+        (self.held_at, self.at) = (None, None);
+    }
 }
 
 impl Engine {

@@ -4,7 +4,7 @@ use super::Engine;
 use super::receive::remote_address;
 use crate::block::Block;
 use crate::frames::Filling;
-use crate::hash::{secret_hash, secret_hash_of_tuple};
+use crate::hash::secret_hash_of_tuple;
 use crate::packet::emit::{Payload, emit_headers};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing, Parsed, headers_len};
 use crate::seq::Seq;
@@ -83,25 +83,6 @@ impl Engine {
     #[inline(always)]
     pub(super) const fn stamp(&self, offset: u32) -> u32 {
         self.tick.0.wrapping_add(offset)
-    }
-
-    /// Whether one more challenge ACK may be sent in this second (RFC 5961, section 7). The limit itself must not tell an
-    /// observer anything, so the share of each second varies with the secret (CVE-2016-5696).
-    pub(super) fn may_challenge(&mut self) -> bool {
-        let second = self.tick.0 / 1000;
-        if second != self.challenge_second {
-            self.challenge_second = second;
-            let limit = self.limits.challenges_per_second;
-            let share = secret_hash(self.keys.challenges, &[second.into()]) as u32 % limit.max(1);
-            self.challenges_left = limit / 2 + share;
-        }
-        if self.challenges_left == 0 {
-            self.counters.challenges_withheld += 1;
-            return false;
-        }
-        self.challenges_left -= 1;
-        self.counters.challenges += 1;
-        true
     }
 }
 

@@ -1,20 +1,24 @@
 //! A segment for an open connection, in the order of RFC 9293 3.10.7.4.
 
-use super::opening::age;
 use super::receive::Arrived;
-use super::{End, Engine};
+use super::{End, Engine, Place};
 use crate::block::{Flags, State};
 use crate::packet::{Flags as Control, Parsed};
+use crate::time::Tick;
 
 impl Engine {
     /// A segment has arrived for this connection.
     #[inline]
     pub(super) fn on_segment(&mut self, index: u32, arrived: &Arrived) {
         let segment = &arrived.segment;
-        let block = &mut self.blocks[index];
-        if block.state == State::SynSent {
+        let state = self.blocks[index].state;
+        if state == State::SynSent {
             return self.in_syn_sent(index, arrived);
         }
+        if state == State::TimeWait && self.gives_way(index, arrived) {
+            return;
+        }
+        let block = &self.blocks[index];
 
         // RFC 7323 5.3, R1: a timestamp older than the last one means an old segment, if the last one is not older than
         // 24 days itself.
@@ -55,6 +59,10 @@ impl Engine {
             if segment.flags.has(Control::RST) {
                 return self.on_reset(index, segment);
             }
+            if block.state == State::SynReceived && segment.seq + 1 == block.rcv_nxt {
+                // Its text is in the window, and so the number of its last byte.
+                return self.on_crossed_syn(index, arrived);
+            }
             // RFC 5961 4.2: whatever its number.
             return self.challenge(index);
         }
@@ -90,7 +98,11 @@ impl Engine {
     #[cold]
     fn on_crossed_syn(&mut self, index: u32, arrived: &Arrived) {
         let (block, segment) = (&self.blocks[index], &arrived.segment);
-        let is_the_peers = segment.seq + 1 == block.rcv_nxt && segment.sequence_len() == 1;
+        let is_the_peers = segment.seq + 1 == block.rcv_nxt;
+        if is_the_peers {
+            self.hold_text_of_syn(index, arrived);
+        }
+        let block = &self.blocks[index];
         if is_the_peers && segment.flags.has(Control::ACK) && segment.ack == block.snd_nxt {
             if !self.on_ack(index, arrived) {
                 return;
@@ -99,6 +111,9 @@ impl Engine {
             let block = &mut self.blocks[index];
             block.snd_right = segment.ack + u32::from(segment.window);
             block.max_snd_wnd = segment.window >> 6;
+        } else if !self.may_answer(Place::Block(index)) {
+            // Both ends answer each other's SYN, and would for ever if they disagree.
+            return;
         }
         self.acknowledge_now(index);
     }
@@ -124,15 +139,15 @@ impl Engine {
 
     /// An ACK with our present numbers, for a sender that may not be our peer.
     pub(super) fn challenge(&mut self, index: u32) {
-        if self.may_answer(index) && self.may_challenge() {
+        if self.may_answer(Place::Block(index)) {
+            self.counters.challenges += 1;
             self.acknowledge_now(index);
         }
     }
 
-    /// An ACK for a segment that is not acceptable. A segment that occupies no sequence number may be such an answer
-    /// itself, and two ends that disagree would answer each other for ever. So their number is limited.
+    /// An ACK for a segment that is not acceptable.
     fn answer_unacceptable(&mut self, index: u32, segment: &Parsed) {
-        if segment.sequence_len() > 0 || self.may_answer(index) {
+        if self.may_answer_unacceptable(Place::Block(index), segment) {
             self.acknowledge_now(index);
         }
     }
@@ -146,5 +161,10 @@ fn is_acceptable(segment: &Parsed, rcv_nxt: crate::seq::Seq, rcv_right: crate::s
         || length > 0 && (segment.seq + (length - 1)).within(rcv_nxt, rcv_right)
 }
 
+/// The age of TS.Recent in its block's unit.
+pub(super) const fn age(now: Tick) -> u8 {
+    (now.0 >> 24) as u8
+}
+
 /// 24 days in the unit of [`age`].
-const OUTDATED: u8 = 124;
+pub(super) const OUTDATED: u8 = 124;

@@ -15,8 +15,7 @@ use crate::recovery::{Probe, pto_micros};
 use crate::rtt::RtoBounds;
 use crate::seq::Seq;
 use crate::settings::Settings;
-use crate::time::{Instant, Tick};
-use crate::watch::FARTHEST_MILLIS;
+use crate::time::{FARTHEST_MILLIS, Instant, Tick};
 
 /// Durations of the settings, in ticks.
 #[derive(Clone, Copy)]
@@ -25,6 +24,7 @@ pub(super) struct Timings {
     pub(super) rto: RtoBounds,
     pub(super) user_timeout: u32,
     pub(super) open_timeout: u32,
+    pub(super) answer_interval: u32,
     pub(super) time_wait: u32,
     pub(super) fin_wait_2: u32,
 }
@@ -36,6 +36,7 @@ impl Timings {
             rto: RtoBounds::new(ticks(settings.rto_min).max(1), ticks(settings.rto_max).max(1)),
             user_timeout: ticks(settings.user_timeout),
             open_timeout: ticks(settings.open_timeout),
+            answer_interval: ticks(settings.answer_interval).max(1),
             time_wait: ticks(settings.time_wait),
             fin_wait_2: ticks(settings.fin_wait_2),
         }
@@ -58,6 +59,11 @@ impl Engine {
     pub fn advance(&mut self, now: Instant) {
         self.set_now(now);
         self.settle();
+        self.run_timers();
+    }
+
+    /// Handles all timers that are due now.
+    pub(super) fn run_timers(&mut self) {
         let mut due = [(0, Tick(0)); GROUP];
         while let count @ 1.. = take_due(&mut self.delayed_acks, self.tick, usize::MAX, &mut due) {
             self.prefetch_all(&due[..count]);
@@ -135,7 +141,7 @@ impl Engine {
                 }
                 match Place::of(*value) {
                     Place::Block(index) => self.on_wheel(index),
-                    Place::HalfOpen(place) => self.on_half_open_due(place),
+                    Place::HalfOpen(place) => self.on_half_open_wheel(place),
                     Place::TimeWait(_) => {}
                 }
             }

@@ -3,6 +3,7 @@
 use std::mem::ManuallyDrop;
 
 use super::deliver::{InFrame, Unread};
+use super::transmit::receive_room;
 use super::turns::Turns;
 use super::{ConnId, Engine};
 use crate::block::{Block, Flags, State};
@@ -458,12 +459,10 @@ fn widen_window(index: u32, block: &mut Block, limit: u32, turns: &mut Turns) {
     if left >= limit / 2 {
         return;
     }
-    let right = block.rcv_nxt + (limit - block.unread());
-    if right.gt(block.rcv_right) && block.state.may_receive() {
-        let step = right - block.rcv_right;
-        if step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step {
-            block.flags.set(Flags::ACK_NOW);
-            turns.enter(index, block);
-        }
+    let step = receive_room(block, limit).saturating_sub(left);
+    let is_worth_it = step >= (2 * u32::from(block.eff_mss)).min(limit / 2) && left < step;
+    if is_worth_it && block.state.may_receive() {
+        block.flags.set(Flags::ACK_NOW);
+        turns.enter(index, block);
     }
 }

@@ -5,7 +5,7 @@ use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
-use crate::packet::{Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
 use crate::seq::Seq;
@@ -377,7 +377,7 @@ impl Engine {
         let extension = block.extension;
         let may_be_fragmented =
             extension != Block::NO_EXTENSION && self.extensions[extension].may_be_fragmented;
-        let segment = Outgoing {
+        let mut segment = Outgoing {
             local_port: block.local_port,
             remote_port: block.remote_port,
             seq,
@@ -385,7 +385,7 @@ impl Engine {
             flags,
             window,
             traffic_class: block.class.field() | ecn,
-            fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
+            fragment_id: None,
         };
         let stamp = self.tick.0.wrapping_add(block.ts_offset);
         let timestamps = block.has(Flags::TIMESTAMPS).then_some((stamp, block.ts_recent));
@@ -393,6 +393,9 @@ impl Engine {
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
         let route = block.route;
+        if may_be_fragmented && let Addresses::V4 { local, remote } = addresses {
+            segment.fragment_id = Some(self.fragment_ids.next(self.keys.fragments, local, remote));
+        }
         let checks = self.checks();
         let mut options = OptionsOut { timestamps, ..OptionsOut::NONE };
         let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
@@ -454,13 +457,18 @@ impl Engine {
     }
 }
 
+/// What the buffer has room for, and the window field can say. The right edge has kept the unread bytes below the limit.
+#[inline(always)]
+pub(super) fn receive_room(block: &Block, limit: u32) -> u32 {
+    (limit - block.unread()).min(u32::from(u16::MAX) << block.receive_scale())
+}
+
 /// The window field, and with it the right edge that the peer may now use (RFC 9293 3.8.6). It never goes back, never goes beyond
 /// the buffer, and moves on in steps that are worth it (3.8.6.2.2).
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let shift = block.receive_scale();
-    // What the buffer has room for, and the field can say. The edge has kept the unread bytes below the limit.
-    let room = (limit - block.unread()).min(u32::from(u16::MAX) << shift);
+    let room = receive_room(block, limit);
     let right = block.rcv_nxt + room;
     // What would go back is a step below zero.
     let step = (right - block.rcv_right).cast_signed();
@@ -478,12 +486,6 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let field = window >> shift;
     block.rcv_right = block.rcv_right.max(block.rcv_nxt + (field << shift));
     field as u16
-}
-
-/// Fragments of one segment share this number, and those of other segments on the path have another one (RFC 6864). It is
-/// made of the number of the first byte.
-const fn fragment_id(seq: Seq) -> u16 {
-    (seq.0 ^ seq.0 >> 16) as u16
 }
 
 /// Segments that a connection may send before the next one of its ring.

@@ -7,6 +7,7 @@ use super::local::{Listener, Route, RouteError};
 use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
+use crate::half_open::Traits;
 use crate::hash::secret_hash_of_tuple;
 use crate::packet::Addresses;
 use crate::pool::Marks;
@@ -125,9 +126,8 @@ impl Engine {
             ip if ip.is_unspecified() => None,
             ip => Some(self.local.number_of(ip).ok_or(ListenError::NoAddress)?),
         };
-        let listeners = self.local.listeners.iter().filter(|listener| listener.open);
         let (mut count, mut taken) = (0, false);
-        for listener in listeners {
+        for listener in self.local.listeners() {
             count += 1;
             taken |= listener.port == address.port() && listener.address == local;
         }
@@ -143,21 +143,18 @@ impl Engine {
             keep_alive: options.keep_alive,
             ..Listener::new(local, address.port())
         };
-        Ok(ListenerId(self.local.add_listener(listener)))
+        self.local.add_listener(listener).ok_or(ListenError::TooMany)
     }
 
-    /// Listens no more; connections that it brought go on.
+    /// Listens no more; connections that it brought go on. Those whose handshake is not over end with it: a reset tells their
+    /// peers as soon as one of them sends something, or its SYN-ACK would be due again.
     pub fn stop_listening(&mut self, listener: ListenerId) {
-        self.local.remove_listener(listener.0);
+        self.local.remove_listener(listener);
     }
 
-    /// Listens nowhere any more; connections go on.
+    /// Listens nowhere any more; connections go on, as with [`stop_listening`](Self::stop_listening).
     pub fn stop_listening_anywhere(&mut self) {
-        for number in 0..self.local.listeners.len() {
-            if self.local.listeners[number].open {
-                self.local.remove_listener(number as u16);
-            }
-        }
+        self.local.remove_listeners();
     }
 
     /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or [`CLOSED`](super::Events::CLOSED)
@@ -201,13 +198,18 @@ impl Engine {
         let route = self.local.route_to(remote.ip())?;
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
-        let reused = match self.find(hash, &addresses, both) {
-            None => None,
+        let (mut reused, mut gives_way) = (None, None);
+        match self.find(hash, &addresses, both) {
+            None => {}
             // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
-            Some(Place::TimeWait(place)) if self.time_wait[place].timestamps => Some(place),
+            Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
+                reused = Some(place);
+            }
+            Some(Place::Block(old)) if self.blocks[old].may_give_way() => gives_way = Some(old),
             Some(_) => return Err(ConnectError::InUse),
-        };
+        }
         let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
+        let last = gives_way.map(|old| self.give_way(old));
         let (number, last) = if let Some(place) = reused {
             // Its place in the table goes over, and so does the peer's number.
             let wait = self.time_wait[place];
@@ -216,7 +218,7 @@ impl Engine {
             self.time_wait.remove(place);
             (wait.remote, Some(wait.snd_nxt))
         } else if self.table.insert(hash, Place::Block(index).value()).is_ok() {
-            (self.local.hold_peer(remote.ip()), None)
+            (self.local.hold_peer(remote.ip()), last)
         } else {
             self.free_place(index);
             return Err(ConnectError::TooMany);
@@ -276,12 +278,10 @@ impl Engine {
         (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
     }
 
-    /// The listener that brought a connection, if it came in and the port is still listened on.
+    /// The listener of a connection that came in: the one that its port has now, if it still has one.
     pub fn listener_of(&self, id: ConnId) -> Option<ListenerId> {
         let block = self.is_held(id).then(|| &self.blocks[id.0])?;
-        let number =
-            block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?;
-        number.map(ListenerId)
+        block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?
     }
 
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.

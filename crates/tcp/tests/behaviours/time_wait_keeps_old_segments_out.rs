@@ -2,20 +2,34 @@
 
 use std::time::Duration;
 
-use anywire_tcp::{ConnectError, ConnectOptions};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, End, Events, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::wire::{ACK, RST, SYN, Segment};
 
 /// A connection that we have closed first.
 fn closed(host: &mut Host, peer: Peer) -> Peer {
-    let (id, mut peer) = host.accept(peer);
+    let peer = ended(host, peer).1;
+    assert_eq!((host.engine.connections(), host.engine.in_time_wait()), (0, 1));
+    peer
+}
+
+/// The same, and with its id.
+fn ended(host: &mut Host, peer: Peer) -> (ConnId, Peer) {
+    let (id, peer) = in_time_wait(host, peer);
     host.engine.close(id);
+    (id, peer)
+}
+
+/// The same of which the user has not let go yet.
+fn in_time_wait(host: &mut Host, peer: Peer) -> (ConnId, Peer) {
+    let (id, mut peer) = host.accept(peer);
+    host.engine.shutdown(id);
     peer.heard_all(&host.sent());
     let ack = host.answers(&peer.fin());
     assert_eq!(ack.last().map(|ack| ack.ack), Some(peer.seq));
-    assert_eq!((host.engine.connections(), host.engine.in_time_wait()), (0, 1));
-    peer
+    assert_eq!((host.engine.connections(), host.engine.in_time_wait()), (1, 0));
+    (id, peer)
 }
 
 #[test]
@@ -35,44 +49,83 @@ fn a_fin_again_is_acknowledged_again_and_a_reset_changes_nothing() {
     assert_eq!(host.answers(&fin)[0].bits, RST, "nobody knows it any more");
 }
 
+/// Whether a user still holds the old connection or not.
 #[test]
 fn a_newer_syn_opens_a_new_connection() {
-    // By the timestamps, whatever the number.
-    let mut host = Host::new();
-    let mut peer = closed(&mut host, Peer::new());
-    let old_end = peer.ack;
-    let old = Peer { timestamps: Some((49_000, 0)), seq: peer.seq + 10, ..peer.clone() };
-    let answer = host.answers(&old.syn()).remove(0);
-    assert_eq!(answer.bits, ACK, "an old one is told where we are");
-    peer.later(1000);
-    peer.seq = peer.seq.wrapping_sub(100_000);
-    let answer = host.answers(&peer.syn()).remove(0);
-    assert_eq!(answer.bits, SYN | ACK);
-    assert!(answer.seq.wrapping_sub(old_end) as i32 > 0, "a number behind all that was used");
-    assert_eq!((host.engine.in_time_wait(), host.engine.counters().time_wait_reused), (0, 1));
+    for is_held in [false, true] {
+        let wait = |peer: Peer| {
+            let mut host = Host::new();
+            let (id, peer) = if is_held { in_time_wait(&mut host, peer) } else { ended(&mut host, peer) };
+            host.news();
+            (host, id, peer)
+        };
+        // By the timestamps, whatever the number.
+        let (mut host, id, mut peer) = wait(Peer::new());
+        let old_end = peer.ack;
+        let old = Peer { timestamps: Some((49_000, 0)), seq: peer.seq + 10, ..peer.clone() };
+        let answer = host.answers(&old.syn()).remove(0);
+        assert_eq!(answer.bits, ACK, "an old one is told where we are");
+        peer.later(1000);
+        peer.seq = peer.seq.wrapping_sub(100_000);
+        let answer = host.answers(&peer.syn()).remove(0);
+        assert_eq!(answer.bits, SYN | ACK);
+        assert!(answer.seq.wrapping_sub(old_end) as i32 > 0, "a number behind all that was used");
+        assert_eq!((host.engine.in_time_wait(), host.engine.counters().time_wait_reused), (0, 1));
+        // Its user hears of the end, and the new one opens beside it.
+        assert_eq!(host.engine.status(id), Status::Ended(End::Closed));
+        let closed = host.news().iter().filter(|(_, events)| events.has(Events::CLOSED)).count();
+        assert_eq!(closed, usize::from(is_held));
+        peer.heard(&answer);
+        peer.seq = peer.seq.wrapping_add(1);
+        host.give(&[peer.data(b"next")]);
+        let next = host.news()[0].0;
+        assert_eq!(host.read(next), b"next");
+        host.engine.close(id);
+        assert_eq!((host.engine.status(next), host.engine.connections()), (Status::Open, 1));
 
-    // If the clock has not moved on, by the number (RFC 6191, section 2).
-    let mut host = Host::new();
-    let peer = closed(&mut host, Peer::new());
-    let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
-    assert_eq!(host.answers(&old)[0].bits, ACK);
-    assert_eq!(host.answers(&Segment { seq: peer.seq + 100, ..peer.syn() })[0].bits, SYN | ACK);
+        // If the clock has not moved on, by the number (RFC 6191, section 2).
+        let (mut host, _, peer) = wait(Peer::new());
+        let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
+        assert_eq!(host.answers(&old)[0].bits, ACK);
+        assert_eq!(host.answers(&Segment { seq: peer.seq + 100, ..peer.syn() })[0].bits, SYN | ACK);
 
-    // With a clock where there was none, whatever the number.
-    let mut host = Host::new();
-    let peer = closed(&mut host, Peer::plain());
-    let new = Peer { seq: peer.seq.wrapping_sub(100), ..Peer::new() };
-    assert_eq!(host.answers(&new.syn())[0].bits, SYN | ACK);
+        // With a clock where there was none, whatever the number.
+        let (mut host, _, peer) = wait(Peer::plain());
+        let new = Peer { seq: peer.seq.wrapping_sub(100), ..Peer::new() };
+        assert_eq!(host.answers(&new.syn())[0].bits, SYN | ACK);
 
-    // Without, by the number.
+        // Without, by the number.
+        let (mut host, _, peer) = wait(Peer::plain());
+        let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
+        assert_eq!(host.answers(&old)[0].bits, ACK);
+        let new = Segment { seq: peer.seq + 100, ..peer.syn() };
+        let answer = host.answers(&new).remove(0);
+        assert_eq!(answer.bits, SYN | ACK);
+        assert!(answer.seq.wrapping_sub(peer.ack) as i32 > 0);
+
+        // Nobody listens any more: there is nothing to open.
+        let (mut host, id, peer) = wait(Peer::new());
+        host.engine.stop_listening_anywhere();
+        assert_eq!(host.answers(&Segment { seq: peer.seq + 100, ..peer.syn() })[0].bits, ACK);
+        let is_there = host.engine.in_time_wait() == 1 || host.engine.status(id) == Status::PeerClosed;
+        assert!(is_there, "held: {is_held}");
+    }
+}
+
+#[test]
+fn what_has_arrived_stays_when_a_newer_syn_comes() {
     let mut host = Host::new();
-    let peer = closed(&mut host, Peer::plain());
-    let old = Segment { seq: peer.seq.wrapping_sub(100), ..peer.syn() };
-    assert_eq!(host.answers(&old)[0].bits, ACK);
-    let new = Segment { seq: peer.seq + 100, ..peer.syn() };
-    let answer = host.answers(&new).remove(0);
-    assert_eq!(answer.bits, SYN | ACK);
-    assert!(answer.seq.wrapping_sub(peer.ack) as i32 > 0);
+    let (id, mut peer) = host.accept(Peer::v6());
+    host.engine.shutdown(id);
+    peer.heard_all(&host.sent());
+    host.give(&[peer.data(b"the last words"), peer.clone().fin()]);
+    host.sent();
+    peer.seq = peer.seq.wrapping_add(1000);
+    assert_eq!(host.answers(&peer.syn())[0].bits, SYN | ACK);
+    assert_eq!(host.engine.status(id), Status::Ended(End::Closed));
+    assert_eq!(host.read(id), b"the last words");
+    host.engine.close(id);
+    assert_eq!((host.engine.connections(), host.engine.half_open()), (0, 1));
 }
 
 #[test]
@@ -98,19 +151,23 @@ fn a_fast_connection_that_outran_the_clock_still_gets_a_number_behind_its_last()
 
 #[test]
 fn we_open_again_over_a_time_wait_only_with_timestamps() {
-    for has_timestamps in [true, false] {
+    for (has_timestamps, is_held) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut host = Host::new();
         let peer = if has_timestamps { Peer::new() } else { Peer::plain() };
         let (id, mut peer) = host.call(peer);
-        host.engine.close(id);
+        host.engine.shutdown(id);
         peer.heard_all(&host.sent());
         host.answers(&peer.fin());
-        assert_eq!(host.engine.in_time_wait(), 1);
+        if !is_held {
+            host.engine.close(id);
+        }
+        assert_eq!(host.engine.in_time_wait(), usize::from(!is_held));
         let again = host.engine.connect_from(peer.there, peer.here, ConnectOptions::default());
         if has_timestamps {
             let syn = host.sent_one();
             assert!(again.is_ok() && syn.bits == SYN && syn.seq.wrapping_sub(peer.ack) as i32 > 0);
-            assert_eq!(host.engine.in_time_wait(), 0);
+            assert_eq!((host.engine.in_time_wait(), host.engine.counters().time_wait_reused), (0, 1));
+            assert_eq!(host.engine.status(id), Status::Ended(End::Closed));
         } else {
             assert_eq!(again, Err(ConnectError::InUse));
         }

@@ -12,6 +12,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::address::{DatagramAddress, Kind, ToDatagramAddress};
 use super::error::UdpError;
 use super::socket::{Link, Udp};
+use super::source::OwnAddresses;
 use crate::claim::Claim;
 use crate::error::not_here;
 use crate::unix::{Blocked, Guard, SocketFile, make_room};
@@ -62,6 +63,7 @@ pub struct Unregistered {
     pub(super) socket: Socket,
     pub(super) link: Link,
     pub(super) local: DatagramAddress,
+    pub(super) own: OwnAddresses,
     pub(super) buffer: ReceiveBuffer,
     pub(super) datagram_bytes_max: usize,
     pub(super) offload: bool,
@@ -84,6 +86,14 @@ impl Unregistered {
     /// Where it receives, with the port that the system chose.
     pub fn local(&self) -> &DatagramAddress {
         &self.local
+    }
+
+    /// Drops what comes from one of these addresses, too: those of the other sockets of its service. Over IPv6, and over Unix sockets of
+    /// other name spaces, their name can be forged, and two sockets that answer each datagram would answer each other for ever.
+    pub fn refuse_sources(&mut self, addresses: &[DatagramAddress]) {
+        for address in addresses.iter().filter(|address| **address != self.local) {
+            self.own.add(address);
+        }
     }
 
     /// Tells on any thread how many datagrams the socket has dropped. It keeps the socket open.
@@ -140,7 +150,7 @@ impl Udp {
                 // A name of the system's choice, because one without a name cannot be answered.
                 bind(&socket, &SocketAddrUnix::new_unnamed()).map_err(|cause| failed(cause.into()))?;
                 socket.connect(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
-                finish(socket, Link::Unix { _file: None }, &address, options)
+                finish(socket, Link::Unix { _file: None }, &address, OwnAddresses::default(), options)
             }
             Kind::Ip => {
                 let found = match address.socket_addr() {
@@ -161,17 +171,27 @@ impl Udp {
 fn connect_ip(found: &[SocketAddr], options: &UdpOptions) -> io::Result<Unregistered> {
     let mut failed = io::Error::from(io::ErrorKind::HostUnreachable);
     for &target in found {
-        let socket = socket(Domain::for_address(target))?;
-        match socket.connect(&target.into()) {
-            Ok(()) => {
-                let local = socket.local_addr()?.as_socket().unwrap_or(target);
+        match connected(target).and_then(|first| match first {
+            // Nobody is there, and the system chose the same port for this end: it would answer itself. While it has the port,
+            // the next one is given another.
+            (_itself, local) if local == target => connected(target),
+            other => Ok(other),
+        }) {
+            Ok((socket, local)) => {
                 let link = Link::of_ip(&socket, local, Some(target), options)?;
-                return finish(socket, link, &local.into(), options);
+                return finish(socket, link, &local.into(), OwnAddresses::default(), options);
             }
             Err(cause) => failed = cause,
         }
     }
     Err(failed)
+}
+
+fn connected(target: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
+    let socket = socket(Domain::for_address(target))?;
+    socket.connect(&target.into())?;
+    let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    Ok((socket, local))
 }
 
 /// One socket for each loop, all of them on the first of the name's addresses that this machine has.
@@ -230,7 +250,8 @@ fn bind_group(target: SocketAddr, options: &UdpOptions, loops: usize) -> io::Res
             datagrams::hear_again(&socket)?;
         }
         let link = Link::of_ip(&socket, target, options.only_peer, options)?;
-        sockets.push(finish(socket, link, &target.into(), options)?);
+        let local = target.into();
+        sockets.push(finish(socket, link, &local, OwnAddresses::of(&local), options)?);
     }
     Ok(sockets)
 }
@@ -248,7 +269,7 @@ fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregist
     let socket = socket(Domain::UNIX).map_err(failed)?;
     socket.bind(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
     let file = address.file().map(SocketFile::of).transpose().map_err(failed)?.map(Guard);
-    finish(socket, Link::Unix { _file: file }, address, options).map_err(failed)
+    finish(socket, Link::Unix { _file: file }, address, OwnAddresses::of(address), options).map_err(failed)
 }
 
 fn socket(domain: Domain) -> io::Result<Socket> {
@@ -285,6 +306,7 @@ fn finish(
     socket: Socket,
     link: Link,
     local: &DatagramAddress,
+    own: OwnAddresses,
     options: &UdpOptions,
 ) -> io::Result<Unregistered> {
     let asked_bytes = options.receive_buffer_bytes;
@@ -303,6 +325,7 @@ fn finish(
         socket,
         link,
         local: local.clone(),
+        own,
         buffer: ReceiveBuffer { asked_bytes, given_bytes },
         datagram_bytes_max: options.datagram_bytes_max,
         offload: options.offload,

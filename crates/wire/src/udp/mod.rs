@@ -61,6 +61,7 @@ mod outgoing;
 mod peer;
 mod received;
 mod socket;
+mod source;
 
 pub use address::{DatagramAddress, ToDatagramAddress};
 pub use anywire_sys::datagrams::Steering;

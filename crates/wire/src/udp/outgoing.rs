@@ -141,7 +141,9 @@ impl Outgoing {
     /// The first datagrams, each with its peer, that leave alone and without control messages.
     pub(super) fn leading(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         self.runs.iter().map_while(|run| match run.peer {
-            Some(Peer::Ip(to)) if run.is_plain() => Some((to, &self.bytes[run.start..run.end])),
+            Some(Peer::Ip(to)) if run.is_plain() && !run.is_to_nobody() => {
+                Some((to, &self.bytes[run.start..run.end]))
+            }
             _ => None,
         })
     }
@@ -196,6 +198,11 @@ impl Run {
     /// Whether it is one datagram whose only fact is its peer.
     fn is_plain(&self) -> bool {
         self.datagrams() == 1 && self.local_ip.is_none() && self.ecn == 0
+    }
+
+    /// Whether its peer is an address that a sender has forged. Linux would send to 0.0.0.0 and `::` as to this machine.
+    pub(super) fn is_to_nobody(&self) -> bool {
+        matches!(self.peer, Some(Peer::Ip(to)) if to.port() == 0 || to.ip().to_canonical().is_unspecified())
     }
 
     pub(super) fn datagrams(&self) -> usize {

@@ -7,17 +7,20 @@ use quinn_udp::{BATCH_SIZE, RecvMeta};
 
 use super::peer::Peer;
 use super::socket::Udp;
+use super::source::OwnAddresses;
 
 /// Room for what one system call receives: up to 32 messages, and in each up to 64 datagrams that the kernel has joined.
 ///
 /// It takes 2 MiB of address space, and of memory only the pages that datagrams have reached.
 pub struct Received {
     memory: Vec<u8>,
-    pub(super) slots: [Slot; BATCH_SIZE],
+    slots: [Slot; BATCH_SIZE],
     /// Filled in by the system for each message. Reused, because clearing it takes longer than preparing the call.
     metas: [RecvMeta; BATCH_SIZE],
     /// How many slots hold a message.
-    pub(super) filled: usize,
+    filled: usize,
+    /// Datagrams that were dropped.
+    forged: usize,
     /// How many messages the next call asks for. A call has to prepare a header for each, so it asks for about as many as
     /// came before.
     asked: usize,
@@ -38,6 +41,15 @@ pub(super) struct Slot {
     pub(super) stride: usize,
     /// Whether the system had no room for the rest.
     pub(super) is_cut: bool,
+    /// Where its bytes are, which is behind those of dropped messages.
+    pub(super) buffer: usize,
+}
+
+impl Slot {
+    fn datagrams(len: usize, stride: usize) -> usize {
+        // A datagram without a byte is one, too.
+        len.max(1).div_ceil(stride.max(1))
+    }
 }
 
 /// One datagram of a batch.
@@ -93,12 +105,14 @@ impl<'b> Datagram<'b> {
 impl Received {
     /// Room for the datagrams of this socket.
     pub fn new(socket: &Udp) -> Self {
-        let slot = Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len: 0, stride: 0, is_cut: false };
+        let slot =
+            Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len: 0, stride: 0, is_cut: false, buffer: 0 };
         Self {
             memory: vec![0; BATCH_SIZE * STEP],
             slots: std::array::from_fn(|_| slot.clone()),
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0,
+            forged: 0,
             asked: ASKED_MIN,
             is_full: false,
             largest: socket.datagram_bytes_max().min(MESSAGE_BYTES_MAX),
@@ -107,9 +121,8 @@ impl Received {
 
     /// The datagrams in the order in which they arrived.
     pub fn iter(&self) -> impl Iterator<Item = Datagram<'_>> {
-        let slots = self.slots[..self.filled].iter().zip(self.memory.chunks_exact(STEP));
-        slots.flat_map(move |(slot, memory)| {
-            let stride = slot.stride.max(1);
+        self.slots[..self.filled].iter().flat_map(move |slot| {
+            let (memory, stride) = (&self.memory[slot.buffer * STEP..], slot.stride.max(1));
             // A datagram without a byte is one, too.
             (0..slot.len.max(1)).step_by(stride).map(move |start| {
                 let end = slot.len.min(start.saturating_add(stride));
@@ -129,8 +142,14 @@ impl Received {
 
     /// How many datagrams there are.
     pub fn len(&self) -> usize {
-        let of_slot = |slot: &Slot| slot.len.max(1).div_ceil(slot.stride.max(1));
-        self.slots[..self.filled].iter().map(of_slot).sum()
+        self.slots[..self.filled].iter().map(|slot| Slot::datagrams(slot.len, slot.stride)).sum()
+    }
+
+    /// How many more there were, and were dropped because their source is forged: no datagram comes from the addresses 0.0.0.0 and `::`,
+    /// from port 0, from a group of machines, or from the receiving service itself (RFC 1122 section 3.2.1.3). Answers to them
+    /// would go to somebody who has not asked, or to the service itself without end.
+    pub fn forged(&self) -> usize {
+        self.forged
     }
 
     /// Whether there is none.
@@ -143,7 +162,7 @@ impl Received {
         self.is_full
     }
 
-    /// How many messages it took from the system.
+    /// How many messages of the system they came in.
     pub fn messages(&self) -> usize {
         self.filled
     }
@@ -152,6 +171,7 @@ impl Received {
     /// returns how many came.
     pub(super) fn refill_by(
         &mut self,
+        own: &OwnAddresses,
         keeps_local_ip: bool,
         receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
     ) -> io::Result<()> {
@@ -161,32 +181,49 @@ impl Received {
             let buffer = rest.next().expect("the memory has a step for each message");
             IoSliceMut::new(&mut buffer[..MESSAGE_BYTES_MAX])
         });
-        let filled = receive(&mut buffers[..asked], &mut self.metas[..asked])?;
-        for (slot, meta) in self.slots.iter_mut().zip(&self.metas[..filled]) {
+        let came = receive(&mut buffers[..asked], &mut self.metas[..asked])?;
+        for (buffer, meta) in self.metas[..came].iter().enumerate() {
+            if !own.hear(meta.addr, meta.dst_ip) {
+                self.forged += Slot::datagrams(meta.len, meta.stride);
+                continue;
+            }
+            let slot = &mut self.slots[self.filled];
             slot.peer = Peer::Ip(meta.addr);
             slot.local_ip = meta.dst_ip.filter(|ip| keeps_local_ip && can_be_sent_from(*ip));
             slot.ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
             slot.len = meta.len;
             slot.stride = meta.stride;
             slot.is_cut = false;
+            slot.buffer = buffer;
+            self.filled += 1;
         }
-        self.filled_with(filled);
+        self.filled_with(came);
         Ok(())
+    }
+
+    /// Adds the message that is in this buffer; `None` if its source is forged.
+    pub(super) fn add(&mut self, buffer: usize, slot: Option<Slot>) {
+        match slot {
+            Some(slot) => {
+                self.slots[self.filled] = Slot { buffer, ..slot };
+                self.filled += 1;
+            }
+            None => self.forged += 1,
+        }
     }
 
     /// Empties it; how many messages to ask for.
     pub(super) fn empty(&mut self) -> usize {
-        self.filled = 0;
+        (self.filled, self.forged) = (0, 0);
         self.asked
     }
 
     /// Says how many messages came, which decides how many are asked for next.
-    pub(super) fn filled_with(&mut self, filled: usize) {
-        self.filled = filled;
-        self.is_full = filled == self.asked;
+    pub(super) fn filled_with(&mut self, came: usize) {
+        self.is_full = came == self.asked;
         if self.is_full {
             self.asked = BATCH_SIZE.min(self.asked * 2);
-        } else if filled < self.asked / 4 {
+        } else if came < self.asked / 4 {
             self.asked = ASKED_MIN.max(self.asked / 2);
         }
     }
@@ -216,13 +253,15 @@ mod tests {
     use super::*;
 
     fn received(len: usize, stride: usize, largest: usize) -> Received {
-        let slot = Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len, stride, is_cut: false };
+        let slot =
+            Slot { peer: Peer::Unnamed, local_ip: None, ecn: 0, len, stride, is_cut: false, buffer: 0 };
         let slots = std::array::from_fn(|_| slot.clone());
         Received {
             memory: vec![7; BATCH_SIZE * STEP],
             slots,
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 1,
+            forged: 0,
             asked: ASKED_MIN,
             is_full: false,
             largest,

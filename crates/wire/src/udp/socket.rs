@@ -20,6 +20,7 @@ use super::bind::{ReceiveBuffer, Unregistered};
 use super::outgoing::{Outgoing, Run, Sent};
 use super::peer::Peer;
 use super::received::{Received, Slot};
+use super::source::OwnAddresses;
 use crate::unix::Guard;
 
 /// A datagram socket on one loop. Several tasks of that loop may send through it at once, and one may receive.
@@ -29,6 +30,7 @@ pub struct Udp {
     io: Io,
     link: Link,
     local: DatagramAddress,
+    own: OwnAddresses,
     buffer: ReceiveBuffer,
     datagram_bytes_max: usize,
     segments_max: usize,
@@ -52,12 +54,20 @@ pub(super) enum Link {
 
 impl Udp {
     pub(super) fn new(unregistered: Unregistered) -> io::Result<Self> {
-        let Unregistered { socket, link, local, buffer, datagram_bytes_max, offload } = unregistered;
+        let Unregistered { socket, link, local, own, buffer, datagram_bytes_max, offload } = unregistered;
         let segments_max = match &link {
             Link::Ip { state, .. } if offload => state.max_gso_segments(),
             _ => 1,
         };
-        Ok(Self { io: Io::register(socket, &link)?, link, local, buffer, datagram_bytes_max, segments_max })
+        Ok(Self {
+            io: Io::register(socket, &link)?,
+            link,
+            local,
+            own,
+            buffer,
+            datagram_bytes_max,
+            segments_max,
+        })
     }
 
     /// Where it receives.
@@ -94,7 +104,8 @@ impl Udp {
         datagrams::refuse_from_now_on(&self.io)
     }
 
-    /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe.
+    /// Waits for datagrams and takes as many as are there, up to a batch, in place of the batch before. Cancel safe. The batch is
+    /// empty if all of them were [forged](Received::forged).
     ///
     /// # Errors
     /// What the system said. `ConnectionRefused` on a connected socket means that the peer's port is closed; the socket can
@@ -157,13 +168,21 @@ impl Udp {
 
     fn receive_now(&self, received: &mut Received) -> io::Result<()> {
         match &self.link {
-            Link::Ip { state, keeps_local_ip, .. } => received
-                .refill_by(*keeps_local_ip, |buffers, metas| state.recv((&self.io).into(), buffers, metas)),
+            Link::Ip { state, keeps_local_ip, .. } => {
+                received.refill_by(&self.own, *keeps_local_ip, |buffers, metas| {
+                    state.recv((&self.io).into(), buffers, metas)
+                })
+            }
             Link::Unix { .. } => {
                 let mut count = 0;
                 for number in 0..received.empty() {
-                    match self.receive_unix(received, number) {
-                        Ok(()) => count += 1,
+                    match self.receive_unix(received.buffer(number)) {
+                        Ok(slot) => {
+                            count += 1;
+                            let is_forged =
+                                matches!(&slot.peer, Peer::Unix(name) if !self.own.hear_name(name));
+                            received.add(number, (!is_forged).then_some(slot));
+                        }
                         // The next call reports it.
                         Err(_) if number > 0 => break,
                         Err(error) => return Err(error),
@@ -175,13 +194,12 @@ impl Udp {
         }
     }
 
-    fn receive_unix(&self, received: &mut Received, number: usize) -> io::Result<()> {
+    fn receive_unix(&self, buffer: &mut [u8]) -> io::Result<Slot> {
         // With this flag the system says how long the datagram was, also where it had no room for all of it.
-        let (taken, sent_bytes, from) = recvfrom(&self.io, received.buffer(number), RecvFlags::TRUNC)?;
+        let (taken, sent_bytes, from) = recvfrom(&self.io, buffer, RecvFlags::TRUNC)?;
         let peer = from.map_or(Peer::Unnamed, unix_peer);
         let is_cut = taken < sent_bytes;
-        received.slots[number] = Slot { peer, local_ip: None, ecn: 0, len: taken, stride: taken, is_cut };
-        Ok(())
+        Ok(Slot { peer, local_ip: None, ecn: 0, len: taken, stride: taken, is_cut, buffer: 0 })
     }
 
     /// Sends all that waits, in order. Waits while the system has no room. A datagram that the system refuses is counted and
@@ -287,7 +305,7 @@ impl Udp {
                     None => *peer,
                 };
                 let to = to.ok_or(io::ErrorKind::NotConnected)?;
-                if to.port() == 0 {
+                if run.is_to_nobody() || to.port() == 0 {
                     return Err(Errno::INVAL.into());
                 }
                 let segment = segment_size.map(|bytes| bytes as u16);

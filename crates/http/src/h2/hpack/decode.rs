@@ -34,6 +34,8 @@ pub(in crate::h2) struct Line {
     pub(in crate::h2) name: Range<usize>,
     pub(in crate::h2) value: Range<usize>,
     pub(in crate::h2) kind: Kind,
+    /// It is a secret: whoever passes it on marks it so as well (RFC 7541 section 6.2.3).
+    pub(in crate::h2) is_never_indexed: bool,
 }
 
 impl Line {
@@ -66,8 +68,8 @@ impl Decoder {
             block.at_start = false;
             return match first {
                 0b1000_0000.. => self.indexed(block, out),
-                0b0100_0000.. => self.literal(block, out, 6, true),
-                _ => self.literal(block, out, 4, false),
+                0b0100_0000.. => self.literal(block, out, 6),
+                _ => self.literal(block, out, 4),
             }
             .map(Some);
         }
@@ -91,7 +93,8 @@ impl Decoder {
         out.extend_from_slice(value);
         out.extend_from_slice(b"\r\n");
         let value_start = start + name.len() + 2;
-        Ok(Line { name: start..start + name.len(), value: value_start..value_start + value.len(), kind })
+        let value = value_start..value_start + value.len();
+        Ok(Line { name: start..start + name.len(), value, kind, is_never_indexed: false })
     }
 
     /// RFC 7541 section 6.2.
@@ -100,8 +103,10 @@ impl Decoder {
         block: &mut Block<'_>,
         out: &mut Vec<u8>,
         prefix_bits: u32,
-        is_indexed: bool,
     ) -> Result<Line, HpackError> {
+        let first = block.rest.first().copied().unwrap_or_default();
+        let is_indexed = first & 0b0100_0000 != 0;
+        let is_never_indexed = !is_indexed && first & 0b0001_0000 != 0;
         let index = integer(&mut block.rest, prefix_bits)?;
         let start = out.len();
         let kind = if index == 0 {
@@ -121,7 +126,7 @@ impl Decoder {
         if is_indexed {
             self.table.insert(&out[name.clone()], &out[value.clone()], kind);
         }
-        Ok(Line { name, value, kind })
+        Ok(Line { name, value, kind, is_never_indexed })
     }
 
     /// RFC 7541 section 6.3.

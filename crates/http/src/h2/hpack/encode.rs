@@ -71,6 +71,13 @@ impl Encoder {
         }
     }
 
+    /// Appends a field whose value is a secret, whatever its name is.
+    #[cold]
+    pub(in crate::h2) fn sensitive(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+        let name = name.to_ascii_lowercase();
+        literal(out, NEVER_INDEXED, static_index(&name), &name, value);
+    }
+
     /// Appends a pseudo-header field.
     #[inline]
     pub(in crate::h2) fn pseudo(&mut self, out: &mut Vec<u8>, name: &'static [u8], value: &[u8]) {
@@ -96,7 +103,7 @@ impl Encoder {
         match Indexing::of(index) {
             Indexing::Repeated => self.repeated(out, index, name, value),
             Indexing::Once => literal(out, 0, index, name, value),
-            Indexing::Never => literal(out, 0b0001_0000, index, name, value),
+            Indexing::Never => literal(out, NEVER_INDEXED, index, name, value),
         }
     }
 
@@ -181,6 +188,9 @@ pub(in crate::h2) const DEFAULT_TABLE_BYTES: usize = 4096;
 
 /// Longer names are rare, and made lower case on the heap.
 const LOWER_BYTES_MAX: usize = 64;
+
+/// The first bits of a literal that nobody may put into a table (RFC 7541 section 6.2.3).
+const NEVER_INDEXED: u8 = 0b0001_0000;
 
 /// `:status 200`, an entry of the static table.
 const STATUS_200: u8 = 0b1000_0000 | 8;

@@ -14,6 +14,7 @@ impl Engine {
         now: Instant,
         head: FrameHead,
         payload: &[u8],
+        out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
         let id = self.id_of(head)?;
         let [c3, c2, c1, c0] = *payload else {
@@ -28,7 +29,7 @@ impl Engine {
         if self.is_server {
             self.spend_reset(now)?;
         }
-        self.remove(id);
+        self.remove(id, out);
         Ok(Step::Event(Event::Reset { id, code, by_peer: true }))
     }
 
@@ -46,7 +47,7 @@ impl Engine {
             if !payload.is_empty() {
                 return refuse(Code::FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload");
             }
-            self.settings_acknowledged();
+            self.settings_acknowledged(out);
             return Ok(Step::Again);
         }
         let before = self.peer.window;
@@ -94,7 +95,12 @@ impl Engine {
     }
 
     /// RFC 9113 section 6.8.
-    pub(super) fn go_away(&mut self, head: FrameHead, payload: &[u8]) -> Result<Step, Error> {
+    pub(super) fn go_away(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
         on_connection(head, "GOAWAY is sent on a stream")?;
         let (Some(last), Some(code)) = (frame::number(payload), payload.get(4..).and_then(frame::number))
         else {
@@ -109,7 +115,7 @@ impl Engine {
             let mut refused: Vec<_> = self.streams.keys().copied().filter(|id| id.0 > last).collect();
             refused.sort_unstable();
             for id in refused {
-                self.remove(id);
+                self.remove(id, out);
                 self.resets.push_back((id, Code::REFUSED_STREAM));
             }
         }

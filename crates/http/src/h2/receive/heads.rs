@@ -165,19 +165,19 @@ impl Engine {
     ) -> Result<Step, Error> {
         match self.streams.get(&id).map(|stream| stream.outgoing) {
             None => drop(self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head)),
-            Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming),
+            Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
             // Some of its response has left, or it is ours.
             Some(_) => return self.fault(now, id, Code::ENHANCE_YOUR_CALM, out),
         }
         let fields = Headers::new();
         let parts = ResponseParts { length: Some(0), ..ResponseParts::new(status, &fields) };
-        let sent = self.respond(id, &parts, true, out);
-        debug_assert!(sent.is_ok(), "no head has left on the stream");
-        // It costs more than it should, so it counts as a fault.
+        // It costs more than it should, so it counts as a fault. A peer may take not even this.
+        if self.respond(id, &parts, true, out).is_err() {
+            return self.fault(now, id, Code::ENHANCE_YOUR_CALM, out);
+        }
         if end {
             self.spend_reset(now)?;
-            self.remove(id);
-            self.return_window(out);
+            self.remove(id, out);
             return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR, by_peer: false }));
         }
         self.fault(now, id, Code::NO_ERROR, out)
@@ -218,7 +218,7 @@ impl Engine {
         }
         stream.incoming = Half::Body;
         if end {
-            self.end_half(id, |stream| &mut stream.incoming);
+            self.end_half(id, |stream| &mut stream.incoming, out);
         }
         Ok(Step::Event(Event::Response { id, head, length, end }))
     }
@@ -239,7 +239,7 @@ impl Engine {
         let is_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
         match decoded {
             Ok(fields) if end && is_complete && !is_tunnel => {
-                self.end_half(id, |stream| &mut stream.incoming);
+                self.end_half(id, |stream| &mut stream.incoming, out);
                 Ok(Step::Event(Event::Trailers { id, fields }))
             }
             Err(Refusal::LongTarget | Refusal::TooLarge) => {

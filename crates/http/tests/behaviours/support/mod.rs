@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod h2;
+pub(crate) mod windows;
 
 use anywire_http::h1::{
     DecodeError, Limits, RequestDecoder, RequestEvent, RequestView, ResponseDecoder, ResponseEvent,

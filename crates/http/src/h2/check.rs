@@ -1,0 +1,42 @@
+//! What always holds of the windows, looked at after every input in builds with debug assertions: tests and fuzzing.
+
+use super::engine::Incoming;
+use super::frame::WINDOW_MAX;
+use super::stream::Half;
+use super::{Engine, StreamId};
+
+impl Engine {
+    /// Panics if a byte of a window is lost, or kept back from the peer; does nothing in a release build.
+    #[inline(always)]
+    pub(super) fn check(&self) {
+        if cfg!(debug_assertions) && !self.has_failed() {
+            self.check_windows();
+        }
+    }
+
+    fn check_windows(&self) {
+        let (mut unread, mut open, mut queued) = (0, 0, 0);
+        let whole = i64::from(self.first_window());
+        for (id, stream) in &self.streams {
+            let waits = i64::from(stream.unread);
+            assert_eq!(stream.in_window.accounted() + waits, whole, "the window of {id:?}: {stream:?}");
+            let is_whole = stream.incoming != Half::Body || self.is_within_last(*id);
+            let is_told = is_whole || stream.in_window.is_told();
+            assert!(is_told, "{id:?} waits for what was read: {stream:?}");
+            assert!(stream.out_window <= i64::from(WINDOW_MAX), "a peer has too much: {stream:?}");
+            unread += waits;
+            open += usize::from(!stream.has_ended());
+            queued += usize::from(stream.is_queued);
+        }
+        let window = self.in_window.accounted() + unread;
+        assert_eq!(window, i64::from(self.limits.connection_window_bytes), "{:?}", self.in_window);
+        assert!(self.in_window.is_told(), "all wait for what was read: {:?}", self.in_window);
+        assert!(self.out_window >= 0 && self.out_window <= i64::from(WINDOW_MAX), "{}", self.out_window);
+        assert_eq!((self.open, self.ready.len()), (open, queued), "streams that are open, that can send");
+    }
+
+    /// Whether the last frame of a body is coming.
+    fn is_within_last(&self, stream: StreamId) -> bool {
+        matches!(self.incoming, Incoming::Data { id, end: true, .. } if id == stream)
+    }
+}

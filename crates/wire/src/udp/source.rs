@@ -1,0 +1,225 @@
+//! Whether a datagram can have come from where it says.
+//!
+//! A sender may forge its source. A service that answers it may then send to somebody who has not asked, and with some sources
+//! to itself: 0.0.0.0 and `::` mean this machine to Linux, and over IPv6 a stranger on the same link may claim to be this machine.
+//! A service that answers each datagram would answer itself for ever. So what comes from nobody, or from the service itself, is
+//! dropped when it is received (RFC 1122 3.2.1.3).
+
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::Arc;
+
+use anywire_sys::martian::is_nobody;
+use socket2::{Domain, Socket, Type};
+
+use super::address::DatagramAddress;
+
+/// The addresses of one service, from which it hears nothing.
+#[derive(Debug, Default)]
+pub(super) struct OwnAddresses {
+    ip: Vec<SocketAddr>,
+    unix: Vec<Arc<str>>,
+    /// Peers that have the service's port and are on other machines.
+    elsewhere: RefCell<Elsewhere>,
+}
+
+impl OwnAddresses {
+    /// Of a socket that hears everybody. One that is connected hears its peer alone, and needs none.
+    pub(super) fn of(address: &DatagramAddress) -> Self {
+        let mut own = Self::default();
+        own.add(address);
+        own
+    }
+
+    pub(super) fn add(&mut self, address: &DatagramAddress) {
+        match address.socket_addr() {
+            Some(address) => self.ip.push(address),
+            None => self.unix.push(address.location().into()),
+        }
+    }
+
+    /// Whether another socket can have sent from this address to that one (`None`: to the one that the socket is bound to).
+    #[inline]
+    pub(super) fn hear(&self, from: SocketAddr, to: Option<IpAddr>) -> bool {
+        let is_somebody = from.port() != 0 && !is_nobody(from.ip()) && !self.is_disguised(from, to);
+        is_somebody && !self.ip.iter().any(|own| own.port() == from.port() && self.is_at(*own, from))
+    }
+
+    /// Whether it has come by IPv6 from what would be an IPv4 address to this socket (RFC 4291 section 2.5.5.2). Over a network that is
+    /// a lie, by which a stranger can claim to be 127.0.0.1.
+    fn is_disguised(&self, from: SocketAddr, to: Option<IpAddr>) -> bool {
+        let is_ipv4 = |ip: IpAddr| ip.to_canonical().is_ipv4();
+        from.is_ipv6()
+            && is_ipv4(from.ip())
+            && to.or_else(|| self.ip.first().map(SocketAddr::ip)).is_some_and(|to| !is_ipv4(to))
+    }
+
+    /// The same of a Unix socket: in a name space of its own, anybody can have any name.
+    pub(super) fn hear_name(&self, from: &str) -> bool {
+        !self.unix.iter().any(|own| **own == *from)
+    }
+
+    /// Whether it is the address of a socket that is bound there. Out of line: hardly a peer has the service's own port.
+    #[cold]
+    #[inline(never)]
+    fn is_at(&self, own: SocketAddr, from: SocketAddr) -> bool {
+        let (own_ip, from_ip) = (own.ip().to_canonical(), from.ip().to_canonical());
+        if !own_ip.is_unspecified() {
+            return own_ip == from_ip && scope(own) == scope(from);
+        }
+        // `[::]` is bound to IPv4 as well.
+        (own.is_ipv6() || from_ip.is_ipv4()) && !self.elsewhere.borrow_mut().has(from_ip, scope(from))
+    }
+}
+
+fn scope(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(address) => address.scope_id(),
+    }
+}
+
+/// Addresses of other machines, so that the system need not be asked about each datagram.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    known: [Option<(IpAddr, u32)>; KNOWN_MAX],
+    /// Questions until all is forgotten: this machine may be given another one's address.
+    left: u32,
+}
+
+impl Elsewhere {
+    fn has(&mut self, ip: IpAddr, scope: u32) -> bool {
+        if self.left == 0 {
+            *self = Self { left: QUESTIONS_MAX, ..Self::default() };
+        }
+        self.left -= 1;
+        let last_byte = match ip {
+            IpAddr::V4(ip) => ip.octets()[3],
+            IpAddr::V6(ip) => ip.octets()[15],
+        };
+        let place = &mut self.known[usize::from(last_byte) % KNOWN_MAX];
+        if *place == Some((ip, scope)) {
+            return true;
+        }
+        let has = !is_here(ip, scope);
+        if has {
+            *place = Some((ip, scope));
+        }
+        has
+    }
+}
+
+/// Whether an address is this machine's: the system then sends to it from this address itself. Sends nothing.
+fn is_here(ip: IpAddr, scope: u32) -> bool {
+    let to = match ip {
+        IpAddr::V4(ip) => SocketAddr::from((ip, 1)),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, 1, 0, scope).into(),
+    };
+    // Without a descriptor nobody can tell. Then a lost datagram does less harm than one that is answered for ever.
+    let Ok(socket) = Socket::new(Domain::for_address(to), Type::DGRAM, None) else { return true };
+    let chosen = || socket.connect(&to.into()).and_then(|()| socket.local_addr());
+    ip.is_loopback() || chosen().is_ok_and(|local| local.as_socket().is_some_and(|local| local.ip() == ip))
+}
+
+const KNOWN_MAX: usize = 16;
+const QUESTIONS_MAX: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(addresses: &[&str]) -> OwnAddresses {
+        let mut own = OwnAddresses::default();
+        addresses.iter().for_each(|one| own.add(&one.parse::<SocketAddr>().expect(one).into()));
+        own
+    }
+
+    fn hears(own: &OwnAddresses, from: &str, to: Option<&str>) -> bool {
+        own.hear(from.parse().expect(from), to.map(|to| to.parse().expect(to)))
+    }
+
+    #[test]
+    fn nobody_has_sent_what_comes_from_nowhere() {
+        for nowhere in ["0.0.0.0:1", "10.0.0.1:0", "224.0.0.1:1", "255.255.255.255:1"] {
+            assert!(!hears(&own(&["0.0.0.0:9"]), nowhere, Some("10.0.0.2")), "{nowhere}");
+        }
+        for nowhere in ["[::]:1", "[fd00::1]:0", "[ff02::1]:1"] {
+            assert!(!hears(&own(&["[::]:9"]), nowhere, Some("fd00::2")), "{nowhere}");
+        }
+        for nowhere in ["[::ffff:0.0.0.0]:1", "[::ffff:10.0.0.1]:0", "[::ffff:224.0.0.1]:1"] {
+            assert!(!hears(&own(&["[::]:9"]), nowhere, Some("::ffff:10.0.0.2")), "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_does_not_come_by_ipv6() {
+        let everywhere = own(&["[::]:9"]);
+        for from in ["[::ffff:10.0.0.1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(hears(&everywhere, from, Some("::ffff:10.0.0.2")));
+            assert!(hears(&everywhere, from, Some("10.0.0.2")));
+            assert!(!hears(&everywhere, from, Some("fd00::2")));
+            assert!(!hears(&own(&["[fd00::2]:9"]), from, None));
+        }
+        assert!(hears(&own(&["[fd00::2]:9"]), "[fd00::1]:1", None));
+        assert!(hears(&own(&["10.0.0.2:9"]), "10.0.0.1:1", None));
+    }
+
+    #[test]
+    fn a_socket_does_not_hear_itself() {
+        for (at, from, is_heard) in [
+            ("10.0.0.1:9", "10.0.0.1:9", false),
+            ("10.0.0.1:9", "10.0.0.1:8", true),
+            ("10.0.0.1:9", "10.0.0.2:9", true),
+            ("0.0.0.0:9", "127.0.0.1:9", false),
+            ("0.0.0.0:9", "127.7.7.7:9", false),
+            ("0.0.0.0:9", "127.0.0.1:8", true),
+            // Of networks for examples (RFC 5737, RFC 3849), which no machine is on.
+            ("0.0.0.0:9", "192.0.2.1:9", true),
+            ("[::]:9", "[::ffff:192.0.2.1]:9", true),
+            ("[::]:9", "[2001:db8::1]:9", true),
+            ("[::]:9", "[::ffff:127.0.0.1]:9", false),
+            ("[::]:9", "[::1]:9", false),
+            ("[::1]:9", "[::1]:9", false),
+            ("[fe80::1%1]:9", "[fe80::1%1]:9", false),
+            ("[fe80::1%1]:9", "[fe80::1%2]:9", true),
+        ] {
+            // As often as it is asked.
+            let own = own(&[at]);
+            let to = if from.contains("ffff") { "::ffff:127.0.0.1" } else { at.trim_end_matches(":9") };
+            let to = to.trim_matches(['[', ']']).split('%').next();
+            for _ in 0..3 {
+                assert_eq!(hears(&own, from, to), is_heard, "{at} hears {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_sockets_of_a_service_do_not_hear_each_other() {
+        let mut all = own(&["127.0.0.1:9", "0.0.0.0:10", "[::1]:11"]);
+        // On an IPv6 socket of its own, another service may have the same port.
+        let froms = [
+            ("127.0.0.1:9", false),
+            ("127.0.0.1:10", false),
+            ("[::1]:11", false),
+            ("127.0.0.1:11", true),
+            ("[::1]:10", true),
+        ];
+        for (from, is_heard) in froms {
+            assert_eq!(hears(&all, from, None), is_heard, "{from}");
+        }
+        all.add(&"unixgram:@one".parse().expect("an address"));
+        assert!(!all.hear_name("@one") && all.hear_name("@other"));
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_asked_again_now_and_then() {
+        let mut elsewhere = Elsewhere::default();
+        let ip = IpAddr::from([192, 0, 2, 1]);
+        elsewhere.known[1] = Some((IpAddr::from([127, 0, 0, 1]), 0));
+        elsewhere.left = 2;
+        assert!(elsewhere.has([127, 0, 0, 1].into(), 0), "it was so");
+        assert!(elsewhere.has(ip, 0));
+        assert!(!elsewhere.has([127, 0, 0, 1].into(), 0), "it has become this machine's");
+        assert!(elsewhere.has(ip, 0));
+    }
+}
