@@ -335,14 +335,14 @@ impl Http {
                 Poll::Ready(())
             }
             Driver::Idle => {
-                // What has arrived is served, though the loop was busy until now.
+                // What has arrived is served, though the loop was busy until now. Empty lines renew no deadline.
                 match self.wake_up(service, cx, service.take_spare()) {
-                    Poll::Ready(Some(session)) => {
+                    Poll::Ready(Some(session)) if !session.begins_with_blank_line() => {
                         self.fresh = false;
                         self.driver = Driver::H1(session);
                     }
                     Poll::Ready(None) => return Poll::Ready(()),
-                    Poll::Pending => {
+                    Poll::Ready(Some(_)) | Poll::Pending => {
                         if !self.is_draining {
                             if self.fresh { &counters.head_timeouts } else { &counters.idle_timeouts }
                                 .increment();

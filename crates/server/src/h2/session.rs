@@ -161,6 +161,11 @@ impl Session {
         }
     }
 
+    /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
+    pub(crate) fn may_have_request(&self) -> bool {
+        !self.is_closing() || !self.output.is_empty()
+    }
+
     /// The peer has ended its direction. It may still wait for the answers to what it has sent whole, and its handlers are
     /// told. It is answered within [`Limits::half_close_timeout`](crate::Limits).
     #[cold]
@@ -177,11 +182,6 @@ impl Session {
             }
             self.touched.push(*id);
         }
-    }
-
-    /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
-    pub(crate) fn may_have_request(&self) -> bool {
-        !self.is_closing() || !self.output.is_empty()
     }
 
     /// Between two requests, with nothing to send or to take.
