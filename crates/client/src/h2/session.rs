@@ -23,7 +23,7 @@ use crate::context::LoopContext;
 use crate::download::Download;
 use crate::h1::is_tls_alert;
 use crate::job::{Delivery, Job};
-use crate::watchdog::WaitsFor;
+use crate::watchdog::{WaitsFor, Watchdog};
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -152,17 +152,24 @@ impl Session {
         let was_idle = self.streams.is_empty() && !self.is_last;
         let now = precise();
         self.looked = now;
-        // What is read below has come too late by then, whatever the timer did.
         let is_late = self.earliest.is_some_and(|earliest| earliest <= now);
-        if timer.poll_expired(cx).is_ready() || is_late {
-            self.timer_at = None;
-            self.expire(now, context);
+        if is_late {
+            // What is read below has come too late for these, whatever the timer did.
+            self.end_overdue(now, Watchdog::overdue_in_all, context);
         }
+        let has_expired = timer.poll_expired(cx).is_ready();
         if now >= until && !self.is_last && !self.streams.is_empty() {
             self.is_last = true;
             context.cells.lifetimes_ended.add(1);
         }
-        let waits = self.carry_on(cx, wire, now, context);
+        let mut waits = self.carry_on(cx, wire, now, context);
+        if (has_expired || is_late) && !self.is_over {
+            // Behind the reading: it is no silence of the peer that the loop was blocked.
+            self.timer_at = None;
+            self.watch(context);
+            self.expire(now, context);
+            waits = self.carry_on(cx, wire, now, context);
+        }
         if !had_slots && self.slots(context) > 0 {
             self.turns.push_back(Turn::Slots);
         }
@@ -507,22 +514,28 @@ impl Session {
         stream
     }
 
+    /// Sets what each stream waits for.
+    fn watch(&mut self, context: &LoopContext) {
+        if self.changed.is_empty() {
+            return;
+        }
+        // The true time, since callers' bodies may have run for long.
+        let now = precise();
+        for place in mem::take(&mut self.changed) {
+            let Some(stream) = self.streams.get_mut(place) else { continue };
+            let is_unsent = stream.ends_at > self.flushed
+                || matches!(stream.upload, Upload::Whole(_))
+                || self.engine.is_blocked(stream.id);
+            let uploads = stream.upload.is_streaming();
+            let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+            stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
+            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
+        }
+    }
+
     /// Sets what it waits for.
     fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
-        if !self.changed.is_empty() {
-            // The true time, since callers' bodies may have run for long.
-            let now = precise();
-            for place in mem::take(&mut self.changed) {
-                let Some(stream) = self.streams.get_mut(place) else { continue };
-                let is_unsent = stream.ends_at > self.flushed
-                    || matches!(stream.upload, Upload::Whole(_))
-                    || self.engine.is_blocked(stream.id);
-                let uploads = stream.upload.is_streaming();
-                let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
-                stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
-                self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
-            }
-        }
+        self.watch(context);
         if self.streams.is_empty() && self.idle_until.is_none() {
             self.rest(now, context, until);
         }
