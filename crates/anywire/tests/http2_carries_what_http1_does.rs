@@ -3,7 +3,7 @@
 mod support;
 
 use anywire::Router;
-use anywire::client::Limits;
+use anywire::client::{Call, Limits};
 use anywire::http::{Body, Headers, IntoResponse, Method, StatusCode, Version, h2};
 use anywire::server::Request;
 use bytes::Bytes;
@@ -85,6 +85,25 @@ fn a_whole_body_and_what_it_is_reach_the_handler() {
         let call = served.post(&client, "/a").header("host", "other.example");
         let text = block_on(async { call.send().await?.text().await }).expect("an answer");
         assert_eq!(text, "/a other.example 0 - ");
+    });
+}
+
+/// A request that is passed on asks the upstream by its own name, unless the caller says otherwise.
+#[test]
+fn what_is_forwarded_has_the_authority_of_the_upstream() {
+    on_each_wire(|wire| {
+        let told = async |request: Request| request.host().unwrap_or("-").to_owned();
+        let served = Served::start(wire, Router::new().get("/", told));
+        for (_loops, client) in [client(|builder| builder), client_of_http2(|builder| builder)] {
+            let forward = || {
+                let request =
+                    anywire::http::Request::get("http://shop.example/").header("host", "shop.example");
+                client.forward(request, "http://peer.example").via(&served.address)
+            };
+            let text = |call: Call| block_on(async { call.send().await?.text().await }).expect("an answer");
+            assert_eq!(text(forward()), "peer.example");
+            assert_eq!(text(forward().header("host", "shop.example")), "shop.example");
+        }
     });
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use anywire_loops::clock;
+use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Negotiated};
 
@@ -47,6 +47,8 @@ pub(crate) struct Conn {
     counted_idle: Cell<bool>,
     /// Its calls are to be ended, because the client is.
     cut: Cell<bool>,
+    /// When its task last looked at the clock: the end of the latest call.
+    looked: Cell<Instant>,
 }
 
 /// The way of calls to an HTTP/2 connection.
@@ -103,8 +105,8 @@ pub(crate) enum Event {
 impl Conn {
     pub(crate) fn new(key: usize, wire: Connection, context: &Rc<LoopContext>) -> Self {
         let config = context.config();
-        let timer = Deadline::new();
-        timer.set(config.timeouts.idle.min(config.timeouts.lifetime));
+        let (timer, now) = (Deadline::new(), precise());
+        timer.set_from(now, config.timeouts.idle.min(config.timeouts.lifetime));
         let (session, inbox) = if config.speaks_http2(&wire) {
             let session = h2::Session::new(context);
             let inbox = Inbox::default();
@@ -119,7 +121,7 @@ impl Conn {
             session,
             tunnel: None,
             timer,
-            until: clock::after(clock::now(), jittered(config.timeouts.lifetime)),
+            until: clock::after(now, jittered(config.timeouts.lifetime)),
         };
         Self {
             key,
@@ -132,11 +134,17 @@ impl Conn {
             listed: Cell::new(false),
             counted_idle: Cell::new(false),
             cut: Cell::new(false),
+            looked: Cell::new(now),
         }
     }
 
     pub(crate) fn key(&self) -> usize {
         self.key
+    }
+
+    /// When its task last looked at the clock.
+    pub(crate) fn looked(&self) -> Instant {
+        self.looked.get()
     }
 
     /// How many more calls it can take now.
@@ -321,6 +329,7 @@ impl Conn {
                     session.cut(&self.context);
                 }
                 let turn = session.poll(cx, wire, &core.timer, &self.context, core.until);
+                self.looked.set(session.looked());
                 let waiting = inbox.jobs.borrow().len();
                 inbox.room.set(session.slots(&self.context).saturating_sub(waiting));
                 inbox.capacity.set(session.capacity(&self.context));
@@ -354,10 +363,12 @@ impl Conn {
 
     /// A response is complete, and the connection may be idle for `reuse`.
     fn complete(&self, reuse: Option<Duration>) -> Event {
-        let exchange = self.take();
-        let delivery = exchange.map_or(Delivery::Nothing, |it| it.into_delivery(&self.context));
+        let Some(exchange) = self.take() else { return Event::Closed };
+        let now = exchange.looked();
+        self.looked.set(now);
+        let delivery = exchange.into_delivery(&self.context);
         let core = self.core.borrow();
-        let rest = core.until.saturating_duration_since(clock::now());
+        let rest = core.until.saturating_duration_since(now);
         match reuse {
             None => Event::Over(delivery),
             Some(_) if rest.is_zero() => {
@@ -365,7 +376,7 @@ impl Conn {
                 Event::Over(delivery)
             }
             Some(idle) => {
-                core.timer.set(idle.min(rest));
+                core.timer.set_from(now, idle.min(rest));
                 self.end_call();
                 Event::SlotFree(delivery)
             }
@@ -392,7 +403,7 @@ impl Conn {
 
     fn count_end(&self, until: Instant) {
         let cells = &self.context.cells;
-        let ended_by = if clock::now() < until { &cells.idle_timeouts } else { &cells.lifetimes_ended };
+        let ended_by = if precise() < until { &cells.idle_timeouts } else { &cells.lifetimes_ended };
         ended_by.add(1);
     }
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_loops::clock;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Output;
 
@@ -95,7 +94,7 @@ impl LoopContext {
     pub(crate) fn sweep_by(&self, instant: Instant) {
         if self.next_sweep.get().is_none_or(|next| instant < next) {
             self.next_sweep.set(Some(instant));
-            self.timer.set(instant.saturating_duration_since(clock::now()));
+            self.timer.set_at(instant);
         }
     }
 

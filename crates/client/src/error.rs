@@ -98,6 +98,16 @@ pub enum Error {
         /// Whether any byte of the request had been sent.
         sent: bool,
     },
+    /// The head of the request is larger than its peer takes over HTTP/2. Fault of the caller.
+    #[error("cannot send the request to {origin}")]
+    RequestHead {
+        /// The origin of the URL.
+        origin: String,
+        /// How large it is, and how large it may be.
+        source: h2::Refused,
+        /// Whether any byte of the request had been sent, on another connection.
+        sent: bool,
+    },
     /// The method is `CONNECT`, which asks for a tunnel, not for a response. Fault of the caller.
     #[error("cannot send CONNECT as a call: it asks for a tunnel; dial the address with anywire-wire")]
     Tunnel,
@@ -320,6 +330,7 @@ impl Error {
             | Self::JsonBody(_)
             | Self::Query(_)
             | Self::RequestBody { .. }
+            | Self::RequestHead { .. }
             | Self::Tunnel
             | Self::NoTls { .. }
             | Self::SpeaksTls { .. }
@@ -417,6 +428,7 @@ impl Error {
     pub fn may_have_been_processed(&self) -> bool {
         match self {
             Self::RequestBody { sent, .. }
+            | Self::RequestHead { sent, .. }
             | Self::Shutdown { sent }
             | Self::Connect { sent, .. }
             | Self::Loop { sent, .. }
@@ -447,7 +459,7 @@ impl Error {
             Self::QueueFull { .. } | Self::TooManyOrigins { .. } => Some(Phase::Acquire),
             Self::Connect { source: DialError::Handshake { .. }, .. } => Some(Phase::Handshake),
             Self::Connect { .. } => Some(Phase::Connect),
-            Self::RequestBody { .. } => Some(Phase::Write),
+            Self::RequestBody { .. } | Self::RequestHead { .. } => Some(Phase::Write),
             Self::Response { .. } | Self::SpeaksTls { .. } | Self::Interim { .. } | Self::Switched { .. } => {
                 Some(Phase::Read)
             }

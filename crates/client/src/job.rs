@@ -79,6 +79,8 @@ pub(crate) struct Job {
     pub(crate) draft: Box<Draft>,
     /// Taken when the response's head is handed out.
     pub(crate) reply: Option<oneshot::Sender<Reply>>,
+    /// When it was submitted, or taken from the queue.
+    pub(crate) at: Instant,
     pub(crate) total_until: Instant,
     /// When it must have a connection, or be allowed to dial one.
     pub(crate) acquire_until: Instant,

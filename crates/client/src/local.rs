@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anywire_loops::{TaskError, clock};
+use anywire_loops::TaskError;
+use anywire_loops::clock::{self, precise};
 use tokio::sync::Notify;
 
 use crate::Error;
@@ -137,7 +138,7 @@ impl Local {
                     pool.retire();
                 }
                 self.pools.borrow_mut().entry(origin.into()).or_default().push(Rc::clone(&pool));
-                self.context.sweep_by(clock::after(clock::now(), self.inner().config().timeouts.pool_unused));
+                self.context.sweep_by(clock::after(precise(), self.inner().config().timeouts.pool_unused));
                 pool
             }
         };
@@ -222,7 +223,7 @@ impl Local {
 
     /// Ends overdue calls in each pool, drops pools that are over, and sets the time of the next sweep.
     fn sweep(&self) {
-        let now = clock::now();
+        let now = precise();
         for pool in self.all_pools() {
             match pool.sweep(now) {
                 Some(next) => self.context.sweep_by(next),

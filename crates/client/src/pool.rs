@@ -15,7 +15,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use anywire_http::Url;
-use anywire_loops::{TaskError, clock};
+use anywire_loops::TaskError;
+use anywire_loops::clock::{self, precise};
 use anywire_wire::{Address, Connection, DialError, Dialer};
 use slab::Slab;
 
@@ -83,7 +84,7 @@ impl Pool {
             dialing: Cell::new(0),
             calls_per_connection: Cell::new(calls_per_connection),
             retired: Cell::new(false),
-            last_used: Cell::new(clock::now()),
+            last_used: Cell::new(precise()),
         })
     }
 
@@ -140,7 +141,8 @@ impl Pool {
     /// a fresh connection only.
     fn resubmit(self: &Rc<Self>, mut job: Job) {
         // It had its connection in time. From here it asks for another one.
-        job.acquire_until = clock::after(Instant::now(), self.context.config().timeouts.acquire);
+        job.at = precise();
+        job.acquire_until = clock::after(job.at, self.context.config().timeouts.acquire);
         let overdue = job.acquire_until.min(job.total_until);
         self.context.cells.resent.add(1);
         let job = if job.resent { Some(job) } else { self.place(job) };
@@ -257,7 +259,7 @@ impl Pool {
 
     /// A call is over: its slot goes to the oldest waiting call. `Break` if the connection is over instead.
     fn refill(&self, conn: &Rc<Conn>) -> ControlFlow<()> {
-        self.last_used.set(clock::now());
+        self.last_used.set(conn.looked());
         if let Some(capacity) = conn.capacity() {
             self.calls_per_connection.set(Some(capacity));
         }
@@ -310,7 +312,7 @@ impl Pool {
     /// Closes a connection. Its place is free for a dial.
     fn close(&self, conn: &Conn) {
         if !conn.is_idle() {
-            self.last_used.set(clock::now());
+            self.last_used.set(precise());
         }
         if !conn.close() {
             return;

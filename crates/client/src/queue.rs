@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anywire_loops::clock;
+use anywire_loops::clock::{self, precise};
 
 use crate::context::LoopContext;
 use crate::job::Job;
@@ -48,7 +48,7 @@ impl Queue {
             };
             self.context.cells.waiting.subtract(1);
             if job.is_wanted() {
-                return Some(job);
+                return Some(Job { at: precise(), ..job });
             }
         }
     }

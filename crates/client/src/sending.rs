@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
-use anywire_loops::{Task, TaskError, clock};
+use anywire_loops::clock::{self, precise};
+use anywire_loops::{Task, TaskError};
 use tokio::sync::oneshot;
 
 use crate::Error;
@@ -106,9 +106,10 @@ fn place(inner: &Arc<Inner>, draft: Box<Draft>) -> Result<Placed, Error> {
 
 fn submit(local: &Local, draft: Box<Draft>, reply: oneshot::Sender<Reply>) {
     // The true time: the loop's own may be behind by as long as a task has blocked it, and the call would end early.
-    let now = Instant::now();
+    let now = precise();
     let timeouts = &local.inner().config().timeouts;
     local.submit(Job {
+        at: now,
         total_until: clock::after(now, draft.total_timeout),
         acquire_until: clock::after(now, timeouts.acquire),
         resent: false,

@@ -61,20 +61,25 @@ pub(crate) struct Watchdog {
     waits_for: Option<WaitsFor>,
     /// When the wait will have lasted too long.
     silent_until: Option<(Instant, Phase)>,
-    /// The silence's end, or that of the whole call if it comes first.
-    until: Option<Instant>,
-    /// The phase that is over time then.
-    expires_as: Phase,
+    /// When the whole call will have, if that counts.
+    total_until: Option<Instant>,
 }
 
 impl Watchdog {
     pub(crate) fn new() -> Self {
-        Self { waits_for: None, silent_until: None, until: None, expires_as: Phase::Total }
+        Self { waits_for: None, silent_until: None, total_until: None }
     }
 
     /// When the call is over time.
     pub(crate) fn until(&self) -> Option<Instant> {
-        self.until
+        self.first().map(|(until, _)| until)
+    }
+
+    /// The deadline that comes first. A wait that has progressed is not over time, though it is yet to be counted anew.
+    fn first(&self) -> Option<(Instant, Phase)> {
+        let silence = self.silent_until.filter(|_| self.waits_for.is_some());
+        let total = self.total_until.map(|until| (until, Phase::Total));
+        silence.into_iter().chain(total).min_by_key(|(until, _)| *until)
     }
 
     /// The peer took bytes. A peer that takes and never answers makes no progress in answering.
@@ -87,21 +92,20 @@ impl Watchdog {
         self.waits_for.take_if(|waits_for| *waits_for != WaitsFor::PeerTakes);
     }
 
-    /// Counts anew if the wait is a new one or has progressed, and returns the time if it is. `now` gives the true one:
-    /// the loop's clock stands still while a task blocks the loop, and a deadline would be early.
+    /// Counts anew if the wait is a new one or has progressed, and says whether it is. `now` is the true time: the loop's
+    /// clock stands still while a task blocks the loop, and a deadline would be early.
     #[inline]
     pub(crate) fn watch(
         &mut self,
-        now: impl FnOnce() -> Instant,
+        now: Instant,
         waits_for: WaitsFor,
         download: &Download,
         job: &Job,
         context: &LoopContext,
-    ) -> Option<Instant> {
+    ) -> bool {
         if self.waits_for == Some(waits_for) {
-            return None;
+            return false;
         }
-        let now = now();
         self.waits_for = Some(waits_for);
         self.silent_until = match waits_for {
             WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
@@ -113,45 +117,68 @@ impl Watchdog {
             Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
             _ => true,
         };
-        self.set(total_holds.then_some((job.total_until, Phase::Total)));
-        Some(now)
+        self.total_until = total_holds.then_some(job.total_until);
+        true
     }
 
-    /// Why the call ends, now that it is over time. A body that is handed out as a stream goes on after the total
-    /// deadline, where only silence ends it: `None`, and the deadline is the silence's.
-    pub(crate) fn overdue(&mut self, download: &Download, job: &Job, context: &LoopContext) -> Option<Error> {
-        if let (Phase::Total, Download::Streams { state, .. }) = (self.expires_as, download)
+    /// Why the call ends, if the time for the whole call is over: whatever has come meanwhile has come too late, and whether
+    /// a timer has said so does not matter. A body that is handed out as a stream goes on after that, where only silence
+    /// ends it.
+    pub(crate) fn overdue_in_all(
+        &mut self,
+        now: Instant,
+        download: &Download,
+        job: &Job,
+        context: &LoopContext,
+    ) -> Option<Error> {
+        self.total_until.filter(|until| *until <= now)?;
+        if let Download::Streams { state, .. } = download
             && !state.expire()
         {
-            self.set(None);
+            self.total_until = None;
             return None;
         }
-        let phase = self.expires_as;
-        context.cells.count_timeout(phase);
-        let limit = match phase {
-            Phase::Write => context.config().timeouts.write,
-            Phase::Total => job.draft.total_timeout,
-            _ => job.draft.read_timeout,
-        };
-        Some(Error::Timeout { origin: job.draft.origin(), phase, limit, sent: job.sent })
+        Some(late(Phase::Total, job, context))
     }
 
-    /// Sets a timer to the deadline. Whether that has passed already: a timer that is set again and again, each time for
-    /// as long as is left, would never expire.
-    pub(crate) fn arm(&self, now: Instant, timer: &Deadline) -> bool {
-        let Some(until) = self.until else {
-            timer.clear();
-            return false;
-        };
-        timer.set(until.saturating_duration_since(now));
-        until <= now
+    /// Why the call ends, if it is over time in any way. Asked once what has come was taken: it is no silence of the peer that
+    /// the loop was blocked.
+    pub(crate) fn overdue(
+        &mut self,
+        now: Instant,
+        download: &Download,
+        job: &Job,
+        context: &LoopContext,
+    ) -> Option<Error> {
+        let is_late = |&(until, _): &(Instant, Phase)| until <= now;
+        if let Some((_, Phase::Total)) = self.first().filter(is_late)
+            && let Some(error) = self.overdue_in_all(now, download, job, context)
+        {
+            return Some(error);
+        }
+        let (_, phase) = self.first().filter(is_late)?;
+        Some(late(phase, job, context))
     }
 
-    fn set(&mut self, total: Option<(Instant, Phase)>) {
-        let first = self.silent_until.into_iter().chain(total).min_by_key(|(until, _)| *until);
-        self.until = first.map(|(until, _)| until);
-        if let Some((_, phase)) = first {
-            self.expires_as = phase;
+    /// Sets a timer to the deadline.
+    pub(crate) fn arm(&self, timer: &Deadline) {
+        match self.until() {
+            Some(until) => timer.set_at(until),
+            None => timer.clear(),
         }
     }
+}
+
+/// A way to be over time: [`Watchdog::overdue`], or in all alone.
+pub(crate) type Overdue = fn(&mut Watchdog, Instant, &Download, &Job, &LoopContext) -> Option<Error>;
+
+#[cold]
+fn late(phase: Phase, job: &Job, context: &LoopContext) -> Error {
+    context.cells.count_timeout(phase);
+    let limit = match phase {
+        Phase::Write => context.config().timeouts.write,
+        Phase::Total => job.draft.total_timeout,
+        _ => job.draft.read_timeout,
+    };
+    Error::Timeout { origin: job.draft.origin(), phase, limit, sent: job.sent }
 }

@@ -9,4 +9,4 @@ pub use response::{Response, ResponseHead};
 
 pub(crate) use request::RequestParts;
 pub(crate) use response::ResponseParts;
-pub(crate) use target::{Target, is_host, is_scheme, is_target};
+pub(crate) use target::{Target, has_fragment, is_host, is_scheme, is_target, is_visible};

@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::message::{is_host, is_target};
+use crate::message::{is_host, is_visible};
 
 /// An absolute URL without fragment and user-info, in normal form: `http://host[:port]/path[?query]`, or the same with
 /// `https`.
@@ -101,7 +101,7 @@ impl Url {
     /// # Ok::<(), anywire_http::url::UrlError>(())
     /// ```
     pub fn join(&self, path_and_query: &str) -> Option<Self> {
-        if !path_and_query.starts_with('/') || !is_target(path_and_query) {
+        if !path_and_query.starts_with('/') || !is_visible(path_and_query) {
             return None;
         }
         let base = self.text.split_once('?').map_or(&*self.text, |(base, _)| base).trim_end_matches('/');

@@ -58,6 +58,19 @@ fn a_refused_stream() {
     assert_eq!((outcome.totals.connections.opened, outcome.totals.measured.reset), (1, 100));
 }
 
+/// The first one of a connection leaves before the server has said how large a head it takes, and is answered 431.
+#[test]
+fn a_head_that_the_server_does_not_take() {
+    let server = H2Server::start("memory:h2-large-head", Manner::Answer);
+    let mut headers = anywire_http::Headers::new();
+    headers.append("x", "v".repeat(20_000)).unwrap();
+    let outcome = load(Plan { headers, ..server.plan(100) });
+    let errors = &outcome.totals.measured.errors;
+    assert!(errors.of(ErrorKind::Write) > 0 && errors.of(ErrorKind::Status) > 0, "{errors:?}");
+    let samples = &outcome.totals.measured.error_samples;
+    assert!(samples.iter().any(|sample| sample.message.contains("and the peer takes 16384")), "{samples:?}");
+}
+
 #[test]
 fn a_goaway_in_order_is_no_fault() {
     let server = H2Server::start("memory:h2-leave", Manner::LeaveAfter(10));

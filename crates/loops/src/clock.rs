@@ -24,6 +24,14 @@ pub fn unix_time() -> SystemTime {
     reading().map_or_else(SystemTime::now, |reading| reading.unix_time)
 }
 
+/// The monotonic time, read now: what deadlines count from.
+///
+/// The same as [`Instant::now`], except on a loop whose time a test has paused (`tokio::time::pause`).
+#[inline]
+pub fn precise() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// The moment so long behind `since`. Ten years are the longest: as good as never, and any [`Duration`] can be added, while
 /// `Instant + Duration::MAX` panics.
 ///
@@ -43,14 +51,6 @@ pub fn after(since: Instant, duration: Duration) -> Instant {
 
 /// Ten years, and less than the thirteen that a [`Deadline`](crate::Deadline) can wait.
 const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-
-/// The monotonic time, read now: what deadlines count from.
-///
-/// The same as [`Instant::now`], except on a loop whose time a test has paused (`tokio::time::pause`).
-#[inline]
-pub fn precise() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
 
 /// Both clocks, as they were when the loop last looked.
 #[derive(Clone, Copy, Debug)]

@@ -114,12 +114,18 @@ impl Parts {
         self.head.query()
     }
 
+    /// The host that is asked, with the port if one was given. In each version of HTTP: a client of HTTP/2 sends no `host`
+    /// among its fields.
+    pub fn host(&self) -> Option<&str> {
+        self.head.host()
+    }
+
     /// The protocol version.
     pub fn version(&self) -> Version {
         self.head.version()
     }
 
-    /// The header fields.
+    /// The header fields. For the host take [`host`](Self::host).
     pub fn headers(&self) -> &Headers {
         self.head.headers()
     }

@@ -227,6 +227,43 @@ fn a_connection_stays_with_its_host_whoever_listens_next() {
     });
 }
 
+/// A port is used again after all others, and a connection from there may not have ended by then: it keeps its way.
+#[test]
+fn a_port_that_comes_round_again_takes_no_frames_away() {
+    let mesh = Mesh::new(Limits::default());
+    let (_service, queues) = mesh.listen(service(), 2, 16).expect("nobody listens there");
+    on_a_host(&mesh, async |first| {
+        let join = || Host::join(&mesh, [2, 7, 1, 8]).expect("there is room");
+        let ((second, driver), (client, client_driver)) = (join(), join());
+        tokio::task::spawn_local(driver);
+        tokio::task::spawn_local(client_driver);
+        let hosts = [first, second];
+        let mut listeners: Vec<_> = hosts
+            .iter()
+            .zip(&queues)
+            .map(|(host, queue)| host.attend(service(), queue).expect("nobody else attends it"))
+            .collect();
+        let (mut stream, reservation) = client.dial(service()).await.expect("somebody listens");
+        let port = stream.local_addr().port();
+        let mut accepted = listeners[0].accept().await.expect("it has come");
+        queues[0].note_accepted(accepted.peer_addr());
+        // More than its window takes: the rest leaves once somebody reads.
+        let sent = bytes(0, 400_000);
+        stream.write_all(&sent).await.expect("the queue has room");
+        drop((stream, reservation));
+        let nowhere = "10.0.0.3:80".parse().expect("an address");
+        for _ in 0..49_151 {
+            client.dial(nowhere).await.expect_err("nobody listens there");
+        }
+        // The second host's turn.
+        let dialled = client.dial(service()).await.expect("somebody listens");
+        assert_eq!(dialled.0.local_addr().port(), port + 1, "the port itself is in use");
+        let mut received = Vec::new();
+        accepted.read_to_end(&mut received).await.expect("it ends well");
+        assert!(received == sent, "{} of {} bytes have come", received.len(), sent.len());
+    });
+}
+
 #[test]
 fn an_idle_host_sleeps() {
     let mesh = Mesh::new(Limits::default());

@@ -148,6 +148,35 @@ fn beyond_the_backlog_the_newest_are_reset_and_counted() {
     });
 }
 
+/// Whoever has connected to a listener that closes at that moment hears a reset at once, whether it has something to say or waits.
+#[test]
+fn a_listener_that_closes_resets_the_handshakes_under_way() {
+    for speaks in [true, false] {
+        run(async || {
+            let network = Network::new();
+            // 20 ms each way, so that the end of the handshake is still under way.
+            let slow = || Impairment { delay: Duration::from_millis(20), ..Impairment::default() };
+            let (client, server) = (network.host_behind(CLIENT, slow()), network.host_behind(SERVER, slow()));
+            let listener = server.listen(address(SERVER, 80), Default::default()).expect("the port is free");
+            let dialling = tokio::task::spawn_local(async move {
+                let mut stream = client.connect(address(SERVER, 80)).await.expect("the SYN-ACK has left");
+                if speaks {
+                    stream.write_all(b"hello").await.expect("it takes itself for open");
+                }
+                let reading = tokio::time::timeout(Duration::from_secs(1), async move {
+                    stream.read(&mut [0; 1]).await.map_err(|error| error.kind())
+                });
+                reading.await.expect("it is told within a round trip")
+            });
+            while server.with_engine(|engine| engine.half_open()) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(listener);
+            assert_eq!(dialling.await.expect("no panic"), Err(ErrorKind::ConnectionReset));
+        });
+    }
+}
+
 #[test]
 fn the_driver_sleeps_while_nothing_happens_and_ends_with_its_net() {
     run(async || {

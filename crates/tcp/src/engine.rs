@@ -20,11 +20,13 @@
 //! | `answered` | how often a connection answers what may be forged |
 //! | `turns`, `pace` | whose turn it is; an own rate for a connection |
 //! | `timers`, `watch` | deadlines; those of users, and keep-alive |
+//! | `aging` | times of 32 bits, however long nothing happens |
 //! | `memory` | the memory that it has taken |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
 
 mod acknowledge;
+mod aging;
 mod answered;
 mod check;
 mod deliver;
@@ -54,13 +56,14 @@ mod turns;
 mod user;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 
 use crate::block::{Block, Flags};
 use crate::counters::Counters;
 use crate::extension::{Extension, ExtensionId};
 use crate::fifo::Fifo;
+use crate::fragment_ids::FragmentIds;
 use crate::frames::Frames;
 use crate::half_open::HalfOpen;
 use crate::hash::Keys;
@@ -74,6 +77,7 @@ use crate::time_wait::TimeWait;
 use crate::watch::Watches;
 use crate::wheel::Wheel;
 
+pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
 pub(crate) use self::pace::Pace;
 
 pub use self::id::{ConnId, ListenerId};
@@ -82,6 +86,7 @@ pub use self::memory::Memory;
 pub use self::ready::{Events, Ready};
 pub use self::user::{ConnectError, ConnectOptions, End, ListenError, Status};
 
+use self::aging::Aging;
 use self::answered::Answered;
 use self::deliver::InFrame;
 use self::local::Local;
@@ -95,8 +100,10 @@ use self::turns::Turns;
 pub struct Engine {
     settings: Settings,
     limits: Limits,
+    /// The time as it was given last.
     now: Instant,
     tick: Tick,
+    aging: Aging,
     /// Half a second and the other timings in ticks, made once.
     timings: timers::Timings,
 
@@ -112,8 +119,10 @@ pub struct Engine {
     local: Local,
 
     turns: Turns,
-    /// Connections that had something to send when the pool was full, and that nothing else would wake.
+    /// Connections whose users had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: VecDeque<u32>,
+    /// Connections that had to cut a segment in two when not even promised memory was left.
+    waiting_to_split: BTreeSet<u32>,
     /// Segments out of order, of all connections.
     held_segments: usize,
     reclaim: Reclaim,
@@ -123,7 +132,7 @@ pub struct Engine {
     watches: Watches,
     /// Deadlines that have passed and were not reported yet.
     expired: usize,
-    /// Probes of keep-alive that found the queue of replies full in this tick.
+    /// Probes that found the queue of replies full in this tick.
     probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
@@ -142,10 +151,11 @@ pub struct Engine {
     /// Connections that sent something lately, with the time at which to see whether it got through.
     fresh: Fifo<(u32, Tick)>,
     delayed_acks: Fifo<(u32, Tick)>,
-    /// Half-open connections of the last moment, with the time at which their SYN-ACK is sent again.
+    /// Half-open connections of the last moment, with the time at which each is looked at.
     young: Fifo<(u32, Tick)>,
     /// Paths that are narrower than their first link.
     path_mtus: PathMtus,
+    fragment_ids: FragmentIds,
     /// With the time at which each ends: a place that was given up early may be taken by another one meanwhile.
     time_wait_queue: Fifo<(u32, Tick)>,
 
@@ -171,13 +181,14 @@ impl Engine {
         Ok(Self {
             now: Instant::default(),
             tick: Tick(0),
+            aging: Aging::default(),
             timings: timers::Timings::new(&settings),
             blocks: Slab::new(limits.connections)?,
             extensions: Slab::new(limits.extensions.min(ExtensionId::COUNT_MAX))?,
             half_open: Slab::new(limits.half_open)?,
             time_wait: Slab::new(limits.time_wait)?,
             table: Table::new(entries)?,
-            pool: Pool::new(limits.segment_bytes)?,
+            pool: Pool::new(limits.segment_bytes, limits.connections)?,
             at_once_bytes: match limits.send_segments {
                 0 => 0,
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
@@ -196,6 +207,7 @@ impl Engine {
             batch: Vec::new(),
             echoes: Vec::new(),
             waiting_for_memory: VecDeque::new(),
+            waiting_to_split: BTreeSet::new(),
             held_segments: 0,
             reclaim: Reclaim::default(),
             ports_tried: 0,
@@ -205,6 +217,7 @@ impl Engine {
             delayed_acks: Fifo::default(),
             young: Fifo::default(),
             path_mtus: PathMtus::default(),
+            fragment_ids: FragmentIds::new(),
             time_wait_queue: Fifo::default(),
             keys: Keys::new(settings.secret),
             answered: Answered::default(),
@@ -263,12 +276,6 @@ impl Engine {
     pub fn at(&self, index: u32) -> Option<ConnId> {
         let block = (index < self.blocks.places()).then(|| &self.blocks[index])?;
         Some(ConnId(index, block.tag())).filter(|_| block.local_port != 0 && !block.has(Flags::DETACHED))
-    }
-
-    /// The time as it was given last.
-    fn set_now(&mut self, now: Instant) {
-        self.now = now;
-        self.tick = now.tick();
     }
 
     /// Puts a connection into the ring of those to send, if it is not there.

@@ -1,5 +1,6 @@
 //! A half-open connection, whose SYN alone has come: a small block, so that a flood of SYNs costs little.
 
+use crate::engine::ListenerId;
 use crate::seq::Seq;
 use crate::slab::Linked;
 use crate::time::Tick;
@@ -19,14 +20,15 @@ pub(crate) struct HalfOpen {
     pub(crate) ts_recent: u32,
     /// As in a block.
     pub(crate) ts_offset: u32,
-    /// When the SYN-ACK left first, in microseconds that wrap: gives the first measurement of the round trip.
+    /// When the SYN-ACK left, in microseconds that wrap: gives the first measurement of the round trip, and tells when it is
+    /// sent again.
     pub(crate) sent_at: u32,
-    /// When the SYN-ACK is sent again.
-    pub(crate) deadline: Tick,
+    /// When it is looked at next: the tick of its entry in the queue of the young, or in the wheel.
+    pub(crate) looked_at: Tick,
     /// The window of the SYN, never scaled (RFC 7323 2.2).
     pub(crate) window: u16,
     pub(crate) peer_mss: u16,
-    pub(crate) listener: u16,
+    pub(crate) listener: ListenerId,
     /// The shift that the peer offered.
     pub(crate) window_scale: Option<u8>,
     pub(crate) transmissions: u8,
@@ -44,12 +46,10 @@ impl Traits {
     pub(crate) const TIMESTAMPS: Self = Self(1);
     pub(crate) const SACK: Self = Self(1 << 1);
     pub(crate) const ECN: Self = Self(1 << 2);
-    /// It waits in the queue of young ones, and not yet in the wheel.
-    pub(crate) const YOUNG: Self = Self(1 << 3);
     /// It is used, and not a free place.
-    pub(crate) const USED: Self = Self(1 << 4);
+    pub(crate) const USED: Self = Self(1 << 3);
     /// It has answered lately what may be forged, or may be an answer itself.
-    pub(crate) const ANSWERED: Self = Self(1 << 5);
+    pub(crate) const ANSWERED: Self = Self(1 << 4);
 
     pub(crate) const fn has(self, one: Self) -> bool {
         self.0 & one.0 != 0

@@ -21,13 +21,15 @@ pub(crate) struct Keys {
     pub(crate) starts: Key,
     pub(crate) cookies: Key,
     pub(crate) ports: Key,
+    /// Identifications of packets that may be fragmented.
+    pub(crate) fragments: Key,
 }
 
 impl Keys {
     /// The keys that follow from the secret of the settings.
     pub(crate) fn new(secret: [u64; 4]) -> Self {
         let of = |purpose| Key::derived(secret, purpose);
-        Self { table: of(0), starts: of(1), cookies: of(2), ports: of(3) }
+        Self { table: of(0), starts: of(1), cookies: of(2), ports: of(3), fragments: of(4) }
     }
 }
 
@@ -196,8 +198,8 @@ mod tests {
     #[test]
     fn every_key_follows_from_the_whole_secret() {
         let all = |secret| {
-            let Keys { table, starts, cookies, ports } = Keys::new(secret);
-            [table, starts, cookies, ports].map(|Key(words)| words)
+            let Keys { table, starts, cookies, ports, fragments } = Keys::new(secret);
+            [table, starts, cookies, ports, fragments].map(|Key(words)| words)
         };
         let secret = [1, 2, 3, 4];
         let mut seen: Vec<u64> = all(secret).concat();

@@ -48,6 +48,7 @@ mod counters;
 mod engine;
 mod extension;
 mod fifo;
+mod fragment_ids;
 mod frames;
 mod half_open;
 mod hash;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A moment, in microseconds since the caller's start. The engine never reads a clock; it is told.
+/// A moment, in microseconds since the caller's start. The engine never reads a clock; it is told. What it is told never goes
+/// back: a moment before the last one counts as the last one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,9 +31,9 @@ impl Instant {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// The tick of the engine's timers and timestamps: milliseconds, wrapping after 49 days.
-    pub(crate) const fn tick(self) -> Tick {
-        Tick((self.0 / 1000) as u32)
+    /// Whole milliseconds since the start.
+    pub(crate) const fn millis(self) -> u64 {
+        self.0 / 1000
     }
 
     /// Microseconds that wrap after 71 minutes: what a segment remembers of its sending.
@@ -49,7 +50,8 @@ impl std::ops::Add<Duration> for Instant {
     }
 }
 
-/// Milliseconds in 32 bits. They wrap after 49 days, so they are compared by their distance.
+/// The tick of the engine's timers and timestamps: milliseconds in 32 bits. They wrap after 49 days, so they are compared by
+/// their distance. The engine lets none become so old that this would fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tick(pub(crate) u32);
 
@@ -68,11 +70,21 @@ impl Tick {
         Self(self.0.wrapping_add(millis))
     }
 
+    /// If it is longer ago than `millis`, it is that long ago now.
+    pub(crate) const fn keep_near(&mut self, now: Self, millis: u32) {
+        if self.is_due(now) && now.since(*self) > millis {
+            self.0 = now.0.wrapping_sub(millis);
+        }
+    }
+
     /// Milliseconds from `earlier` to this; less than 2^31 for moments that belong together.
     pub(crate) const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 }
+
+/// How far ahead anything may be due: 12 days, a quarter of what ticks tell apart.
+pub(crate) const FARTHEST_MILLIS: u32 = 1 << 30;
 
 #[cfg(test)]
 mod tests {

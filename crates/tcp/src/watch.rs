@@ -28,9 +28,8 @@ pub struct KeepAlive {
 #[repr(C, align(16))]
 pub(crate) struct Watch {
     deadline: Tick,
-    /// When the peer had been heard of last as the first of `probes` left: they count until it is heard of again. So what
-    /// arrives need not be noted here.
-    probed_since: Tick,
+    /// When the last of `probes` left: they count until the peer is heard of. So what arrives need not be noted here.
+    probed_at: Tick,
     /// Zero: no keep-alive.
     idle_seconds: u16,
     interval_seconds: u16,
@@ -46,7 +45,7 @@ const _: () = assert!(size_of::<Watch>() == 16);
 impl Watch {
     pub(crate) const NONE: Self = Self {
         deadline: Tick(0),
-        probed_since: Tick(0),
+        probed_at: Tick(0),
         idle_seconds: 0,
         interval_seconds: 0,
         probes_max: 0,
@@ -81,12 +80,11 @@ impl Watch {
     /// When the next probe is due, or the peer is given up, if nothing comes.
     #[inline]
     pub(crate) fn probe_at(&self, heard_at: Tick) -> Option<Tick> {
-        if self.idle_seconds == 0 {
-            return None;
-        }
-        let waited = u32::from(self.interval_seconds) * u32::from(self.probes_since(heard_at));
-        let seconds = u32::from(self.idle_seconds) + waited;
-        Some(heard_at.after(seconds.saturating_mul(1000).min(FARTHEST_MILLIS)))
+        let (since, seconds) = match self.probes_since(heard_at) {
+            0 => (heard_at, self.idle_seconds),
+            _ => (self.probed_at, self.interval_seconds),
+        };
+        (self.idle_seconds != 0).then(|| since.after(u32::from(seconds) * 1000))
     }
 
     /// When to look whether a probe is due, or the peer is to be given up. If the peer answers a probe, the next one is due after
@@ -104,19 +102,24 @@ impl Watch {
     }
 
     /// A probe leaves.
-    pub(crate) fn note_probe(&mut self, heard_at: Tick) {
+    pub(crate) fn note_probe(&mut self, heard_at: Tick, now: Tick) {
         self.probes = self.probes_since(heard_at) + 1;
-        self.probed_since = heard_at;
+        self.probed_at = now;
     }
 
     /// Probes since the peer was heard of.
     fn probes_since(&self, heard_at: Tick) -> u8 {
-        if self.probed_since == heard_at { self.probes } else { 0 }
+        if heard_at.is_before(self.probed_at) { self.probes } else { 0 }
+    }
+
+    /// If the peer was heard of since, it is not asked any more when it was probed.
+    pub(crate) fn forget_answered_probes(&mut self, heard_at: Tick) {
+        self.probes = self.probes_since(heard_at);
     }
 
     /// Whether it can be forgotten.
     pub(crate) fn is_none(&self) -> bool {
-        *self == Self { deadline: self.deadline, probed_since: self.probed_since, ..Self::NONE }
+        *self == Self { deadline: self.deadline, probed_at: self.probed_at, ..Self::NONE }
     }
 }
 
@@ -161,9 +164,6 @@ impl Watches {
     }
 }
 
-/// Ticks this far apart can still be compared: 12 days.
-pub(crate) const FARTHEST_MILLIS: u32 = 1 << 30;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,15 +175,17 @@ mod tests {
         watch.set_keep_alive(Some(KeepAlive { idle, interval, probes: 2 }));
         let heard = Tick(u32::MAX - 5);
         assert_eq!(watch.probe_at(heard), Some(heard.after(10_000)), "rounded up");
-        watch.note_probe(heard);
-        watch.note_probe(heard);
-        assert_eq!(watch.probe_at(heard), Some(heard.after(14_000)));
+        watch.note_probe(heard, heard.after(10_000));
+        assert_eq!(watch.probe_at(heard), Some(heard.after(12_000)));
+        watch.note_probe(heard, heard.after(12_500));
+        assert_eq!(watch.probe_at(heard), Some(heard.after(14_500)), "the last one was late");
         assert!(watch.is_given_up(heard));
-        let again = heard.after(13_000);
-        assert!(!watch.is_given_up(again));
-        assert_eq!(watch.probe_at(again), Some(again.after(10_000)));
+        for again in [heard.after(12_500), heard.after(13_000)] {
+            assert!(!watch.is_given_up(again));
+            assert_eq!(watch.probe_at(again), Some(again.after(10_000)));
+        }
         watch.set_keep_alive(None);
-        assert!(watch.is_none() && watch.probe_at(again).is_none());
+        assert!(watch.is_none() && watch.probe_at(heard).is_none());
     }
 
     #[test]
@@ -192,19 +194,24 @@ mod tests {
         let second = Duration::from_secs(1);
         watch.set_keep_alive(Some(KeepAlive { idle: second, interval: second, probes: 0 }));
         assert!(!watch.is_given_up(Tick(7)));
-        watch.note_probe(Tick(7));
+        watch.note_probe(Tick(7), Tick(1007));
         assert!(watch.is_given_up(Tick(7)));
     }
 
+    /// 194 days in all, and never more than 18 hours to wait for.
     #[test]
-    fn the_longest_times_can_be_compared() {
+    fn the_longest_times_are_waited_for_one_by_one() {
         let mut watch = Watch::NONE;
         let longest = Duration::MAX;
         watch.set_keep_alive(Some(KeepAlive { idle: longest, interval: longest, probes: u8::MAX }));
-        assert_eq!(watch.probe_at(Tick(0)), Some(Tick(65_535_000)));
+        let mut heard = Tick(0);
         for _ in 0..255 {
-            watch.note_probe(Tick(0));
+            assert!(!watch.is_given_up(heard));
+            let at = watch.probe_at(heard).unwrap();
+            watch.note_probe(heard, at);
+            assert_eq!(watch.probe_at(heard), Some(at.after(65_535_000)));
+            heard.keep_near(at, 1 << 29);
         }
-        assert_eq!(watch.probe_at(Tick(0)), Some(Tick(FARTHEST_MILLIS)));
+        assert!(watch.is_given_up(heard));
     }
 }

@@ -16,8 +16,8 @@
 //! there begins, its entries move to the levels below. Chunks come from an arena and go back to a free list, so a wheel of
 //! constant length allocates nothing. Nothing comes early; late is only what [`Wheel::advance`] is called late for.
 //!
-//! Limits: `entries_max`, for which only addresses are reserved; ticks less than 2^31 ms (24 days) ahead; `advance`
-//! wants to hear the time at least that often.
+//! Limits: `entries_max`, for which only addresses are reserved; ticks up to 2^30 ms (12 days) ahead of the present, of which
+//! `advance` hears at least that often.
 
 use std::io;
 
@@ -72,6 +72,11 @@ impl Wheel {
     /// When to call [`advance`](Self::advance) next: at or before the first entry's tick. `None`: there is no entry.
     pub(crate) const fn next(&self) -> Option<Tick> {
         self.next
+    }
+
+    /// Whether [`advance`](Self::advance) has not heard the time for so many ticks.
+    pub(crate) const fn is_behind(&self, now: Tick, ticks: u32) -> bool {
+        now.since(self.clock) > ticks
     }
 
     /// Puts `entry` in, to come out at `at`, or with the next [`advance`](Self::advance) if that has passed.

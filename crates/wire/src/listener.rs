@@ -1,15 +1,17 @@
 //! Listening: connections arrive on the loops that will serve them.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use anywire_loops::{LoopHandle, Loops, Task, clock};
+use anywire_loops::{LoopHandle, LoopState, Loops, Task, clock};
 use tokio::sync::watch;
+use tokio::task::coop;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::{Connection, Credentials, cooperate};
@@ -117,7 +119,8 @@ impl Listener {
     /// handle is stopped or dropped, or when the loops are told to stop.
     ///
     /// A wire with one socket for each loop (TCP) leaves the spread to the system. Connections of a single socket
-    /// (Unix) are distributed round-robin. If `serve` panics, that one connection is closed.
+    /// (Unix) are distributed round-robin. If `serve` panics, that one connection is closed. A loop that has died gets no
+    /// more connections, and if it was the one that accepted, another one accepts.
     pub fn serve(self, serve: impl Fn(Connection) + Clone + Send + 'static) -> ListenerHandle {
         let Bound { local, guard, acceptors } = self.bound;
         let common = Arc::new(Common {
@@ -126,25 +129,24 @@ impl Listener {
             handshakes: Handshakes::new(self.options.handshake_timeout, self.options.handshakes_max),
             limit: self.limit,
             stopped: watch::Sender::new(false),
+            tasks: Mutex::default(),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
             descriptor_exhaustions: AtomicU64::new(0),
         });
         let spread = acceptors.len() < self.loops.len();
-        let tasks = acceptors.into_iter().zip(self.loops.iter()).map(|(acceptor, handle)| {
-            let others = if spread { self.loops.iter().collect() } else { Vec::new() };
+        for (acceptor, home) in acceptors.into_iter().zip(self.loops.iter()) {
+            let loops = if spread { self.loops.iter().collect() } else { Vec::new() };
             let (serve, common) = (serve.clone(), Arc::clone(&common));
-            handle.spawn(move || Accepting { acceptor, others, serve, common }.run())
-        });
-        let tasks = Mutex::new(tasks.collect());
-        ListenerHandle { common, tasks, guard: Mutex::new(guard) }
+            Accepting { acceptor: Some(acceptor), home, loops, next: 0, serve, common }.start();
+        }
+        ListenerHandle { common, guard: Mutex::new(guard) }
     }
 }
 
 /// A listener that serves; dropping it stops it.
 pub struct ListenerHandle {
     common: Arc<Common>,
-    tasks: Mutex<Vec<Task<()>>>,
     guard: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
@@ -197,18 +199,18 @@ impl ListenerHandle {
     }
 
     /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on, unless
-    /// they are still in their handshake.
+    /// they are still in their handshake. Peers that have connected already are accepted before that, as far as the limit of
+    /// connections allows: the system would reset them, with requests that they may have sent.
     ///
     /// Waits for the loops, so a task that blocks one of them holds this up, too.
     pub fn stop(&self) {
         // Before the sockets close; see `Bound::guard`.
         drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.common.stopped.send_replace(true);
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        tasks.iter().for_each(Task::abort);
+        let tasks = std::mem::take(&mut *self.common.tasks());
         if anywire_loops::current().is_none() {
             for task in tasks {
-                // Aborted or ended: either way its socket is closed.
+                // However it ended, its socket is closed.
                 let _ = task.wait();
             }
         }
@@ -228,12 +230,18 @@ struct Common {
     handshakes: Handshakes,
     limit: ConnectionLimit,
     stopped: watch::Sender<bool>,
+    /// Those that accept, until it has stopped.
+    tasks: Mutex<Vec<Task<()>>>,
     accepted: AtomicU64,
     refused_peers: AtomicU64,
     descriptor_exhaustions: AtomicU64,
 }
 
 impl Common {
+    fn tasks(&self) -> MutexGuard<'_, Vec<Task<()>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Registers an arrival with the present loop, makes its handshake, and has it served.
     fn admit(
         self: &Arc<Self>,
@@ -295,36 +303,71 @@ impl Common {
 }
 
 /// The task that accepts from one socket.
-struct Accepting<F> {
-    acceptor: Box<dyn Acceptor>,
+struct Accepting<F: Serve> {
+    /// `None` once another loop has it.
+    acceptor: Option<Box<dyn Acceptor>>,
+    /// The loop that accepts.
+    home: LoopHandle,
     /// The loops to spread over; none if connections stay on the loop that accepts them.
-    others: Vec<LoopHandle>,
+    loops: Vec<LoopHandle>,
+    /// Whose turn it is among them.
+    next: usize,
     serve: F,
     common: Arc<Common>,
 }
 
-impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
-    /// Until the loop is told to stop: its shutdown need not wait for this task.
-    async fn run(self) {
+/// What is called with each connection.
+trait Serve: Fn(Connection) + Clone + Send + 'static {}
+
+impl<F: Fn(Connection) + Clone + Send + 'static> Serve for F {}
+
+impl<F: Serve> Accepting<F> {
+    fn start(self) {
+        let (home, common) = (self.home.clone(), Arc::clone(&self.common));
+        // Past the limit of hand-overs: nobody would accept.
+        let task = home.spawn_always(move || self.run());
+        let mut tasks = common.tasks();
+        if *common.stopped.borrow() {
+            return task.abort();
+        }
+        tasks.push(task);
+    }
+
+    /// Until the listener is stopped, or the loop: its shutdown need not wait for this task.
+    async fn run(mut self) {
+        let mut stopped = self.common.stopped.subscribe();
         tokio::select! {
             biased;
             () = anywire_loops::stopping() => {}
+            _ = stopped.wait_for(|stopped| *stopped) => self.accept_rest().await,
             () = self.accept() => {}
         }
     }
 
-    async fn accept(mut self) {
-        let mut next = 0;
+    /// Accepts those that wait now.
+    async fn accept_rest(&mut self) {
+        // The runtime asks the system meanwhile who does.
+        tokio::task::yield_now().await;
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..REST_MAX {
+            let accepted = coop::unconstrained(poll_fn(|_| Poll::Ready(self.poll_accept(&mut cx)))).await;
+            let Poll::Ready(Ok(arrival)) = accepted else { return };
+            let Some(permit) = self.common.limit.try_acquire() else { return };
+            self.common.accepted.fetch_add(1, Ordering::Relaxed);
+            self.deliver(arrival, permit);
+        }
+    }
+
+    async fn accept(&mut self) {
         let mut pause = PAUSE_MIN;
         let (mut failures, mut limits) = (Throttle::default(), Throttle::default());
         loop {
-            let failed = match poll_fn(|cx| cooperate(cx, |cx| self.acceptor.poll_accept(cx))).await {
+            let failed = match poll_fn(|cx| cooperate(cx, |cx| self.poll_accept(cx))).await {
                 Ok(arrival) => {
                     pause = PAUSE_MIN;
                     self.common.accepted.fetch_add(1, Ordering::Relaxed);
                     let permit = self.permit(&mut limits).await;
-                    self.deliver(arrival, permit, next);
-                    next += 1;
+                    self.deliver(arrival, permit);
                     continue;
                 }
                 Err(failed) => failed,
@@ -356,8 +399,18 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
         limit.acquire().await
     }
 
-    fn deliver(&self, arrival: Box<dyn Arrival>, permit: Permit, next: usize) {
-        match self.others.get(next % self.others.len().max(1)) {
+    /// A panic of the wire costs one attempt.
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>> {
+        let Some(acceptor) = &mut self.acceptor else { return Poll::Pending };
+        let accepting = AssertUnwindSafe(|| acceptor.poll_accept(cx));
+        catch_unwind(accepting).unwrap_or_else(|panic| {
+            report(panic);
+            Poll::Ready(Err(io::Error::other("the wire panicked")))
+        })
+    }
+
+    fn deliver(&mut self, arrival: Box<dyn Arrival>, permit: Permit) {
+        match self.next_loop() {
             Some(other) if !other.is_current() => {
                 let (common, serve) = (Arc::clone(&self.common), self.serve.clone());
                 // A loop with so much to do that it takes no hand-over counts that, and the connection is closed.
@@ -366,12 +419,43 @@ impl<F: Fn(Connection) + Clone + Send + 'static> Accepting<F> {
             _ => {
                 let admitting = AssertUnwindSafe(|| self.common.admit(arrival, permit, &self.serve));
                 if let Err(panic) = catch_unwind(admitting) {
-                    // In a task of its own, where the loop counts and logs it, and this one goes on accepting.
-                    drop(anywire_loops::spawn(async move { resume_unwind(panic) }));
+                    report(panic);
                 }
             }
         }
     }
+
+    /// The next one in turn of those that run.
+    fn next_loop(&mut self) -> Option<LoopHandle> {
+        let (before, from_turn) = self.loops.split_at(self.next % self.loops.len().max(1));
+        let found = from_turn.iter().chain(before).find(|one| one.state() == LoopState::Running)?;
+        self.next = found.id().index() + 1;
+        Some(found.clone())
+    }
+}
+
+impl<F: Serve> Drop for Accepting<F> {
+    /// If its loop has died, another one accepts.
+    fn drop(&mut self) {
+        let Some(mut acceptor) = self.acceptor.take() else { return };
+        if self.home.state() != LoopState::Died || *self.common.stopped.borrow() {
+            return;
+        }
+        let Some(home) = self.next_loop() else { return };
+        tracing::warn!(
+            address = %self.common.address, died = %self.home.id(), accepts = %home.id(),
+            "the loop that accepted has died; another one accepts"
+        );
+        acceptor.leave_loop();
+        let (loops, serve) = (std::mem::take(&mut self.loops), self.serve.clone());
+        let (next, common) = (self.next, Arc::clone(&self.common));
+        Self { acceptor: Some(acceptor), home, loops, next, serve, common }.start();
+    }
+}
+
+/// Has a panic counted and logged by the loop, as that of a task of its own, so that the present task goes on.
+fn report(panic: Box<dyn Any + Send>) {
+    drop(anywire_loops::spawn(async move { resume_unwind(panic) }));
 }
 
 /// Keeps a message that could come with each connection out of the log for a while.
@@ -397,6 +481,8 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
+/// Connections that a listener accepts after it was told to stop. More come only from a peer that connects without end.
+const REST_MAX: usize = 4096;
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const LOG_FAILURE_EVERY: Duration = Duration::from_secs(1);
@@ -434,11 +520,19 @@ mod tests {
             handshakes: Handshakes::new(Duration::ZERO, 1),
             limit: ConnectionLimit::new(1),
             stopped: watch::Sender::new(false),
+            tasks: Mutex::default(),
             accepted: AtomicU64::new(0),
             refused_peers: AtomicU64::new(0),
             descriptor_exhaustions: AtomicU64::new(0),
         });
-        let accepting = Accepting { acceptor, others: Vec::new(), serve: drop, common: Arc::clone(&common) };
+        let mut accepting = Accepting {
+            acceptor: Some(acceptor),
+            home: Loops::start(1).expect("a thread").get(0),
+            loops: Vec::new(),
+            next: 0,
+            serve: drop,
+            common: Arc::clone(&common),
+        };
         // The paused clock advances by itself, so an hour leaves room for all pauses.
         tokio::time::timeout(Duration::from_secs(3600), accepting.accept()).await.expect_err("it goes on");
         let asked = asked.lock().expect("no panic");

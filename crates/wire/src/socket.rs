@@ -10,6 +10,7 @@ pub(crate) struct SocketAcceptor<S, L, A> {
     state: State<S, L>,
     /// Takes a copy of the descriptor, so that a loop that has no room for it now can be asked again.
     join: fn(&S) -> io::Result<L>,
+    leave: fn(L) -> io::Result<S>,
     /// One accept from a socket that has joined a loop.
     accept: A,
 }
@@ -18,14 +19,21 @@ enum State<S, L> {
     /// Bound, and not yet on a loop.
     Waiting(S),
     Live(L),
+    /// It has left a loop, and was lost.
+    Gone,
 }
 
 impl<S, L, A> SocketAcceptor<S, L, A>
 where
     A: Fn(&L, &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>,
 {
-    pub(crate) fn new(socket: S, join: fn(&S) -> io::Result<L>, accept: A) -> Self {
-        Self { state: State::Waiting(socket), join, accept }
+    pub(crate) fn new(
+        socket: S,
+        join: fn(&S) -> io::Result<L>,
+        leave: fn(L) -> io::Result<S>,
+        accept: A,
+    ) -> Self {
+        Self { state: State::Waiting(socket), join, leave, accept }
     }
 }
 
@@ -38,8 +46,16 @@ where
             match &mut self.state {
                 State::Live(socket) => return (self.accept)(socket, cx),
                 State::Waiting(socket) => self.state = State::Live((self.join)(socket)?),
+                State::Gone => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             }
         }
+    }
+
+    fn leave_loop(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Gone) {
+            State::Live(socket) => (self.leave)(socket).map_or(State::Gone, State::Waiting),
+            other => other,
+        };
     }
 }
 

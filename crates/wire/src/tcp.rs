@@ -64,8 +64,10 @@ impl Wire for Tcp {
         let found = resolve_blocking(address)?;
         let (local, sockets) =
             listen_all(&found, options, loops).map_err(|cause| ListenError::from_io(address, cause))?;
-        let acceptor =
-            |socket: Socket| Box::new(SocketAcceptor::new(socket.into(), join, accept)) as Box<dyn Acceptor>;
+        let acceptor = |socket: Socket| {
+            Box::new(SocketAcceptor::new(socket.into(), join, TcpListener::into_std, accept))
+                as Box<dyn Acceptor>
+        };
         let acceptors = sockets.into_iter().map(acceptor).collect();
         Ok(Bound { local: Address::from_wire(self, local.to_string()), acceptors, guard: None })
     }

@@ -96,6 +96,10 @@ pub struct Bound {
 pub trait Acceptor: Send {
     /// The next connection, not yet registered with a loop.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Box<dyn Arrival>>>;
+
+    /// The loop that polled it has died, and another one polls it next. Gives up what is registered with the first one, such as a
+    /// socket. Called only if it is the one of several loops.
+    fn leave_loop(&mut self) {}
 }
 
 /// An accepted connection on its way to its loop.

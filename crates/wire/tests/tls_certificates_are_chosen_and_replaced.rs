@@ -3,8 +3,15 @@
 
 mod support;
 
-use anywire_wire::tls::{ClientTls, ClientTlsOptions, Identity, Roots, ServerTls, ServerTlsOptions};
-use anywire_wire::{Address, DialOptions, Dialer, ListenOptions};
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+
+use anywire_wire::tls::{
+    ClientCertificates, ClientTls, ClientTlsOptions, Identity, Roots, ServerTls, ServerTlsOptions,
+};
+use anywire_wire::{Address, ConnectionLimit, DialOptions, Dialer, ListenOptions, ListenerHandle};
 use rcgen::{CertificateParams, DnType, KeyPair};
 
 /// A certificate for these names that calls itself `by`, and its text.
@@ -74,7 +81,7 @@ fn new_certificates_are_shown_at_once_and_open_connections_go_on() {
         let trusted = format!("{old_pem}{new_pem}");
         assert_eq!(who(&address, "localhost", &trusted).as_deref(), Ok("CN=old"));
 
-        let (replaced, replacing) = std::sync::mpsc::channel();
+        let (replaced, replacing) = mpsc::channel();
         let (asked, asking) = tokio::sync::oneshot::channel();
         let there = support::loops(1);
         let open = there.get(0).spawn({
@@ -102,4 +109,131 @@ fn new_certificates_are_shown_at_once_and_open_connections_go_on() {
         asked.send(()).expect("the connection waits");
         open.wait().expect("it goes on");
     }
+}
+
+/// Options that show this certificate, and ask for one of clients if there are roots for them.
+fn showing(identity: &Identity, clients: Option<&str>) -> ServerTlsOptions {
+    let clients = clients.map(|roots| ClientCertificates::required_pem(roots.as_bytes()).expect("roots"));
+    ServerTlsOptions {
+        identities: vec![identity.clone()],
+        clients: clients.unwrap_or_default(),
+        ..ServerTlsOptions::default()
+    }
+}
+
+/// Listens with an old certificate. `late` has somebody dial whose handshake does not begin before the sender is used, and gives
+/// what the peer is told: the name in the certificate, or an error where it has to prove itself and does not.
+fn replaced_before_the_handshake(
+    scratch: &Address,
+    connections_max: usize,
+    late: fn(&ListenerHandle, &str, mpsc::Receiver<()>) -> Result<String, String>,
+    is_late: fn(&ListenerHandle) -> bool,
+) {
+    let ((old, old_pem), (new, new_pem)) = (identity("old", &["localhost"]), identity("new", &["localhost"]));
+    let trusted = format!("{old_pem}{new_pem}");
+    for clients in [None, Some(new_pem.as_str())] {
+        let tls = ServerTls::new(showing(&old, None)).expect("a good certificate");
+        let options = ListenOptions { tls: Some(tls.clone()), ..ListenOptions::default() };
+        let loops = support::loops(2);
+        let listening =
+            support::bind(&loops, scratch, &options).limited_by(&ConnectionLimit::new(connections_max));
+        let listening = listening.serve(|connection| drop(anywire_loops::spawn(support::echo(connection))));
+        let told = thread::scope(|scope| {
+            let (go_on, wait) = mpsc::channel();
+            let dialling = scope.spawn(|| late(&listening, &trusted, wait));
+            support::eventually("it has come", || is_late(&listening));
+            tls.replace(showing(&new, clients)).expect("a good certificate");
+            go_on.send(()).expect("it waits");
+            dialling.join().expect("no panic")
+        });
+        match clients {
+            None => assert_eq!(told.as_deref(), Ok("CN=new"), "{scratch}"),
+            Some(_) => assert!(told.is_err(), "{scratch}: served without a certificate: {told:?}"),
+        }
+    }
+}
+
+/// As [`who`], and whether it is served.
+fn who_serves(address: &Address, trusted: &str) -> Result<String, String> {
+    let roots = Roots::only_pem(trusted.as_bytes()).expect("certificates");
+    let options = ClientTlsOptions { roots, ..ClientTlsOptions::default() };
+    let tls = Some(ClientTls::new(options).expect("good options"));
+    let options = DialOptions { tls, server_name: Some("localhost".into()), ..DialOptions::default() };
+    let address = address.clone();
+    support::on_a_loop(move || async move {
+        let asked = async {
+            let mut connection = Dialer::new(options).dial(&address).await.map_err(io::Error::other)?;
+            connection.write_all(b"echo").await?;
+            let read = connection.read(&mut [0; 16]).await?;
+            let subject = connection.negotiated().and_then(|made| made.peer_subject());
+            if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(subject.unwrap_or_default()) }
+        };
+        asked.await.map_err(|error: io::Error| error.to_string())
+    })
+}
+
+#[test]
+fn who_waited_for_a_place_is_treated_by_the_options_of_now() {
+    for scratch in support::addresses().filter(support::has_tls) {
+        // One connection has the only place, until it is said.
+        let late = |listening: &ListenerHandle, trusted: &str, wait: mpsc::Receiver<()>| {
+            let (address, roots) = (listening.local().clone(), trusted.to_owned());
+            let (open, opened) = mpsc::channel();
+            let (close, closed) = tokio::sync::oneshot::channel::<()>();
+            let first = support::loops(1);
+            let first = first.get(0).spawn(move || async move {
+                let roots = Roots::only_pem(roots.as_bytes()).expect("certificates");
+                let options = ClientTlsOptions { roots, ..ClientTlsOptions::default() };
+                let tls = Some(ClientTls::new(options).expect("good options"));
+                let options =
+                    DialOptions { tls, server_name: Some("localhost".into()), ..DialOptions::default() };
+                let mut connection = Dialer::new(options).dial(&address).await.expect("it is trusted");
+                support::ask_echo(&mut connection).await;
+                open.send(()).expect("it is waited for");
+                let _ = closed.await;
+            });
+            opened.recv().expect("it is open");
+            thread::scope(|scope| {
+                let second = scope.spawn(|| who_serves(listening.local(), trusted));
+                wait.recv().expect("the options are replaced");
+                drop(close);
+                first.wait().expect("no panic");
+                second.join().expect("no panic")
+            })
+        };
+        replaced_before_the_handshake(&scratch, 1, late, |listening| listening.limit().pauses() > 0);
+    }
+}
+
+#[test]
+fn who_said_nothing_yet_is_treated_by_the_options_of_now() {
+    let scratch = "tls:127.0.0.1:0".parse().expect("an address");
+    // A stranger between the two connects at once, and passes nothing on until it is said.
+    let late = |listening: &ListenerHandle, trusted: &str, wait: mpsc::Receiver<()>| {
+        let between = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address =
+            format!("tls:{}", between.local_addr().expect("it is bound")).parse().expect("an address");
+        let target = listening.local().location();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let there = TcpStream::connect(target).expect("it listens");
+                let (here, _) = between.accept().expect("somebody dials");
+                wait.recv().expect("the options are replaced");
+                let (mut from, mut to) =
+                    (there.try_clone().expect("a socket"), here.try_clone().expect("a socket"));
+                scope.spawn(move || pass_on(&mut from, &mut to));
+                pass_on(&mut { here }, &mut { there });
+            });
+            who_serves(&address, trusted)
+        })
+    };
+    replaced_before_the_handshake(&scratch, 10, late, |listening| {
+        listening.counters().handshakes_under_way == 1
+    });
+}
+
+fn pass_on(from: &mut TcpStream, to: &mut TcpStream) {
+    let _ = io::copy(from, to);
+    let _ = to.flush();
+    let _ = to.shutdown(std::net::Shutdown::Write);
 }

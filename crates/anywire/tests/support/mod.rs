@@ -5,6 +5,7 @@
 /// A wire with a handshake, which holds bytes back.
 #[path = "../../../wire/tests/support/coat.rs"]
 mod coat;
+pub mod paused;
 /// A certificate for the servers.
 #[cfg(feature = "tls")]
 #[path = "../../../wire/tests/support/trial.rs"]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::h1::{Framing, ResponseDecoder, ResponseEvent};
 use anywire_http::{Buffer, ResponseHead, StatusCode};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub(crate) struct Exchange {
     /// For how long the connection may wait for its next call; none if it may not be used again.
     reuse: Option<Duration>,
     watchdog: Watchdog,
+    /// When the call came here, and then when its task last looked at the clock.
+    looked: Instant,
 }
 
 /// How far the exchange has come.
@@ -63,6 +66,7 @@ impl Exchange {
         Self {
             stage: Stage::Encoded,
             replayable: used && upload.is_done(),
+            looked: job.at,
             job,
             output,
             upload,
@@ -83,6 +87,11 @@ impl Exchange {
         self.stage != Stage::Encoded
     }
 
+    /// When the call came here, and then when its task last looked at the clock.
+    pub(crate) fn looked(&self) -> Instant {
+        self.looked
+    }
+
     /// The complete response for the caller. Returns the output to the loop's spares.
     pub(crate) fn into_delivery(self, context: &LoopContext) -> Delivery {
         context.keep_output(self.output);
@@ -96,6 +105,7 @@ impl Exchange {
         cx: &mut Context<'_>,
         wire: &mut Connection,
         timer: &Deadline,
+        now: Instant,
         context: &LoopContext,
     ) -> bool {
         self.stage = Stage::Begun;
@@ -105,8 +115,8 @@ impl Exchange {
             return false;
         }
         self.send(cx, wire);
-        let overdue = self.watch(timer, context);
-        !overdue && matches!(self.upload, Upload::Done | Upload::Body { .. })
+        self.watch(now, timer, context);
+        matches!(self.upload, Upload::Done | Upload::Body { .. })
     }
 
     /// Goes on as far as it can; ready when the call is over.
@@ -121,10 +131,6 @@ impl Exchange {
         if self.job.reply.as_ref().is_some_and(oneshot::Sender::is_closed) {
             return Poll::Ready(Outcome::Over(Delivery::Nothing));
         }
-        let expired = timer.poll_expired(cx).is_ready();
-        if let Some(error) = self.overdue(expired, timer, context) {
-            return Poll::Ready(self.fail(error));
-        }
         if !self.upload.is_done() || !self.output.is_empty() {
             self.send(cx, wire);
         }
@@ -134,14 +140,24 @@ impl Exchange {
             let (origin, sent) = (self.job.draft.origin(), self.job.sent);
             return Poll::Ready(self.fail(Error::RequestBody { origin, source, sent }));
         }
+        // Behind the sending, because that may have run the caller's code for long.
+        let now = precise();
+        self.looked = now;
+        if let Some(error) = self.watchdog.overdue_in_all(now, &self.download, &self.job, context) {
+            return Poll::Ready(self.fail(error));
+        }
         if let Poll::Ready(outcome) = self.poll_receive(cx, wire, decoder, context) {
             return Poll::Ready(outcome);
         }
-        let expired = self.watch(timer, context);
-        match self.overdue(expired, timer, context) {
-            Some(error) => Poll::Ready(self.fail(error)),
-            None => Poll::Pending,
+        self.watch(now, timer, context);
+        while timer.poll_expired(cx).is_ready() {
+            // If nothing is overdue, it was set to a deadline that counts no more.
+            if let Some(error) = self.watchdog.overdue(precise(), &self.download, &self.job, context) {
+                return Poll::Ready(self.fail(error));
+            }
+            self.watchdog.arm(timer);
         }
+        Poll::Pending
     }
 
     /// The response for the caller, and the task that copies between it and the connection.
@@ -341,24 +357,12 @@ impl Exchange {
         }
     }
 
-    /// Whether a deadline has passed already.
-    fn watch(&mut self, timer: &Deadline, context: &LoopContext) -> bool {
+    fn watch(&mut self, now: Instant, timer: &Deadline, context: &LoopContext) {
         let uploads = matches!(self.upload, Upload::Body { .. });
         let waits_for = WaitsFor::of(!self.output.is_empty(), &self.download, uploads);
-        let changed = self.watchdog.watch(Instant::now, waits_for, &self.download, &self.job, context);
-        changed.is_some_and(|now| self.watchdog.arm(now, timer))
-    }
-
-    /// Why the call ends if its timer has `expired`.
-    fn overdue(&mut self, mut expired: bool, timer: &Deadline, context: &LoopContext) -> Option<Error> {
-        while expired {
-            let error = self.watchdog.overdue(&self.download, &self.job, context);
-            if error.is_some() {
-                return error;
-            }
-            expired = self.watchdog.arm(Instant::now(), timer);
+        if self.watchdog.watch(now, waits_for, &self.download, &self.job, context) {
+            self.watchdog.arm(timer);
         }
-        None
     }
 }
 

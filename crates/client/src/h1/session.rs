@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anywire_http::h1::{Limits, ResponseDecoder};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
@@ -60,7 +61,10 @@ impl Session {
         context: &LoopContext,
     ) -> bool {
         let whole = self.exchange.as_mut().filter(|exchange| exchange.is_whole());
-        whole.is_some_and(|exchange| exchange.begin(cx, wire, timer, context))
+        whole.is_some_and(|exchange| {
+            let now = exchange.looked();
+            exchange.begin(cx, wire, timer, now, context)
+        })
     }
 
     /// Carries the call on as far as it goes; ready when it is over. `cut` ends it.
@@ -74,7 +78,7 @@ impl Session {
     ) -> Poll<Outcome> {
         let Some(exchange) = self.exchange.as_mut() else { return Poll::Pending };
         if !exchange.has_begun() {
-            exchange.begin(cx, wire, timer, context);
+            exchange.begin(cx, wire, timer, precise(), context);
         }
         if cut {
             return Poll::Ready(exchange.cut());

@@ -10,6 +10,7 @@ use super::session::{Session, Turn};
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::job::Job;
+use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
 impl Session {
@@ -27,17 +28,18 @@ impl Session {
             }
             return;
         }
-        if self.earliest.is_none_or(|earliest| earliest > now) {
-            return;
+        if self.earliest.is_some_and(|earliest| earliest <= now) {
+            self.end_overdue(now, Watchdog::overdue, context);
         }
+    }
+
+    /// Ends the calls that are overdue in some way.
+    pub(super) fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
         self.earliest = None;
         let mut late = Vec::new();
         for (place, stream) in &mut self.streams {
-            while stream.watchdog.until().is_some_and(|until| until <= now) {
-                if let Some(error) = stream.watchdog.overdue(&stream.download, &stream.job, context) {
-                    late.push((place, error));
-                    break;
-                }
+            if let Some(error) = overdue(&mut stream.watchdog, now, &stream.download, &stream.job, context) {
+                late.push((place, error));
             }
             self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
         }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Event, RequestParts, StreamMap};
+use anywire_http::h2::{Code, Engine, Event, Refused, RequestParts, StreamMap};
 use anywire_http::{BodyError, Buffer};
-use anywire_loops::clock;
+use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use crate::context::LoopContext;
 use crate::download::Download;
 use crate::h1::is_tls_alert;
 use crate::job::{Delivery, Job};
-use crate::watchdog::WaitsFor;
+use crate::watchdog::{WaitsFor, Watchdog};
 
 /// HTTP/2 on one connection.
 pub(crate) struct Session {
@@ -57,6 +57,8 @@ pub(crate) struct Session {
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
     pub(super) heard: Instant,
+    /// When its task last looked at the clock.
+    looked: Instant,
     /// Whether it has carried a call to its end.
     used: bool,
     /// It takes no more calls, and ends when those that it has are over.
@@ -86,7 +88,7 @@ pub(crate) enum Turn {
 
 impl Session {
     pub(crate) fn new(context: &LoopContext) -> Self {
-        let now = Instant::now();
+        let now = precise();
         let mut output = context.take_output();
         let engine = Engine::client(context.config().http2(), now, output.buffer());
         Self {
@@ -107,6 +109,7 @@ impl Session {
             keeps_waiting: false,
             idle_until: None,
             heard: now,
+            looked: now,
             used: false,
             is_last: false,
             is_over: false,
@@ -129,6 +132,11 @@ impl Session {
         if self.is_last || self.is_over { 0 } else { self.streams.len() + self.slots(context) }
     }
 
+    /// When its task last looked at the clock.
+    pub(crate) fn looked(&self) -> Instant {
+        self.looked
+    }
+
     /// Does all that can be done now, and says what has become of its calls, one at a time. Pending if it waits.
     pub(crate) fn poll(
         &mut self,
@@ -146,16 +154,26 @@ impl Session {
         }
         let had_slots = self.slots(context) > 0;
         let was_idle = self.streams.is_empty() && !self.is_last;
-        let now = Instant::now();
-        if timer.poll_expired(cx).is_ready() {
-            self.timer_at = None;
-            self.expire(now, context);
+        let now = precise();
+        self.looked = now;
+        let is_late = self.earliest.is_some_and(|earliest| earliest <= now);
+        if is_late {
+            // What is read below has come too late for these, whatever the timer did.
+            self.end_overdue(now, Watchdog::overdue_in_all, context);
         }
+        let has_expired = timer.poll_expired(cx).is_ready();
         if now >= until && !self.is_last && !self.streams.is_empty() {
             self.is_last = true;
             context.cells.lifetimes_ended.add(1);
         }
-        let waits = self.carry_on(cx, wire, now, context);
+        let mut waits = self.carry_on(cx, wire, now, context);
+        if (has_expired || is_late) && !self.is_over {
+            // Behind the reading: it is no silence of the peer that the loop was blocked.
+            self.timer_at = None;
+            self.watch(context);
+            self.expire(now, context);
+            waits = self.carry_on(cx, wire, now, context);
+        }
         if !had_slots && self.slots(context) > 0 {
             self.turns.push_back(Turn::Slots);
         }
@@ -241,7 +259,7 @@ impl Session {
         context: &LoopContext,
     ) -> bool {
         if self.streams.is_empty() && poll_truly(cx, |cx| wire.poll_readable(cx)).is_ready() {
-            self.carry_on(cx, wire, Instant::now(), context);
+            self.carry_on(cx, wire, precise(), context);
         }
         !self.is_over && !self.is_last
     }
@@ -268,8 +286,13 @@ impl Session {
             length,
         };
         let begins_at = self.flushed + self.output.len() as u64;
-        let Ok(id) = self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) else {
-            return self.turns.push_back(Turn::Again(job));
+        let id = match self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) {
+            Ok(id) => id,
+            Err(Refused::Slots) => return self.turns.push_back(Turn::Again(job)),
+            Err(source) => {
+                let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
+                return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
+            }
         };
         let is_streaming = upload.is_streaming();
         if !is_streaming && !upload.is_done() {
@@ -420,8 +443,9 @@ impl Session {
             Next::Data => self.engine.wants_to_send(id, true),
             Next::Later | Next::End(None) => {}
             Next::End(Some(trailers)) => {
-                // The stream is there, as its call is.
-                let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
+                if let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer()) {
+                    return self.caller_fails(place, BodyError::failed(error), context);
+                }
             }
             Next::Broken(source) => return self.caller_fails(place, source, context),
         }
@@ -504,28 +528,34 @@ impl Session {
         stream
     }
 
-    /// Sets what it waits for.
-    fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
+    /// Sets what each stream waits for.
+    fn watch(&mut self, context: &LoopContext) {
         let keeps_waiting = self.engine.keeps_peer_waiting();
         if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
             // What each response waits for is another.
             self.changed.extend(self.streams.iter().map(|(place, _)| place));
         }
-        if !self.changed.is_empty() {
-            // The true time, since callers' bodies may have run for long.
-            let now = Instant::now();
-            for place in mem::take(&mut self.changed) {
-                let Some(stream) = self.streams.get_mut(place) else { continue };
-                let is_unsent = stream.ends_at > self.flushed
-                    || matches!(stream.upload, Upload::Whole(_))
-                    || self.engine.is_blocked(stream.id);
-                let uploads = stream.upload.is_streaming();
-                let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
-                let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
-                stream.watchdog.watch(|| now, waits_for, &stream.download, &stream.job, context);
-                self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
-            }
+        if self.changed.is_empty() {
+            return;
         }
+        // The true time, since callers' bodies may have run for long.
+        let now = precise();
+        for place in mem::take(&mut self.changed) {
+            let Some(stream) = self.streams.get_mut(place) else { continue };
+            let is_unsent = stream.ends_at > self.flushed
+                || matches!(stream.upload, Upload::Whole(_))
+                || self.engine.is_blocked(stream.id);
+            let uploads = stream.upload.is_streaming();
+            let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+            let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
+            stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
+            self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
+        }
+    }
+
+    /// Sets what it waits for.
+    fn wait(&mut self, now: Instant, timer: &Deadline, context: &LoopContext, until: Instant) {
+        self.watch(context);
         if self.streams.is_empty() && self.idle_until.is_none() {
             self.rest(now, context, until);
         }
@@ -534,7 +564,7 @@ impl Session {
             && self.timer_at.is_none_or(|at| next < at)
         {
             self.timer_at = Some(next);
-            timer.set(next.saturating_duration_since(Instant::now()));
+            timer.set_at(next);
         }
     }
 

@@ -6,9 +6,10 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anywire_loops::LocalTask;
+use anywire_loops::clock::precise;
 use anywire_wire::udp::{
     DatagramAddress, Received, ToDatagramAddress, Udp, UdpError, UdpOptions, is_too_large,
 };
@@ -154,6 +155,8 @@ struct Inner {
 struct Call {
     /// Tells it from a later call with the same tag.
     number: u64,
+    /// The end of its last attempt, if there is one: a response is too late then, though the loop has yet to say so.
+    until: Option<Instant>,
     response: oneshot::Sender<Outcome>,
 }
 
@@ -170,7 +173,9 @@ impl Inner {
                 let (sender, response) = oneshot::channel();
                 let number = self.calls_made.get();
                 self.calls_made.set(number + 1);
-                place.insert(Call { number, response: sender });
+                let longest = self.options.timeout.saturating_mul(self.options.attempts.max(1));
+                let until = precise().checked_add(longest);
+                place.insert(Call { number, until, response: sender });
                 Ok((response, Registered { inner: self, tag, number }))
             }
         }
@@ -203,10 +208,13 @@ impl Inner {
         let mut received = Received::new(&self.socket);
         loop {
             match self.socket.receive(&mut received).await {
-                Ok(()) => received.iter().for_each(|datagram| {
-                    let outcome = datagram.whole().map(<[u8]>::to_vec).map_err(UdpCallError::from);
-                    self.settle(self.matching.tag(datagram.data()), outcome);
-                }),
+                Ok(()) => {
+                    let now = precise();
+                    received.iter().for_each(|datagram| {
+                        let outcome = datagram.whole().map(<[u8]>::to_vec).map_err(UdpCallError::from);
+                        self.settle(now, self.matching.tag(datagram.data()), outcome);
+                    });
+                }
                 Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => self.refuse_all(),
                 // The calls under way find out by their deadlines.
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -216,9 +224,13 @@ impl Inner {
         }
     }
 
-    /// Gives a response to its call.
-    fn settle(&self, tag: Option<u64>, outcome: Outcome) {
-        let call = tag.and_then(|tag| self.calls.borrow_mut().remove(&tag));
+    /// Gives a response to its call, unless it has come too late.
+    fn settle(&self, now: Instant, tag: Option<u64>, outcome: Outcome) {
+        let in_time = |call: &Call| call.until.is_none_or(|until| now < until);
+        let call = tag.and_then(|tag| match self.calls.borrow_mut().entry(tag) {
+            Entry::Occupied(call) if in_time(call.get()) => Some(call.remove()),
+            _ => None,
+        });
         match call.map(|call| call.response.send(outcome)) {
             Some(Ok(())) => {
                 self.count(|counters| counters.matched += 1);

@@ -7,9 +7,9 @@ use crate::support::bytes_of_http2::{DATA, END_HEADERS, HEADERS, RST_STREAM, WIN
 use crate::support::{
     AnyWire, Frame, Peer, block_on, client_of_http2, eventually, on_each_wire, poll_once, until_no_call,
 };
-use anywire_client::{Client, Error, Phase};
-use anywire_http::h2::Code;
-use anywire_http::{Body, BodyError};
+use anywire_client::{Client, Error, Fault, Phase};
+use anywire_http::h2::{Code, Refused};
+use anywire_http::{Body, BodyError, Headers};
 
 /// A peer that answers `/`, and of whose other streams the script says what comes; and what the client says of streams that
 /// it has reset.
@@ -40,6 +40,48 @@ fn goes_on(client: &Client, peer: &Peer) {
     assert_eq!(client.counters().total().dialed, 1);
     eventually("it is idle", || client.counters().total().idle == 1);
     until_no_call(client);
+}
+
+/// The peer has said how large a head it takes, and nothing of a larger one was sent.
+#[test]
+fn heads_and_trailers_that_the_peer_does_not_take_are_the_callers_fault() {
+    on_each_wire(|wire| {
+        let limit = 400_u32.to_be_bytes();
+        let settings: &'static [u8] = Box::leak(Box::new([&[0, 6], &limit[..]].concat()));
+        let (report, resets) = mpsc::channel();
+        let peer = Peer::of_http2_with(wire, settings, move |mut frames, _| {
+            while let Some(frame) = frames.next() {
+                match frame.kind {
+                    HEADERS if frame.ends_stream() => frames.answer(frame.stream),
+                    RST_STREAM => drop(report.send(frame)),
+                    _ => {}
+                }
+            }
+        });
+        let (_loops, client) = client_of_http2(|builder| builder);
+        // From here on the client knows.
+        answered(&client, &peer);
+        let large = "v".repeat(5000);
+        let call = client.get(peer.url("/")).via(peer.via()).header("x", &large);
+        let error = block_on(call.send()).expect_err("too large");
+        let Error::RequestHead { source: Refused::TooLarge { bytes, limit: 400 }, sent: false, .. } = &error
+        else {
+            panic!("{error:?}")
+        };
+        assert!((5000..5500).contains(bytes), "{error:?}");
+        assert_eq!((error.fault(), error.may_have_been_processed()), (Fault::Caller, false));
+        let (mut sender, body) = Body::channel(1);
+        let mut trailers = Headers::new();
+        trailers.append("x", large).expect("a field");
+        sender.trailers(trailers);
+        sender.finish();
+        let call = client.post(peer.url("/")).via(peer.via()).body(body);
+        let error = block_on(call.send()).expect_err("too large");
+        assert!(matches!(error, Error::RequestBody { .. }), "{error:?}");
+        assert_eq!(error.fault(), Fault::Caller);
+        assert_eq!(resets.recv().expect("a reset").code(), Some(Code::CANCEL.0));
+        goes_on(&client, &peer);
+    });
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub enum DecodeError {
         "reading the start line: found no `METHOD target HTTP/1.1` or `HTTP/1.1 status reason`; does the peer speak HTTP/1, without TLS?"
     )]
     StartLine,
-    /// The version is neither 1.0 nor 1.1. Fault of the peer.
+    /// The version is not one of HTTP/1. One later than 1.1 is read as 1.1 (RFC 9110 section 2.5). Fault of the peer.
     #[error("reading the start line: found another version than HTTP/1.0 and 1.1; use one of these")]
     Version,
     /// The request target has none of the four forms (RFC 9112 section 3.2). Fault of the peer.

@@ -262,6 +262,8 @@ pub(super) fn refusal(error: httparse::Error, data: &[u8], limits: &Limits) -> D
     match error {
         httparse::Error::HeaderName => DecodeError::HeaderName,
         httparse::Error::HeaderValue => DecodeError::HeaderValue,
+        // Behind the version is something else than the end of its line.
+        httparse::Error::NewLine if version_at(data).is_none() => DecodeError::StartLine,
         httparse::Error::NewLine => DecodeError::LineEnding,
         httparse::Error::TooManyHeaders => DecodeError::TooManyHeaders { limit: limits.head.fields },
         httparse::Error::Version if names_other_version(data) => DecodeError::Version,
@@ -269,16 +271,38 @@ pub(super) fn refusal(error: httparse::Error, data: &[u8], limits: &Limits) -> D
     }
 }
 
-/// Whether a version stands in its place (last of three words, or first) that is well-formed but none of
-/// ours.
-fn names_other_version(data: &[u8]) -> bool {
-    let line = data.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
-    let mut words = line.split(|&byte| byte == b' ');
-    [words.next(), words.nth(1)].into_iter().flatten().any(|word| {
-        matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-            if major.is_ascii_digit() && minor.is_ascii_digit() && !matches!((major, minor), (b'1', b'0' | b'1')))
-    })
+/// The same bytes with the version 1.1, if theirs is a later one of HTTP/1, which is to be read so (RFC 9110 section 2.5).
+#[cold]
+pub(super) fn as_http_1_1(error: httparse::Error, data: &[u8]) -> Option<Vec<u8>> {
+    let at = version_at(data).filter(|_| error == httparse::Error::Version)?;
+    let mut same = data.to_vec();
+    let [.., b'1', b'.', minor @ b'2'..=b'9'] = &mut same[..at + VERSION_BYTES] else { return None };
+    *minor = b'1';
+    Some(same)
 }
+
+/// Whether the start line names a version that is none of ours.
+fn names_other_version(data: &[u8]) -> bool {
+    version_at(data).is_some_and(|at| !data[at..].starts_with(b"HTTP/1."))
+}
+
+/// Where a version stands in its place, well-formed: the last of three words, or the first one.
+fn version_at(data: &[u8]) -> Option<usize> {
+    let line = data.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let is_version = |word: &[u8]| {
+        matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit())
+    };
+    let mut words = line.split(|&byte| byte == b' ');
+    if words.next().is_some_and(is_version) {
+        return Some(0);
+    }
+    let last = words.nth(1).filter(|word| is_version(word) && words.next().is_none())?;
+    Some(line.len() - last.len())
+}
+
+/// `HTTP/1.1`
+const VERSION_BYTES: usize = 8;
 
 /// The version from the parser's minor number.
 #[inline(always)]
@@ -350,7 +374,10 @@ mod tests {
         let limits = Limits::default();
         let of = |data: &[u8]| refusal(httparse::Error::Version, data, &limits);
         assert_eq!(of(b"PRI * HTTP/2.0\r\n\r\n"), DecodeError::Version);
-        assert_eq!(of(b"GET / HTTP/1.2\r\n"), DecodeError::Version);
+        assert_eq!(of(b"GET / HTTP/0.9\r\n"), DecodeError::Version);
+        let later = as_http_1_1(httparse::Error::Version, b"GET / HTTP/1.2\r\n");
+        assert_eq!(later.as_deref(), Some(&b"GET / HTTP/1.1\r\n"[..]));
+        assert_eq!(as_http_1_1(httparse::Error::Version, b"GET / HTTP/2.0\r\n"), None);
         assert_eq!(of(b"GET / HTTQ/1.1\r\n"), DecodeError::StartLine);
         assert_eq!(of(b"HTTP/3.0 200 OK\r\n"), DecodeError::Version);
         assert_eq!(of(b"GET / HTTP/11\r\n"), DecodeError::StartLine);

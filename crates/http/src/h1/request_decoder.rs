@@ -8,7 +8,7 @@ use super::head::{self, Progress, Scanned, Slots, refuse};
 use super::host::KnownHost;
 use super::{DecodeError, Framing, HeadInfo, Input, Limits, RequestView, framing};
 use crate::headers::Kind;
-use crate::message::{RequestHead, RequestParts, Target};
+use crate::message::{RequestHead, RequestParts, Target, has_fragment};
 use crate::{Headers, spare};
 
 /// Decodes the requests of one connection, one after the other (pipelined ones too).
@@ -225,7 +225,44 @@ impl RequestDecoder {
                 progress.check_partial(data, &self.limits, input.is_full())?;
                 Ok(None)
             }
-            Err(error) => Err(head::refusal(error, data, &self.limits)),
+            Err(error) => match head::as_http_1_1(error, data) {
+                Some(same) => self.decode_later_version(input, &same, make),
+                None => Err(head::refusal(error, data, &self.limits)),
+            },
+        }
+    }
+
+    /// As [`decode_head`](Self::decode_head), of a head whose version is later than ours: `same` is the input with the
+    /// version 1.1.
+    #[cold]
+    fn decode_later_version<T>(
+        &mut self,
+        input: &mut impl Input,
+        same: &[u8],
+        make: impl FnOnce(
+            &mut Self,
+            &[u8],
+            &httparse::Request<'_, '_>,
+        ) -> Result<Option<(T, HeadInfo)>, DecodeError>,
+    ) -> Result<Option<(T, HeadInfo)>, DecodeError> {
+        let mut slots = Slots::new();
+        let mut request = httparse::Request::new(&mut []);
+        match request.parse_with_uninit_headers(same, slots.with_room_for(self.limits.head.fields)) {
+            Ok(httparse::Status::Complete(end)) => {
+                self.state = State::START;
+                let made = make(self, &same[..end], &request);
+                if made.is_ok() {
+                    input.consume(end);
+                }
+                made
+            }
+            Ok(httparse::Status::Partial) => {
+                let State::Head { progress, .. } = &mut self.state else { return Ok(None) };
+                progress.parsed_partial(same);
+                progress.check_partial(same, &self.limits, input.is_full())?;
+                Ok(None)
+            }
+            Err(error) => Err(head::refusal(error, same, &self.limits)),
         }
     }
 
@@ -275,7 +312,8 @@ impl RequestDecoder {
             set_method(&mut method, name)?;
         }
         let version = head::version(request.version);
-        if !Target::is_origin_form(&method, target) && Target::parse(&method, target).is_none() {
+        let is_plain = Target::is_origin_form(&method, target) && !has_fragment(target);
+        if !is_plain && Target::parse(&method, target).is_none() {
             return refuse(DecodeError::Target);
         }
         let info = self.accept(version, &scanned)?;

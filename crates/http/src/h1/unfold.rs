@@ -1,4 +1,4 @@
-//! Folded lines in answers (RFC 9112 section 5.2).
+//! Folded lines in answers (RFC 9112 section 5.2), and answers in a later version of HTTP/1 (RFC 9110 section 2.5).
 //!
 //! A fold is a line break and white space within a value. In a request it is refused. In an answer a user agent is to
 //! read it as a space. We replace folds in a copy of the lines, before the parser sees them. The lines
@@ -28,7 +28,8 @@ impl Unfolded {
     }
 }
 
-/// The head at the start of `data` with a space for each fold; `None` if it has none.
+/// The head at the start of `data` with a space for each fold, and with the version 1.1 for a later one; `None` if it has
+/// neither.
 ///
 /// # Errors
 ///
@@ -36,7 +37,15 @@ impl Unfolded {
 #[cold]
 pub(super) fn head(data: &[u8]) -> Result<Option<Unfolded>, DecodeError> {
     // The status line is not a field, so its continuation is not one either.
-    unfold(data, None)
+    let mut unfolded = unfold(data, None)?;
+    if let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', ..] = data {
+        let unfolded = unfolded.get_or_insert_with(|| {
+            let ends_at = section_end(data);
+            Unfolded { bytes: data[..ends_at.unwrap_or(data.len())].to_vec(), ends_at }
+        });
+        unfolded.bytes[VERSION_MINOR_AT] = b'1';
+    }
+    Ok(unfolded)
 }
 
 /// As [`head`], of a trailer section.
@@ -47,7 +56,7 @@ pub(super) fn trailers(data: &[u8]) -> Result<Option<Unfolded>, DecodeError> {
 
 /// `field`: where the field starts that a fold of the first line would go on with.
 fn unfold(data: &[u8], mut field: Option<usize>) -> Result<Option<Unfolded>, DecodeError> {
-    let ends_at = memchr::memmem::find(data, SECTION_END).map(|at| at + SECTION_END.len());
+    let ends_at = section_end(data);
     let mut rest = &data[..ends_at.unwrap_or(data.len())];
     let mut bytes = Vec::with_capacity(rest.len());
     let mut has_folds = false;
@@ -75,6 +84,11 @@ fn unfold(data: &[u8], mut field: Option<usize>) -> Result<Option<Unfolded>, Dec
     Ok(has_folds.then_some(Unfolded { bytes, ends_at }))
 }
 
+/// Where a section ends, if its end is there.
+fn section_end(data: &[u8]) -> Option<usize> {
+    memchr::memmem::find(data, SECTION_END).map(|at| at + SECTION_END.len())
+}
+
 /// Whether a line says where a body ends.
 fn decides_framing(line: &[u8]) -> bool {
     let name = line.split(|&byte| byte == b':').next().unwrap_or_default().trim_ascii();
@@ -82,6 +96,9 @@ fn decides_framing(line: &[u8]) -> bool {
 }
 
 const SECTION_END: &[u8] = b"\r\n\r\n";
+
+/// In `HTTP/1.1`.
+const VERSION_MINOR_AT: usize = 7;
 
 #[cfg(test)]
 mod tests {

@@ -48,6 +48,7 @@ mod arrived;
 mod check;
 mod engine;
 mod error;
+mod fields;
 mod frame;
 mod head;
 mod hpack;
@@ -66,5 +67,5 @@ pub use self::hpack::HpackError;
 #[cfg(fuzzing)]
 pub use self::hpack::{Hpack, Pair};
 pub use self::limits::{Limits, Rate};
-pub use self::send::{Gone, Refused, RequestParts, ResponseParts};
+pub use self::send::{Refused, RequestParts, ResponseParts, Unsent};
 pub use self::stream::{IdHasher, StreamId, StreamMap};

@@ -2,8 +2,9 @@
 
 use http::StatusCode;
 
+use super::fields::Fields;
 use super::frame::{self, HEAD_BYTES, STREAM_ID_MAX, flag, kind};
-use super::hpack::Encoder;
+use super::hpack::{ENTRY_OVERHEAD_BYTES, Encoder};
 use super::settings::FRAME_BYTES_MIN;
 use super::stream::Half;
 use super::{Code, Engine, Protocol, StreamId};
@@ -52,10 +53,24 @@ pub struct RequestParts<'a> {
     pub length: Option<u64>,
 }
 
-/// The stream is gone, or its head was sent already: nothing was written.
+/// A head or trailers that were not sent: nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sending on a stream: it has ended, or its head was sent before")]
-pub struct Gone;
+#[non_exhaustive]
+pub enum Unsent {
+    /// The stream is gone, or its head was sent already.
+    #[error("sending on a stream: it has ended, or its head was sent before")]
+    Gone,
+    /// The peer takes no fields of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). Whoever made them is at fault.
+    #[error(
+        "sending on a stream: its fields have {bytes} bytes, and the peer takes {limit}; send fewer or shorter ones"
+    )]
+    TooLarge {
+        /// Bytes of all names and values, and 32 more for each field (RFC 9113 section 6.5.2).
+        bytes: usize,
+        /// What the peer takes.
+        limit: usize,
+    },
+}
 
 /// A request that cannot be sent on this connection now: nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +90,16 @@ pub enum Refused {
     /// The protocol of its extended CONNECT is not the name of one. The caller is at fault.
     #[error("opening a stream: its protocol is no name such as `websocket`")]
     Protocol,
+    /// The peer takes no head of this size (`SETTINGS_MAX_HEADER_LIST_SIZE`). The caller is at fault.
+    #[error(
+        "opening a stream: its head has {bytes} bytes, and the peer takes {limit}; send fewer or shorter fields"
+    )]
+    TooLarge {
+        /// Bytes of all names and values, and 32 more for each field (RFC 9113 section 6.5.2).
+        bytes: usize,
+        /// What the peer takes.
+        limit: usize,
+    },
 }
 
 impl Engine {
@@ -139,6 +164,11 @@ impl Engine {
         let is_tunnel = is_connect && parts.protocol.is_none();
         debug_assert!(is_host(parts.authority.as_bytes()), "{:?} is no authority", parts.authority);
         debug_assert!(is_tunnel || is_scheme(parts.scheme) && is_target(parts.path), "{parts:?}");
+        let fields = Fields { headers: parts.headers, has_host: false, length: parts.length };
+        let own = pseudo_bytes(parts, is_tunnel);
+        if let Some(bytes) = fields.above(self.peer.list_bytes, own) {
+            return Err(Refused::TooLarge { bytes, limit: self.peer.list_bytes });
+        }
         let id = StreamId(self.next_of_ours);
         self.next_of_ours += 2;
         let stream = self.add(id, Half::Head, if end { Half::Ended } else { Half::Body });
@@ -154,8 +184,7 @@ impl Engine {
             if let Some(Protocol(protocol)) = parts.protocol {
                 encoder.pseudo(out, b":protocol", protocol.as_bytes());
             }
-            fields(encoder, parts.headers, true, out);
-            content_length(encoder, parts.length, out);
+            fields.encode(encoder, out);
         });
         Ok(id)
     }
@@ -173,18 +202,20 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
+    /// [`Unsent`].
     pub fn inform(
         &mut self,
         id: StreamId,
         status: StatusCode,
         headers: &Headers,
         out: &mut Vec<u8>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Unsent> {
         self.awaits_head(id)?;
+        let fields = Fields { headers, has_host: true, length: None };
+        self.takes(fields, STATUS_BYTES)?;
         self.send_block(id, false, out, |encoder, out| {
             encoder.status(out, status);
-            fields(encoder, headers, false, out);
+            fields.encode(encoder, out);
         });
         Ok(())
     }
@@ -193,22 +224,22 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
+    /// [`Unsent`].
     pub fn respond(
         &mut self,
         id: StreamId,
         parts: &ResponseParts<'_>,
         end: bool,
         out: &mut Vec<u8>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Unsent> {
         self.awaits_head(id)?;
+        let date = parts.date.filter(|_| !parts.headers.present().contains(Kind::Date));
+        let fields = Fields { headers: parts.headers, has_host: true, length: parts.length };
+        self.takes(fields, STATUS_BYTES + if date.is_some() { DATE_BYTES } else { 0 })?;
         self.send_block(id, end, out, |encoder, out| {
             encoder.status(out, parts.status);
-            fields(encoder, parts.headers, false, out);
-            content_length(encoder, parts.length, out);
-            if let Some(date) = parts.date
-                && !parts.headers.present().contains(Kind::Date)
-            {
+            fields.encode(encoder, out);
+            if let Some(date) = date {
                 out.extend_from_slice(&DATE_LITERAL);
                 out.extend_from_slice(&date[DATE_NAME_BYTES..DateLine::BYTES - 2]);
             }
@@ -309,12 +340,19 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
-    pub fn send_trailers(&mut self, id: StreamId, trailers: &Headers, out: &mut Vec<u8>) -> Result<(), Gone> {
+    /// [`Unsent`].
+    pub fn send_trailers(
+        &mut self,
+        id: StreamId,
+        trailers: &Headers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Unsent> {
         if self.streams.get(&id).is_none_or(|stream| stream.outgoing != Half::Body) {
-            return Err(Gone);
+            return Err(Unsent::Gone);
         }
-        self.send_block(id, true, out, |encoder, out| fields(encoder, trailers, true, out));
+        let fields = Fields { headers: trailers, has_host: false, length: None };
+        self.takes(fields, 0)?;
+        self.send_block(id, true, out, |encoder, out| fields.encode(encoder, out));
         self.end_half(id, |stream| &mut stream.outgoing, out);
         Ok(())
     }
@@ -359,9 +397,16 @@ impl Engine {
         self.check();
     }
 
-    fn awaits_head(&self, id: StreamId) -> Result<(), Gone> {
+    fn awaits_head(&self, id: StreamId) -> Result<(), Unsent> {
         let awaits = self.streams.get(&id).is_some_and(|stream| stream.outgoing == Half::Head);
-        if awaits { Ok(()) } else { Err(Gone) }
+        if awaits { Ok(()) } else { Err(Unsent::Gone) }
+    }
+
+    /// Whether the peer takes these fields, beside others that count so many bytes.
+    #[inline]
+    fn takes(&self, fields: Fields<'_>, own_bytes: usize) -> Result<(), Unsent> {
+        let limit = self.peer.list_bytes;
+        fields.above(limit, own_bytes).map_or(Ok(()), |bytes| Err(Unsent::TooLarge { bytes, limit }))
     }
 
     /// Appends a header block, in as many frames as it takes.
@@ -401,33 +446,19 @@ fn split(out: &mut Vec<u8>, at: usize, frame_bytes: usize, id: StreamId) {
     }
 }
 
-/// Appends the caller's fields, except those that the engine writes and those that concern one connection.
-#[inline]
-fn fields(encoder: &mut Encoder, headers: &Headers, without_host: bool, out: &mut Vec<u8>) {
-    for (name, value, field) in headers.lines().iter() {
-        match field.kind {
-            Kind::Connection
-            | Kind::KeepAlive
-            | Kind::ProxyConnection
-            | Kind::TransferEncoding
-            | Kind::ContentLength => continue,
-            Kind::Host if without_host => continue,
-            Kind::Other if name.eq_ignore_ascii_case(b"upgrade") => continue,
-            Kind::Other if name.eq_ignore_ascii_case(b"te") && !value.eq_ignore_ascii_case(b"trailers") => {
-                continue;
-            }
-            _ if field.is_sensitive => encoder.sensitive(out, name, value),
-            _ => encoder.field(out, name, value),
-        }
-    }
+/// What the pseudo-header fields of a request count.
+fn pseudo_bytes(parts: &RequestParts<'_>, is_tunnel: bool) -> usize {
+    let field = |name: &str, value: &str| name.len() + value.len() + ENTRY_OVERHEAD_BYTES;
+    let always = field(":method", parts.method.as_str()) + field(":authority", parts.authority);
+    let of_target = if is_tunnel { 0 } else { field(":scheme", parts.scheme) + field(":path", parts.path) };
+    always + of_target + parts.protocol.map_or(0, |Protocol(name)| field(":protocol", name))
 }
 
-#[inline]
-fn content_length(encoder: &mut Encoder, length: Option<u64>, out: &mut Vec<u8>) {
-    if let Some(length) = length {
-        encoder.field(out, b"content-length", itoa::Buffer::new().format(length).as_bytes());
-    }
-}
+/// `:status` and its three digits.
+const STATUS_BYTES: usize = 10 + ENTRY_OVERHEAD_BYTES;
+
+/// `date` and its value.
+const DATE_BYTES: usize = 4 + DateLine::BYTES - 2 - DATE_NAME_BYTES + ENTRY_OVERHEAD_BYTES;
 
 /// `date: ` in a [`DateLine`].
 const DATE_NAME_BYTES: usize = 6;

@@ -168,6 +168,12 @@ impl Block {
 impl<'a> Lines<'a> {
     pub(super) const NONE: Self = Self { bytes: &[], fields: &[], present: Kinds::NONE };
 
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.fields.len()
+    }
+
     #[inline]
     pub(super) fn is_named(self, field: &Field, name: &str) -> bool {
         usize::from(field.name_len) == name.len()

@@ -7,7 +7,7 @@ use std::thread::LocalKey;
 
 use http::{Extensions, Method, Version};
 
-use super::target::{Target, is_origin, is_target};
+use super::target::{Target, has_fragment, is_origin, is_target};
 use crate::headers::Kind;
 use crate::spare::{self, Pool, Pooled, Spare, Spares};
 use crate::{Body, Headers, InvalidHeader};
@@ -51,7 +51,7 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// [`InvalidTarget`] if the target has another form, or holds white space or a control character.
+    /// [`InvalidTarget`] if the target has another form, or holds white space, a control character or a `#`.
     pub fn new(method: Method, target: &str) -> Result<Self, InvalidTarget> {
         let mut parts = spare::draw::<RequestParts>();
         parts.method = method;
@@ -124,7 +124,7 @@ impl RequestHead {
     ///
     /// # Errors
     ///
-    /// [`InvalidTarget`] if the text does not begin with `/`, or holds white space or a control character.
+    /// [`InvalidTarget`] if the text does not begin with `/`, or holds white space, a control character or a `#`.
     pub fn set_path_and_query(&mut self, path: &str) -> Result<(), InvalidTarget> {
         if !path.starts_with('/') || !is_target(path) {
             return Err(InvalidTarget::new(path));
@@ -221,7 +221,7 @@ impl RequestParts {
             return self.set_other_target(target);
         }
         self.path.push_str(target);
-        true
+        !has_fragment(target)
     }
 
     /// Sets a target in another form. A URL without a path has the path `/` (RFC 9110 section 4.2.3).
@@ -401,7 +401,7 @@ pub enum InvalidRequest {
 /// A request target that cannot be sent. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "building a request: the target `{shown}` is neither `/path?query` nor `http://host/path?query`; percent-encode white space and control characters, and leave out a user"
+    "building a request: the target `{shown}` is neither `/path?query` nor `http://host/path?query`; percent-encode white space, control characters and `#`, and leave out a user"
 )]
 pub struct InvalidTarget {
     /// The beginning of the target, made printable.

@@ -25,7 +25,7 @@ impl<'t> Target<'t> {
     pub(crate) fn parse(method: &Method, target: &'t str) -> Option<Self> {
         match *method {
             _ if Self::is_origin_form(method, target) => {
-                Some(Self { scheme: "", authority: "", path: target })
+                (!has_fragment(target)).then_some(Self { scheme: "", authority: "", path: target })
             }
             Method::CONNECT => {
                 let fits = is_host(target.as_bytes()) && target.contains(':');
@@ -35,7 +35,8 @@ impl<'t> Target<'t> {
             _ => {
                 let (scheme, rest) = target.split_once("://")?;
                 let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-                is_origin(scheme, authority).then_some(Self { scheme, authority, path })
+                let fits = is_origin(scheme, authority) && !has_fragment(path);
+                fits.then_some(Self { scheme, authority, path })
             }
         }
     }
@@ -55,10 +56,22 @@ pub(crate) fn is_scheme(scheme: &str) -> bool {
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Whether `text` can be a target, or a part of one: not empty, no white space, no control character.
+/// Whether `text` can be a target, or a part of one: not empty, no white space, no control character, no fragment.
 pub(crate) fn is_target(text: &str) -> bool {
+    is_visible(text) && !has_fragment(text)
+}
+
+/// Whether `text` has no white space and no control character, and is not empty.
+pub(crate) fn is_visible(text: &str) -> bool {
     // No early exit, so that the compiler tests many bytes at once.
     !text.is_empty() && text.bytes().fold(true, |so_far, byte| so_far & (byte > b' ') & (byte != 0x7f))
+}
+
+/// Whether a `#` stands in it. A client keeps what follows that to itself (RFC 3986 section 3.5), and one reader would take it for
+/// a part of the path where another one cuts it off.
+#[inline]
+pub(crate) fn has_fragment(target: &str) -> bool {
+    target.bytes().fold(false, |so_far, byte| so_far | (byte == b'#'))
 }
 
 /// `uri-host [ ":" port ]` (RFC 9110 section 7.2), which may be empty.
@@ -154,9 +167,11 @@ mod tests {
         for target in ["*", "a:443", "a/b", "http:///b", "http://u@a/b", "1http://a", "", "://a"] {
             assert_eq!(parse(&Method::GET, target), None, "{target}");
         }
-        // A fragment is no part of the host.
-        assert_eq!(parse(&Method::GET, "http://a#d"), Some(("http", "a", "#d")));
+        for target in ["/a#b", "/#", "/a?b#c", "http://a#d", "http://a/#", "http://a?b#c"] {
+            assert_eq!(parse(&Method::GET, target), None, "{target}: a fragment is not sent");
+        }
         assert!(is_target("/~") && !is_target("/\x7f") && !is_target("/ ") && !is_target(""));
+        assert!(!is_target("/#") && is_visible("/#"));
         assert_eq!((parse(&Method::CONNECT, "/"), parse(&Method::CONNECT, "a")), (None, None));
     }
 }

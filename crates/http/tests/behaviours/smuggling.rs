@@ -93,10 +93,16 @@ fn start_lines_with_other_spaces_or_words() {
         "GET / a HTTP/1.1",
         " GET / HTTP/1.1",
         "GET / HTTP/1.1 ",
+        "GET / HTTP/1.10",
+        "GET / HTTP/1.20",
+        "GET / HTTP/1.1x",
+        "GET / HTTP/1.",
+        "GET / HTTP/1",
+        "GET / HTTP/11",
+        "GET / HTTP/a.b",
         "GET /",
     ] {
-        let error = request_error(format!("{line}\r\nHost: a\r\n\r\n").as_bytes());
-        assert!(matches!(error, Some(StartLine | LineEnding)), "{line}: {error:?}");
+        refused(format!("{line}\r\nHost: a\r\n\r\n").as_bytes(), StartLine);
     }
     refused(b"G\xc3\x89T / HTTP/1.1\r\nHost: a\r\n\r\n", StartLine);
     refused(b"\x16\x03\x01\x02\x00\x01\x00\x01", StartLine);
@@ -104,9 +110,11 @@ fn start_lines_with_other_spaces_or_words() {
 
 #[test]
 fn versions_other_than_1_0_and_1_1() {
-    for version in ["0.9", "1.2", "2.0", "3.0"] {
+    for version in ["0.9", "2.0", "2.1", "3.0", "9.9"] {
         let head = format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n");
         refused(head.as_bytes(), Version);
+        let head = format!("HTTP/{version} 200 OK\r\n\r\n");
+        assert_eq!(response_error(head.as_bytes()), Some(Version));
     }
     refused(b"GET / http/1.1\r\nHost: a\r\n\r\n", StartLine);
     assert_eq!(Version.status().as_u16(), 505);
@@ -130,6 +138,11 @@ fn targets_of_no_form() {
         let error = request_error(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
         assert!(matches!(error, Some(Target | StartLine)), "{target}: {error:?}");
     }
+    // A fragment (RFC 9112 section 3.2): other readers cut it off, or take it for a part of the path.
+    for target in ["/a#b", "/#", "/a?b#c", "http://a/#b", "http://a#b", "http://a?b#c"] {
+        refused(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes(), Target);
+    }
+    assert_eq!(request_error(b"GET /a%23b HTTP/1.1\r\nHost: a\r\n\r\n"), None);
     assert_eq!(request_error(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), None);
     assert_eq!(request_error(b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"), None);
     assert_eq!(request_error(b"GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n"), None);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Error, Event, StreamId, StreamMap};
+use anywire_http::h2::{Code, Engine, Error, Event, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 
@@ -70,7 +71,7 @@ enum Came {
 
 impl Session {
     pub(crate) fn new(tally: Rc<Tally>, connection: Connection, request: Arc<StreamRequest>) -> Self {
-        let now = Instant::now();
+        let now = precise();
         let deadline = Deadline::new();
         deadline.set(tally.plan.timeout);
         let mut output = Output::new();
@@ -102,10 +103,13 @@ impl Session {
 
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
-        let mut now = Instant::now();
+        let mut now = precise();
         let mut reads = 0;
         loop {
-            self.refill(now);
+            if let Err(refused) = self.refill(now) {
+                let message = format!("a request cannot be sent: {refused}");
+                return Poll::Ready(self.fail(ErrorKind::Write, &message));
+            }
             self.send(context);
             if self.calls.is_empty() {
                 if self.tally.is_spent() {
@@ -137,25 +141,26 @@ impl Session {
 
     /// As many new requests as there are free places.
     #[inline]
-    fn refill(&mut self, now: Instant) {
+    fn refill(&mut self, now: Instant) -> Result<(), Refused> {
         let free = self.depth - self.calls.len();
         let wanted = free.min(self.engine.slots());
         if wanted < free {
             self.lacks_slots(wanted, now);
         }
         if wanted == 0 {
-            return;
+            return Ok(());
         }
         self.held_up = None;
         let drawn = self.tally.draw(wanted as u32);
         let measured = self.tally.is_measuring();
         let before = self.output.len();
         let is_whole = self.request.body.is_empty();
-        for _ in 0..drawn {
-            // The engine has a slot for each, and it is no extended CONNECT.
-            let Ok(id) = self.engine.open_parts(&self.request.parts(), is_whole, self.output.buffer()) else {
-                break;
-            };
+        for number in 0..drawn {
+            // The engine has a slot for each. The peer may take no head of this size.
+            let opened = self.engine.open_parts(&self.request.parts(), is_whole, self.output.buffer());
+            let id = opened.inspect_err(|_| {
+                self.tally.counts().part(measured).unanswered_at_close += u64::from(drawn - number);
+            })?;
             if !is_whole {
                 self.engine.wants_to_send(id, true);
             }
@@ -171,6 +176,7 @@ impl Session {
             self.newest = id.get();
         }
         self.tally.sent_bytes(measured, self.output.len() - before);
+        Ok(())
     }
 
     /// The peer allows fewer streams than the plan wants.
@@ -248,7 +254,7 @@ impl Session {
             Ok(0) => Err(self.end_of_stream()),
             Ok(count) => {
                 input.filled(count);
-                let now = Instant::now();
+                let now = precise();
                 self.heard = now;
                 let taken = self.take(&mut input, now);
                 self.input = Some(input).filter(|input| !input.is_empty());
@@ -322,8 +328,12 @@ impl Session {
             // Nobody reads the rest of the request (RFC 9113 section 8.1).
             self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
         }
-        self.answers += 1;
         let taken = now.saturating_duration_since(sent_at);
+        if taken >= self.tally.plan.timeout {
+            // It has come too late, though the loop may not have come to say so.
+            return self.tally.timed_out(measured, taken, 1);
+        }
+        self.answers += 1;
         self.tally.answered(measured, taken, Received { status, bytes, body_bytes });
     }
 
@@ -403,7 +413,7 @@ impl Session {
     /// Whether a request has waited too long, or the peer has not allowed any.
     fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
         while self.deadline.poll_expired(context).is_ready() {
-            let (now, timeout) = (Instant::now(), self.tally.plan.timeout);
+            let (now, timeout) = (precise(), self.tally.plan.timeout);
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 return Poll::Ready(self.broken(error));
             }
@@ -419,7 +429,7 @@ impl Session {
             let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
             let next = oldest.map_or(now, |oldest| oldest) + timeout;
             let next = self.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
-            self.deadline.set(next.saturating_duration_since(now));
+            self.deadline.set_at(next);
             // The places of streams that ended are free.
             context.waker().wake_by_ref();
         }
@@ -470,11 +480,13 @@ impl Session {
 impl Drop for Session {
     /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
     fn drop(&mut self) {
+        let now = precise();
         let mut counts = self.tally.counts();
         for call in self.calls.values() {
             let part = counts.part(call.measured);
             part.unanswered_at_end += 1;
-            part.note_unanswered(Some(call.sent_at.elapsed().as_nanos() as f64 / 1000.0));
+            let age = now.saturating_duration_since(call.sent_at);
+            part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
         }
         drop(counts);
         self.tally.open.set(self.tally.open.get() - 1);

@@ -37,9 +37,14 @@ impl Session {
         let own = self.timers.wait(waits, now, &service.limits);
         let idle = self.idle_since.map(|since| after(since, service.limits.idle_timeout));
         let partial = self.partial_since.map(|since| after(since, service.limits.head_timeout));
-        let while_open = [self.engine.next_deadline(), idle, partial, self.earliest];
+        let while_open = [self.engine_deadline(), idle, partial, self.earliest];
         let others = while_open.into_iter().flatten().filter(|_| !self.is_closing());
         own.into_iter().chain(others.map(|at| at.saturating_duration_since(now))).min()
+    }
+
+    /// When the engine wants to know the time. A peer that has ended its direction acknowledges nothing more.
+    fn engine_deadline(&self) -> Option<Instant> {
+        self.engine.next_deadline().filter(|_| !self.input_ended)
     }
 
     /// Sets what a stream waits for.
@@ -51,7 +56,8 @@ impl Session {
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
         // The peer reads this stream too slowly. Whether it reads at all is for the connection.
         let write = self.engine.is_blocked(id);
-        let waits = Waits { handler, body, write, ..Waits::default() };
+        let half_closed = self.input_ended && !write;
+        let waits = Waits { handler, body, write, half_closed, ..Waits::default() };
         stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
     }
@@ -89,7 +95,7 @@ impl Session {
             self.abandon(service);
             self.leave();
             acted = true;
-        } else if self.engine.next_deadline().is_some_and(|at| at <= now) {
+        } else if self.engine_deadline().is_some_and(|at| at <= now) {
             acted = true;
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 self.fail(error, service);
@@ -152,6 +158,10 @@ impl Session {
                 if let Some(upload) = &mut stream.upload {
                     upload.abort(BodyError::Timeout);
                 }
+            }
+            Some(Expired::HalfClosed) => {
+                counters.half_close_timeouts.increment();
+                self.drop_stream(id, Code::CANCEL, service);
             }
             Some(Expired::WriteSilent) => {
                 counters.write_timeouts.increment();

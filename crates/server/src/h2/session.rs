@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow::{self, Break, Continue};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use super::stream::{OUTPUT_HIGH_WATER_BYTES, OUTPUT_LIMIT_BYTES, Stage, Stream};
 use super::upload::Upload;
 use super::waker::{StreamWaker, Woken};
 use crate::connection::is_cut;
-use crate::context::{FreeContext, Origin};
+use crate::context::{FreeContext, Origin, Told};
 use crate::h1::{End, Env, Timers};
 use crate::service::{Date, Ending, Service};
 
@@ -46,6 +47,10 @@ pub(crate) struct Session {
     pub(super) idle_since: Option<Instant>,
     /// Since when a frame, or a head, has come in part.
     pub(super) partial_since: Option<Instant>,
+    /// The peer has ended its direction: there is nothing more to read, and it may wait for its answers.
+    pub(super) input_ended: bool,
+    /// Keeps the records that it has, for as long as handlers may ask.
+    gone: Vec<Rc<Told>>,
     ending: Closing,
 }
 
@@ -90,6 +95,8 @@ impl Session {
             keeps_waiting: false,
             idle_since: None,
             partial_since: None,
+            input_ended: false,
+            gone: Vec::new(),
             ending: Closing::No,
         }
     }
@@ -118,7 +125,7 @@ impl Session {
                 self.poll_stream(id, now, env.service);
             }
             self.transmit(now, env.service);
-            if self.engine.is_drained() && self.streams.is_empty() {
+            if (self.engine.is_drained() || self.input_ended) && self.streams.is_empty() {
                 self.ending = Closing::Flushing;
                 continue;
             }
@@ -129,13 +136,19 @@ impl Session {
             }
             // Else it reads, though the peer takes nothing: the peer may be as full, and wait for that (RFC 9113 section
             // 5.2.2).
-            if self.output.len() >= OUTPUT_LIMIT_BYTES {
+            if self.output.len() >= OUTPUT_LIMIT_BYTES || self.input_ended {
                 return Continue(());
             }
             match self.fill(cx, env.connection) {
                 Poll::Ready(Ok(1..)) => {}
-                Poll::Ready(ended) => {
-                    if ended.is_err_and(|error| !(self.streams.is_empty() && is_cut(&error))) {
+                Poll::Ready(Ok(0)) => {
+                    if self.is_idle() {
+                        return Break(End::Close);
+                    }
+                    self.end_input();
+                }
+                Poll::Ready(Err(error)) => {
+                    if !(self.streams.is_empty() && is_cut(&error)) {
                         env.service.counters.wire_errors.increment();
                     }
                     self.abandon(env.service);
@@ -148,6 +161,29 @@ impl Session {
                     return Continue(());
                 }
             }
+        }
+    }
+
+    /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
+    pub(crate) fn may_have_request(&self) -> bool {
+        !self.is_closing() || !self.output.is_empty()
+    }
+
+    /// The peer has ended its direction. It may still wait for the answers to what it has sent whole, and its handlers are
+    /// told. It is answered within [`Limits::half_close_timeout`](crate::Limits).
+    #[cold]
+    fn end_input(&mut self) {
+        self.input_ended = true;
+        self.partial_since = None;
+        self.engine.leave(self.output.buffer());
+        for (id, stream) in &mut self.streams {
+            if let Some(upload) = &mut stream.upload {
+                upload.cut_short();
+            }
+            if let Stage::Handling(run) = &stream.stage {
+                self.gone.push(run.peer_gone());
+            }
+            self.touched.push(*id);
         }
     }
 
@@ -176,7 +212,7 @@ impl Session {
         let before = self.input.as_ref().map_or(0, Buffer::len);
         let was_within_head = self.engine.is_within_head();
         let mut rounds = 0;
-        while self.output.len() < OUTPUT_LIMIT_BYTES {
+        while self.output.len() < OUTPUT_LIMIT_BYTES && !self.input_ended {
             let Some(input) = &mut self.input else { return };
             rounds += 1;
             match self.engine.receive(now, input, self.output.buffer()) {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use anywire_http::h1::encode::forbids_body;
-use anywire_http::h2::{Code, Engine, ResponseParts, StreamId};
+use anywire_http::h2::{Code, Engine, ResponseParts, StreamId, Unsent};
 use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
 use anywire_wire::Output;
 use bytes::Bytes;
@@ -150,6 +150,31 @@ impl Session {
             let refusal = parts.service.dispatch.refuse(endpoint, 101, "HTTP/2 has no upgrade");
             parts.service.dispatch.replace(endpoint, response, refusal);
         }
+        let mut sent = Self::send_head(parts, id, response, is_head);
+        if let Err(error @ Unsent::TooLarge { .. }) = sent {
+            let (status, cause) = (response.status.as_u16(), error.to_string());
+            *response = parts.service.dispatch.refuse(endpoint, status, &cause);
+            sent = Self::send_head(parts, id, response, is_head);
+        }
+        match sent {
+            Ok(false) => Self::begin_body(parts, id, response),
+            Ok(true) => Stage::Done,
+            Err(_) => {
+                // A peer that takes not even that.
+                parts.engine.reset(id, Code::INTERNAL_ERROR, parts.output.buffer());
+                Stage::Done
+            }
+        }
+    }
+
+    /// Sends the head of a response. Returns whether that is all of it.
+    #[inline]
+    fn send_head(
+        parts: &mut Parts<'_>,
+        id: StreamId,
+        response: &Response,
+        is_head: bool,
+    ) -> Result<bool, Unsent> {
         let status = response.status;
         let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
         let length = match response.body.stated_length() {
@@ -159,9 +184,12 @@ impl Session {
         };
         let ends = is_head || has_no_body || response.body.is_empty();
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
-        if parts.engine.respond(id, &head, ends, parts.output.buffer()).is_err() || ends {
-            return Stage::Done;
-        }
+        parts.engine.respond(id, &head, ends, parts.output.buffer()).map(|()| ends)
+    }
+
+    /// Sends a body that fits behind its head, or begins with it. Returns the stage that the stream is in then.
+    #[inline]
+    fn begin_body(parts: &mut Parts<'_>, id: StreamId, response: &mut Response) -> Stage {
         if let Some(whole) = response.body.as_full()
             && parts.output.len() < OUTPUT_HIGH_WATER_BYTES
             && parts.engine.may_send_at_once(id, whole.len())
@@ -258,23 +286,28 @@ impl Session {
             Next::Data => self.engine.wants_to_send(id, true),
             Next::Later => {}
             Next::End(trailers) => {
-                if let Some(trailers) = trailers {
-                    let _ = self.engine.send_trailers(id, &trailers, self.output.buffer());
+                if let Some(trailers) = trailers
+                    && let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer())
+                {
+                    return self.break_off(id, BodyError::failed(error), service);
                 }
                 self.finish(id, service);
             }
-            Next::Broken(error) => {
-                let Some(stream) = self.streams.get(&id) else { return };
-                // A response that is made of its request, such as an echo, fails with it: by the peer's fault. An upstream
-                // may be too slow as well, so the error alone does not tell.
-                let upload_failed = stream.upload.as_ref().is_some_and(Upload::is_aborted);
-                let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
-                let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
-                service.dispatch.body_failed(stream.endpoint, error);
-                self.drop_stream(id, code, service);
-            }
+            Next::Broken(error) => self.break_off(id, error, service),
             Next::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),
         }
+    }
+
+    /// Ends a stream whose response fails.
+    fn break_off(&mut self, id: StreamId, error: BodyError, service: &Service) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        // A response that is made of its request, such as an echo, fails with it: by the peer's fault. An upstream may be too
+        // slow as well, so the error alone does not tell.
+        let upload_failed = stream.upload.as_ref().is_some_and(Upload::is_aborted);
+        let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
+        let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
+        service.dispatch.body_failed(stream.endpoint, error);
+        self.drop_stream(id, code, service);
     }
 
     /// A stream whose response has left. The rest of its request is not wanted.

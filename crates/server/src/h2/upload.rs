@@ -14,6 +14,8 @@ pub(super) struct Upload {
     trailers: Option<Headers>,
     /// All of it has come.
     ended: bool,
+    /// The rest of it does not come.
+    is_cut_short: bool,
     /// The peer waits for `100 Continue` before it sends the body.
     awaits_continue: bool,
     /// The reader wants more than has come.
@@ -42,6 +44,7 @@ impl Upload {
             arrived: Arrived::default(),
             trailers: None,
             ended: false,
+            is_cut_short: false,
             awaits_continue,
             lacks_input: false,
             is_aborted: false,
@@ -61,6 +64,11 @@ impl Upload {
     pub(super) fn ended_by(&mut self, trailers: Headers) {
         self.trailers = Some(trailers);
         self.ended = true;
+    }
+
+    /// Nothing more comes. If that is not all of it, its reader learns so behind what has come.
+    pub(super) fn cut_short(&mut self) {
+        self.is_cut_short = !self.ended;
     }
 
     /// Whether the handler waits for bytes that the peer has yet to send.
@@ -92,6 +100,9 @@ impl Upload {
                 if let Some(sender) = self.sender.take() {
                     sender.finish();
                 }
+                moved.any = true;
+            } else if self.is_cut_short {
+                self.abort(BodyError::Incomplete);
                 moved.any = true;
             } else {
                 moved.ask = std::mem::take(&mut self.awaits_continue);

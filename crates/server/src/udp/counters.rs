@@ -1,9 +1,10 @@
 //! What a service of datagrams counts.
 
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anywire_loops::Counter;
+use anywire_wire::udp::DropCounter;
 
 /// Counters of a service of datagrams: a copy of this moment, of one loop or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,14 +72,57 @@ pub(super) struct Counts {
     pub(super) forged: Counter,
     pub(super) later_refused: Counter,
     pub(super) panics: Counter,
-    /// What the system counted until the socket was closed.
-    pub(super) dropped_in_all: AtomicU32,
+    dropped_by_system: Mutex<Dropped>,
+}
+
+/// What the system has dropped at a socket.
+#[derive(Debug)]
+enum Dropped {
+    /// So far. This keeps the socket open.
+    Open(DropCounter),
+    /// Until the socket was closed.
+    InAll(u32),
+}
+
+impl Default for Dropped {
+    fn default() -> Self {
+        Self::InAll(0)
+    }
+}
+
+impl Dropped {
+    fn count(&self) -> u32 {
+        match self {
+            Self::Open(counter) => counter.drops().unwrap_or(0),
+            Self::InAll(count) => *count,
+        }
+    }
+}
+
+/// Belongs to the task of a socket. Dropped with it, it closes the socket for those who count, too: else it would stay among the
+/// sockets of its port, and get datagrams that nobody receives.
+pub(super) struct OpenSocket(Arc<Counts>);
+
+impl Drop for OpenSocket {
+    fn drop(&mut self) {
+        let mut dropped = self.0.dropped();
+        *dropped = Dropped::InAll(dropped.count());
+    }
 }
 
 impl Counts {
-    /// With what the system has dropped so far, if the socket is open.
-    pub(super) fn copy(&self, dropped: Option<u32>) -> UdpCounters {
-        let dropped = dropped.unwrap_or_else(|| self.dropped_in_all.load(Ordering::Relaxed));
+    /// The counters of a socket, and what has to go with its task.
+    pub(super) fn of(drops: DropCounter) -> (Arc<Self>, OpenSocket) {
+        let counts =
+            Arc::new(Self { dropped_by_system: Mutex::new(Dropped::Open(drops)), ..Self::default() });
+        (Arc::clone(&counts), OpenSocket(counts))
+    }
+
+    fn dropped(&self) -> MutexGuard<'_, Dropped> {
+        self.dropped_by_system.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn copy(&self) -> UdpCounters {
         UdpCounters {
             datagrams: self.datagrams.value(),
             bytes: self.bytes.value(),
@@ -91,7 +135,7 @@ impl Counts {
             over_rate: self.over_rate.value(),
             forged: self.forged.value(),
             later_refused: self.later_refused.value(),
-            dropped_by_system: dropped.into(),
+            dropped_by_system: self.dropped().count().into(),
             panics: self.panics.value(),
         }
     }

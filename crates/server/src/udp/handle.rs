@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anywire_loops::{self as loops, LoopId, Loops, Task, clock};
-use anywire_wire::udp::{DatagramAddress, DropCounter};
+use anywire_wire::udp::DatagramAddress;
 use tokio::sync::{oneshot, watch};
 
 use super::counters::{Counts, UdpCounters};
@@ -30,8 +30,6 @@ pub struct UdpServerHandle {
 pub(super) struct Part {
     pub(super) home: LoopId,
     pub(super) counts: Arc<Counts>,
-    /// `None` once the socket is closed.
-    pub(super) drops: Option<DropCounter>,
     /// `None` once it has ended.
     pub(super) task: Option<Task<()>>,
 }
@@ -121,8 +119,6 @@ impl UdpServerHandle {
         for part in &mut self.parts {
             // A loop that has ended meanwhile has closed the socket itself.
             let _ = part.task.take().map(Task::wait);
-            // It would keep the socket open.
-            part.drops = None;
         }
         let ended = UdpShutdown { counters: self.counters(), by_loop: self.counters_by_loop() };
         if self.owns_loops {
@@ -135,7 +131,7 @@ impl UdpServerHandle {
     fn sum(&self, of: impl Fn(&Part) -> bool) -> UdpCounters {
         let mut sum = UdpCounters::default();
         for part in self.parts.iter().filter(|part| of(part)) {
-            sum += part.counts.copy(part.drops.as_ref().and_then(DropCounter::drops));
+            sum += part.counts.copy();
         }
         sum
     }

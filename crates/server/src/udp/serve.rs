@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -48,7 +47,6 @@ impl<H: DatagramHandler> Service<H> {
         let left = deadline.saturating_duration_since(Instant::now());
         // What is not done by then is cut.
         let _ = tokio::time::timeout(left, self.wind_up()).await;
-        self.desk.counts.dropped_in_all.store(self.desk.socket.drops().unwrap_or(0), Ordering::Relaxed);
         drop_each([self.handler]);
     }
 

@@ -156,12 +156,13 @@ where
         for sockets in bound {
             for (home, mut socket) in loops.iter().zip(sockets) {
                 socket.refuse_sources(&local);
-                let counts = Arc::new(Counts::default());
                 let drops = socket.drop_counter().map_err(UdpServerError::Register)?;
+                let (counts, open) = Counts::of(drops);
                 let (make, limits, ended) = (self.make.clone(), self.limits.clone(), ended.clone());
                 let (registered, registration) = oneshot::channel();
                 let of_loop = Arc::clone(&counts);
                 let task = home.spawn(move || async move {
+                    let _open = open;
                     match socket.register() {
                         Ok(socket) => {
                             let service = Service::new(socket, make(), &limits, of_loop);
@@ -172,7 +173,7 @@ where
                         Err(cause) => drop(registered.send(Err(cause))),
                     }
                 });
-                parts.push(Part { home: home.id(), counts, drops: Some(drops), task: Some(task) });
+                parts.push(Part { home: home.id(), counts, task: Some(task) });
                 registrations.push(registration);
             }
         }

@@ -1,13 +1,17 @@
-//! A peer that ends its direction still gets its answers; one that resets the connection takes its handler with it.
+//! A peer that ends its direction still gets its answers, in each version of HTTP; one that resets the connection takes its
+//! handler with it.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use crate::support::h2::{Came, H2};
 use crate::support::{Scene, Told};
+use anywire_http::h2::{self, Code};
 use anywire_http::{Body, BodyError};
-use anywire_server::{Request, Router, State};
+use anywire_server::{Limits, Request, Router, State};
 use bytes::Bytes;
 use futures_core::Stream;
 use tokio::sync::Notify;
@@ -204,6 +208,85 @@ fn a_handler_learns_that_its_peer_has_ended_within_the_body() {
         assert_eq!(tales.next(), "gone");
         assert_eq!(peer.answer(false).text(), "knows");
         peer.assert_closed();
+    });
+}
+
+#[test]
+fn over_http2_each_stream_is_answered() {
+    crate::support::on_each_wire(|scene| {
+        let (router, tales, gate) = staged();
+        let served = scene.serve_on(1, router, Limits::default());
+        let mut peer = H2::connect(&served);
+        assert_eq!(peer.ask("/nowhere").status(), 404);
+        let gated = peer.get("/gated");
+        assert_eq!(tales.next(), "started");
+        let asks = peer.get("/asks");
+        assert_eq!(tales.next(), "started");
+        let reads = peer.open("POST", "/reads-and-asks", &[], Some(10), false);
+        peer.body(reads, b"short", false);
+        assert_eq!(tales.next(), "started");
+        // With half a frame behind them.
+        peer.raw(&[0, 0, 8, 6]);
+        peer.half_close();
+        assert_eq!([tales.next(), tales.next()], ["gone", "gone"]);
+        for id in [asks, reads] {
+            assert_eq!(peer.answer(id).text(), "knows");
+        }
+        gate.notify_one();
+        assert_eq!(peer.answer(gated).text(), "answered");
+        assert_eq!(peer.end(), Some(Code::NO_ERROR));
+        let counters = served.running.counters();
+        assert_eq!((counters.abandoned, counters.bad_requests), (0, 0), "{counters:?}");
+    });
+}
+
+/// Of a request whose handler has not begun when the end is read, and of a body that takes long to leave.
+#[test]
+fn over_http2_all_that_came_before_the_end_is_answered() {
+    crate::support::on_each_wire(|scene| {
+        let router = Router::new().get("/large", async || Bytes::from(vec![b'x'; 1_000_000]));
+        let served = scene.serve(router);
+        // It cannot open its windows any more.
+        let windows = (1 << 30, 1 << 30);
+        let limits = h2::Limits {
+            stream_window_bytes: windows.0,
+            connection_window_bytes: windows.1,
+            ..h2::Limits::default()
+        };
+        let mut peer = H2::connect_with(&served, limits);
+        let ids: Vec<_> = (0..10).map(|_| peer.get("/large")).collect();
+        peer.half_close();
+        for id in ids {
+            assert_eq!(peer.answer(id).body.len(), 1_000_000);
+        }
+        // The server may see the end before or behind its last answer.
+        assert!(matches!(peer.end(), None | Some(Code::NO_ERROR)));
+    });
+}
+
+#[test]
+fn over_http2_it_waits_for_its_answers_for_so_long() {
+    crate::support::on_each_wire(|scene| {
+        for path in ["/never", "/silent"] {
+            let (router, tales, _) = staged();
+            let limits = Limits { half_close_timeout: Duration::from_millis(1), ..Limits::default() };
+            let served = scene.serve_with(router, limits);
+            let mut peer = H2::connect(&served);
+            assert_eq!(peer.ask("/nowhere").status(), 404);
+            let id = peer.get(path);
+            assert_eq!(tales.next(), "started");
+            peer.half_close();
+            assert_eq!(tales.next(), "ended");
+            loop {
+                match peer.next() {
+                    Came::Reset(of, code) if of == id => break assert_eq!(code, Code::CANCEL),
+                    Came::GoAway(_, Code::NO_ERROR) | Came::Head(..) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(matches!(peer.next(), Came::End));
+            served.await_count("timeouts", |counters| counters.half_close_timeouts, 1);
+        }
     });
 }
 

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -387,6 +388,52 @@ fn a_flood_does_not_hold_up_the_end() {
     let (server, _) = flooded(&loops);
     let ended = loops.shutdown(HANG).expect("this thread is no loop");
     assert_eq!((ended.tasks_cut, ended.loops_stuck), (0, 0), "{:?}", server.counters());
+}
+
+#[test]
+fn the_flows_of_a_loop_that_died_go_to_others() {
+    for steering in [Steering::Flow, Steering::Payload { offset: 0, width: 1 }] {
+        let loops = Loops::start(3).expect("threads");
+        let options = UdpOptions { steering, ..UdpOptions::default() };
+        let server = UdpServer::new(|| echo).listen("udp:127.0.0.1:0").options(options).on(&loops);
+        let server = server.start().expect("a free port");
+        let clients: Vec<_> = (0..64).map(|_| client(&server)).collect();
+        let ask = || {
+            for (number, client) in clients.iter().enumerate() {
+                send(client, &[number as u8], 1);
+                assert_eq!(answer(client), [number as u8]);
+            }
+        };
+        ask();
+        kill(&loops, 1);
+        let dead = server.counters_by_loop()[1];
+        assert!(dead.datagrams > 0, "{dead:?}");
+        ask();
+        assert_eq!(server.counters_by_loop()[1], dead);
+        let ended = server.shutdown(HANG).wait();
+        assert_eq!((ended.counters.datagrams, ended.by_loop[1]), (128, dead));
+    }
+}
+
+/// Has a loop die, and waits until nothing of it is left.
+fn kill(loops: &Loops, index: usize) {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("as the test wishes");
+        }
+    }
+    let killed = loops.get(index);
+    let killer = killed.spawn(|| async {
+        // The runtime's own timer calls it.
+        let mut sleep = std::pin::pin!(tokio::time::sleep(Duration::from_millis(1)));
+        let panics = Waker::from(Arc::new(Panics));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&panics)).is_pending());
+        std::future::pending::<()>().await;
+    });
+    killer.wait().expect_err("its loop dies");
+    let thread = format!("/proc/self/task/{}", killed.thread_id());
+    eventually("its thread has ended", || !std::path::Path::new(&thread).exists());
 }
 
 #[test]

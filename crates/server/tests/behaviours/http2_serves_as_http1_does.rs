@@ -1,9 +1,9 @@
 //! HTTP/2 on the port of HTTP/1, by its preface: handlers, extractors and bodies are the same, and know nothing of it.
 
 use crate::support::h2::{Came, GOAWAY, H2, HEADERS, PREFACE, SETTINGS, frame, frames};
-use crate::support::{Peer, Remote};
-use anywire_http::h2::Code;
-use anywire_http::{Body, Headers, StatusCode, Version};
+use crate::support::{Peer, Remote, Scene};
+use anywire_http::h2::{Code, Limits};
+use anywire_http::{Body, HeadLimits, Headers, Response, StatusCode, Version};
 use anywire_server::{Path, Request, Router};
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ fn router() -> Router {
         .get("/fields", async |request: Request| {
             let headers = request.headers();
             let cookies: Vec<_> = headers.get_all("cookie").collect();
-            let host = request.head().host().unwrap_or_default();
+            let host = request.host().unwrap_or_default();
             format!("{:?} {host} {}", request.head().version(), String::from_utf8_lossy(&cookies.concat()))
         })
         .post("/echo", async |body: Body| body)
@@ -145,7 +145,43 @@ fn handlers_know_nothing_of_it() {
         // Cookies may come in pieces (RFC 9113 section 8.2.3).
         let id = peer.open("GET", "/fields", &[("cookie", "a=1"), ("cookie", "b=2")], None, true);
         assert_eq!(peer.answer(id).text(), format!("{:?} a a=1; b=2", Version::HTTP_2));
+        let answer = served.ask("GET /fields HTTP/1.1\r\nhost: a\r\ncookie: a=1; b=2\r\n\r\n");
+        assert_eq!(answer.text(), format!("{:?} a a=1; b=2", Version::HTTP_11));
     });
+}
+
+/// A peer says how large a head it takes. What is above that is a fault of its handler, and costs its own stream.
+#[test]
+fn heads_that_the_peer_does_not_take_are_not_sent() {
+    let router = router()
+        .get("/large-head", async || Response::new(StatusCode::OK).header("x", "v".repeat(5000)).body("ok"))
+        .get("/large-trailers", async || {
+            let (mut sender, body) = Body::channel(1024);
+            let mut trailers = Headers::new();
+            trailers.append("x", "v".repeat(5000)).expect("a field");
+            sender.trailers(trailers);
+            sender.finish();
+            body
+        });
+    let served = Scene::tcp().serve_on(1, router, anywire_server::Limits::default());
+    let takes = |bytes| Limits { head: HeadLimits { bytes, ..HeadLimits::default() }, ..Limits::default() };
+    let mut peer = H2::connect_with(&served, takes(400));
+    assert_eq!(peer.ask("/").text(), "ok");
+    let answer = peer.ask("/large-head");
+    assert_eq!((answer.status(), answer.header("x")), (500, None));
+    let id = peer.get("/large-trailers");
+    assert_eq!(peer.reset_of(id), Code::INTERNAL_ERROR);
+    assert_eq!(peer.ask("/").text(), "ok");
+    assert_eq!(served.running.counters().failures, 2);
+    // Not even a 500 fits.
+    let mut peer = H2::connect_with(&served, takes(50));
+    let id = peer.get("/large-head");
+    assert_eq!(peer.reset_of(id), Code::INTERNAL_ERROR);
+    // One that does not say takes all.
+    assert_eq!(
+        served.ask("GET /large-head HTTP/1.1\r\nhost: a\r\n\r\n").header("x").map(str::len),
+        Some(5000)
+    );
 }
 
 #[test]
@@ -273,12 +309,12 @@ fn what_is_refused_is_counted() {
         }
         served.await_count("refused streams", |counters| counters.refused_streams, 1);
         let mut peer = H2::connect(&served);
-        peer.ask("/");
+        // Before it has read what the server takes.
         let large = "x".repeat(2000);
         let id = peer.open("GET", "/", &[("x", &large)], None, true);
         assert_eq!(peer.answer(id).status(), 431);
         served.await_count("bad requests", |counters| counters.bad_requests, 1);
-        peer.raw(&frame(HEADERS, 5, 5, b"\x82\x86\x84"));
+        peer.raw(&frame(HEADERS, 5, 3, b"\x82\x86\x84"));
         served.await_count("bad requests", |counters| counters.bad_requests, 2);
         served.assert_alive();
     });

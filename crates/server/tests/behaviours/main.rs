@@ -16,6 +16,7 @@ mod a_panic_is_500_and_the_connection_stays;
 mod a_reset_under_way_is_counted;
 mod a_router_answers_without_a_server;
 mod a_server_runs_within_another_runtime;
+mod an_idle_connection_ends_in_order;
 mod an_upgrade_hands_over_the_connection;
 mod answers_keep_the_order_of_requests;
 mod answers_that_nobody_takes_hold_handlers_back;

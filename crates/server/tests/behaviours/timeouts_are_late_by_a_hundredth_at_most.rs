@@ -226,11 +226,9 @@ fn try_length(timeout: &'static Timeout, after: Duration) {
     let running = Arc::new(server.start().expect("a free name"));
     let address = running.addresses().next().expect("one address").clone();
     let seen = Arc::clone(&running);
-    loops
-        .get(0)
-        .spawn(move || watch(timeout, after, address, seen))
-        .wait()
-        .unwrap_or_else(|error| panic!("{error}"));
+    let watched = loops.get(0).spawn(move || watch(timeout, after, address, seen)).wait();
+    watched.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(loops.get(0).counters().panics, 0, "{}", timeout.name);
 }
 
 async fn watch(timeout: &Timeout, after: Duration, address: Address, server: Arc<ServerHandle>) {

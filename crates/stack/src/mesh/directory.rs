@@ -157,7 +157,11 @@ impl Mesh {
         for step in 0..queues.all.len() {
             let queue = &queues.all[(first + step) % queues.all.len()];
             match queue.poll_join(from, cx) {
-                Poll::Ready(Ok(())) => return Poll::Ready(Ok(Queued { queue: Arc::clone(queue), from })),
+                Poll::Ready(Ok(())) => {
+                    // It is the turn of the one behind it, so that no host gets the share of one that is skipped.
+                    queues.next.fetch_add(step, Ordering::Relaxed);
+                    return Poll::Ready(Ok(Queued { queue: Arc::clone(queue), from }));
+                }
                 Poll::Ready(Err(Refused)) => {}
                 Poll::Pending => is_open = true,
             }

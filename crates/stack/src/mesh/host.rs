@@ -108,15 +108,17 @@ impl Host {
             let place = poll_fn(|cx| self.board.mesh.poll_enqueue(service, from.address, cx)).await;
             let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
             let place = place.map_err(refused)?;
-            self.board.steer(from.address.port(), &place).map_err(refused)?;
             let mut stream = match self.interface.start(Some(from.address), service, NO_NAGLE) {
                 // An earlier connection from there has not quite ended; the next port is as good.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < PORT_TRIES => {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < PORTS => {
                     tries += 1;
                     continue;
                 }
                 started => started?,
             };
+            // Nothing has left yet. Not before it is known that the port is free: the frames of an earlier connection
+            // would take the way of this one.
+            self.board.steer(from.address.port(), &place).map_err(refused)?;
             if place.is_attended() {
                 stream.opened().await?;
             } else {
@@ -178,7 +180,7 @@ struct LocalPorts {
 
 impl LocalPorts {
     fn take(&mut self) -> Option<u16> {
-        if self.used.len() > usize::from(u16::MAX - PORT_FIRST) {
+        if self.used.len() >= PORTS {
             return None;
         }
         loop {
@@ -206,8 +208,8 @@ const MESH_MAC: Mac = Mac::new([2, 0, 0, 1, 0, 0]);
 /// The first local port (RFC 6056 asks for a wide range).
 const PORT_FIRST: u16 = 16_384;
 
-/// Ports that are tried before a dial fails.
-const PORT_TRIES: usize = 64;
+/// How many there are: all of them are tried before a dial fails.
+const PORTS: usize = (u16::MAX - PORT_FIRST) as usize + 1;
 
 #[cfg(test)]
 mod tests {
@@ -219,8 +221,7 @@ mod tests {
         let first = ports.take();
         assert_eq!((first, ports.take()), (Some(PORT_FIRST), Some(PORT_FIRST + 1)));
         ports.used.remove(&PORT_FIRST);
-        let all = usize::from(u16::MAX - PORT_FIRST) + 1;
-        for _ in 0..all - 2 {
+        for _ in 0..PORTS - 2 {
             assert_ne!(ports.take(), Some(PORT_FIRST));
         }
         assert_eq!((ports.take(), ports.take()), (Some(PORT_FIRST), None));

@@ -25,6 +25,11 @@ impl Block {
         self.retransmit_at = at;
     }
 
+    /// The time that only tells whether it was idle, if no flight is timed.
+    pub(crate) fn mark_of_idleness_mut(&mut self) -> Option<&mut Tick> {
+        (!self.has(Flags::RETRANSMIT)).then_some(&mut self.retransmit_at)
+    }
+
     /// Whether nothing was sent for an RTO (RFC 5681 4.1).
     pub(crate) fn was_idle_for_rto(&self, now: Tick) -> bool {
         debug_assert!(self.flight() == 0, "in {:?}", self.state);
@@ -117,6 +122,15 @@ impl Block {
 }
 
 const ANSWERED: u8 = 1 << 7;
+
+/// The flag `ACK_NOW`: an ACK leaves at the next transmission. After the end, the reset that tells the peer.
+impl Block {
+    /// Whether its reset has not left. It keeps its place until then.
+    #[inline]
+    pub(crate) const fn owes_reset(&self) -> bool {
+        matches!(self.state, State::Closed) && self.has(Flags::ACK_NOW)
+    }
+}
 
 /// `unread`: the bytes for the reader. In SYN-SENT, when the SYN left.
 impl Block {

@@ -14,7 +14,7 @@ pub(super) fn avoid(window: &mut Window, now: Tick, acked: Acked) {
     let mss = acked.eff_mss.max(1);
     if window.w_est == 0 {
         start_epoch(window, now, mss);
-    } else if window.w_est & PAUSED != 0 {
+    } else if is_paused(window.w_est) {
         window.plateau = now.after(window.plateau.0);
         window.w_est &= !PAUSED;
     }
@@ -52,10 +52,15 @@ pub(super) fn reduce(window: &mut Window, flight: u32) -> u32 {
 
 /// Stops the curve's time: time limited by the application must not count (RFC 9438 4.2).
 pub(super) const fn pause(window: &mut Window, now: Tick) {
-    if window.w_est != 0 && window.w_est & PAUSED == 0 {
+    if window.w_est != 0 && !is_paused(window.w_est) {
         window.plateau = Tick(window.plateau.since(now));
         window.w_est |= PAUSED;
     }
+}
+
+/// Whether time stands still, and the moment of the plateau is a distance.
+pub(super) const fn is_paused(w_est: u32) -> bool {
+    w_est & PAUSED != 0
 }
 
 /// The beginning of an avoidance stage (RFC 9438 4.2): `K` and `W_est` follow from the window of this moment.

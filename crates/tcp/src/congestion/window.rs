@@ -153,6 +153,13 @@ impl Window {
         }
     }
 
+    /// The moment of the curve becomes no older than this, if there is one.
+    pub(crate) fn grow_older(&mut self, now: Tick, oldest_millis: u32) {
+        if !cubic::is_paused(self.w_est) {
+            self.plateau.keep_near(now, oldest_millis);
+        }
+    }
+
     /// What [`undo`](Self::undo) needs to take back the reduction that comes next.
     pub(crate) const fn prior(&self) -> Prior {
         Prior {
@@ -208,6 +215,15 @@ pub(crate) struct Prior {
     w_max: u32,
     plateau: Tick,
     w_est: u32,
+}
+
+impl Prior {
+    /// As that of the [`Window`].
+    pub(crate) fn grow_older(&mut self, now: Tick, oldest_millis: u32) {
+        if !cubic::is_paused(self.w_est) {
+            self.plateau.keep_near(now, oldest_millis);
+        }
+    }
 }
 
 /// Ten segments, or fewer large ones (RFC 6928 2).

@@ -143,7 +143,8 @@ impl Engine {
             covered.bytes += u32::from(kept.length);
             // Karn's rule: it is unknown which of two sendings was answered. Segments behind such a one have waited for it
             // at the peer, so they measure nothing either.
-            if kept.marks.has(Marks::RESENT) {
+            // One that is taken for lost has met the timer, and its clock of microseconds may have wrapped.
+            if kept.marks.has(Marks::RESENT.with(Marks::LOST)) {
                 any_resent = true;
             } else if !kept.marks.has(Marks::SACKED) {
                 rtt = Some(self.now.short().wrapping_sub(kept.sent_at));
@@ -219,7 +220,7 @@ impl Engine {
             self.tell(index, Flags::TELL_WRITABLE);
         }
         let block = &self.blocks[index];
-        if all && block.has(Flags::FIN_SENT) {
+        if all && block.has_sent_fin() {
             return self.on_fin_acknowledged(index);
         }
         true

@@ -31,6 +31,17 @@ impl fmt::Debug for ConnId {
 /// What the ids of claimed connections have in place of a tag. No connection has this tag.
 pub(crate) const CLAIMED: u32 = 0;
 
-/// A port that is listened on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ListenerId(pub(super) u16);
+/// A port that is listened on. It is valid until that ends; an old id does nothing to later listeners.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct ListenerId {
+    /// Its place among the listeners.
+    pub(super) number: u16,
+    /// How many have had this place before. A place that the count has used up is not used again.
+    pub(super) generation: u16,
+}
+
+impl fmt::Debug for ListenerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ListenerId({})", self.number)
+    }
+}

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::local::Listener;
 use super::opening::Agreed;
 use super::receive::{Arrived, ports, remote_address};
 use super::reply::Reply;
-use super::{Engine, Place};
+use super::{Engine, ListenerId, Place};
 use crate::half_open::{HalfOpen, Traits};
 use crate::hash::{secret_hash, secret_hash_of_tuple};
 use crate::packet::{Addresses, Flags, OptionsOut, Outgoing};
@@ -19,7 +18,7 @@ impl Engine {
     /// ours begins behind it (MAY-2).
     pub(super) fn on_syn(
         &mut self,
-        listener: u16,
+        listener: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
@@ -47,13 +46,13 @@ impl Engine {
             ts_offset,
             ts_recent: offer.timestamps.map_or(0, |(value, _)| value),
             sent_at: self.now.short(),
-            deadline: self.tick.after(INITIAL_RTO_MILLIS),
+            looked_at: self.tick.after(YOUNG_MILLIS),
             window: segment.window,
             peer_mss: offer.mss.unwrap_or_else(|| default_mss(&addresses)),
             listener,
             window_scale: offer.window_scale.map(|shift| shift.min(SCALE_MAX)),
             transmissions: 1,
-            traits: offered.with(Traits::YOUNG).with(Traits::USED),
+            traits: offered.with(Traits::USED),
             ..HalfOpen::default()
         };
         if self.half_open.used() >= self.limits.half_open {
@@ -67,36 +66,60 @@ impl Engine {
             return;
         }
         self.half_open[place].remote = self.local.hold_peer(remote_address(&addresses));
-        self.young.push_back((place, half.deadline));
+        self.young.push_back((place, half.looked_at));
         self.send_syn_ack(addresses, &half);
     }
 
     /// Most handshakes are over within a moment. Only the slower ones take a place in the wheel, where an entry stays until
     /// the SYN-ACK is due again.
     pub(super) fn look_at_young(&mut self) {
-        while let Some((place, deadline)) = self.young.front()
-            && young_until(deadline).is_due(self.tick)
+        while let Some((place, at)) = self.young.front()
+            && at.is_due(self.tick)
         {
             self.young.pop_front();
-            let half = &mut self.half_open[place];
+            let half = &self.half_open[place];
             // Otherwise another half-open connection has the place by now, or it is free.
-            let is_it =
-                half.traits.has(Traits::USED) && half.traits.has(Traits::YOUNG) && half.deadline == deadline;
-            if !is_it {
-                continue;
-            }
-            half.traits.clear(Traits::YOUNG);
-            if self.wheel.insert(deadline, Place::HalfOpen(place).value()).is_err() {
-                // Nothing would ever look at it again.
-                self.counters.refused_by_limit += 1;
-                self.drop_half_open(place);
+            if half.traits.has(Traits::USED) && half.looked_at == at {
+                self.look_at_half_open(place);
             }
         }
     }
 
     /// When the next young one is to be looked at.
     pub(super) fn next_young(&self) -> Option<Tick> {
-        self.young.front().map(|(_, deadline)| young_until(deadline))
+        self.young.front().map(|(_, at)| at)
+    }
+
+    /// The wheel has come to a half-open connection: perhaps for an entry that is out of date.
+    pub(super) fn on_half_open_wheel(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        if half.traits.has(Traits::USED) && half.looked_at.is_due(self.tick) {
+            self.look_at_half_open(place);
+        }
+    }
+
+    fn look_at_half_open(&mut self, place: u32) {
+        let half = &self.half_open[place];
+        // A caller that is very late finds a clock of microseconds that has wrapped.
+        let late = self.tick.since(half.looked_at);
+        let passed = late.max(self.now.short().wrapping_sub(half.sent_at) / 1000);
+        let left = again_after(half.transmissions).saturating_sub(passed);
+        if left > 0 {
+            self.time_half_open(place, left);
+        } else {
+            self.on_half_open_due(place);
+        }
+    }
+
+    /// Looks at a half-open connection in so long.
+    fn time_half_open(&mut self, place: u32, millis: u32) {
+        let mut at = self.tick.after(millis);
+        if self.wheel.insert(at, Place::HalfOpen(place).value()).is_err() {
+            // Full of entries that are out of date: it stays among the young.
+            at = self.tick.after(YOUNG_MILLIS);
+            self.young.push_back((place, at));
+        }
+        self.half_open[place].looked_at = at;
     }
 
     #[inline(always)]
@@ -128,7 +151,7 @@ impl Engine {
             ack: half.irs + 1,
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.first_window(),
-            traffic_class: self.listener(half.listener).map_or(0, |listener| listener.class.field()),
+            traffic_class: self.local.listener(half.listener).map_or(0, |listener| listener.class.field()),
             ..Outgoing::default()
         };
         let options = OptionsOut {
@@ -144,7 +167,12 @@ impl Engine {
     /// A segment for a half-open connection (RFC 9293 3.10.7.4, as far as it concerns SYN-RECEIVED).
     #[inline(never)]
     pub(super) fn on_half_open(&mut self, place: u32, arrived: &Arrived) {
-        let (half, segment) = (self.half_open[place], &arrived.segment);
+        let (mut half, segment) = (self.half_open[place], &arrived.segment);
+        let Some(listener) = self.local.listener(half.listener).copied() else {
+            // It ended with its listener (RFC 9293 3.10.4).
+            self.drop_half_open(place);
+            return self.on_stranger(arrived);
+        };
         let addresses = self.local.addresses(half.local, half.remote);
         let rcv_nxt = half.irs + 1;
         let in_window = segment.seq.within(rcv_nxt, rcv_nxt + u32::from(self.first_window()));
@@ -185,8 +213,13 @@ impl Engine {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
-        let Some(index) = self.open_passive(&half, agreed, rtt) else {
+        // Its timer may have expired and not have run yet. The clock of microseconds may even have wrapped since.
+        let passed = self.now.short().wrapping_sub(half.sent_at);
+        let is_late = passed / 1000 >= again_after(half.transmissions)
+            || half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick);
+        half.transmissions += u8::from(is_late);
+        let rtt = (half.transmissions == 1).then_some(passed);
+        let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
             return;
         };
@@ -207,28 +240,48 @@ impl Engine {
     }
 
     /// The SYN-ACK was not answered for its time: once more, or no more.
-    pub(super) fn on_half_open_due(&mut self, place: u32) {
+    fn on_half_open_due(&mut self, place: u32) {
         let retries = self.settings.syn_ack_retries;
         let half = &mut self.half_open[place];
-        if !half.traits.has(Traits::USED) || !half.deadline.is_due(self.tick) {
-            return;
+        half.sent_at = self.now.short();
+        if self.local.listener(half.listener).is_none() {
+            // It ended with its listener. The peer may take it for open, and wait for us to speak.
+            if self.replies.len() < self.limits.replies {
+                return self.reset_half_open(place);
+            }
+            half.transmissions = 1;
+            return self.time_half_open(place, INITIAL_RTO_MILLIS);
         }
         if half.transmissions > retries {
             self.counters.timed_out += 1;
             self.drop_half_open(place);
             return;
         }
-        half.deadline = self.tick.after(INITIAL_RTO_MILLIS << half.transmissions.min(6));
         half.transmissions += 1;
         let half = *half;
-        if self.wheel.insert(half.deadline, Place::HalfOpen(place).value()).is_err() {
-            self.counters.refused_by_limit += 1;
-            self.drop_half_open(place);
-            return;
-        }
+        self.time_half_open(place, again_after(half.transmissions));
         self.counters.retransmits += 1;
         let addresses = self.local.addresses(half.local, half.remote);
         self.send_syn_ack(addresses, &half);
+    }
+
+    /// Ends a half-open connection, and tells the peer, whether that has had our SYN-ACK or not.
+    #[cold]
+    fn reset_half_open(&mut self, place: u32) {
+        let half = self.half_open[place];
+        let addresses = self.local.addresses(half.local, half.remote);
+        let reset = Outgoing {
+            local_port: half.local_port,
+            remote_port: half.remote_port,
+            seq: half.iss + 1,
+            ack: half.irs + 1,
+            flags: Flags::RST | Flags::ACK,
+            ..Outgoing::default()
+        };
+        let timestamps =
+            half.traits.has(Traits::TIMESTAMPS).then(|| (self.stamp(half.ts_offset), half.ts_recent));
+        self.drop_half_open(place);
+        self.send_reset(addresses, reset, timestamps);
     }
 
     /// Answers a SYN without keeping anything: the answer itself carries what the ACK must bring back.
@@ -254,7 +307,7 @@ impl Engine {
     /// The ACK of a SYN that was answered with a cookie. False if it is none.
     pub(super) fn accept_cookie(
         &mut self,
-        listener: u16,
+        id: ListenerId,
         local: u16,
         addresses: Addresses,
         arrived: &Arrived,
@@ -272,6 +325,7 @@ impl Engine {
             return false;
         }
         let Ok(route) = self.local.route_to(remote_address(&addresses)) else { return true };
+        let Some(listener) = self.local.listener(id).copied() else { return false };
         let bits = segment.timestamps().map(|(_, echo)| echo & 63);
         let half = HalfOpen {
             remote: self.local.hold_peer(remote_address(&addresses)),
@@ -285,7 +339,7 @@ impl Engine {
             ts_offset: self.starts(&addresses, segment.ports).1,
             window: segment.window,
             peer_mss: COOKIE_MSS[mss as usize],
-            listener,
+            listener: id,
             window_scale: bits.map(|bits| bits as u8 & 15).filter(|scale| *scale <= SCALE_MAX),
             traits: Traits::TIMESTAMPS
                 .when(bits.is_some())
@@ -294,7 +348,7 @@ impl Engine {
             ..HalfOpen::default()
         };
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        let opened = self.open_passive(&half, agreed, None);
+        let opened = self.open_passive(&half, &listener, agreed, None);
         let Some(index) = opened else {
             self.local.release_peer(local, half.remote);
             self.counters.refused_by_limit += 1;
@@ -323,10 +377,6 @@ impl Engine {
     const fn cookie_period(&self) -> u64 {
         self.now.as_micros() / COOKIE_MICROS
     }
-
-    pub(super) fn listener(&self, number: u16) -> Option<&Listener> {
-        self.local.listeners.get(usize::from(number)).filter(|listener| listener.open)
-    }
 }
 
 /// An initial number that is not before what an earlier connection has used.
@@ -342,9 +392,10 @@ pub(super) const fn default_mss(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 536 } else { 1220 }
 }
 
-/// When to check a half-open connection whose SYN-ACK is sent again at `deadline`.
-const fn young_until(deadline: Tick) -> Tick {
-    Tick(deadline.0.wrapping_sub(INITIAL_RTO_MILLIS - YOUNG_MILLIS))
+/// How long a SYN-ACK waits for its answer that was sent so often (RFC 6298 5.5); in ticks.
+const fn again_after(transmissions: u8) -> u32 {
+    let doublings = transmissions.saturating_sub(1);
+    INITIAL_RTO_MILLIS << if doublings < 6 { doublings } else { 6 }
 }
 
 /// How long a half-open connection is young: longer than a round trip within a site, and short enough that the queue of

@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
-use super::ConnectError;
+use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
 use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
 use crate::packet::{Addresses, Link, Mac};
@@ -60,7 +60,7 @@ pub(super) struct Local {
     links: Vec<Link>,
     /// The listener of each port: its number plus one. The lookup for a SYN must not depend on the number of listeners.
     ports: Box<[u16]>,
-    pub(super) listeners: Vec<Listener>,
+    listeners: Vec<Listener>,
     peers: Peers,
 }
 
@@ -70,6 +70,8 @@ pub(super) struct Listener {
     /// One of the engine's addresses, or any.
     pub(super) address: Option<u16>,
     pub(super) port: u16,
+    /// How many have had its place before.
+    pub(super) generation: u16,
     pub(super) open: bool,
     pub(super) class: ServiceClass,
     pub(super) no_nagle: bool,
@@ -223,6 +225,21 @@ impl Local {
         }
     }
 
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_of_list(&self.addresses)
+            + bytes_of_list(&self.addresses_v4)
+            + bytes_of_map(&self.numbers_v4)
+            + bytes_of_map(&self.numbers_v6)
+            + bytes_of_list(&self.routes)
+            + bytes_of_list(&self.links)
+            + size_of_val(&*self.ports)
+            + bytes_of_list(&self.listeners)
+            + bytes_of_list(&self.peers.list)
+            + bytes_of_map(&self.peers.numbers)
+            + bytes_of_list(&self.peers.free)
+    }
+
     /// The number by which blocks name this peer; held until [`release_peer`](Self::release_peer).
     pub(super) fn hold_peer(&mut self, remote: IpAddr) -> u32 {
         match remote {
@@ -238,28 +255,38 @@ impl Local {
         }
     }
 
-    /// Adds a listener. The caller has checked that there is no equal one.
-    pub(super) fn add_listener(&mut self, mut listener: Listener) -> u16 {
-        let head = &mut self.ports[usize::from(listener.port)];
-        listener.next = *head;
-        let number = match self.listeners.iter().position(|old| !old.open) {
-            Some(free) => {
-                self.listeners[free] = listener;
-                free as u16
-            }
-            None => {
-                self.listeners.push(listener);
-                (self.listeners.len() - 1) as u16
-            }
-        };
-        *head = number + 1;
-        number
+    /// The listeners that there are.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().filter(|listener| listener.open)
     }
 
-    pub(super) fn remove_listener(&mut self, number: u16) {
-        let Some(listener) = self.listeners.get_mut(usize::from(number)) else { return };
-        listener.open = false;
-        let (port, next) = (usize::from(listener.port), listener.next);
+    /// The listener of this id, and not a later one in its place.
+    #[inline]
+    pub(super) fn listener(&self, id: ListenerId) -> Option<&Listener> {
+        let listener = self.listeners.get(usize::from(id.number))?;
+        (listener.open && listener.generation == id.generation).then_some(listener)
+    }
+
+    /// Adds a listener; none if no place is left. The caller has checked that there is no equal one.
+    pub(super) fn add_listener(&mut self, mut listener: Listener) -> Option<ListenerId> {
+        let is_free = |old: &Listener| !old.open && old.generation < u16::MAX;
+        let place = self.listeners.iter().position(is_free).unwrap_or(self.listeners.len());
+        let number = u16::try_from(place).ok().filter(|number| *number < u16::MAX)?;
+        if place == self.listeners.len() {
+            self.listeners.push(listener);
+        } else {
+            listener.generation = self.listeners[place].generation + 1;
+        }
+        listener.next = std::mem::replace(&mut self.ports[usize::from(listener.port)], number + 1);
+        self.listeners[place] = listener;
+        Some(ListenerId { number, generation: listener.generation })
+    }
+
+    /// Ends a listener, if the id is that of one.
+    pub(super) fn remove_listener(&mut self, id: ListenerId) {
+        let Some(&Listener { port, next, .. }) = self.listener(id) else { return };
+        let (number, port) = (id.number, usize::from(port));
+        self.listeners[usize::from(number)].open = false;
         if self.ports[port] == number + 1 {
             self.ports[port] = next;
             return;
@@ -275,15 +302,24 @@ impl Local {
         }
     }
 
+    /// Ends all listeners.
+    pub(super) fn remove_listeners(&mut self) {
+        for listener in &mut self.listeners {
+            listener.open = false;
+            self.ports[usize::from(listener.port)] = 0;
+        }
+    }
+
     /// The listener for a SYN to this address and port: one for the address itself comes before one for any.
-    pub(super) fn listener_for(&self, local: u16, port: u16) -> Option<u16> {
+    pub(super) fn listener_for(&self, local: u16, port: u16) -> Option<ListenerId> {
         let mut found = None;
         let mut place = self.ports[usize::from(port)];
         while let Some(number) = place.checked_sub(1) {
             let listener = &self.listeners[usize::from(number)];
+            let id = ListenerId { number, generation: listener.generation };
             match listener.address {
-                Some(address) if address == local => return Some(number),
-                None => found = Some(number),
+                Some(address) if address == local => return Some(id),
+                None => found = Some(id),
                 Some(_) => {}
             }
             place = listener.next;
@@ -297,6 +333,7 @@ impl Listener {
         Self {
             address,
             port,
+            generation: 0,
             open: true,
             class: ServiceClass::new(0, super::turns::NORMAL),
             no_nagle: false,
@@ -382,14 +419,45 @@ mod tests {
         let mut local = Local::default();
         let one = local.add_address("10.0.0.1".parse().expect("an address")).expect("room");
         let two = local.add_address("10.0.0.2".parse().expect("an address")).expect("room");
-        let any = local.add_listener(Listener::new(None, 80));
-        let only_two = local.add_listener(Listener::new(Some(two), 80));
+        let add = |local: &mut Local, address, port| {
+            local.add_listener(Listener::new(address, port)).expect("room")
+        };
+        let any = add(&mut local, None, 80);
+        let only_two = add(&mut local, Some(two), 80);
         assert_eq!(local.listener_for(one, 80), Some(any));
         assert_eq!(local.listener_for(two, 80), Some(only_two));
         local.remove_listener(any);
         assert_eq!((local.listener_for(one, 80), local.listener_for(two, 80)), (None, Some(only_two)));
-        assert_eq!(local.add_listener(Listener::new(None, 81)), any, "its number is used again");
-        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (Some(only_two), Some(any)));
+        let later = add(&mut local, None, 81);
+        assert_eq!((later.number, later == any), (any.number, false), "its number is used again");
+        assert!(local.listener(any).is_none());
+        local.remove_listener(any);
+        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (Some(only_two), Some(later)));
+        local.remove_listeners();
+        assert_eq!((local.listener_for(two, 80), local.listener_for(one, 81)), (None, None));
+        assert_eq!(local.listeners().count(), 0);
+    }
+
+    #[test]
+    fn no_id_of_a_listener_comes_twice() {
+        let mut local = Local::default();
+        let mut ids = std::collections::HashSet::new();
+        for _ in 0..(2 << 16) + 7 {
+            let id = local.add_listener(Listener::new(None, 80)).expect("room");
+            assert!(ids.insert(id), "{id:?} after {} others", ids.len());
+            local.remove_listener(id);
+        }
+        assert_eq!(local.listeners.len(), 3, "a place that is used up is left alone");
+    }
+
+    #[test]
+    fn listeners_have_as_many_places_as_their_ids_can_name() {
+        let mut local = Local::default();
+        let all: Vec<_> = (0..=u16::MAX).map(|port| local.add_listener(Listener::new(None, port))).collect();
+        assert_eq!(all.iter().flatten().count(), usize::from(u16::MAX));
+        let first = all[0].expect("the first has room");
+        local.remove_listener(first);
+        assert!(local.add_listener(Listener::new(None, 0)).is_some());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! How a connection comes about: what both ends agree on, SYN-SENT, and SYN-RECEIVED after a simultaneous open.
 
 use super::listen::{SCALE_MAX, default_mss};
+use super::local::Listener;
 use super::out_of_order::Text;
 use super::receive::{Arrived, remote_address};
+use super::synchronized::age;
 use super::{Engine, turns};
 use crate::block::{Block, Flags, State};
 use crate::congestion::{Algorithm, Window};
@@ -55,8 +57,13 @@ impl Engine {
     }
 
     /// A block for a connection whose handshake our listener has completed.
-    pub(super) fn open_passive(&mut self, half: &HalfOpen, agreed: Agreed, rtt: Option<u32>) -> Option<u32> {
-        let listener = self.listener(half.listener).copied()?;
+    pub(super) fn open_passive(
+        &mut self,
+        half: &HalfOpen,
+        listener: &Listener,
+        agreed: Agreed,
+        rtt: Option<u32>,
+    ) -> Option<u32> {
         let addresses = self.local.addresses(half.local, half.remote);
         let window = u32::from(self.first_window());
         let flags = Flags::PASSIVE.with(self.own_flags()).with(Flags::NO_NAGLE.when(listener.no_nagle));
@@ -170,7 +177,10 @@ impl Engine {
         block.snd_wl1 = segment.seq;
         let syn_sent_at = std::mem::take(block.syn_sent_at_mut());
         if has_ack {
-            if block.backoff() == 0 {
+            // Its timer may have expired and not have run yet. The clock of microseconds may even have wrapped since.
+            let is_timely =
+                block.backoff() == 0 && block.retransmit_at().is_some_and(|at| !at.is_due(self.tick));
+            if is_timely {
                 block.rtt.sample(self.now.short().wrapping_sub(syn_sent_at));
             } else {
                 after_lost_syn(block);
@@ -212,7 +222,6 @@ impl Engine {
             return false;
         }
         self.join_out_of_order(index);
-        self.acknowledge_now(index);
         self.drop_extension_if_calm(index);
         true
     }
@@ -272,11 +281,6 @@ fn after_lost_syn(block: &mut Block) {
 /// Bytes of IP and TCP headers without options.
 const fn headers(addresses: &Addresses) -> u16 {
     if matches!(addresses, Addresses::V4 { .. }) { 40 } else { 60 }
-}
-
-/// The age of TS.Recent in its block's unit.
-pub(super) const fn age(now: crate::time::Tick) -> u8 {
-    (now.0 >> 24) as u8
 }
 
 /// The smallest MSS that is accepted: Linux has 48 and lets administrators raise it for this reason.

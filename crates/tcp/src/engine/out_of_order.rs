@@ -7,7 +7,7 @@ use super::receive::Arrived;
 use crate::block::{Block, Flags, State};
 use crate::extension::ExtensionId;
 use crate::packet::{Flags as Control, Parsed, SACK_MAX};
-use crate::pool::{Cell, Marks, Segment};
+use crate::pool::{Cell, Marks, SEGMENT_BYTES, Segment};
 use crate::seq::Seq;
 
 impl Engine {
@@ -106,14 +106,34 @@ impl Engine {
         }
     }
 
-    /// Keeps a piece of a segment behind the held one `before`. False if there is no memory.
-    fn hold_piece(&mut self, place: ExtensionId, arrived: &Arrived, piece: Text, before: Cell) -> bool {
+    /// Keeps a piece of a segment behind the held one `before`. False if there is no memory for all of it.
+    fn hold_piece(&mut self, place: ExtensionId, arrived: &Arrived, piece: Text, mut before: Cell) -> bool {
+        let (mut from, end) = (piece.seq, piece.seq + piece.length);
+        loop {
+            let to = end.min(from + SEGMENT_BYTES as u32);
+            let part = Text { has_fin: piece.has_fin && to == end, ..piece.part(from, to) };
+            let Some(cell) = self.hold_part(place, arrived, part, before) else { return false };
+            (before, from) = (cell, to);
+            if from == end {
+                return true;
+            }
+        }
+    }
+
+    /// The same for as much as a cell holds.
+    fn hold_part(
+        &mut self,
+        place: ExtensionId,
+        arrived: &Arrived,
+        piece: Text,
+        before: Cell,
+    ) -> Option<Cell> {
         let bytes = piece.length as usize;
         let has_room = self.extensions[place].out_of_order_count < self.limits.out_of_order_segments;
         let cell = if has_room && self.may_hold() { self.pool.take(bytes) } else { None };
         let Some(cell) = cell else {
             self.counters.dropped_for_memory += 1;
-            return false;
+            return None;
         };
         let from = usize::from(arrived.segment.payload_at + piece.skip);
         let frame = &self.held[arrived.frame as usize];
@@ -131,7 +151,7 @@ impl Engine {
         extension.out_of_order_tail = self.pool.insert_after(extension.out_of_order_tail, before, cell);
         self.held_segments += 1;
         self.counters.out_of_order += 1;
-        true
+        Some(cell)
     }
 
     /// Delivers the held segments that are in order now.

@@ -54,7 +54,8 @@ impl Engine {
             return false;
         }
         pace.waits = true;
-        let at = until(pace.next);
+        let next = pace.next;
+        let at = self.first_tick(next);
         self.set_deadline(index, at);
         true
     }
@@ -76,7 +77,7 @@ impl Engine {
             return None;
         }
         let pace = &self.extensions[block.extension].pace;
-        pace.waits.then(|| until(pace.next))
+        pace.waits.then(|| self.first_tick(pace.next))
     }
 
     /// Lets a connection go on if its time has come.
@@ -92,8 +93,3 @@ impl Engine {
 
 /// How far a connection may be behind its rate and still catch up.
 const CREDIT_MICROS: u64 = 5_000;
-
-/// The first tick at which a moment has passed.
-const fn until(at: Instant) -> Tick {
-    Tick((at.as_micros().div_ceil(1000)) as u32)
-}

@@ -7,8 +7,8 @@
 
 use super::Engine;
 use super::deliver::{InFrame, in_frame};
-use super::opening::age;
 use super::receive::{Form, ports};
+use super::synchronized::age;
 use crate::block::{Block, Flags, State};
 use crate::packet::Flags as Control;
 use crate::packet::plain::{BARE, Plain, STAMPED};

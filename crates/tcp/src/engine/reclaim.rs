@@ -19,8 +19,15 @@ pub(super) struct Reclaim {
     extension: u32,
     block: u32,
     /// When the last search of each found nothing.
-    held_at: Option<Tick>,
-    at: Option<Tick>,
+    pub(super) held_at: Option<Tick>,
+    pub(super) at: Option<Tick>,
+}
+
+impl Reclaim {
+    /// The last search of each may find something if it is made again.
+    pub(super) const fn forget(&mut self) {
+        (self.held_at, self.at) = (None, None);
+    }
 }
 
 impl Engine {
@@ -72,7 +79,6 @@ impl Engine {
         }
         if let Some(index) = self.find_stalled() {
             self.counters.evicted_for_memory += 1;
-            self.reset_peer(index);
             self.break_off(index, End::Aborted);
             return true;
         }

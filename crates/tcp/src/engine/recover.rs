@@ -152,7 +152,7 @@ impl Engine {
         blocks: &[(Seq, Seq)],
         echo: Option<u32>,
     ) -> u32 {
-        let (now, micros) = (self.now.short(), self.now.as_micros());
+        let (now, micros, clock) = (self.now.short(), self.now.as_micros(), self.aging);
         let block = &self.blocks[index];
         let stamp = echo.map(|echo| echo.wrapping_sub(block.ts_offset));
         let (tail, unsent, nxt) = (block.send_tail, block.send_next, block.snd_nxt);
@@ -195,10 +195,11 @@ impl Engine {
             }
             delivered += length;
             let retransmitted = kept.marks.has(Marks::RESENT);
-            let sent_tick = (micros.wrapping_sub(u64::from(now.wrapping_sub(kept.sent_at))) / 1000) as u32;
+            let sent_at = Instant::from_micros(micros.saturating_sub(now.wrapping_sub(kept.sent_at).into()));
+            let sent_tick = clock.tick_of(sent_at);
             // The echo tells only of segments acknowledged in order: those behind a gap never move TS.Recent on.
             let echo_is_older =
-                is_acked && stamp.is_some_and(|stamp| (stamp.wrapping_sub(sent_tick) as i32) < 0);
+                is_acked && stamp.is_some_and(|stamp| (stamp.wrapping_sub(sent_tick.0) as i32) < 0);
             extension.rack.on_segment_acked(
                 now,
                 Delivered { sent_at_micros: kept.sent_at, end_seq: end, retransmitted, echo_is_older },
@@ -335,7 +336,7 @@ impl Engine {
         });
         if wait > 0 {
             // The first tick that is not before the moment: a little too early would find nothing lost.
-            let at = Instant::from_micros(self.now.as_micros() + u64::from(wait) + 999).tick();
+            let at = self.first_tick(Instant::from_micros(self.now.as_micros() + u64::from(wait)));
             self.set_loss_timer(index, at);
         }
         self.extensions[place].lost_bytes += lost;
@@ -499,6 +500,7 @@ impl Engine {
             extension.sacked_bytes = 0;
             extension.sacked_segments = 0;
             extension.tlp = Tlp::NONE;
+            extension.rack.on_timeout();
         }
         block.window.recover = block.snd_nxt;
         block.flags.clear(Flags::RECOVERING);

@@ -1,10 +1,10 @@
 //! A segment for an open connection, in the order of RFC 9293 3.10.7.4.
 
-use super::opening::age;
 use super::receive::Arrived;
 use super::{End, Engine, Place};
 use crate::block::{Flags, State};
 use crate::packet::{Flags as Control, Parsed};
+use crate::time::Tick;
 
 impl Engine {
     /// A segment has arrived for this connection.
@@ -161,5 +161,10 @@ fn is_acceptable(segment: &Parsed, rcv_nxt: crate::seq::Seq, rcv_right: crate::s
         || length > 0 && (segment.seq + (length - 1)).within(rcv_nxt, rcv_right)
 }
 
+/// The age of TS.Recent in its block's unit.
+pub(super) const fn age(now: Tick) -> u8 {
+    (now.0 >> 24) as u8
+}
+
 /// 24 days in the unit of [`age`].
-const OUTDATED: u8 = 124;
+pub(super) const OUTDATED: u8 = 124;

@@ -5,7 +5,7 @@ use super::reply::without_payload;
 use crate::block::{Block, Flags, State};
 use crate::frames::{Filling, Frames};
 use crate::packet::icmp::emit_echo_reply;
-use crate::packet::{Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
+use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, SACK_MAX, emit, headers_len};
 use crate::pool::{Cell, Marks, SEGMENT_BYTES};
 use crate::recovery::Probe;
 use crate::seq::Seq;
@@ -101,7 +101,7 @@ impl Engine {
     /// Sends the frames of one connection. False if the next one finds no room: then the connection is in its ring again.
     fn serve(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         if self.blocks[index].state == State::Closed {
-            return true;
+            return self.send_last_reset(index, out);
         }
         if !self.has_room(index, out) {
             self.take_turn(index);
@@ -214,8 +214,8 @@ impl Engine {
     /// window does not limit it (RFC 8985 7.3).
     #[cold]
     fn next_probe(&mut self, index: u32) -> Option<Next> {
-        let block = &self.blocks[index];
-        let extension = self.extensions_mut(block.extension)?;
+        let place = self.blocks[index].extension;
+        let extension = self.extensions_mut(place)?;
         if !std::mem::take(&mut extension.probe_due) {
             return None;
         }
@@ -235,6 +235,8 @@ impl Engine {
         let nxt = self.blocks[index].snd_nxt;
         let last = self.last_sent(index)?;
         if self.pool.segment(last).length > eff_mss && !self.split(index, last, eff_mss) {
+            // Once there is memory.
+            self.extensions[place].probe_due = true;
             return None;
         }
         self.note_probe(index, Probe::Retransmission, nxt);
@@ -262,12 +264,15 @@ impl Engine {
         Next::Nothing
     }
 
-    /// Cuts a segment in two. False if there is no memory for the second. The limit does not apply: the bytes are in memory
-    /// already, and no event would wake a connection that found no room.
+    /// Cuts a segment in two. False if there is no memory for the second: then the connection has a turn once there is some. The
+    /// limit does not apply, since the bytes are in memory already.
     pub(super) fn split(&mut self, index: u32, cell: Cell, at: u16) -> bool {
         let kept = *self.pool.segment(cell);
         let rest = usize::from(kept.length - at);
-        let Some(second) = self.pool.take_beyond_limit(rest) else { return false };
+        let Some(second) = self.pool.take_beyond_limit(rest) else {
+            self.waiting_to_split.insert(index);
+            return false;
+        };
         let mut bytes = [0; SEGMENT_BYTES];
         bytes[..rest].copy_from_slice(&self.pool.bytes_of(cell)[usize::from(at)..]);
         self.pool.append(second, rest).copy_from_slice(&bytes[..rest]);
@@ -298,7 +303,6 @@ impl Engine {
         }
         if kept.marks.has(Marks::FIN) {
             flags |= Control::FIN;
-            block.flags.set(Flags::FIN_SENT);
         }
         let (seq, end) = (kept.seq, kept.end());
         kept.sent_at = self.now.short();
@@ -343,9 +347,11 @@ impl Engine {
         let has_sack = self.blocks[index].has(Flags::SACK);
         let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
         let more = std::mem::take(&mut extension.acks_owed).saturating_sub(1);
-        for _ in 0..if has_sack { 0 } else { more } {
+        for left in (1..=if has_sack { 0 } else { more }).rev() {
             if !self.has_room(index, out) {
-                break;
+                // The others with the next batch.
+                self.extensions[self.blocks[index].extension].acks_owed = left;
+                return self.acknowledge_now(index);
             }
             self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
         }
@@ -377,7 +383,7 @@ impl Engine {
         let extension = block.extension;
         let may_be_fragmented =
             extension != Block::NO_EXTENSION && self.extensions[extension].may_be_fragmented;
-        let segment = Outgoing {
+        let mut segment = Outgoing {
             local_port: block.local_port,
             remote_port: block.remote_port,
             seq,
@@ -385,7 +391,7 @@ impl Engine {
             flags,
             window,
             traffic_class: block.class.field() | ecn,
-            fragment_id: may_be_fragmented.then(|| fragment_id(seq)),
+            fragment_id: None,
         };
         let stamp = self.tick.0.wrapping_add(block.ts_offset);
         let timestamps = block.has(Flags::TIMESTAMPS).then_some((stamp, block.ts_recent));
@@ -393,6 +399,9 @@ impl Engine {
         let eff_mss = usize::from(block.eff_mss);
         let addresses = self.local.addresses(block.local, block.remote);
         let route = block.route;
+        if may_be_fragmented && let Addresses::V4 { local, remote } = addresses {
+            segment.fragment_id = Some(self.fragment_ids.next(self.keys.fragments, local, remote));
+        }
         let checks = self.checks();
         let mut options = OptionsOut { timestamps, ..OptionsOut::NONE };
         let mut blocks = [(Seq(0), Seq(0)); SACK_MAX];
@@ -454,13 +463,18 @@ impl Engine {
     }
 }
 
+/// What the buffer has room for, and the window field can say. The right edge has kept the unread bytes below the limit.
+#[inline(always)]
+pub(super) fn receive_room(block: &Block, limit: u32) -> u32 {
+    (limit - block.unread()).min(u32::from(u16::MAX) << block.receive_scale())
+}
+
 /// The window field, and with it the right edge that the peer may now use (RFC 9293 3.8.6). It never goes back, never goes beyond
 /// the buffer, and moves on in steps that are worth it (3.8.6.2.2).
 #[inline(always)]
 pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let shift = block.receive_scale();
-    // What the buffer has room for, and the field can say. The edge has kept the unread bytes below the limit.
-    let room = (limit - block.unread()).min(u32::from(u16::MAX) << shift);
+    let room = receive_room(block, limit);
     let right = block.rcv_nxt + room;
     // What would go back is a step below zero.
     let step = (right - block.rcv_right).cast_signed();
@@ -478,12 +492,6 @@ pub(super) fn announce(block: &mut Block, limit: u32) -> u16 {
     let field = window >> shift;
     block.rcv_right = block.rcv_right.max(block.rcv_nxt + (field << shift));
     field as u16
-}
-
-/// Fragments of one segment share this number, and those of other segments on the path have another one (RFC 6864). It is
-/// made of the number of the first byte.
-const fn fragment_id(seq: Seq) -> u16 {
-    (seq.0 ^ seq.0 >> 16) as u16
 }
 
 /// Segments that a connection may send before the next one of its ring.

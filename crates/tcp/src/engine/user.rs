@@ -126,9 +126,8 @@ impl Engine {
             ip if ip.is_unspecified() => None,
             ip => Some(self.local.number_of(ip).ok_or(ListenError::NoAddress)?),
         };
-        let listeners = self.local.listeners.iter().filter(|listener| listener.open);
         let (mut count, mut taken) = (0, false);
-        for listener in listeners {
+        for listener in self.local.listeners() {
             count += 1;
             taken |= listener.port == address.port() && listener.address == local;
         }
@@ -144,21 +143,18 @@ impl Engine {
             keep_alive: options.keep_alive,
             ..Listener::new(local, address.port())
         };
-        Ok(ListenerId(self.local.add_listener(listener)))
+        self.local.add_listener(listener).ok_or(ListenError::TooMany)
     }
 
-    /// Listens no more; connections that it brought go on.
+    /// Listens no more; connections that it brought go on. Those whose handshake is not over end with it: a reset tells their
+    /// peers as soon as one of them sends something, or its SYN-ACK would be due again.
     pub fn stop_listening(&mut self, listener: ListenerId) {
-        self.local.remove_listener(listener.0);
+        self.local.remove_listener(listener);
     }
 
-    /// Listens nowhere any more; connections go on.
+    /// Listens nowhere any more; connections go on, as with [`stop_listening`](Self::stop_listening).
     pub fn stop_listening_anywhere(&mut self) {
-        for number in 0..self.local.listeners.len() {
-            if self.local.listeners[number].open {
-                self.local.remove_listener(number as u16);
-            }
-        }
+        self.local.remove_listeners();
     }
 
     /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or [`CLOSED`](super::Events::CLOSED)
@@ -282,12 +278,10 @@ impl Engine {
         (local, SocketAddr::new(self.local.peer(block.local, block.remote), block.remote_port))
     }
 
-    /// The listener that brought a connection, if it came in and the port is still listened on.
+    /// The listener of a connection that came in: the one that its port has now, if it still has one.
     pub fn listener_of(&self, id: ConnId) -> Option<ListenerId> {
         let block = self.is_held(id).then(|| &self.blocks[id.0])?;
-        let number =
-            block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?;
-        number.map(ListenerId)
+        block.has(Flags::PASSIVE).then(|| self.local.listener_for(block.local, block.local_port))?
     }
 
     /// Whether an ACK of this connection is about to leave alone: data that is sent now leaves with it.
@@ -296,7 +290,7 @@ impl Engine {
         let waits = Flags::IN_TURN.with(Flags::ACK_NOW);
         self.is_held(id) && {
             let block = &self.blocks[id.0];
-            block.flags.0 & waits.0 == waits.0 && !block.has_unsent()
+            block.flags.0 & waits.0 == waits.0 && !block.has_unsent() && block.state != State::Closed
         }
     }
 
@@ -323,11 +317,10 @@ impl Engine {
             let tail = block.send_tail;
             block.write_end += 1;
             self.pool.segment_mut(tail).marks.set(Marks::FIN);
-        } else if let Some(cell) = self.pool.take_beyond_limit(0) {
-            let kept = self.pool.segment_mut(cell);
-            kept.marks = Marks::FIN;
+        } else {
+            let cell = self.pool.take_fin();
             if block.send_tail.is_none() {
-                kept.seq = block.write_end;
+                self.pool.segment_mut(cell).seq = block.write_end;
                 block.write_end += 1;
                 block.send_tail = cell;
                 block.send_next = cell;
@@ -395,17 +388,14 @@ impl Engine {
             return;
         }
         let block = &mut self.blocks[index];
-        let (state, is_claimed) = (block.state, block.has(Flags::CLAIMED));
-        if state == State::Closed {
+        let is_claimed = block.has(Flags::CLAIMED);
+        if block.state == State::Closed {
             if !is_claimed {
                 self.free_block(index);
             }
             return;
         }
         block.flags.set(Flags::DETACHED.when(!is_claimed));
-        if !matches!(state, State::SynSent | State::TimeWait) {
-            self.reset_peer(index);
-        }
         self.break_off(index, End::Aborted);
     }
 }

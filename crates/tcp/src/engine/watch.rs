@@ -6,7 +6,7 @@
 use super::{ConnId, End, Engine};
 use crate::block::{Flags, State};
 use crate::time::{Instant, Tick};
-use crate::watch::{FARTHEST_MILLIS, KeepAlive};
+use crate::watch::KeepAlive;
 
 impl Engine {
     /// Reports [`Events::DEADLINE`](super::Events::DEADLINE) for this connection once `at` has passed, to the millisecond
@@ -37,7 +37,7 @@ impl Engine {
             return;
         }
         match at {
-            Some(at) => self.move_deadline(id.0, first_tick(at, self.now)),
+            Some(at) => self.move_deadline(id.0, self.first_tick(at)),
             None => self.take_deadline_away(id.0),
         }
     }
@@ -193,14 +193,14 @@ impl Engine {
         if self.replies.len() >= self.probes_max() {
             return self.put_off_probe();
         }
-        self.watches.get_mut(index).note_probe(heard_at);
+        self.watches.get_mut(index).note_probe(heard_at, self.tick);
         self.counters.keep_alives += 1;
         self.replies_for_probe(index);
         1
     }
 
     /// Of very many probes at once those wait that find no room: until about as many as are before them have left.
-    fn put_off_probe(&mut self) -> u32 {
+    pub(super) fn put_off_probe(&mut self) -> u32 {
         let (tick, before) = self.probes_put_off;
         let before = if tick == self.tick { before } else { 0 };
         self.probes_put_off = (self.tick, before + 1);
@@ -208,13 +208,7 @@ impl Engine {
     }
 
     /// The probes that may wait to be sent.
-    fn probes_max(&self) -> usize {
+    pub(super) fn probes_max(&self) -> usize {
         (self.limits.replies / 2).max(1)
     }
-}
-
-/// The first tick at which a moment has passed, as far ahead as ticks can be told apart.
-fn first_tick(at: Instant, now: Instant) -> Tick {
-    let farthest = now.as_micros().saturating_add(u64::from(FARTHEST_MILLIS) * 1000);
-    Tick(at.as_micros().min(farthest).div_ceil(1000) as u32)
 }

@@ -115,6 +115,12 @@ impl Rack {
         self.any_delivered = false;
     }
 
+    /// The retransmission timer has fired, so everything in flight is taken for lost: what goes again is sent later than what
+    /// has arrived so far. Without this that would look later, 36 minutes from now.
+    pub(crate) const fn on_timeout(&mut self) {
+        self.any_delivered = false;
+    }
+
     /// RFC 8985 6.2, step 4, the part that remembers: D-SACKs widen the window, once a round trip, for
     /// sixteen recoveries.
     pub(crate) fn on_ack(&mut self, signs: AckSigns) {

@@ -152,6 +152,25 @@ fn it_does_not_seem_to_go_back_while_the_reader_keeps_up() {
     }
 }
 
+/// What is read widens a window that has become small, and no other: a peer that keeps half of it hears of nothing.
+#[test]
+fn reading_announces_nothing_while_half_of_it_is_open() {
+    for (limit, scales) in WINDOWS.into_iter().flat_map(|limit| [(limit, true), (limit, false)]) {
+        let mut told = Told::new(limit, scales);
+        let most = if scales { limit } else { limit.min(65_535) };
+        // All but the first 64 KiB of a scaled window are announced by the first ACK.
+        told.send(1);
+        told.read(1);
+        while told.room() > most / 2 + 1448 {
+            told.send(1000);
+        }
+        for _ in 0..told.sent / 100 {
+            told.host.read_some(told.id, 100);
+            assert_eq!(told.host.sent(), [], "{limit}, scaled: {scales}");
+        }
+    }
+}
+
 /// A window has no more than 65,535 units of 2^14 bytes (RFC 7323 2.3). More than that counts as the most.
 #[test]
 fn no_window_is_too_large() {

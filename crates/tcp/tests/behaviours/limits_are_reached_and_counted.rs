@@ -280,4 +280,17 @@ fn timers_run_while_the_wheel_is_full_of_others_that_are_far_away() {
     let sent = host.wait(Duration::from_secs(5));
     let times: Vec<_> = sent.iter().map(|(sent_at, _)| sent_at - at).collect();
     assert!(times.len() > 2, "it is sent again: {times:?}");
+    // A handshake may take its time, and a SYN-ACK that is lost is sent again.
+    let mut slow = Peer::new().port(1001);
+    let at = host.millis();
+    let answer = host.answers(&slow.syn()).remove(0);
+    let again: Vec<_> =
+        host.wait(Duration::from_secs(8)).into_iter().filter(|(_, segment)| segment.is(SYN)).collect();
+    let after: Vec<_> = again.iter().map(|(sent_at, _)| (sent_at - at) / 100).collect();
+    assert_eq!(after, [10, 30, 70], "in tenths of a second");
+    slow.heard(&answer);
+    slow.seq += 1;
+    host.give(&[slow.acks()]);
+    assert!(host.news().iter().any(|(_, events)| events.has(Events::INCOMING)));
+    assert_eq!(host.engine.counters().refused_by_limit, 0);
 }

@@ -1,7 +1,7 @@
 //! Text that has arrived in the window is kept, however it overlaps what is there already (RFC 9293 3.10.7.4, SHLD-31; RFC 2018 8),
 //! and the part of it that had arrived before is reported (RFC 2883 4).
 
-use anywire_tcp::ConnId;
+use anywire_tcp::{ConnId, Frames};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
 use crate::common::random::{Random, for_each_seed_both_ways};
@@ -150,6 +150,25 @@ fn duplicates_are_reported_on_either_side_of_the_ack() {
     let (mut host, _, peer) = with_held(&[(200, 100)]);
     let answer = host.answers(&peer.data_at(100, &[b'c'; 150])).remove(0);
     assert_eq!((answer.ack.wrapping_sub(peer.seq), blocks(&answer, &peer)), (300, vec![(200, 250)]));
+}
+
+/// A device may join segments, or have a large MTU: what does not fit into a cell takes more of them.
+#[test]
+fn a_segment_of_many_cells_is_kept() {
+    let (mut host, id, peer) = with_held(&[(200, 100), (20_000, 100)]);
+    let stream: Vec<u8> = (0..30_000_u32).map(|at| (at % 251) as u8).collect();
+    let fin = Segment { bits: FIN | ACK, ..peer.data_at(150, &stream[150..]) };
+    let mut frames = Frames::with_room(1, 40_000);
+    assert!(frames.push(&fin.frame()), "room");
+    host.engine.receive(host.now, &mut frames);
+    let answer = host.sent_one();
+    assert_eq!(blocks(&answer, &peer), [(200, 300), (150, 30_001)]);
+    host.give(&[peer.data_at(100, &stream[100..150])]);
+    let read = host.read(id);
+    assert_eq!(read.len(), 29_900);
+    assert!(read[200..19_900] == stream[300..20_000] && read[20_000..] == stream[20_100..]);
+    assert!(host.engine.is_finished(id));
+    assert_eq!(host.engine.memory().segments_in_use, 0);
 }
 
 /// The limits on segments out of order hold for each piece of one.

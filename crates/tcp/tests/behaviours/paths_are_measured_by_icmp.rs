@@ -1,5 +1,8 @@
 //! Path MTU (RFC 1191, RFC 8201), other ICMP messages (RFC 9293 3.9.2.2), and forged ones (RFC 5927).
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use anywire_tcp::{ConnId, End, Status};
 
 use crate::common::host::{Host, Peer, settings, small_limits};
@@ -98,6 +101,51 @@ fn what_the_narrowest_paths_do_not_take_may_be_fragmented() {
     let (mut host, id, _, _) = flight(Peer::new());
     host.engine.send(id, &[3; 100]);
     assert!(host.sent().iter().all(|segment| segment.dont_fragment));
+}
+
+/// RFC 6864 4.3: fragments of two packets are never joined. What is sent again is another packet, and so is that of another
+/// connection to the same host.
+#[test]
+fn packets_that_may_be_fragmented_have_a_number_of_their_own() {
+    let mut host = Host::new();
+    let mut flights: Vec<_> = (5000..5003).map(|port| host.accept(Peer::new().port(port))).collect();
+    for (id, _) in &flights {
+        host.engine.send(*id, &[b'a'; 1200]);
+    }
+    for lost in host.sent().iter().filter(|segment| segment.payload.len() == 1200) {
+        host.give_frame(&icmp_error(lost.to.ip(), lost, 3, 4, 300));
+    }
+    let mut seen = HashSet::new();
+    let mut payloads = 0;
+    // What is not acknowledged goes again and again, with ACKs in between; and then the rest and a FIN.
+    for step in 0..60 {
+        let sent = host.frames();
+        let segments: Vec<_> = sent.iter().filter_map(|frame| Segment::of(frame)).collect();
+        for (frame, segment) in sent.iter().zip(&segments) {
+            assert!(!segment.dont_fragment);
+            assert!(seen.insert(u16::from_be_bytes([frame[18], frame[19]])), "step {step}: {segment:?}");
+            payloads += usize::from(!segment.payload.is_empty());
+        }
+        for (id, peer) in &mut flights {
+            if step == 40 {
+                host.engine.shutdown(*id);
+            }
+            if step >= 40 {
+                let own: Vec<_> =
+                    segments.iter().filter(|segment| segment.to == peer.here).cloned().collect();
+                peer.heard_all(&own);
+                host.give(&[peer.acks()]);
+            } else if step % 10 == 5 {
+                let data = peer.data(b"more");
+                host.give(&[data]);
+                host.read(*id);
+            }
+        }
+        host.now = host.now + Duration::from_millis(50);
+        flights.iter_mut().for_each(|(_, peer)| peer.later(50));
+    }
+    assert!(payloads > 12 && seen.len() > payloads, "{payloads} of {} have a payload", seen.len());
+    assert!(host.engine.counters().retransmits > 3);
 }
 
 /// A peer that reports narrow paths for its own connections takes at most half of the extensions from the others.

@@ -380,3 +380,19 @@ fn after_a_stall_the_idle_time_begins_anew() {
         assert_eq!(host.engine.counters().keep_alives, 2);
     }
 }
+
+/// An interval is 18 hours at most, and all probes together may take half a year.
+#[test]
+fn the_longest_intervals_are_kept() {
+    let mut host = Host::new();
+    let (id, _) = host.accept(Peer::new());
+    let keep = KeepAlive { idle: Duration::from_secs(3600), interval: Duration::MAX, probes: 40 };
+    host.engine.set_keep_alive(id, Some(keep));
+    let start = host.millis();
+    let sent = host.wait(Duration::from_secs(39 * 65_535 + 4000));
+    let times: Vec<_> = sent.iter().map(|(at, _)| (at - start) / 1000).collect();
+    assert_eq!(times, (0..40).map(|probe| 3600 + probe * 65_535).collect::<Vec<_>>());
+    assert_eq!(host.engine.status(id), Status::Open);
+    host.wait(Duration::from_secs(65_535));
+    assert_eq!(host.engine.status(id), Status::Ended(End::TimedOut));
+}

@@ -69,7 +69,7 @@ impl Wire for Shm {
             let accepted = |stream| Box::new(Accepted { stream, ring_max_bytes, spin }) as Box<dyn Arrival>;
             unix::poll_accept(listener, cx).map_ok(accepted)
         };
-        let acceptor = SocketAcceptor::new(socket, unix::join, accept);
+        let acceptor = SocketAcceptor::new(socket, unix::join, unix::leave, accept);
         let local = Address::from_wire(self, address.location());
         Ok(Bound { local, acceptors: vec![Box::new(acceptor)], guard })
     }

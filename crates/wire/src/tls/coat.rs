@@ -14,7 +14,7 @@ use tokio::task::coop;
 
 use super::error::HandshakeError;
 use super::records::{RECORD_MAX_BYTES, Records, Session};
-use super::server::{ClearText, take_asked_name};
+use super::server::{Accepting, take_asked_name};
 use super::wires::Tls;
 use crate::address::Address;
 use crate::connection::{Connection, Credentials, Negotiated, Transport};
@@ -35,8 +35,11 @@ pub(super) struct Coat {
 }
 
 enum Stage {
-    /// A listener looks at the first byte, which tells TLS from clear text.
-    First(ClearText),
+    /// A listener looks at the first byte, which tells TLS from clear text. The session is for the options of this generation.
+    First {
+        accepting: Arc<Accepting>,
+        generation: u64,
+    },
     Handshake,
     Open,
     /// The peer speaks no TLS, and need not.
@@ -55,13 +58,18 @@ enum Stage {
 
 impl Coat {
     /// The end that listens; it does not know yet whether the peer speaks TLS.
+    ///
+    /// # Errors
+    /// rustls refuses the options.
     pub(super) fn accept(
         wire: &'static Tls,
         inner: Connection,
-        clear_text: ClearText,
-        session: Session,
-    ) -> Self {
-        Self::new(wire, inner, session, Stage::First(clear_text), None)
+        accepting: Arc<Accepting>,
+    ) -> io::Result<Self> {
+        let accepted = accepting.accepted();
+        let stage = Stage::First { accepting, generation: accepted.generation };
+        let session = accepted.session().map_err(io::Error::other)?;
+        Ok(Self::new(wire, inner, session, stage, None))
     }
 
     /// The end that dials.
@@ -149,14 +157,20 @@ impl Coat {
 
     /// Looks at the first bytes of a peer, without which nothing is known.
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Stage::First(clear_text) = &self.stage else { return Poll::Ready(Ok(())) };
-        let clear_text = *clear_text;
+        let Stage::First { accepting, generation } = &self.stage else { return Poll::Ready(Ok(())) };
+        let (accepting, generation) = (Arc::clone(accepting), *generation);
         scratch::with(|scratch| {
             let read = ready!(self.inner.poll_read(cx, &mut scratch[..READ_MAX_BYTES]))?;
             if read == 0 {
                 return Poll::Ready(Err(HandshakeError::left()));
             }
+            let accepted = accepting.accepted();
+            let clear_text = accepted.clear_text;
             if scratch[0] == CONTENT_TYPE_HANDSHAKE {
+                // The handshake begins now, however long ago the peer has connected.
+                if accepted.generation != generation {
+                    self.records = Records::new(accepted.session().map_err(io::Error::other)?);
+                }
                 self.stage = Stage::Handshake;
                 let opened = self.records.open(&mut scratch[..read], &mut []);
                 self.server_name = take_asked_name();
@@ -260,7 +274,7 @@ impl Transport for Coat {
         ready!(self.inner.poll_handshake(cx))?;
         loop {
             match &self.stage {
-                Stage::First(_) => ready!(self.poll_first(cx)).map_err(HandshakeError::cut)?,
+                Stage::First { .. } => ready!(self.poll_first(cx)).map_err(HandshakeError::cut)?,
                 Stage::Handshake => ready!(self.poll_shake_hands(cx))?,
                 Stage::Refusing { .. } => return self.poll_refuse(cx),
                 Stage::Open | Stage::Clear { .. } => return Poll::Ready(Ok(())),

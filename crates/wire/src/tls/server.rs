@@ -110,8 +110,8 @@ impl ServerTls {
         Ok(Self { shared: Arc::new(Shared { current, generation: AtomicU64::new(0), tickets }) })
     }
 
-    /// Takes new options for connections from now on, such as renewed certificates. Connections that are open go on, and
-    /// sessions that could be resumed still can.
+    /// Takes new options for handshakes that begin from now on, such as renewed certificates, also those of connections that waited
+    /// for a place or said nothing yet. Connections that are open go on, and sessions that could be resumed still can.
     ///
     /// # Errors
     /// [`TlsError`]; the old options stay in use.
@@ -129,7 +129,7 @@ impl ServerTls {
             tls: self.clone(),
             protocols: options.protocols.iter().map(|protocol| protocol.clone().into_bytes()).collect(),
             answer_to_clear_text: options.answer_to_clear_text,
-            taken: None,
+            taken: RwLock::default(),
         }
     }
 }
@@ -179,46 +179,50 @@ impl Current {
     }
 }
 
-/// TLS for the connections of one acceptor.
-#[derive(Clone)]
+/// TLS for the connections of one listener.
 pub(super) struct Accepting {
     tls: ServerTls,
     protocols: Vec<Vec<u8>>,
     answer_to_clear_text: Option<AnswerToClearText>,
-    /// The generation and the configuration for new connections.
-    taken: Option<(u64, Accepted)>,
+    /// What a handshake that begins gets, made once for each generation.
+    taken: RwLock<Option<Accepted>>,
 }
 
-/// What a new connection gets.
+/// What a handshake that begins gets.
 #[derive(Clone)]
 pub(super) struct Accepted {
+    pub(super) generation: u64,
     config: Arc<ServerConfig>,
-    clear_text: ClearText,
+    pub(super) clear_text: ClearText,
 }
 
 impl Accepting {
-    /// For a new connection, with the newest certificates.
-    pub(super) fn accepted(&mut self) -> Accepted {
-        let generation = self.tls.shared.generation.load(Ordering::Acquire);
-        match &self.taken {
-            Some((of, accepted)) if *of == generation => accepted.clone(),
-            _ => {
-                let current = self.tls.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-                let mut config = current.config.clone();
-                config.alpn_protocols.clone_from(&self.protocols);
-                let clear_text =
-                    ClearText { is_taken: current.takes_clear_text, answer: self.answer_to_clear_text };
-                let accepted = Accepted { config: config.into(), clear_text };
-                self.taken.insert((generation, accepted)).1.clone()
-            }
+    /// For a handshake that begins now, with the newest certificates.
+    pub(super) fn accepted(&self) -> Accepted {
+        let generation = self.generation();
+        if let Some(taken) = &*self.taken.read().unwrap_or_else(PoisonError::into_inner)
+            && taken.generation == generation
+        {
+            return taken.clone();
         }
+        let current = self.tls.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut config = current.config.clone();
+        config.alpn_protocols.clone_from(&self.protocols);
+        let clear_text = ClearText { is_taken: current.takes_clear_text, answer: self.answer_to_clear_text };
+        let accepted = Accepted { generation, config: config.into(), clear_text };
+        *self.taken.write().unwrap_or_else(PoisonError::into_inner) = Some(accepted.clone());
+        accepted
+    }
+
+    /// Counts the options that there have been.
+    pub(super) fn generation(&self) -> u64 {
+        self.tls.shared.generation.load(Ordering::Acquire)
     }
 }
 
 impl Accepted {
-    pub(super) fn session(self) -> Result<(Session, ClearText), rustls::Error> {
-        let session = Session::Server(UnbufferedServerConnection::new(self.config)?);
-        Ok((session, self.clear_text))
+    pub(super) fn session(self) -> Result<Session, rustls::Error> {
+        Ok(Session::Server(UnbufferedServerConnection::new(self.config)?))
     }
 }
 

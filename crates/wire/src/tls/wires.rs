@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::coat::Coat;
 use super::error::TlsError;
-use super::server::{Accepted, Accepting};
+use super::server::Accepting;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::dialer::DialOptions;
@@ -123,11 +124,12 @@ impl Wire for Tls {
         let Some(tls) = &options.tls else {
             return Err(ListenError::NoCertificate { address: address.clone() });
         };
-        let accepting = tls.accepting(options);
+        let accepting = Arc::new(tls.accepting(options));
         let bound = self.inner.bind(&address.with_wire(self.inner), options, loops);
         let bound = bound.map_err(|error| error.at(address))?;
         let coated = |acceptor| {
-            Box::new(TlsAcceptor { wire: self, acceptor, accepting: accepting.clone() }) as Box<dyn Acceptor>
+            Box::new(TlsAcceptor { wire: self, acceptor, accepting: Arc::clone(&accepting) })
+                as Box<dyn Acceptor>
         };
         Ok(Bound {
             local: self.outer(&bound.local),
@@ -166,7 +168,7 @@ fn same(one: &'static dyn Wire, other: &'static dyn Wire) -> bool {
 struct TlsAcceptor {
     wire: &'static Tls,
     acceptor: Box<dyn Acceptor>,
-    accepting: Accepting,
+    accepting: Arc<Accepting>,
 }
 
 impl Acceptor for TlsAcceptor {
@@ -175,22 +177,25 @@ impl Acceptor for TlsAcceptor {
         Poll::Ready(Ok(Box::new(TlsArrival {
             wire: self.wire,
             arrival,
-            accepted: self.accepting.accepted(),
+            accepting: Arc::clone(&self.accepting),
         })))
+    }
+
+    fn leave_loop(&mut self) {
+        self.acceptor.leave_loop();
     }
 }
 
 struct TlsArrival {
     wire: &'static Tls,
     arrival: Box<dyn Arrival>,
-    accepted: Accepted,
+    accepting: Arc<Accepting>,
 }
 
 impl Arrival for TlsArrival {
     fn register(self: Box<Self>) -> io::Result<Connection> {
-        let (session, clear_text) = self.accepted.session().map_err(io::Error::other)?;
         let connection = self.arrival.register()?;
-        Ok(Connection::new(Coat::accept(self.wire, connection, clear_text, session)))
+        Ok(Connection::new(Coat::accept(self.wire, connection, self.accepting)?))
     }
 }
 

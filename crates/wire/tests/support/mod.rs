@@ -3,11 +3,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::mpsc;
-use std::task::Poll;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use anywire_loops::Loops;
+use anywire_loops::{LoopState, Loops};
 use anywire_wire::{
     self as wire, Address, Connection, DialError, DialOptions, Dialer, ListenOptions, Listener,
     ListenerHandle, Wire,
@@ -209,6 +209,32 @@ pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
         assert!(Instant::now() < hang, "{what}: not so after {HANG:?}");
         std::thread::yield_now();
     }
+}
+
+/// A waker of users' code that panics.
+pub(crate) fn panicking_waker() -> Waker {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker panics, as the test wishes");
+        }
+    }
+    Arc::new(Panics).into()
+}
+
+/// Has a loop die, and waits until nothing of it is left.
+pub(crate) fn kill(loops: &Loops, index: usize) {
+    let killed = loops.get(index);
+    // The one way that is left: the runtime's own timer calls a waker that panics.
+    let killer = killed.spawn(|| async {
+        let mut sleep = std::pin::pin!(tokio::time::sleep(Duration::from_millis(1)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&panicking_waker())).is_pending());
+        std::future::pending::<()>().await;
+    });
+    killer.wait().expect_err("its loop dies");
+    let thread = format!("/proc/self/task/{}", killed.thread_id());
+    eventually("its thread has ended", || !std::path::Path::new(&thread).exists());
+    assert_eq!(killed.state(), LoopState::Died);
 }
 
 /// Tells how a part ended: whether without a panic.

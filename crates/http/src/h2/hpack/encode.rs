@@ -73,7 +73,7 @@ impl Encoder {
 
     /// Appends a field whose value is a secret, whatever its name is.
     #[cold]
-    pub(in crate::h2) fn sensitive(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    pub(in crate::h2) fn sensitive(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         let name = name.to_ascii_lowercase();
         literal(out, NEVER_INDEXED, static_index(&name), &name, value);
     }

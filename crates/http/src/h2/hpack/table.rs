@@ -258,7 +258,7 @@ impl Table {
 }
 
 /// Counted for each entry beside its bytes (RFC 7541 section 4.1).
-pub(super) const ENTRY_OVERHEAD_BYTES: usize = 32;
+pub(in crate::h2) const ENTRY_OVERHEAD_BYTES: usize = 32;
 
 /// The memory for names and values grows in such steps.
 const BYTES_MORE: usize = 128;

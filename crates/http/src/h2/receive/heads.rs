@@ -171,9 +171,10 @@ impl Engine {
         }
         let fields = Headers::new();
         let parts = ResponseParts { length: Some(0), ..ResponseParts::new(status, &fields) };
-        let sent = self.respond(id, &parts, true, out);
-        debug_assert!(sent.is_ok(), "no head has left on the stream");
-        // It costs more than it should, so it counts as a fault.
+        // It costs more than it should, so it counts as a fault. A peer may take not even this.
+        if self.respond(id, &parts, true, out).is_err() {
+            return self.fault(now, id, Code::ENHANCE_YOUR_CALM, out);
+        }
         if end {
             self.spend_reset(now)?;
             self.remove(id, out);

@@ -22,6 +22,8 @@ pub(crate) struct H2 {
     came: VecDeque<Came>,
     /// The windows open as bodies come. Else they stay as they are.
     pub(crate) reads: bool,
+    /// What the engine wants to write is dropped.
+    pub(crate) is_mute: bool,
 }
 
 /// What a server has sent.
@@ -74,7 +76,15 @@ impl H2 {
     pub(crate) fn over(link: Remote, limits: Limits) -> Self {
         let mut out = Vec::new();
         let engine = Engine::client(limits, clock(), &mut out);
-        let mut peer = Self { link, engine, input: Buffer::new(), out, came: VecDeque::new(), reads: true };
+        let mut peer = Self {
+            link,
+            engine,
+            input: Buffer::new(),
+            out,
+            came: VecDeque::new(),
+            reads: true,
+            is_mute: false,
+        };
         peer.flush();
         peer
     }
@@ -82,7 +92,7 @@ impl H2 {
     /// What is to be written by the engine leaves.
     pub(crate) fn flush(&mut self) {
         let out = std::mem::take(&mut self.out);
-        if !out.is_empty() {
+        if !out.is_empty() && !self.is_mute {
             self.raw(&out);
         }
     }
@@ -90,6 +100,12 @@ impl H2 {
     /// Bytes beside the engine.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.link.write_all(bytes).expect("the connection's task takes all");
+    }
+
+    /// Ends its direction. What comes may still be read.
+    pub(crate) fn half_close(&mut self) {
+        self.link.half_close();
+        self.is_mute = true;
     }
 
     /// A request without a body.
