@@ -104,7 +104,8 @@ pub struct Timeouts {
     /// Longest time without progress in sending. Default 10 s.
     pub write: Duration,
     /// Longest silence: last request byte .. first response byte, then between response bytes, not counting the time
-    /// in which the caller asks for none. Default 6 s.
+    /// in which the caller asks for none, or other callers leave so much unread that the peer may send none
+    /// ([`h2::Limits::connection_window_bytes`]). Default 6 s.
     pub read: Duration,
     /// The whole call: up to the last byte of a collected body; up to the head if the body is handed out as a
     /// stream. Default 60 s.

@@ -40,8 +40,9 @@ pub struct Limits {
     /// Longest silence of a peer whose body the handler waits for (10 s), else the handler sees a typed error.
     pub body_timeout: Duration,
     /// From the request's head to the answer's head (60 s), else 503 and the handler is dropped. The time that the
-    /// handler spends waiting for the peer's body does not count. A body that streams after that has no limit in time,
-    /// as long as the peer is there and takes it.
+    /// handler spends waiting for the peer's body does not count, unless other handlers keep that back by what they leave
+    /// unread ([`h2::Limits::connection_window_bytes`]). A body that streams after that has no limit in time, as long as the
+    /// peer is there and takes it.
     pub handler_timeout: Duration,
     /// Longest time in which a peer takes nothing of an answer (30 s), else the connection is aborted. Over kernel TCP
     /// progress is what the peer's system acknowledges. A system with a large receive buffer acknowledges in large steps,

@@ -76,3 +76,62 @@ impl InWindow {
 /// go on by a few bytes in each round trip: below the least rate that servers ask for, and by so many frames that peers take
 /// them for a flood.
 const LEAST_BYTES: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of which so much was sent, and so much of that was read.
+    fn window(whole: u32, sent: usize, read: u32) -> InWindow {
+        let mut window = InWindow::new(whole);
+        assert!(window.spend(sent));
+        window.free(read);
+        window
+    }
+
+    #[test]
+    fn it_opens_by_what_is_worth_a_frame() {
+        for (whole, sent, read, opens) in [
+            // Half of what the peer may have.
+            (65_535, 32_767, 32_767, None),
+            (65_535, 32_768, 32_768, Some(32_768)),
+            (65_535, 65_535, 2_000, Some(2_000)),
+            (65_535, 60_000, 5_000, None),
+            (65_535, 60_000, 6_000, Some(6_000)),
+            // And a KiB, but for windows that are smaller than two.
+            (65_535, 65_535, 1023, None),
+            (65_535, 65_535, 1024, Some(1024)),
+            (100, 100, 49, None),
+            (100, 100, 50, Some(50)),
+            (1, 1, 0, None),
+            (1, 1, 1, Some(1)),
+        ] {
+            let mut window = window(whole, sent, read);
+            assert_eq!(window.give_back(), opens, "{window:?}");
+            assert_eq!(window.give_back(), None, "{window:?}");
+            assert!(window.is_accounted(sent as i64 - i64::from(read)), "{window:?}");
+        }
+    }
+
+    #[test]
+    fn below_nothing_it_opens_once_that_opens_it() {
+        let mut window = window(65_535, 40_000, 39_000);
+        window.give_back();
+        window.shrink(65_435);
+        assert!(!window.spend(1));
+        // 39,000 went back before; 1,001 bytes wait, and 100 are allowed.
+        assert_eq!((window.give_back(), window.is_accounted(1001)), (None, true));
+        window.free(900);
+        assert_eq!(window.give_back(), None);
+        window.free(101);
+        assert_eq!((window.give_back(), window.is_accounted(0)), (Some(1001), true));
+        assert!(window.spend(100) && !window.spend(1));
+    }
+
+    #[test]
+    fn what_is_withheld_does_not_come_back() {
+        let mut window = window(100, 100, 0);
+        window.withhold(100);
+        assert_eq!((window.give_back(), window.is_accounted(0), window.is_closed()), (None, true, true));
+    }
+}
