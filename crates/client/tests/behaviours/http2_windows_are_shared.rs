@@ -93,7 +93,7 @@ fn get(client: &Client, peer: &Peer) -> Response {
 fn a_response_that_is_read_goes_on_beside_one_that_is_not() {
     for held in [1, 40_000, WINDOW - 2000] {
         let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
-            begin(&mut frames, held);
+            fill(&mut frames, WINDOW - held);
             let stream = begin(&mut frames, 0);
             send(&mut frames, stream, 200_000, [WINDOW - held, WINDOW]);
             frames.talk.wait_for_end();
