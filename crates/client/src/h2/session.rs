@@ -584,12 +584,6 @@ impl Session {
             context.keep_output(mem::replace(&mut self.output, Output::new()));
         }
     }
-
-    /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
-    pub(crate) fn take(&mut self) -> Slab<Stream> {
-        self.is_over = true;
-        mem::take(&mut self.streams)
-    }
 }
 
 /// Reads of one poll: 128 KiB as a rule. A wire that always has more would otherwise keep the loop from its other tasks

@@ -90,23 +90,6 @@ fn get(client: &Client, peer: &Peer) -> Response {
 }
 
 #[test]
-fn a_response_that_is_read_goes_on_beside_one_that_is_not() {
-    for held in [1, 40_000, WINDOW - 2000] {
-        let peer = Peer::of_http2(wire("tcp"), move |mut frames, _| {
-            begin(&mut frames, held);
-            let stream = begin(&mut frames, 0);
-            send(&mut frames, stream, 200_000, [WINDOW - held, WINDOW]);
-            frames.talk.wait_for_end();
-        });
-        let (_loops, client) = client_with(WINDOW, HANG);
-        let unread = get(&client, &peer);
-        let bytes = block_on(get(&client, &peer).bytes()).expect("a body");
-        assert_eq!(bytes.len(), 200_000, "beside {held} bytes");
-        drop(unread);
-    }
-}
-
-#[test]
 fn what_the_server_resets_gives_its_window_back() {
     let peer = Peer::of_http2(wire("tcp"), |mut frames, _| {
         let held = begin(&mut frames, WINDOW);
