@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use anywire::client::{Call, Phase};
+use anywire::client::Phase;
 use anywire::http::Body;
 use anywire::server::Path;
 use anywire::{Client, Router};
@@ -45,34 +45,69 @@ fn router() -> Router {
         })
 }
 
-/// How a call limits its time, and the phase in which that is over.
-type Limited = (fn(Call) -> Call, &'static str, Phase);
-
-const LIMITED: [Limited; 4] = [
-    (|call| call.read_timeout(LIMIT), "head", Phase::Read),
-    (|call| call.total_timeout(LIMIT), "head", Phase::Total),
-    (|call| call.read_timeout(LIMIT), "body", Phase::Body),
-    (|call| call.total_timeout(LIMIT), "body", Phase::Total),
-];
-
 #[test]
 fn an_answer_that_comes_late_is_a_timeout() {
     for http2 in [false, true] {
-        for (limited, path, phase) in LIMITED {
+        for path in ["head", "body"] {
             for (ms, is_late) in [(0, false), (9, false), (10, true), (50, true)] {
                 beside_a_server(9, router(), move |loops, address| async move {
                     let builder = Client::builder().on(&loops);
                     let client = if http2 { builder.http2_prior_knowledge() } else { builder }.build();
                     let call = client.get(format!("http://peer.example/{path}/{ms}")).via(&*address);
-                    let answer = async { limited(call).send().await?.text().await }.await;
+                    let answer = async { call.total_timeout(LIMIT).send().await?.text().await }.await;
                     let shown = format!("{path}, {ms} ms, http2: {http2}: {answer:?}");
                     match answer {
                         Ok(text) => assert!(!is_late && text == "an answer", "{shown}"),
-                        Err(error) => assert!(is_late && error.phase() == Some(phase), "{shown}"),
+                        Err(error) => assert!(is_late && error.phase() == Some(Phase::Total), "{shown}"),
                     }
-                    let counters = client.counters().total();
-                    let timeouts = counters.read_timeouts + counters.body_timeouts + counters.total_timeouts;
-                    assert_eq!(timeouts, u64::from(is_late), "{shown}");
+                    assert_eq!(client.counters().total().total_timeouts, u64::from(is_late), "{shown}");
+                });
+            }
+        }
+    }
+}
+
+/// What is there when a blocked loop comes to look was no silence of its peer.
+#[test]
+fn a_blocked_loop_is_no_silence_of_the_peer() {
+    for http2 in [false, true] {
+        for path in ["head", "body"] {
+            beside_a_server(9, router(), move |loops, address| async move {
+                let builder = Client::builder().on(&loops);
+                let client = if http2 { builder.http2_prior_knowledge() } else { builder }.build();
+                let call = client.get(format!("http://peer.example/{path}/50")).via(&*address);
+                let answer = async { call.read_timeout(LIMIT).send().await?.text().await }.await;
+                assert_eq!(answer.expect("an answer"), "an answer", "{path}, http2: {http2}");
+            });
+        }
+    }
+}
+
+#[cfg(feature = "load")]
+#[test]
+fn an_answer_that_comes_late_is_none_to_the_load_generator() {
+    use anywire::load::{Amount, Plan, Protocol, start};
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        for (ms, is_late) in [(0, false), (9, false), (10, true), (50, true)] {
+            for path in ["head", "body"] {
+                beside_a_server(9, router(), move |loops, address| async move {
+                    let plan = Plan {
+                        via: Some(address.parse().expect("an address")),
+                        protocol,
+                        timeout: LIMIT,
+                        connections: 1,
+                        amount: Amount::Requests(4),
+                        warm_up: Duration::ZERO,
+                        ..Plan::new(format!("http://peer.example/{path}/{ms}"))
+                    };
+                    let outcome = start(&loops, plan).expect("a good plan").outcome().await.expect("it ends");
+                    let requests = &outcome.totals.measured;
+                    let expected = if is_late { (0, 4) } else { (4, 0) };
+                    assert_eq!(
+                        (requests.answered, requests.timed_out),
+                        expected,
+                        "{path}, {ms} ms, {protocol:?}"
+                    );
                 });
             }
         }

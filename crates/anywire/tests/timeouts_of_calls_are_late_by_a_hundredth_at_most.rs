@@ -403,6 +403,37 @@ fn calls_have_timeouts_of_their_own() {
     }
 }
 
+#[cfg(feature = "load")]
+#[test]
+fn the_load_generator_has_its_timeout() {
+    use anywire::load::{Amount, Plan, Protocol, start};
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        for timeout in [1, 10, 150, 1000, 10_000, 50_000].map(Duration::from_millis) {
+            beside_a_server(9, router(), move |loops, address| async move {
+                let plan = Plan {
+                    via: Some(address.parse().expect("an address")),
+                    protocol,
+                    timeout,
+                    connections: 3,
+                    amount: Amount::Requests(12),
+                    warm_up: Duration::ZERO,
+                    ..Plan::new("http://peer.example/never")
+                };
+                let outcome = start(&loops, plan).expect("a good plan").outcome().await.expect("it ends");
+                assert_eq!(outcome.totals.measured.timed_out, 12, "{protocol:?}, {timeout:?}");
+                let send = outcome.latency.send.expect("measured");
+                let [least, longest] = [send.min, send.max].map(|us| Duration::from_secs_f64(us / 1e6));
+                // A histogram has three digits.
+                let in_time = timeout.mul_f64(0.999)..=latest(timeout).mul_f64(1.001);
+                assert!(
+                    in_time.contains(&least) && in_time.contains(&longest),
+                    "{timeout:?}: {least:?}, {longest:?}"
+                );
+            });
+        }
+    }
+}
+
 #[cfg(feature = "udp")]
 #[test]
 fn datagrams_have_their_timeout() {

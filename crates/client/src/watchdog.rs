@@ -27,6 +27,8 @@ pub(crate) enum WaitsFor {
     Either,
     /// The caller takes more of the response's body.
     CallerTakes,
+    /// Callers of other responses take more of theirs, which have used up the connection's window.
+    OthersTake,
 }
 
 impl WaitsFor {
@@ -40,6 +42,14 @@ impl WaitsFor {
             Download::Streams { .. } => Self::Body,
             _ if uploads => Self::CallerGives,
             _ => Self::Head,
+        }
+    }
+
+    /// The same while our own window lets the peer send no body.
+    pub(crate) fn without_window(self) -> Self {
+        match self {
+            Self::Body | Self::Either => Self::OthersTake,
+            others => others,
         }
     }
 }
@@ -101,7 +111,7 @@ impl Watchdog {
             WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
             WaitsFor::Head => Some((after(now, job.draft.read_timeout), Phase::Read)),
             WaitsFor::Body | WaitsFor::Either => Some((after(now, job.draft.read_timeout), Phase::Body)),
-            WaitsFor::CallerGives | WaitsFor::CallerTakes => None,
+            WaitsFor::CallerGives | WaitsFor::CallerTakes | WaitsFor::OthersTake => None,
         };
         let total_holds = match download {
             Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),
@@ -111,8 +121,28 @@ impl Watchdog {
         true
     }
 
-    /// Why the call ends, if it is over time: whatever has come by `now` has come too late, and whether a timer has said so
-    /// does not matter. A body that is handed out as a stream goes on after the total deadline, where only silence ends it.
+    /// Why the call ends, if the time for the whole call is over: whatever has come meanwhile has come too late, and whether
+    /// a timer has said so does not matter. A body that is handed out as a stream goes on after that, where only silence
+    /// ends it.
+    pub(crate) fn overdue_in_all(
+        &mut self,
+        now: Instant,
+        download: &Download,
+        job: &Job,
+        context: &LoopContext,
+    ) -> Option<Error> {
+        self.total_until.filter(|until| *until <= now)?;
+        if let Download::Streams { state, .. } = download
+            && !state.expire()
+        {
+            self.total_until = None;
+            return None;
+        }
+        Some(late(Phase::Total, job, context))
+    }
+
+    /// Why the call ends, if it is over time in any way. Asked once what has come was taken: it is no silence of the peer that
+    /// the loop was blocked.
     pub(crate) fn overdue(
         &mut self,
         now: Instant,
@@ -120,18 +150,14 @@ impl Watchdog {
         job: &Job,
         context: &LoopContext,
     ) -> Option<Error> {
-        while let Some((until, phase)) = self.first()
-            && until <= now
+        let is_late = |&(until, _): &(Instant, Phase)| until <= now;
+        if let Some((_, Phase::Total)) = self.first().filter(is_late)
+            && let Some(error) = self.overdue_in_all(now, download, job, context)
         {
-            if let (Phase::Total, Download::Streams { state, .. }) = (phase, download)
-                && !state.expire()
-            {
-                self.total_until = None;
-                continue;
-            }
-            return Some(late(phase, job, context));
+            return Some(error);
         }
-        None
+        let (_, phase) = self.first().filter(is_late)?;
+        Some(late(phase, job, context))
     }
 
     /// Sets a timer to the deadline.
@@ -142,6 +168,9 @@ impl Watchdog {
         }
     }
 }
+
+/// A way to be over time: [`Watchdog::overdue`], or in all alone.
+pub(crate) type Overdue = fn(&mut Watchdog, Instant, &Download, &Job, &LoopContext) -> Option<Error>;
 
 #[cold]
 fn late(phase: Phase, job: &Job, context: &LoopContext) -> Error {

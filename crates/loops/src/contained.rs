@@ -100,8 +100,10 @@ impl<T> Drop for Contained<T> {
     }
 }
 
-/// Wakes a task of a user. A panic of the waker ends here.
-pub(crate) fn wake(waker: Waker) {
+/// Wakes a task. If the waker panics, which one of tokio does not, that is counted on the present loop, logged, and ends here.
+///
+/// For code that wakes tasks of others while it has more to do: the panic would cost those behind it their wake-up.
+pub fn wake(waker: Waker) {
     let _ = contain("a waker", || waker.wake());
 }
 

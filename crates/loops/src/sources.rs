@@ -6,7 +6,8 @@
 //! - **If the source asks for it**, it does not sleep at once but looks for work for a while. It does so in a task of its own,
 //!   so that other tasks, and each 61 polls timers and sockets, have their turns.
 //!
-//! How long it looks adapts itself: the time is halved if it passes in vain, down to a sixteenth of what was asked for, and grows
+//! Each question for a look holds for that look alone, so a source that asks for a long one leaves later ones their short ones. How
+//! long a look is adapts itself: the time is halved if it passes in vain, down to a sixteenth of what was asked for, and grows
 //! again when work comes that a longer look would have found.
 
 use std::cell::{Cell, RefCell};
@@ -133,14 +134,18 @@ struct Spinner {
     state: Cell<State>,
     /// Wakes the task when it rests.
     waker: RefCell<Option<Waker>>,
-    /// The longest time that was asked for.
-    longest: Cell<Duration>,
-    /// The present time to look in vain.
-    window: Cell<Duration>,
-    /// Work was found or is expected since the task looked at the clock.
-    is_fresh: Cell<bool>,
+    /// The longest look that was asked for since the task looked at the clock.
+    asked: Cell<Duration>,
+    /// The length that was asked for last.
+    length: Cell<Duration>,
+    /// A look is so often the half of what was asked for.
+    halvings: Cell<u32>,
+    /// Work was found since the task looked at the clock.
+    has_found: Cell<bool>,
     /// When it began to look in vain.
     since: Cell<Option<Instant>>,
+    /// Until when it looks in vain.
+    until: Cell<Option<Instant>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -165,7 +170,7 @@ impl Sources {
     #[inline]
     fn spin(&self, local: &Rc<Local>, longest: Duration) {
         let spinner = &self.spinner;
-        spinner.is_fresh.set(true);
+        spinner.asked.set(spinner.asked.get().max(longest));
         if spinner.state.get() != State::Spins && !longest.is_zero() {
             self.start(local, longest);
         }
@@ -174,10 +179,6 @@ impl Sources {
     #[cold]
     fn start(&self, local: &Rc<Local>, longest: Duration) {
         let spinner = &self.spinner;
-        if longest > spinner.longest.get() {
-            spinner.longest.set(longest);
-            spinner.window.set(longest);
-        }
         if spinner.state.replace(State::Spins) == State::New {
             let local = Rc::downgrade(local);
             // Past the loop's own spawn, which counts tasks: the loop does not wait for it when it ends.
@@ -186,7 +187,7 @@ impl Sources {
                 None => Poll::Ready(()),
             })));
         } else if let Some(waker) = spinner.waker.take() {
-            spinner.began_anew();
+            spinner.began_anew(longest, Instant::now());
             waker.wake();
         }
     }
@@ -196,7 +197,7 @@ impl Sources {
         let spinner = &self.spinner;
         for _ in 0..LOOKS_A_TURN {
             if self.each(|source| source.look()) {
-                spinner.is_fresh.set(true);
+                spinner.has_found.set(true);
                 break;
             }
             if local.shared().inbox.is_pending() {
@@ -206,7 +207,7 @@ impl Sources {
         }
         // As after each poll of a task. The loop stays awake, so hand-overs need no wake-up.
         local.after_poll();
-        if !spinner.goes_on() {
+        if !spinner.goes_on(Instant::now()) {
             local.shared().counts.spins_in_vain.add(1);
             *spinner.waker.borrow_mut() = Some(cx.waker().clone());
             spinner.state.set(State::Rests);
@@ -236,30 +237,108 @@ impl Sources {
 
 impl Spinner {
     /// Whether it looks on.
-    fn goes_on(&self) -> bool {
-        let now = Instant::now();
-        if self.is_fresh.replace(false) {
+    fn goes_on(&self, now: Instant) -> bool {
+        let asked = self.asked.take();
+        if self.has_found.replace(false) || !asked.is_zero() {
+            if !asked.is_zero() {
+                self.length.set(asked);
+            }
+            // Somebody else's longer look may go on.
+            let look = self.length.get() / (1 << self.halvings.get());
+            self.until.set(self.until.get().max(Some(now + look.min(LOOK_MAX))));
             self.since.set(Some(now));
             return true;
         }
-        let since = self.since.get().unwrap_or(now);
-        if now.duration_since(since) < self.window.get() {
+        if self.until.get().is_some_and(|until| now < until) {
             return true;
         }
-        self.window.set((self.window.get() / 2).max(self.longest.get() / WINDOW_SHARE_MIN));
+        self.halvings.set((self.halvings.get() + 1).min(HALVINGS_MAX));
         false
     }
 
-    /// Work came after it had given up.
-    fn began_anew(&self) {
-        let waited = self.since.get().map_or(Duration::MAX, |since| since.elapsed());
-        if waited < self.longest.get() {
-            self.window.set((self.window.get() * 4).min(self.longest.get()));
+    /// A look is asked for after it had given up.
+    fn began_anew(&self, asked: Duration, now: Instant) {
+        if self.since.get().is_some_and(|since| now.duration_since(since) < asked) {
+            self.halvings.set(self.halvings.get().saturating_sub(2));
         }
     }
 }
 
 /// Fewer than a microsecond's worth, so that other tasks hardly wait.
 const LOOKS_A_TURN: usize = 16;
-/// The least that it looks is this part of what was asked for.
-const WINDOW_SHARE_MIN: u32 = 16;
+/// The least that it looks is a sixteenth of what was asked for.
+const HALVINGS_MAX: u32 = 4;
+/// A day: longer looks are cut to it, so that adding them to the present time cannot overflow.
+const LOOK_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a spinner looks in vain that is asked for a look of this length now, in microseconds.
+    fn look(spinner: &Spinner, now: &mut Instant, length_us: u64) -> u128 {
+        let asked = Duration::from_micros(length_us);
+        spinner.began_anew(asked, *now);
+        spinner.asked.set(asked);
+        let began = *now;
+        while spinner.goes_on(*now) {
+            *now += Duration::from_micros(1);
+        }
+        (*now - began).as_micros()
+    }
+
+    #[test]
+    fn a_look_in_vain_is_half_as_long_the_next_time_and_one_that_is_missed_longer() {
+        let (spinner, mut now) = (Spinner::default(), Instant::now());
+        let mut rest = |spinner: &Spinner, rest_us, length_us| {
+            now += Duration::from_micros(rest_us);
+            look(spinner, &mut now, length_us)
+        };
+        let in_vain = [160, 80, 40, 20, 10, 10];
+        assert_eq!(in_vain.map(|_| rest(&spinner, 1000, 160)), in_vain);
+        // Work came 100 us after it had begun to look: not after the first 10, but within what was asked for.
+        assert_eq!([90, 90, 10].map(|after| rest(&spinner, after, 160)), [40, 80, 160]);
+    }
+
+    #[test]
+    fn a_long_look_leaves_later_ones_short() {
+        let (spinner, mut now) = (Spinner::default(), Instant::now());
+        let in_vain = [20, 10, 5, 3, 2].map(|_| {
+            now += Duration::from_secs(1);
+            look(&spinner, &mut now, 20)
+        });
+        now += Duration::from_secs(1);
+        assert_eq!(look(&spinner, &mut now, 160_000), 10_000);
+        for _ in 0..3 {
+            now += Duration::from_secs(1);
+            assert_eq!(look(&spinner, &mut now, 20), in_vain[4]);
+        }
+    }
+
+    #[test]
+    fn an_endless_look_goes_on() {
+        let (spinner, began) = (Spinner::default(), Instant::now());
+        spinner.asked.set(Duration::MAX);
+        assert!(spinner.goes_on(began) && spinner.goes_on(began + Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn a_short_look_does_not_end_a_long_one() {
+        let (spinner, began) = (Spinner::default(), Instant::now());
+        let at = |us| began + Duration::from_micros(us);
+        spinner.asked.set(Duration::from_micros(1000));
+        assert!(spinner.goes_on(began));
+        spinner.asked.set(Duration::from_micros(20));
+        assert!(spinner.goes_on(at(500)) && spinner.goes_on(at(999)) && !spinner.goes_on(at(1000)));
+    }
+
+    #[test]
+    fn work_that_is_found_prolongs_the_look_by_what_was_asked_for_last() {
+        let (spinner, began) = (Spinner::default(), Instant::now());
+        let at = |us| began + Duration::from_micros(us);
+        spinner.asked.set(Duration::from_micros(20));
+        assert!(spinner.goes_on(began));
+        spinner.has_found.set(true);
+        assert!(spinner.goes_on(at(19)) && spinner.goes_on(at(38)) && !spinner.goes_on(at(39)));
+    }
+}

@@ -46,7 +46,15 @@ impl ConnectionTask {
             Some("h2") => Driver::H2(Box::new(h2::Session::new(Buffer::new(), &service))),
             _ => Driver::Idle,
         };
-        let http = Http { connection, deadline, fresh: true, at_start: true, context: None, driver };
+        let http = Http {
+            connection,
+            deadline,
+            fresh: true,
+            is_draining: false,
+            at_start: true,
+            context: None,
+            driver,
+        };
         Self { service, key: None, state: State::Http(http) }
     }
 }
@@ -78,6 +86,7 @@ impl ConnectionTask {
     fn poll_upgraded(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let State::Upgraded(running, endpoint) = &mut self.state else { return Poll::Ready(()) };
         if self.service.ending() == Ending::Cut {
+            self.service.count_cut();
             return Poll::Ready(());
         }
         catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))).unwrap_or_else(|panic| {
@@ -109,6 +118,8 @@ struct Http {
     fresh: bool,
     /// Nothing has come, or what may be the preface of HTTP/2. That is taken as the first bytes of a connection alone.
     at_start: bool,
+    /// The server shuts down, and the deadline of a connection without a request is that of the end.
+    is_draining: bool,
     context: Option<FreeContext>,
     driver: Driver,
 }
@@ -121,6 +132,11 @@ enum Driver {
     H1(Box<Session>),
     /// Idle ones too, because both ends remember what was sent.
     H2(Box<h2::Session>),
+    /// Nothing more: a connection without a request ends.
+    Leaving {
+        /// Our direction has ended. Input is discarded until the peer closes.
+        has_half_closed: bool,
+    },
 }
 
 /// How a connection leaves HTTP: it is closed, or a continuation takes over, of this endpoint and with these bytes.
@@ -130,25 +146,29 @@ impl Http {
     /// Drops it with what handlers have left in it.
     fn drop_contained(self, service: &Service) {
         match self.driver {
-            Driver::Idle => {}
+            Driver::Idle | Driver::Leaving { .. } => {}
             Driver::H1(mut session) => session.drop_stage(service),
             Driver::H2(mut session) => session.drop_streams(service),
         }
     }
 
     fn poll(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<Left> {
-        if service.ending() == Ending::Cut {
-            self.connection.abort();
-            return Poll::Ready(None);
+        match service.ending() {
+            Ending::No => {}
+            Ending::Draining => self.drain(service),
+            Ending::Cut => {
+                self.cut(service);
+                return Poll::Ready(None);
+            }
         }
         match &mut self.driver {
-            Driver::Idle => {}
+            Driver::Idle | Driver::Leaving { .. } => {}
             Driver::H1(session) => session.time_passes(precise()),
             Driver::H2(session) => session.time_passes(precise()),
         }
         if self.deadline.poll_expired(cx).is_ready() {
             self.deadline.clear();
-            if self.expire(service).is_ready() {
+            if self.expire(service, cx).is_ready() {
                 return Poll::Ready(None);
             }
         }
@@ -160,6 +180,7 @@ impl Http {
         let mut session = match std::mem::replace(&mut self.driver, Driver::Idle) {
             Driver::H1(busy) => busy,
             Driver::H2(session) => return self.run_h2(session, service, cx),
+            Driver::Leaving { has_half_closed } => return self.leave(has_half_closed, cx).map(|()| None),
             Driver::Idle => {
                 let spare = service.take_spare();
                 let Some(woken) = ready!(self.wake_up(service, cx, spare)) else { return Poll::Ready(None) };
@@ -185,7 +206,7 @@ impl Http {
                     self.at_start = false;
                     if end == End::Idle {
                         self.fresh = false;
-                        self.deadline.set(service.limits.idle_timeout);
+                        self.rest(service);
                     }
                     let Some(woken) = ready!(self.wake_up(service, cx, session)) else {
                         return Poll::Ready(None);
@@ -276,9 +297,6 @@ impl Http {
         cx: &mut Context<'_>,
         mut session: Box<Session>,
     ) -> Poll<Option<Box<Session>>> {
-        if service.ending() != Ending::No {
-            return Poll::Ready(None);
-        }
         match session.fill(cx, &mut self.connection) {
             Poll::Ready(Ok(0)) => Poll::Ready(None),
             Poll::Ready(Ok(_)) => {
@@ -302,7 +320,8 @@ impl Http {
 
     /// Handles the timer of an idle connection and of one whose first head is late. `Ready`: the connection is over.
     #[cold]
-    fn expire(&mut self, service: &Service) -> Poll<()> {
+    fn expire(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<()> {
+        let counters = &service.counters;
         match &mut self.driver {
             Driver::H1(session) if self.fresh => {
                 self.fresh = false;
@@ -311,12 +330,80 @@ impl Http {
             }
             // A busy connection checks its deadlines once its session was polled.
             Driver::H1(_) | Driver::H2(_) => Poll::Pending,
-            Driver::Idle => {
-                let counters = &service.counters;
-                if self.fresh { &counters.head_timeouts } else { &counters.idle_timeouts }.increment();
+            Driver::Leaving { .. } => {
+                counters.linger_timeouts.increment();
                 Poll::Ready(())
             }
+            Driver::Idle => {
+                // What has arrived is served, though the loop was busy until now. Empty lines renew no deadline.
+                match self.wake_up(service, cx, service.take_spare()) {
+                    Poll::Ready(Some(session)) if !session.begins_with_blank_line() => {
+                        self.fresh = false;
+                        self.driver = Driver::H1(session);
+                    }
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Ready(Some(_)) | Poll::Pending => {
+                        if !self.is_draining {
+                            if self.fresh { &counters.head_timeouts } else { &counters.idle_timeouts }
+                                .increment();
+                        }
+                        self.deadline.set(service.limits.linger_timeout);
+                        self.driver = Driver::Leaving { has_half_closed: false };
+                    }
+                }
+                Poll::Pending
+            }
         }
+    }
+
+    /// Begins to be idle.
+    #[inline]
+    fn rest(&self, service: &Service) {
+        let limits = &service.limits;
+        let is_ending = service.ending() != Ending::No;
+        self.deadline.set(if is_ending { limits.shutdown_grace } else { limits.idle_timeout });
+    }
+
+    /// The server shuts down. A request that has arrived, or is on its way, is answered.
+    #[cold]
+    fn drain(&mut self, service: &Service) {
+        if !std::mem::replace(&mut self.is_draining, true) && matches!(self.driver, Driver::Idle) {
+            self.rest(service);
+        }
+    }
+
+    /// The deadline of a shutdown has passed.
+    #[cold]
+    fn cut(&mut self, service: &Service) {
+        let is_busy = match &self.driver {
+            Driver::Idle | Driver::Leaving { .. } => false,
+            Driver::H1(session) => session.has_request(),
+            Driver::H2(session) => session.may_have_request(),
+        };
+        if is_busy {
+            service.count_cut();
+        }
+        self.connection.abort();
+    }
+
+    /// Ends a connection without a request: half-close, then read until the peer closes, too. A request that crosses with that
+    /// end would otherwise be answered by a reset, which can overtake an answer that the peer has not read (RFC 9112 section
+    /// 9.6). It takes no buffer, because all idle connections may end at the same time.
+    #[cold]
+    fn leave(&mut self, mut has_half_closed: bool, cx: &mut Context<'_>) -> Poll<()> {
+        if !has_half_closed {
+            match self.connection.poll_half_close(cx) {
+                Poll::Ready(Ok(())) => has_half_closed = true,
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => {}
+            }
+        }
+        self.driver = Driver::Leaving { has_half_closed };
+        if has_half_closed {
+            while let 1.. = ready!(self.connection.poll_read(cx, &mut [0; 1024])).unwrap_or(0) {}
+            return Poll::Ready(());
+        }
+        Poll::Pending
     }
 }
 

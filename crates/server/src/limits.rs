@@ -56,8 +56,12 @@ pub struct Limits {
     /// How long a handler may still work, or its streaming answer be silent, after the peer has ended its direction
     /// of the connection (10 s); then the handler is dropped. A peer that waits for its answer and one that has left look the same.
     pub half_close_timeout: Duration,
-    /// How long a closing connection waits for the peer to take the last answer (2 s).
+    /// How long a closing connection waits for the peer to take the last answer, and to close (2 s).
     pub linger_timeout: Duration,
+    /// How long a shutdown waits for the next request of an HTTP/1 connection that has none (100 ms), because it may be on its
+    /// way. Its answer says `Connection: close`. Without one the connection ends in order, as after
+    /// [`idle_timeout`](Self::idle_timeout): half-closed, and read for up to [`linger_timeout`](Self::linger_timeout).
+    pub shutdown_grace: Duration,
     /// What only HTTP/2 has: streams at once, windows, and a limit for each known abuse of the protocol. Its `head` is not
     /// used, since [`Limits::head`] holds in all versions.
     pub http2: h2::Limits,
@@ -80,6 +84,7 @@ impl Default for Limits {
             min_rate_grace: Duration::from_secs(5),
             half_close_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(2),
+            shutdown_grace: Duration::from_millis(100),
             http2: h2::Limits::default(),
         }
     }

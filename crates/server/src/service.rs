@@ -33,7 +33,7 @@ pub(crate) struct Service {
     /// One waker a connection.
     wakers: RefCell<Slab<Waker>>,
     ending: Cell<Ending>,
-    /// Connections that were open when they were cut.
+    /// Connections that were cut with a request.
     cut: Cell<usize>,
     empty: Notify,
 }
@@ -46,7 +46,7 @@ pub(crate) type Date = [u8; DateLine::BYTES];
 pub(crate) enum Ending {
     /// Not begun.
     No,
-    /// Idle connections close, the others finish their request and say `Connection: close`.
+    /// A request that is under way, has arrived or soon does is answered, by `Connection: close`.
     Draining,
     /// The deadline has passed: connections are aborted.
     Cut,
@@ -121,9 +121,7 @@ impl Service {
 
     /// Sets the switch, and wakes every connection to look at it.
     pub(crate) fn end(&self, ending: Ending) {
-        if self.ending.replace(ending) < ending && ending == Ending::Cut {
-            self.cut.set(self.wakers.borrow().len());
-        }
+        self.ending.set(ending);
         self.dispatch.tell_stopping();
         let wakers: Vec<Waker> = self.wakers.borrow().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake);
@@ -140,6 +138,12 @@ impl Service {
         }
     }
 
+    /// Counts a connection that is cut with a request.
+    pub(crate) fn count_cut(&self) {
+        self.cut.update(|cut| cut + 1);
+    }
+
+    /// How many were.
     pub(crate) fn cut(&self) -> usize {
         self.cut.get()
     }

@@ -143,6 +143,70 @@ fn a_task_that_panics_while_it_is_cut_keeps_no_other_from_it() {
     assert!(server.is_drained());
 }
 
+/// However many tasks are told, or cut at the deadline: frames of others come in and leave in between.
+#[test]
+fn very_many_are_told_and_cut_in_parts() {
+    const MANY: u16 = 5000;
+    let mut net = Net::new();
+    let asked = Rc::new(Cell::new(0_u32));
+    let mut server = net.host(1, MANY.into(), |mut incoming: Incoming| {
+        let asked = Rc::clone(&asked);
+        async move {
+            // Nobody ends by himself; who is told says so, and all of them answer.
+            let mut told = draining();
+            while let Either::Second(Some(received)) = select(&mut told, incoming.conn.recv()).await {
+                incoming.conn.send(received).await;
+            }
+            asked.set(asked.get() + 1);
+            while let Some(received) = incoming.conn.recv().await {
+                incoming.conn.send(received).await;
+            }
+        }
+    });
+    server.engine().listen(address(1, 7), QUICK).expect("a free port");
+    let (answers, ended) = (Rc::new(Cell::new(0_u32)), Rc::new(Cell::new(0_u32)));
+    let mut client = net.host(2, MANY.into(), |mut incoming: Incoming| {
+        let (answers, ended) = (Rc::clone(&answers), Rc::clone(&ended));
+        async move {
+            while incoming.conn.readable().await {
+                incoming.conn.read(<[u8]>::len);
+                answers.set(answers.get() + 1);
+            }
+            ended.set(ended.get() + 1);
+        }
+    });
+    let mut last = None;
+    for port in 1000..1000 + MANY {
+        last = Some(client.open(address(2, port), address(1, 7), QUICK).expect("room"));
+        if port % 500 == 0 {
+            net.pass(5, &mut [&mut server, &mut client]);
+        }
+    }
+    net.pass(50, &mut [&mut server, &mut client]);
+    let (last, many) = (last.expect("many"), usize::from(MANY));
+    assert_eq!((server.tasks(), asked.get()), (many, 0));
+    server.drain(Duration::from_micros(4));
+    // The end of the telling, and of all tasks, comes at once.
+    net.now = net.now + Duration::from_millis(1);
+    let (mut rounds, mut before, mut answered_while_cut) = (0, many, false);
+    while server.tasks() > 0 {
+        rounds += 1;
+        client.engine().send(last, b"are you there?");
+        client.round(net.now);
+        assert!(server.next_deadline().is_some_and(|at| at <= net.now), "it goes on at once");
+        assert!(server.round(net.now) > 0);
+        assert!((1..=1024).contains(&(before - server.tasks())), "round {rounds}");
+        before = server.tasks();
+        while client.round(net.now) > 0 {}
+        answered_while_cut |= answers.get() > 0 && before > 0;
+        assert!(ended.get() > 0 && ended.get() as usize <= many - before, "FINs leave as tasks are cut");
+    }
+    assert!(rounds >= 5 && answered_while_cut, "{rounds} rounds");
+    net.pass(100, &mut [&mut server, &mut client]);
+    assert_eq!((server.counters().cut, ended.get()), (MANY.into(), MANY.into()));
+    assert!(server.is_drained() && asked.get() > 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_of_tokio_ends_with_the_last_connection() {
     let switch = Switch::new(SwitchSettings::default());

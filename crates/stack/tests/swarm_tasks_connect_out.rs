@@ -113,6 +113,8 @@ fn a_connection_in_the_place_of_the_tasks_own_starts_no_task() {
         async move {
             let own = incoming.conn.index();
             incoming.conn.abort();
+            // The place is free once the reset has left.
+            sleep(Duration::from_millis(1)).await;
             let conn = connect(address(1, 7), QUICK).await.expect("it listens");
             assert_eq!(conn.index(), own);
             send_and_compare(conn, 1000, done).await;

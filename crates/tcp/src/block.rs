@@ -170,6 +170,11 @@ impl Block {
         mixed & !0xff | NOT_CLAIMED | self.generation as u32
     }
 
+    /// Whether our FIN has left, which is the last that we send.
+    pub(crate) fn has_sent_fin(&self) -> bool {
+        self.has(Flags::FIN_QUEUED) && self.snd_nxt == self.write_end
+    }
+
     /// Whether it is in TIME-WAIT, and timestamps tell its segments from those of a new connection that we open.
     pub(crate) fn may_give_way(&self) -> bool {
         self.state == State::TimeWait && self.has(Flags::TIMESTAMPS)

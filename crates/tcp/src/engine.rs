@@ -24,6 +24,7 @@
 //! | `memory` | the memory that it has taken |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
+//! | `source` | its address and port at our end, if its user has named none |
 
 mod acknowledge;
 mod aging;
@@ -48,6 +49,7 @@ mod receive;
 mod reclaim;
 mod recover;
 mod reply;
+mod source;
 mod synchronized;
 mod timers;
 mod transfer;
@@ -56,7 +58,7 @@ mod turns;
 mod user;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 
 use crate::block::{Block, Flags};
@@ -77,6 +79,7 @@ use crate::time_wait::TimeWait;
 use crate::watch::Watches;
 use crate::wheel::Wheel;
 
+pub(crate) use self::memory::{bytes_of_list, bytes_of_map, bytes_of_queue};
 pub(crate) use self::pace::Pace;
 
 pub use self::id::{ConnId, ListenerId};
@@ -93,6 +96,7 @@ use self::place::{PLACE, Place};
 use self::receive::Arrived;
 use self::reclaim::Reclaim;
 use self::reply::Reply;
+use self::source::Sources;
 use self::turns::Turns;
 
 /// The TCP of one core.
@@ -118,8 +122,10 @@ pub struct Engine {
     local: Local,
 
     turns: Turns,
-    /// Connections that had something to send when the pool was full, and that nothing else would wake.
+    /// Connections whose users had something to send when the pool was full, and that nothing else would wake.
     waiting_for_memory: VecDeque<u32>,
+    /// Connections that had to cut a segment in two when not even promised memory was left.
+    waiting_to_split: BTreeSet<u32>,
     /// Segments out of order, of all connections.
     held_segments: usize,
     reclaim: Reclaim,
@@ -129,7 +135,7 @@ pub struct Engine {
     watches: Watches,
     /// Deadlines that have passed and were not reported yet.
     expired: usize,
-    /// Probes of keep-alive that found the queue of replies full in this tick.
+    /// Probes that found the queue of replies full in this tick.
     probes_put_off: (Tick, u32),
     /// User timeouts in ticks, of the few connections that have one of their own.
     user_timeouts: HashMap<u32, u32>,
@@ -160,8 +166,7 @@ pub struct Engine {
     answered: Answered,
     /// When a SYN was answered with a cookie last.
     cookie_sent_at: Option<Instant>,
-    /// Ports that were given out or found taken (RFC 6056, algorithm 3).
-    ports_tried: u32,
+    sources: Sources,
     counters: Counters,
 }
 
@@ -185,7 +190,7 @@ impl Engine {
             half_open: Slab::new(limits.half_open)?,
             time_wait: Slab::new(limits.time_wait)?,
             table: Table::new(entries)?,
-            pool: Pool::new(limits.segment_bytes)?,
+            pool: Pool::new(limits.segment_bytes, limits.connections)?,
             at_once_bytes: match limits.send_segments {
                 0 => 0,
                 _ => SEGMENT_BYTES.min(limits.send_bytes as usize),
@@ -204,9 +209,10 @@ impl Engine {
             batch: Vec::new(),
             echoes: Vec::new(),
             waiting_for_memory: VecDeque::new(),
+            waiting_to_split: BTreeSet::new(),
             held_segments: 0,
             reclaim: Reclaim::default(),
-            ports_tried: 0,
+            sources: Sources::default(),
             wheel: Wheel::new(Tick(0), 2 * entries + 1024)?,
             due: Vec::new(),
             fresh: Fifo::default(),

@@ -82,6 +82,11 @@ impl Frames {
         }
     }
 
+    /// Bytes of memory that it holds, alone or with others.
+    pub(crate) fn bytes(&self) -> usize {
+        self.store.len() + self.entries.capacity() * size_of::<Entry>()
+    }
+
     /// How many frames are in it.
     #[inline]
     pub fn len(&self) -> usize {

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use crate::engine::{bytes_of_map, bytes_of_queue};
 use crate::time::Instant;
 
 /// The MTUs of paths that are narrower than their first link.
@@ -44,6 +45,11 @@ impl PathMtus {
             }
         }
         any_evicted
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes_of_map(&self.known) + bytes_of_queue(&self.order)
     }
 
     /// The MTU of the path, if one is known.

@@ -1,90 +1,33 @@
 //! Segments in memory: sent ones until they are acknowledged, received ones until they are read.
 //!
 //! Two sizes of cell, so that a small message does not pay for a large one: 256 bytes (236 of data) and 2048 (2028 of
-//! data). A third kind, of 64 bytes, refers to a payload that many cells share. Cells are linked into queues by their index; free ones are taken again last in, first out, while their
-//! lines are still in the cache. The pool grows on demand up to its limit and never allocates otherwise.
+//! data). A third kind, of 64 bytes, refers to a payload that many cells share. A fourth one, as long, is a FIN behind data that
+//! has left: there is one for each connection, beside the limit, so that a FIN always finds its place and takes none from data.
+//! Cells are linked into queues by their index; free ones are taken again last in, first out, while their lines are still in
+//! the cache. The pool grows on demand up to its limit and never allocates otherwise.
 
 mod segment;
+mod shelf;
 
 use std::io;
 
-use anywire_sys::arena::Arena;
 use anywire_sys::prefetch::prefetch;
 
 use crate::shared_payload::{SharedPayload, SharedPayloads};
 
 pub(crate) use self::segment::{Marks, Segment};
+pub(crate) use self::shelf::{Cell, SEGMENT_BYTES};
 
-/// A cell of the pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cell(pub(crate) u32);
-
-impl Cell {
-    pub(crate) const NONE: Self = Self(u32::MAX);
-
-    pub(crate) const fn is_none(self) -> bool {
-        self.0 == u32::MAX
-    }
-
-    const fn kind(self) -> Kind {
-        match self.0 & (LARGE | SHARED) {
-            0 => Kind::Small,
-            SHARED => Kind::Shared,
-            _ => Kind::Large,
-        }
-    }
-
-    const fn place(self) -> usize {
-        (self.0 & !(LARGE | SHARED)) as usize
-    }
-}
-
-impl Default for Cell {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
-/// What a cell has its bytes in.
-enum Kind {
-    Small,
-    Large,
-    /// A payload that several cells share.
-    Shared,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct CellOf<const DATA: usize> {
-    segment: Segment,
-    data: [u8; DATA],
-}
-
-type Small = CellOf<SMALL_DATA>;
-type Large = CellOf<LARGE_DATA>;
-/// Its data is the place of a shared payload.
-type Shared = CellOf<SHARED_DATA>;
-
-const SMALL_DATA: usize = 256 - size_of::<Segment>();
-const LARGE_DATA: usize = 2048 - size_of::<Segment>();
-const SHARED_DATA: usize = 64 - size_of::<Segment>();
-/// Addresses beyond twice the limit; memory only if it comes to that. A batch of 64 frames of 2 KiB fits twice.
-const PROMISED_BYTES: usize = 256 << 10;
-/// Set in the index of a large cell.
-const LARGE: u32 = 1 << 31;
-/// Set in the index of a cell that shares its payload.
-const SHARED: u32 = 1 << 30;
-
-const _: () = assert!(size_of::<Small>() == 256 && size_of::<Large>() == 2048 && size_of::<Shared>() == 64);
-
-/// The most bytes that a segment holds.
-pub(crate) const SEGMENT_BYTES: usize = LARGE_DATA;
+use self::shelf::{
+    FIN, FIN_DATA, Kind, LARGE_DATA, Large, SHARED, SHARED_DATA, SMALL_DATA, Shared, Shelf, Small,
+};
 
 /// All segments of an engine.
 pub(crate) struct Pool {
     small: Shelf<SMALL_DATA>,
     large: Shelf<LARGE_DATA>,
     shared: Shelf<SHARED_DATA>,
+    fins: Shelf<FIN_DATA>,
     payloads: SharedPayloads,
     bytes_in_use: usize,
     bytes_max: usize,
@@ -95,8 +38,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool of at most so many bytes.
-    pub(crate) fn new(bytes_max: usize) -> io::Result<Self> {
+    /// A pool of at most so many bytes, and as many FINs.
+    pub(crate) fn new(bytes_max: usize, fins_max: usize) -> io::Result<Self> {
         let cells_max = SHARED as usize - 1;
         // Promised memory comes on top of the limit: a batch of frames, and segments cut in two.
         let reserve = 2 * bytes_max + PROMISED_BYTES;
@@ -104,6 +47,7 @@ impl Pool {
             small: Shelf::reserve((reserve / size_of::<Small>()).clamp(1, cells_max))?,
             large: Shelf::reserve((reserve / size_of::<Large>()).clamp(1, cells_max))?,
             shared: Shelf::reserve((bytes_max / size_of::<Shared>()).clamp(1, cells_max))?,
+            fins: Shelf::reserve(fins_max.clamp(1, cells_max))?,
             payloads: SharedPayloads::default(),
             bytes_in_use: 0,
             bytes_max,
@@ -139,7 +83,9 @@ impl Pool {
 
     /// Bytes of memory taken from the system, used or free.
     pub(crate) fn bytes(&self) -> usize {
-        self.small.cells.bytes() + self.large.cells.bytes() + self.shared.cells.bytes()
+        let Self { small, large, shared, fins, .. } = self;
+        let cells = small.cells.bytes() + large.cells.bytes() + shared.cells.bytes() + fins.cells.bytes();
+        cells + self.payloads.bytes()
     }
 
     /// An empty cell for at least this many bytes. None if the pool is at its limit, or if no cell is that long.
@@ -158,6 +104,19 @@ impl Pool {
     #[inline]
     pub(crate) fn take_beyond_limit(&mut self, bytes: usize) -> Option<Cell> {
         self.open_within(usize::MAX, bytes, |_| ()).map(|(cell, _)| cell)
+    }
+
+    /// Whether [`take_beyond_limit`](Self::take_beyond_limit) finds a cell of any size.
+    pub(crate) fn has_promised(&self) -> bool {
+        self.small.has_free() && self.large.has_free()
+    }
+
+    /// A cell for a FIN without data. There is one for each connection.
+    pub(crate) fn take_fin(&mut self) -> Cell {
+        let taken = self.fins.take(|_| ());
+        let (cell, fin) = taken.expect("a connection sends one FIN, and there are as many as connections");
+        fin.segment.marks = Marks::FIN;
+        cell
     }
 
     /// Like [`take`](Self::take) for a message of this many bytes, which `write` writes into the cell. Gives its segment too, a queue
@@ -228,12 +187,14 @@ impl Pool {
         self.find(cell).free();
     }
 
-    /// Asks for the cache lines of a small cell, or of one that shares its payload; nothing for another one, or none.
+    /// Asks for the cache lines of a cell, unless it is a large one; nothing for none.
     #[inline(always)]
     pub(crate) fn prefetch(&self, cell: Cell) {
         if let Some(cell) = self.small.cells.get(cell.0 as usize) {
             prefetch(cell);
         } else if let Some(cell) = self.shared.cells.get((cell.0 ^ SHARED) as usize) {
+            prefetch(cell);
+        } else if let Some(cell) = self.fins.cells.get((cell.0 ^ FIN) as usize) {
             prefetch(cell);
         }
     }
@@ -256,6 +217,7 @@ impl Pool {
                 let shares = Some((&mut self.payloads, found.payload()));
                 (&mut found.segment, &mut self.shared.free, size_of::<Shared>(), shares)
             }
+            Kind::Fin => (&mut self.fins.cells[cell.place()].segment, &mut self.fins.free, 0, None),
         };
         Found { cell, segment, free, bytes, bytes_in_use, shares }
     }
@@ -266,6 +228,7 @@ impl Pool {
             Kind::Small => &self.small.cells[cell.place()].segment,
             Kind::Large => &self.large.cells[cell.place()].segment,
             Kind::Shared => &self.shared.cells[cell.place()].segment,
+            Kind::Fin => &self.fins.cells[cell.place()].segment,
         }
     }
 
@@ -275,6 +238,7 @@ impl Pool {
             Kind::Small => &mut self.small.cells[cell.place()].segment,
             Kind::Large => &mut self.large.cells[cell.place()].segment,
             Kind::Shared => &mut self.shared.cells[cell.place()].segment,
+            Kind::Fin => &mut self.fins.cells[cell.place()].segment,
         }
     }
 
@@ -294,6 +258,7 @@ impl Pool {
                 let cell = &self.shared.cells[cell.place()];
                 (&cell.segment, self.payloads.get(cell.payload()).0)
             }
+            Kind::Fin => return &[],
         };
         let start = usize::from(segment.start);
         &data[start..start + usize::from(segment.length)]
@@ -316,6 +281,7 @@ impl Pool {
                 let place = cell.payload();
                 (&mut cell.segment, self.payloads.get(place).0)
             }
+            Kind::Fin => (&mut self.fins.cells[cell.place()].segment, &[]),
         };
         let (start, length) = (usize::from(segment.start), usize::from(segment.length));
         (segment, &data[start..start + length])
@@ -336,6 +302,7 @@ impl Pool {
                 let cell = &mut self.shared.cells[cell.place()];
                 (&mut cell.segment, &mut [])
             }
+            Kind::Fin => (&mut self.fins.cells[cell.place()].segment, &mut []),
         }
     }
 
@@ -344,7 +311,7 @@ impl Pool {
         let data = match cell.kind() {
             Kind::Small => SMALL_DATA,
             Kind::Large => LARGE_DATA,
-            Kind::Shared => return 0,
+            Kind::Shared | Kind::Fin => return 0,
         };
         let segment = self.segment(cell);
         data - usize::from(segment.start) - usize::from(segment.length)
@@ -476,59 +443,8 @@ impl Found<'_> {
     }
 }
 
-impl Shared {
-    /// Where the payload is kept.
-    #[inline(always)]
-    fn payload(&self) -> u32 {
-        u32::from_ne_bytes([self.data[0], self.data[1], self.data[2], self.data[3]])
-    }
-}
-
-/// Cells of one size, and which of them is free next.
-struct Shelf<const DATA: usize> {
-    cells: Arena<CellOf<DATA>>,
-    free: Cell,
-}
-
-impl<const DATA: usize> Shelf<DATA> {
-    /// What the numbers of its cells have set.
-    const TAG: u32 = match DATA {
-        LARGE_DATA => LARGE,
-        SHARED_DATA => SHARED,
-        _ => 0,
-    };
-
-    fn reserve(cells_max: usize) -> io::Result<Self> {
-        let cells = Arena::reserve(cells_max, CellOf { segment: Segment::default(), data: [0; DATA] })?;
-        Ok(Self { cells, free: Cell::NONE })
-    }
-
-    /// A cell that was free, its segment empty and a queue of its own. `write` fills it before it is taken.
-    #[inline(always)]
-    fn take(&mut self, write: impl FnOnce(&mut [u8; DATA])) -> Option<(Cell, &mut CellOf<DATA>)> {
-        if self.free.is_none() {
-            self.grow()?;
-        }
-        let cell = self.free;
-        let taken = &mut self.cells[(cell.0 ^ Self::TAG) as usize];
-        write(&mut taken.data);
-        self.free = taken.segment.next;
-        taken.segment = Segment { next: cell, ..Segment::default() };
-        Some((cell, taken))
-    }
-
-    /// Links the new cells so that they are taken from the lowest up.
-    #[cold]
-    fn grow(&mut self) -> Option<()> {
-        let used = self.cells.len();
-        let added = self.cells.grow();
-        for place in (used..used + added).rev() {
-            self.cells[place].segment.next = self.free;
-            self.free = Cell(place as u32 | Self::TAG);
-        }
-        (added > 0).then_some(())
-    }
-}
+/// Addresses beyond twice the limit; memory only if it comes to that. A batch of 64 frames of 2 KiB fits twice.
+const PROMISED_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -536,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_queue_keeps_its_order() {
-        let mut pool = Pool::new(1 << 20).expect("memory");
+        let mut pool = Pool::new(1 << 20, 1).expect("memory");
         let mut tail = Cell::NONE;
         for number in 0..5_u8 {
             let cell = pool.take(if number % 2 == 0 { 10 } else { 1000 }).expect("room");
@@ -555,12 +471,32 @@ mod tests {
 
     #[test]
     fn the_limit_holds_and_what_was_freed_is_taken_again() {
-        let mut pool = Pool::new(1024).expect("memory");
+        let mut pool = Pool::new(1024, 3).expect("memory");
         let cells: Vec<_> = std::iter::from_fn(|| pool.take(1)).collect();
         assert_eq!(cells.len(), 4);
         assert!(pool.take(SEGMENT_BYTES + 1).is_none());
         pool.free(cells[2]);
         assert_eq!(pool.take(1), Some(cells[2]));
         assert!(pool.take(1).is_none());
+    }
+
+    #[test]
+    fn fins_have_places_of_their_own() {
+        let mut pool = Pool::new(1024, 3).expect("memory");
+        let mut tail = Cell::NONE;
+        while let Some(cell) = pool.take_beyond_limit(1) {
+            tail = pool.push_back(tail, cell);
+        }
+        assert!(!pool.has_promised() && pool.take_beyond_limit(SEGMENT_BYTES).is_some());
+        let in_use = pool.bytes_in_use();
+        for _ in 0..3 {
+            let fin = pool.take_fin();
+            tail = pool.push_back(tail, fin);
+            assert_eq!((pool.room_of(fin), pool.bytes_of(fin), pool.bytes_in_use()), (0, &[][..], in_use));
+            assert!(pool.segment(fin).marks.has(Marks::FIN) && pool.segment_and_bytes(fin).1.is_empty());
+        }
+        pool.free_all(tail);
+        assert_eq!((pool.bytes_in_use(), pool.has_promised()), (size_of::<Large>(), true));
+        assert_eq!(pool.take_fin(), Cell(FIN | 2), "the place is used again");
     }
 }

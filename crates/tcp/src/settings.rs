@@ -109,7 +109,8 @@ pub enum Ecn {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections. Default: 1,048,576. Each costs 128 bytes once it is there, and 8 of the table from the start.
+    /// Connections. Default: 1,048,576. Each costs 128 bytes once it is there, and 8 of the table from the start; 64 more while a FIN
+    /// of its own, without data, waits for its ACK. One that was aborted counts until its reset has left.
     pub connections: usize,
     /// Connections that have sent only a SYN. Above that, SYNs are answered with cookies. Default: 65,536.
     pub half_open: usize,
@@ -134,8 +135,8 @@ pub struct Limits {
     pub path_mtus: usize,
     /// Listeners. Default: 1024.
     pub listeners: usize,
-    /// Queued replies that belong to no connection (RST, SYN-ACK, ACK of TIME-WAIT), and probes of keep-alive, which take half of
-    /// the places at most. Default: 4096.
+    /// Queued replies that belong to no connection (RST for strangers, SYN-ACK, ACK of TIME-WAIT), and probes of keep-alive and of
+    /// closed windows, which take half of the places at most. Default: 4096.
     pub replies: usize,
 }
 

@@ -4,6 +4,7 @@ use std::cell::Cell as StdCell;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::engine::bytes_of_list;
 use crate::packet::checksum;
 
 /// Bytes that [`Engine::send_shared`](crate::Engine::send_shared) sends to any number of connections.
@@ -102,6 +103,12 @@ impl SharedPayloads {
         }
         self.free.push(place);
         kept.bytes.take().map_or(0, |bytes| bytes.len())
+    }
+
+    /// Bytes of memory, those of the payloads and of the list of them.
+    pub(crate) fn bytes(&self) -> usize {
+        let kept = self.kept.iter().filter_map(|kept| kept.bytes.as_ref()).map(|bytes| bytes.len());
+        kept.sum::<usize>() + bytes_of_list(&self.kept) + bytes_of_list(&self.free)
     }
 
     /// Its bytes, with their [`checksum::sum`].

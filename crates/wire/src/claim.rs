@@ -5,27 +5,51 @@
 //! claim is an abstract Unix name. The system gives it to one socket at a time, and takes it back when that is closed,
 //! however its process ends: nothing is left behind. Like ports, such names belong to a network namespace; servers of
 //! two of them that share a folder do not see each other's claims.
+//!
+//! Any user may bind such a name. So only the claims of those count who may disturb the start anyway: this user, root, and who may
+//! write to the folder of a socket file. The system says whose a socket is, if it listens.
 
 use std::fmt;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::UCred;
+use rustix::net::sockopt::socket_peercred;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Held while a server starts to listen, or takes its file away.
 pub(crate) struct Claim {
-    /// None where the system gives no Unix sockets to this process.
+    /// None where the system gives no Unix sockets to this process, or a stranger has the name.
     _socket: Option<Socket>,
+}
+
+/// A server has had the claim for much longer than starting to listen takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("process {pid} of user {uid} has held `@{name}` for more than {after:?}")]
+pub(crate) struct ClaimHeld {
+    pub(crate) name: String,
+    pub(crate) pid: i32,
+    pub(crate) uid: u32,
+    after: Duration,
+}
+
+impl ClaimHeld {
+    /// That of an error, if it is one.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
 }
 
 impl Claim {
     /// The one for a TCP port.
     pub(crate) fn of_port(port: u16) -> io::Result<Self> {
-        Self::take(format_args!("tcp:{port}"), PATIENCE)
+        Self::take(format_args!("tcp:{port}"), None, PATIENCE)
     }
 
     /// The one for the folder that a socket file is in, however its path is written.
@@ -41,13 +65,16 @@ impl Claim {
     fn of_folder_within(file: &Path, patience: Duration) -> io::Result<Self> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).metadata()?;
-        Self::take(format_args!("unix:{:x}:{:x}", folder.dev(), folder.ino()), patience)
+        let name = format_args!("unix:{:x}:{:x}", folder.dev(), folder.ino());
+        Self::take(name, Some(&folder), patience)
     }
 
-    /// Waits while another server has it. The error is `AddrInUse` if that takes much longer than starting to listen.
-    fn take(what: fmt::Arguments<'_>, patience: Duration) -> io::Result<Self> {
-        let name = SockAddr::unix(format!("\0anywire-claim:{what}"))?;
-        let socket = match Socket::new(Domain::UNIX, Type::STREAM, None) {
+    /// Waits while another server has it. The error is [`ClaimHeld`] if that takes much longer than starting to listen.
+    fn take(what: fmt::Arguments<'_>, folder: Option<&Metadata>, patience: Duration) -> io::Result<Self> {
+        let name = format!("anywire-claim:{what}");
+        let address = SockAddr::unix(format!("\0{name}"))?;
+        // Of a kind that hardly anybody uses, so that a socket of another kind is no claim.
+        let socket = match Socket::new(Domain::UNIX, Type::SEQPACKET, None) {
             Ok(socket) => socket,
             Err(error) if Errno::from_io_error(&error) == Some(Errno::AFNOSUPPORT) => {
                 return Ok(Self { _socket: None });
@@ -55,16 +82,84 @@ impl Claim {
             Err(error) => return Err(error),
         };
         let gives_up = Instant::now() + patience;
+        let mut silent_looks = 0;
         loop {
-            match socket.bind(&name) {
-                Ok(()) => return Ok(Self { _socket: Some(socket) }),
-                Err(taken) if taken.kind() == io::ErrorKind::AddrInUse && Instant::now() < gives_up => {
+            match socket.bind(&address) {
+                Ok(()) => {
+                    // Tells others whose it is.
+                    socket.listen(WAITING_MAX)?;
+                    return Ok(Self { _socket: Some(socket) });
+                }
+                Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+            }
+            let left = gives_up.saturating_duration_since(Instant::now());
+            match look_at_holder(&address)? {
+                Holder::Listens(holder, socket) if is_trusted(&holder, folder) => {
+                    if !ends_within(&socket, left)? {
+                        let (pid, uid) = (holder.pid.as_raw_pid(), holder.uid.as_raw());
+                        let held = ClaimHeld { name, pid, uid, after: patience };
+                        return Err(io::Error::new(io::ErrorKind::AddrInUse, held));
+                    }
+                    silent_looks = 0;
+                }
+                // It has gone, or has not come to listen yet.
+                Holder::IsSilent if silent_looks < SILENT_LOOKS_MAX => {
+                    silent_looks += 1;
                     thread::sleep(PAUSE);
                 }
-                Err(error) => return Err(error),
+                Holder::Listens(..) | Holder::IsSilent | Holder::IsNoClaim => {
+                    tracing::warn!(%name, "a stranger has bound the name by which servers that start take turns");
+                    return Ok(Self { _socket: None });
+                }
             }
         }
     }
+}
+
+/// Who has a name that could not be bound.
+enum Holder {
+    /// With a connection to it, which ends with it.
+    Listens(UCred, Socket),
+    /// Nobody, by now, or a socket that lets nobody in yet.
+    IsSilent,
+    /// A socket of another kind.
+    IsNoClaim,
+}
+
+fn look_at_holder(address: &SockAddr) -> io::Result<Holder> {
+    let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
+    socket.set_nonblocking(true)?;
+    Ok(match socket.connect(address) {
+        Ok(()) => Holder::Listens(socket_peercred(&socket)?, socket),
+        Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => Holder::IsSilent,
+        // As many wait for it as may.
+        Err(full) if full.kind() == io::ErrorKind::WouldBlock => Holder::IsSilent,
+        Err(_) => Holder::IsNoClaim,
+    })
+}
+
+/// Whether somebody may hold up this process: by right, or because it could do so by other means.
+fn is_trusted(holder: &UCred, folder: Option<&Metadata>) -> bool {
+    let uid = holder.uid.as_raw();
+    uid == 0
+        || uid == rustix::process::geteuid().as_raw()
+        || folder.is_some_and(|folder| {
+            // In a folder with the sticky bit (1000), only the owner of a file may replace it.
+            let may_write = folder.mode() & 0o1000 == 0
+                && (folder.mode() & 0o002 != 0
+                    || (folder.mode() & 0o020 != 0 && folder.gid() == holder.gid.as_raw()));
+            folder.uid() == uid || may_write
+        })
+}
+
+/// Whether the peer of this socket closes its own within this time.
+fn ends_within(socket: &Socket, time: Duration) -> io::Result<bool> {
+    let time = Timespec::try_from(time).ok();
+    // Its end is always told.
+    let ready =
+        rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::empty())], time.as_ref()))?;
+    Ok(ready > 0)
 }
 
 /// Starting to listen takes far less than a millisecond; a process that was stopped in the midst of it must not hold
@@ -74,6 +169,10 @@ const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Du
 /// next server finds it stale.
 const PATIENCE_ON_A_LOOP: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(1);
+/// A claim listens as soon as it is bound.
+const SILENT_LOOKS_MAX: u32 = 200;
+/// Servers that wait for one claim, and have looked whose it is.
+const WAITING_MAX: i32 = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +187,10 @@ mod tests {
         let bound = Listener::bind(&address, &ListenOptions::default(), &Loops::start(1).expect("a thread"));
         match bound {
             Ok(_) => false,
-            Err(ListenError::InUse { .. }) => true,
+            Err(ListenError::Claimed { address: at, pid, .. }) => {
+                assert_eq!((&at, pid), (&address, std::process::id() as i32));
+                true
+            }
             Err(error) => panic!("{error}"),
         }
     }

@@ -6,6 +6,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::address::{Address, AddressError};
+use crate::claim::ClaimHeld;
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,21 @@ pub enum ListenError {
     InUse {
         /// The address.
         address: Address,
+    },
+    /// Another server has begun to listen there and does not come to an end: it was stopped in the midst of it.
+    #[error(
+        "cannot listen on {address}: process {pid} of user {uid} has begun to listen there, or in the same folder, and does not \
+         go on (it holds `@{name}`); let it go on, or end it"
+    )]
+    Claimed {
+        /// The address.
+        address: Address,
+        /// The abstract Unix name by which servers that start take turns (`ss -lxp` shows it).
+        name: String,
+        /// The process.
+        pid: i32,
+        /// Its user.
+        uid: u32,
     },
     /// The system does not permit it: a port below 1024, a folder that this user may not write to.
     #[error(
@@ -98,6 +114,9 @@ impl ListenError {
         if no_descriptor_left(&cause) {
             return Self::Descriptors { address };
         }
+        if let Some(ClaimHeld { name, pid, uid, .. }) = ClaimHeld::of(&cause) {
+            return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
+        }
         match cause.kind() {
             io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied => Self::Permission { address },
@@ -123,6 +142,7 @@ impl ListenError {
         match &mut self {
             Self::Address(_) => {}
             Self::InUse { address }
+            | Self::Claimed { address, .. }
             | Self::Permission { address }
             | Self::NoFolder { address }
             | Self::NotASocket { address }

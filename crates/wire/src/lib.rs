@@ -30,6 +30,7 @@ mod output;
 #[cfg(feature = "shm")]
 pub mod shm;
 mod socket;
+mod socket_file;
 #[cfg(feature = "stack")]
 mod stack;
 mod tcp;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anywire_loops::{LoopHandle, LoopState, Loops, Task, clock};
 use tokio::sync::watch;
+use tokio::task::coop;
 
 use crate::address::{Address, ToAddress};
 use crate::connection::{Connection, Credentials, cooperate};
@@ -198,7 +199,8 @@ impl ListenerHandle {
     }
 
     /// Stops listening: the address is free again when this returns (on a loop: soon after). Connections go on, unless
-    /// they are still in their handshake.
+    /// they are still in their handshake. Peers that have connected already are accepted before that, as far as the limit of
+    /// connections allows: the system would reset them, with requests that they may have sent.
     ///
     /// Waits for the loops, so a task that blocks one of them holds this up, too.
     pub fn stop(&self) {
@@ -206,10 +208,9 @@ impl ListenerHandle {
         drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.common.stopped.send_replace(true);
         let tasks = std::mem::take(&mut *self.common.tasks());
-        tasks.iter().for_each(Task::abort);
         if anywire_loops::current().is_none() {
             for task in tasks {
-                // Aborted or ended: either way its socket is closed.
+                // However it ended, its socket is closed.
                 let _ = task.wait();
             }
         }
@@ -332,12 +333,28 @@ impl<F: Serve> Accepting<F> {
         tasks.push(task);
     }
 
-    /// Until the loop is told to stop: its shutdown need not wait for this task.
+    /// Until the listener is stopped, or the loop: its shutdown need not wait for this task.
     async fn run(mut self) {
+        let mut stopped = self.common.stopped.subscribe();
         tokio::select! {
             biased;
             () = anywire_loops::stopping() => {}
+            _ = stopped.wait_for(|stopped| *stopped) => self.accept_rest().await,
             () = self.accept() => {}
+        }
+    }
+
+    /// Accepts those that wait now.
+    async fn accept_rest(&mut self) {
+        // The runtime asks the system meanwhile who does.
+        tokio::task::yield_now().await;
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..REST_MAX {
+            let accepted = coop::unconstrained(poll_fn(|_| Poll::Ready(self.poll_accept(&mut cx)))).await;
+            let Poll::Ready(Ok(arrival)) = accepted else { return };
+            let Some(permit) = self.common.limit.try_acquire() else { return };
+            self.common.accepted.fetch_add(1, Ordering::Relaxed);
+            self.deliver(arrival, permit);
         }
     }
 
@@ -464,6 +481,8 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
+/// Connections that a listener accepts after it was told to stop. More come only from a peer that connects without end.
+const REST_MAX: usize = 4096;
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const LOG_FAILURE_EVERY: Duration = Duration::from_secs(1);

@@ -292,13 +292,21 @@ impl Acceptor for MemoryAcceptor {
     }
 }
 
+impl Drop for MemoryAcceptor {
+    /// Turns away the connections that wait in the accept queue.
+    fn drop(&mut self) {
+        let turned_away = std::mem::take(&mut lock(&self.0).arrivals);
+        drop(turned_away);
+    }
+}
+
 impl Arrival for MemoryTransport {
     fn register(self: Box<Self>) -> io::Result<Connection> {
         Ok(Connection::new(*self))
     }
 }
 
-/// A name that is listened on. Dropping it frees the name and closes the connections in the accept queue.
+/// A name that is listened on. Dropping it frees the name, and nobody more joins the accept queue.
 struct Name {
     name: String,
     queue: Arc<Mutex<Queue>>,
@@ -309,10 +317,8 @@ impl Drop for Name {
         lock(&LISTENING).remove(&self.name);
         let mut queue = lock(&self.queue);
         queue.closed = true;
-        let turned_away = std::mem::take(&mut queue.arrivals);
         let dialers = std::mem::take(&mut queue.dialers);
         drop(queue);
-        drop(turned_away);
         wake(dialers);
     }
 }

@@ -1,9 +1,7 @@
 //! `unix:PATH` and `unix:@NAME`: Unix stream sockets, by file or by abstract name.
 
-use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -24,6 +22,7 @@ use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
 use crate::socket::{Fault, SocketAcceptor, tokio_stream};
+use crate::socket_file::{Blocked, Guard, MODE_MAX, SocketFile, limit_mode, make_room};
 use crate::wires::{Arrival, Bound, Dialing, Wire};
 
 /// Unix sockets. There is one listening socket, because the system has no SO_REUSEPORT for them; its connections are
@@ -117,15 +116,26 @@ pub(crate) fn listen(address: &Address, options: &ListenOptions) -> Result<Liste
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     descriptors::refuse_passed(&socket);
+    let mode = address.option("mode").and_then(mode);
+    if let Some(mode) = mode {
+        limit_mode(&socket, mode).map_err(failed)?;
+    }
     socket.bind(&SockAddr::unix(system_name(address)).map_err(failed)?).map_err(failed)?;
     let file = path.map(SocketFile::of).transpose().map_err(failed)?;
-    if let Err(cause) = start(&socket, file.as_ref(), address.option("mode").and_then(mode), options.backlog)
-    {
+    if let Err(cause) = start(&socket, file.as_ref(), mode, options.backlog) {
         file.iter().for_each(SocketFile::remove);
         return Err(failed(cause));
     }
     let guard = file.map(|file| Box::new(Guard(file)) as Box<dyn Send + Sync>);
     Ok(Listening { socket: socket.into(), guard })
+}
+
+/// Sets the mode, then listens: before that no peer can connect.
+fn start(socket: &Socket, file: Option<&SocketFile>, mode: Option<u32>, backlog: u32) -> io::Result<()> {
+    if let (Some(file), Some(mode)) = (file, mode) {
+        file.set_mode(mode)?;
+    }
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))
 }
 
 /// Connects to the location of an address, within the deadline.
@@ -168,90 +178,6 @@ fn system_name(address: &Address) -> PathBuf {
     match address.location().strip_prefix('@') {
         Some(name) => format!("\0{name}").into(),
         None => address.location().into(),
-    }
-}
-
-/// Why there is no room for a socket file.
-pub(crate) enum Blocked {
-    NotASocket,
-    /// `AddrInUse` if a server is there, `PermissionDenied` if this user may not ask.
-    System(io::Error),
-}
-
-impl From<io::Error> for Blocked {
-    fn from(cause: io::Error) -> Self {
-        Self::System(cause)
-    }
-}
-
-/// Removes a stale socket file: one where no server answers.
-pub(crate) fn make_room(path: &Path, kind: Type) -> Result<(), Blocked> {
-    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        return Err(Blocked::NotASocket);
-    }
-    let socket = Socket::new(Domain::UNIX, kind, None)?;
-    // A server whose backlog is full would block, and counts as present.
-    socket.set_nonblocking(true)?;
-    let knocked = socket.connect(&SockAddr::unix(path)?);
-    match knocked.map_err(|error| error.kind()) {
-        Err(io::ErrorKind::ConnectionRefused) => match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        },
-        Err(io::ErrorKind::NotFound) => Ok(()),
-        // It may not be stale: this user is not permitted to ask.
-        Err(denied @ io::ErrorKind::PermissionDenied) => Err(io::Error::from(denied).into()),
-        _ => Err(io::Error::from(io::ErrorKind::AddrInUse).into()),
-    }
-}
-
-/// Sets the mode, then listens: before that no peer can connect, so the mode is never too wide.
-fn start(socket: &Socket, file: Option<&SocketFile>, mode: Option<u32>, backlog: u32) -> io::Result<()> {
-    if let (Some(file), Some(mode)) = (file, mode) {
-        fs::set_permissions(&file.path, fs::Permissions::from_mode(mode))?;
-    }
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))
-}
-
-/// The file of a socket that listens.
-pub(crate) struct SocketFile {
-    path: PathBuf,
-    /// Another server may have replaced the file meanwhile.
-    identity: Identity,
-}
-
-/// Device and inode, and when it was made: the inode of a file that is gone may be given to the next one.
-type Identity = (u64, u64, i64, i64);
-
-impl SocketFile {
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), identity: identity(path)? })
-    }
-
-    /// Unlinks the file, unless another one has taken its place. The caller holds the claim to the folder.
-    fn remove(&self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // If it cannot be removed the next server finds it stale.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identity(path: &Path) -> io::Result<Identity> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
-}
-
-/// Takes the file away with its listener.
-pub(crate) struct Guard(pub(crate) SocketFile);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // The socket may be closed already, and a successor about to replace the file.
-        if let Ok(_claim) = Claim::of_folder_soon(&self.0.path) {
-            self.0.remove();
-        }
     }
 }
 
@@ -341,6 +267,5 @@ pub(crate) fn named(wire: &'static dyn Wire, address: io::Result<SockAddr>) -> A
     Address::from_wire(wire, location.unwrap_or_default())
 }
 
-const MODE_MAX: u32 = 0o777;
 /// `sun_path` has 108 bytes, one of them for the NUL behind a path (or before an abstract name).
 const PATH_MAX_BYTES: usize = 107;

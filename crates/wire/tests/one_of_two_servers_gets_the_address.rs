@@ -1,9 +1,13 @@
 //! Of servers that start at the same moment at one address, in one process or in several, exactly one gets it; the
 //! others are told that it is in use. This holds where a dead server has left its file, too.
 
+#[path = "../../sys/tests/skipped/mod.rs"]
+mod skipped;
 mod support;
 
 use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,6 +15,9 @@ use std::sync::{Arc, Barrier};
 
 use anywire_loops::Loops;
 use anywire_wire::{Address, ListenError, Listener};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 
 /// Addresses that no other test uses. A port that was free a moment ago would not be safe.
 struct Places {
@@ -168,6 +175,72 @@ fn serve_on_demand(folder: &Path) {
         asked.next();
         drop(bound);
         println!("{ANSWER}dropped");
+    }
+}
+
+/// Somebody who has bound a name by which servers take turns, and lets nobody in: no server of ours. Gone with the value.
+enum Stranger {
+    /// Of another kind than a claim.
+    OtherKind,
+    /// Which never comes to listen.
+    Silent,
+    /// Of another user, who listens. Only root can play that one.
+    OtherUser,
+}
+
+impl Stranger {
+    fn bind(&self, name: &str) -> OwnedFd {
+        let kind = if matches!(self, Self::OtherKind) { SocketType::STREAM } else { SocketType::SEQPACKET };
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("it is short");
+        let bind = || {
+            let socket =
+                rustix::net::socket(AddressFamily::UNIX, kind, None).expect("the system has sockets");
+            rustix::net::bind(&socket, &name).expect("nobody has it");
+            if !matches!(self, Self::Silent) {
+                rustix::net::listen(&socket, 16).expect("it is bound");
+            }
+            socket
+        };
+        if !matches!(self, Self::OtherUser) {
+            return bind();
+        }
+        // A thread can be another user.
+        let as_other = || {
+            let other = Uid::from_raw(54_321);
+            set_thread_res_uid(other, other, other).expect("root may");
+            bind()
+        };
+        std::thread::scope(|scope| scope.spawn(as_other).join().expect("no panic"))
+    }
+}
+
+#[test]
+fn a_name_that_a_stranger_holds_keeps_no_server_from_its_address() {
+    let places = Places::new(3);
+    let found = places.folder.path().metadata().expect("it is there");
+    let of_folder = format!("anywire-claim:unix:{:x}:{:x}", found.dev(), found.ino());
+    let loops = support::loops(2);
+    let mut strangers = vec![Stranger::OtherKind, Stranger::Silent];
+    if rustix::process::geteuid().is_root() {
+        strangers.push(Stranger::OtherUser);
+    } else {
+        skipped::say("only root can be another user");
+    }
+    for (round, stranger) in strangers.iter().enumerate() {
+        for kind in ["tcp", "stale file", "no file"] {
+            let address: Address = places.of(kind, round).parse().expect("an address");
+            let name =
+                address.port().map_or_else(|| of_folder.clone(), |port| format!("anywire-claim:tcp:{port}"));
+            let _held = stranger.bind(&name);
+            let listening = bind(&address, &loops).expect("nobody listens there").serve(drop);
+            assert!(answers(&support::loops(1), &address), "{address}");
+            listening.stop();
+            let path = Path::new(address.location());
+            assert!(
+                kind == "tcp" || !path.exists(),
+                "{address}: a server that has stopped leaves nothing behind"
+            );
+        }
     }
 }
 

@@ -1,13 +1,14 @@
-//! Where the process may use fewer cores than it has loops that want to spin, they sleep, whatever their addresses ask for.
+//! Where the process may use fewer cores than it has loops that want to spin, they sleep, whatever their addresses ask for. A loop
+//! whose spinning connections are gone does not count.
 #![cfg(feature = "shm")]
 
 mod support;
 
-use anywire_wire::{Address, ListenOptions};
+use anywire_wire::{Address, Connection, ListenOptions};
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Rounds of round trips until the loop spins no more.
+/// Rounds of round trips until the loop spins no more, or again.
 const ROUNDS_MAX: usize = 100;
 
 /// One test alone in its process, because it takes cores away from it.
@@ -25,32 +26,50 @@ fn more_loops_than_cores_sleep() {
     let _listening = support::serve_echo(&here, &address, &ListenOptions::default());
     let counted = here.get(0);
     let spins = move || counted.counters().spins;
-    let (alone, was_alone) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::channel();
     let (arrive, arrived) = tokio::sync::oneshot::channel();
+    let (leave, left) = tokio::sync::oneshot::channel();
     let of_here = address.clone();
     let playing = here.get(0).spawn(move || async move {
         let mut connection = support::dial(&of_here).await;
         support::ask_echo(&mut connection).await;
         assert!(spins() > 0, "it has the core for itself");
-        alone.send(()).expect("the test waits");
+        tell.send(()).expect("the test waits");
         arrived.await.expect("the other one comes");
-        for _ in 0..ROUNDS_MAX {
-            let before = spins();
-            for _ in 0..20 {
-                support::ask_echo(&mut connection).await;
-            }
-            if before == spins() {
-                return true;
-            }
-        }
-        false
+        assert!(comes_to(&mut connection, &spins, false).await, "it spins on");
+        tell.send(()).expect("the test waits");
+        left.await.expect("the other one leaves");
+        assert!(
+            comes_to(&mut connection, &spins, true).await,
+            "a loop with no such connection takes no core"
+        );
     });
-    was_alone.recv().expect("it spins");
+    told.recv().expect("it spins");
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let of_there = there.get(0).spawn(move || async move {
-        support::ask_echo(&mut support::dial(&address).await).await;
+        let mut connection = support::dial(&address).await;
+        support::ask_echo(&mut connection).await;
         arrive.send(()).expect("it waits");
+        let _ = ended.await;
     });
+    told.recv().expect("it sleeps");
+    drop(end);
     of_there.wait().expect("no panic");
-    assert!(playing.wait().expect("no panic"), "it spins on");
+    leave.send(()).expect("it waits");
+    playing.wait().expect("no panic");
     drop(there);
+}
+
+/// Whether a round of round trips comes in which the loop spins, or does not.
+async fn comes_to(connection: &mut Connection, spins: &impl Fn() -> u64, spinning: bool) -> bool {
+    for _ in 0..ROUNDS_MAX {
+        let before = spins();
+        for _ in 0..20 {
+            support::ask_echo(connection).await;
+        }
+        if (before < spins()) == spinning {
+            return true;
+        }
+    }
+    false
 }

@@ -101,6 +101,39 @@ fn those_who_wait_are_turned_away() {
 }
 
 #[test]
+fn those_who_have_connected_are_served() {
+    // The loop itself connects the peers of a stack.
+    for address in support::addresses_without_handshake().filter(|address| address.scheme() != "stack") {
+        let loops = support::loops(1);
+        let listening = support::serve_echo(&loops, &address, &support::listening());
+        let address = listening.local().clone();
+        let peers = support::loops(1);
+        let (dialled, wait) = mpsc::channel();
+        let (begun, asked) = mpsc::channel();
+        let asking = move || async move {
+            let mut connections = Vec::new();
+            for _ in 0..3 {
+                connections.push(support::dial(&address).await);
+            }
+            dialled.send(()).expect("the listener's loop waits");
+            for connection in &mut connections {
+                support::ask_echo(connection).await;
+            }
+        };
+        // The loop of the listener stands still meanwhile, so that they wait to be accepted.
+        let peer = peers.get(0);
+        let stopping = loops.get(0).spawn(move || async move {
+            begun.send(peer.spawn(asking)).expect("the test waits");
+            wait.recv_timeout(support::HANG).expect("the backlog takes them");
+            listening.stop();
+        });
+        let asking = asked.recv().expect("it has begun");
+        stopping.wait().expect("no panic");
+        asking.wait().expect("all are served");
+    }
+}
+
+#[test]
 fn on_a_loop_stopping_does_not_wait() {
     for address in support::addresses() {
         let loops = support::loops(2);

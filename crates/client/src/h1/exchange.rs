@@ -143,7 +143,7 @@ impl Exchange {
         // Behind the sending, because that may have run the caller's code for long.
         let now = precise();
         self.looked = now;
-        if let Some(error) = self.watchdog.overdue(now, &self.download, &self.job, context) {
+        if let Some(error) = self.watchdog.overdue_in_all(now, &self.download, &self.job, context) {
             return Poll::Ready(self.fail(error));
         }
         if let Poll::Ready(outcome) = self.poll_receive(cx, wire, decoder, context) {
@@ -151,7 +151,7 @@ impl Exchange {
         }
         self.watch(now, timer, context);
         while timer.poll_expired(cx).is_ready() {
-            // It is set to a deadline that counts no more, or to one without any length.
+            // If nothing is overdue, it was set to a deadline that counts no more.
             if let Some(error) = self.watchdog.overdue(precise(), &self.download, &self.job, context) {
                 return Poll::Ready(self.fail(error));
             }

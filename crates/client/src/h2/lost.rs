@@ -1,19 +1,27 @@
 //! What ends a call, or all calls of a connection, before their responses: deadlines, resets, faults of the peer, and the
 //! connection's loss.
 
-use std::io;
 use std::time::Instant;
+use std::{io, mem};
 
 use anywire_http::h2::{self, Code, MessageError};
+use slab::Slab;
 
 use super::session::{Session, Turn};
 use super::stream::Stream;
 use crate::context::LoopContext;
 use crate::download::Download;
 use crate::job::Job;
+use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
 impl Session {
+    /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
+    pub(crate) fn take(&mut self) -> Slab<Stream> {
+        self.is_over = true;
+        mem::take(&mut self.streams)
+    }
+
     /// Acts on deadlines that have passed.
     pub(super) fn expire(&mut self, now: Instant, context: &LoopContext) {
         if self.engine.next_deadline().is_some_and(|at| at <= now)
@@ -28,13 +36,17 @@ impl Session {
             }
             return;
         }
-        if self.earliest.is_none_or(|earliest| earliest > now) {
-            return;
+        if self.earliest.is_some_and(|earliest| earliest <= now) {
+            self.end_overdue(now, Watchdog::overdue, context);
         }
+    }
+
+    /// Ends the calls that are overdue in some way.
+    pub(super) fn end_overdue(&mut self, now: Instant, overdue: Overdue, context: &LoopContext) {
         self.earliest = None;
         let mut late = Vec::new();
         for (place, stream) in &mut self.streams {
-            if let Some(error) = stream.watchdog.overdue(now, &stream.download, &stream.job, context) {
+            if let Some(error) = overdue(&mut stream.watchdog, now, &stream.download, &stream.job, context) {
                 late.push((place, error));
             }
             self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{OK, Peer, block_on, client, on_four_wires_at_a_time};
+use crate::support::{OK, Peer, block_on, client, on_four_wires_at_a_time, wire};
 use anywire_http::{Request, Version};
 
 #[test]
@@ -31,4 +31,37 @@ fn what_is_forwarded_says_by_what_version() {
             assert_eq!(heard.recv().expect("the peer heard it").as_deref(), Some(via));
         }
     });
+}
+
+#[test]
+fn fields_of_this_connection_are_named_in_it() {
+    let (report, heard) = std::sync::mpsc::channel();
+    let peer = Peer::start(wire("tcp"), move |mut talk| {
+        while let Some(request) = talk.request() {
+            let field = |name| request.head.headers().get(name).unwrap_or_default().to_owned();
+            let _ = report.send((field("te"), field("upgrade"), field("connection")));
+            talk.say(OK);
+        }
+    });
+    let (_loops, client) = client(1, |builder| builder);
+    let heard = |call: anywire_client::Call| {
+        assert_eq!(block_on(call.via(peer.via()).send()).expect("an answer").status(), 200);
+        heard.recv().expect("the peer heard it")
+    };
+    let seen = |te: &str, upgrade: &str, connection: &str| {
+        (te.to_owned(), upgrade.to_owned(), connection.to_owned())
+    };
+    let get = |name: &str, value: &str| client.get(peer.url("/")).header(name, value);
+    assert_eq!(heard(get("te", "trailers")), seen("trailers", "", "te"));
+    assert_eq!(heard(get("upgrade", "h2c")), seen("", "h2c", "upgrade"));
+    // As it came over HTTP/1, and over HTTP/2; the options of that connection are not those of this one.
+    for connection in [Some("te, x-hop, upgrade"), None] {
+        let mut request = Request::get("/").header("te", "trailers, deflate").header("x-hop", "1");
+        if let Some(connection) = connection {
+            request = request.header("connection", connection).header("upgrade", "h2c");
+        }
+        assert_eq!(heard(client.forward(request, peer.url("/"))), seen("trailers", "", "te"));
+    }
+    // Such calls leave the connection open for the next ones.
+    assert_eq!(peer.accepted(), 1);
 }

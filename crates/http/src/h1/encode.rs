@@ -3,6 +3,8 @@
 //! The encoder alone writes what frames a message: `Content-Length`, `Transfer-Encoding`, `Connection`. Such
 //! fields of the caller's are left out, so that head and body cannot contradict each other.
 
+use std::hint::cold_path;
+
 use http::{Method, StatusCode, Version};
 
 use super::Framing;
@@ -61,9 +63,9 @@ pub enum EncodeError {
 /// Appends a response head and tells how the body must follow.
 ///
 /// Adds `Content-Length` or `Transfer-Encoding`, `Connection: close` if the connection ends, `Connection:
-/// keep-alive` if a 1.0 client asked for it, and the date. 1xx, 204 and 304 get neither length nor body, except that
-/// a 304 gets the length that is stated (RFC 9110 section 8.6). A `Connection: close` among the caller's fields closes
-/// the connection.
+/// keep-alive` if a 1.0 client asked for it, `Connection: upgrade` beside an `Upgrade`, and the date. 1xx, 204 and 304
+/// get neither length nor body, except that a 304 gets the length that is stated (RFC 9110 section 8.6). A `Connection:
+/// close` among the caller's fields closes the connection.
 #[inline]
 pub fn response_head(out: &mut Vec<u8>, parts: &ResponseParts<'_>) -> Commitment {
     // Most answers: 200, one field, a length.
@@ -87,8 +89,10 @@ fn other_response_head(out: &mut Vec<u8>, parts: ResponseParts<'_>) -> Commitmen
     status_line(out, status);
     lines.write_to(out, FRAMING_FIELDS);
 
-    if status == StatusCode::UPGRADE_REQUIRED {
-        // Its `upgrade` field is for this connection only (RFC 9110 section 7.8).
+    // A 101 ends by this line anyway.
+    if lines.present.contains(Kind::Upgrade) && status != StatusCode::SWITCHING_PROTOCOLS {
+        cold_path();
+        // The field is for this connection only (RFC 9110 section 7.8).
         out.extend_from_slice(b"connection: upgrade\r\n");
     }
     let closes = headers.has_token(Kind::Connection, "close");
@@ -155,7 +159,7 @@ fn finish(
 ///
 /// `target` as it stands in the request line: `/path?query`, or a whole URL to a proxy. Of `framing`, `None`
 /// writes no length; [`Framing::UntilClose`] cannot frame a request and is written as chunks. A `Connection`
-/// of the caller's passes.
+/// of the caller's passes, and a `TE` or `Upgrade` that it does not name is named in another one.
 ///
 /// # Errors
 ///
@@ -183,7 +187,11 @@ pub fn request_head(
     out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
     out.extend_from_slice(host);
     out.extend_from_slice(b"\r\n");
-    headers.lines().write_to(out, REQUEST_FIELDS);
+    let lines = headers.lines();
+    lines.write_to(out, REQUEST_FIELDS);
+    if lines.present.intersects(OF_THIS_CONNECTION) {
+        options(out, headers);
+    }
     match framing {
         Framing::None => {}
         Framing::Length(length) => {
@@ -193,6 +201,19 @@ pub fn request_head(
     }
     out.extend_from_slice(b"\r\n");
     Ok(())
+}
+
+/// Appends the connection options of the fields that concern this connection alone, unless the caller's `Connection` has them.
+/// A proxy that does not know such a field would pass it on without them (RFC 9110 sections 7.8 and 10.1.4).
+#[cold]
+fn options(out: &mut Vec<u8>, headers: &Headers) {
+    for (kind, option) in [(Kind::Te, "te"), (Kind::Upgrade, "upgrade")] {
+        if headers.present().contains(kind) && !headers.has_token(Kind::Connection, option) {
+            out.extend_from_slice(b"connection: ");
+            out.extend_from_slice(option.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
 }
 
 /// Appends one chunk; nothing if `data` is empty, as an empty chunk would end the body.
@@ -346,8 +367,11 @@ const REQUEST_FIELDS: Kinds = Kinds::of(&[
     Kind::ProxyConnection,
 ]);
 
+/// Fields that go with an option of the same name in `Connection`.
+const OF_THIS_CONNECTION: Kinds = Kinds::of(&[Kind::Te, Kind::Upgrade]);
+
 /// Fields that are never trailers.
-const TRAILER_FIELDS: Kinds = REQUEST_FIELDS.with(Kinds::of(&[Kind::Connection]));
+const TRAILER_FIELDS: Kinds = REQUEST_FIELDS.with(OF_THIS_CONNECTION).with(Kinds::of(&[Kind::Connection]));
 
 /// The status line that most responses have.
 pub(crate) const OK_LINE: &[u8; 17] = b"HTTP/1.1 200 OK\r\n";
@@ -365,215 +389,4 @@ const ADDED_BYTES_MAX: usize = 37 + 38 + 24 + 32;
 const CHUNK_FRAME_BYTES_MAX: usize = 20;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::StaticHeader;
-
-    fn parts(headers: &Headers) -> ResponseParts<'_> {
-        ResponseParts {
-            status: StatusCode::OK,
-            headers,
-            framing: Framing::Length(5),
-            stated_length: None,
-            version: Version::HTTP_11,
-            keep_alive: true,
-            answers_head: false,
-            date: None,
-        }
-    }
-
-    fn encoded(parts: &ResponseParts<'_>) -> (String, Commitment) {
-        let mut out = Vec::new();
-        let commitment = response_head(&mut out, parts);
-        (String::from_utf8(out).expect("ASCII"), commitment)
-    }
-
-    #[test]
-    fn framing_fields_of_the_caller_are_left_out() {
-        let mut headers = Headers::new();
-        for (name, value) in
-            [("content-length", "99"), ("x", "y"), ("transfer-encoding", "gzip"), ("keep-alive", "1")]
-        {
-            headers.append(name, value).expect("valid");
-        }
-        let (head, _) = encoded(&parts(&headers));
-        assert_eq!(head, "HTTP/1.1 200 OK\r\nx: y\r\ncontent-length: 5\r\n\r\n");
-    }
-
-    #[test]
-    fn the_usual_answer_is_the_same_as_others() {
-        static PLAIN: StaticHeader = StaticHeader::new("content-type: text/plain");
-        let mut usual = Headers::new();
-        usual.append_static(&PLAIN);
-        let mut other = Headers::new();
-        other.append("content-type", "text/plain").expect("valid");
-        assert!(usual.ok_beginning().is_some() && other.ok_beginning().is_none());
-        let date = DateLine::new().line(std::time::UNIX_EPOCH).to_vec();
-        for keep_alive in [true, false] {
-            for version in [Version::HTTP_10, Version::HTTP_11] {
-                for answers_head in [true, false] {
-                    for status in [StatusCode::OK, StatusCode::NO_CONTENT] {
-                        let date = Some(&date[..]);
-                        let usual = parts(&usual);
-                        let usual =
-                            ResponseParts { status, version, keep_alive, answers_head, date, ..usual };
-                        let other = ResponseParts { headers: &other, ..usual };
-                        assert_eq!(encoded(&usual), encoded(&other), "{usual:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn static_fields_that_mean_something_are_heeded() {
-        static CLOSE: StaticHeader = StaticHeader::new("connection: close");
-        let mut headers = Headers::new();
-        headers.append_static(&CLOSE);
-        let (head, commitment) = encoded(&parts(&headers));
-        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\n");
-        assert!(!commitment.keep_alive);
-    }
-
-    #[test]
-    fn lengths_have_all_their_digits() {
-        let around = |power: u64| [power - 1, power, power + 1];
-        let powers = (0..=9).map(|digits| 10_u64.pow(digits)).flat_map(around);
-        for length in powers.chain([54_321, 123_456, u64::MAX]) {
-            let headers = Headers::new();
-            let (head, _) = encoded(&ResponseParts { framing: Framing::Length(length), ..parts(&headers) });
-            assert_eq!(head, format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"));
-        }
-    }
-
-    #[test]
-    fn a_http10_client_gets_no_chunks() {
-        let headers = Headers::new();
-        let old = ResponseParts { version: Version::HTTP_10, framing: Framing::Chunked, ..parts(&headers) };
-        let (head, commitment) = encoded(&old);
-        assert_eq!(head, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
-        assert_eq!(commitment, Commitment { framing: Framing::UntilClose, keep_alive: false });
-    }
-
-    #[test]
-    fn a_http10_client_is_told_that_it_may_stay() {
-        let headers = Headers::new();
-        let (head, commitment) = encoded(&ResponseParts { version: Version::HTTP_10, ..parts(&headers) });
-        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\n");
-        assert!(commitment.keep_alive);
-    }
-
-    #[test]
-    fn statuses_without_body_have_no_length() {
-        let headers = Headers::new();
-        for (status, line) in
-            [(StatusCode::NO_CONTENT, "204 No Content"), (StatusCode::NOT_MODIFIED, "304 Not Modified")]
-        {
-            let (head, commitment) = encoded(&ResponseParts { status, ..parts(&headers) });
-            assert_eq!(head, format!("HTTP/1.1 {line}\r\n\r\n"));
-            assert_eq!(commitment.framing, Framing::None);
-        }
-    }
-
-    #[test]
-    fn a_205_says_that_it_is_empty() {
-        let headers = Headers::new();
-        let (head, commitment) =
-            encoded(&ResponseParts { status: StatusCode::RESET_CONTENT, ..parts(&headers) });
-        assert_eq!(head, "HTTP/1.1 205 Reset Content\r\ncontent-length: 0\r\n\r\n");
-        assert!(commitment.framing.is_empty());
-    }
-
-    #[test]
-    fn an_answer_to_head_has_the_length_and_no_body() {
-        let headers = Headers::new();
-        let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..parts(&headers) });
-        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
-        assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
-    }
-
-    #[test]
-    fn a_stated_length_stands_only_where_no_body_follows() {
-        let headers = Headers::new();
-        let stated = ResponseParts { framing: Framing::None, stated_length: Some(7), ..parts(&headers) };
-        let (head, commitment) = encoded(&ResponseParts { answers_head: true, ..stated });
-        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n");
-        assert_eq!(commitment, Commitment { framing: Framing::None, keep_alive: true });
-        let (head, commitment) = encoded(&ResponseParts { status: StatusCode::NOT_MODIFIED, ..stated });
-        assert_eq!(head, "HTTP/1.1 304 Not Modified\r\ncontent-length: 7\r\n\r\n");
-        assert_eq!(commitment.framing, Framing::None);
-        let (head, _) = encoded(&ResponseParts { status: StatusCode::NO_CONTENT, ..stated });
-        assert_eq!(head, "HTTP/1.1 204 No Content\r\n\r\n");
-        let (head, _) = encoded(&stated);
-        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-        let unknown = ResponseParts { answers_head: true, stated_length: None, ..stated };
-        assert_eq!(encoded(&unknown).0, "HTTP/1.1 200 OK\r\n\r\n");
-    }
-
-    #[test]
-    fn lengths_of_any_size_are_written_in_full() {
-        let headers = Headers::new();
-        for length in (0..=20).map(|power| 10u64.saturating_pow(power)).flat_map(|n| [n - 1, n]) {
-            let (head, _) = encoded(&ResponseParts { framing: Framing::Length(length), ..parts(&headers) });
-            assert_eq!(head, format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n"));
-        }
-    }
-
-    #[test]
-    fn the_date_of_the_caller_wins() {
-        let mut headers = Headers::new();
-        let date = Some(&b"date: now\r\n"[..]);
-        assert!(encoded(&ResponseParts { date, ..parts(&headers) }).0.contains("date: now\r\n"));
-        headers.append("Date", "then").expect("valid");
-        let (head, _) = encoded(&ResponseParts { date, ..parts(&headers) });
-        assert!(head.contains("Date: then\r\n") && !head.contains("now"));
-    }
-
-    #[test]
-    fn close_among_the_fields_closes() {
-        let mut headers = Headers::new();
-        headers.append("Connection", "Close").expect("valid");
-        let (head, commitment) = encoded(&parts(&headers));
-        assert_eq!(head, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\n");
-        assert!(!commitment.keep_alive);
-    }
-
-    #[test]
-    fn unknown_statuses_have_an_empty_reason() {
-        let headers = Headers::new();
-        let status = StatusCode::from_u16(299).expect("three digits");
-        assert!(encoded(&ResponseParts { status, ..parts(&headers) }).0.starts_with("HTTP/1.1 299 \r\n"));
-    }
-
-    #[test]
-    fn requests_are_refused_before_they_break_apart() {
-        let mut out = Vec::new();
-        let headers = Headers::new();
-        let mut encode =
-            |target, host| request_head(&mut out, &Method::GET, target, host, &headers, Framing::None);
-        assert_eq!(encode("/a b", "h"), Err(EncodeError::Target));
-        assert_eq!(encode("/\r\nx: y", "h"), Err(EncodeError::Target));
-        assert_eq!(encode("", "h"), Err(EncodeError::Target));
-        assert_eq!(encode("/", "h\r\nx: y"), Err(EncodeError::Host));
-        assert_eq!(encode("/", "h"), Ok(()));
-        assert_eq!(out, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n");
-    }
-
-    #[test]
-    fn chunks_have_sizes_in_hexadecimal() {
-        let mut out = Vec::new();
-        chunk(&mut out, &[b'x'; 26]);
-        chunk(&mut out, b"");
-        let mut trailers = Headers::new();
-        trailers.append("sum", "1").expect("valid");
-        trailers.append("content-length", "1").expect("valid");
-        trailers.append("connection", "sum").expect("valid");
-        last_chunk(&mut out, Some(&trailers));
-        assert_eq!(out, [b"1a\r\n", &[b'x'; 26][..], b"\r\n0\r\nsum: 1\r\n\r\n"].concat());
-        for len in [1, 15, 16, 255, 256, 65_535, usize::MAX] {
-            out.clear();
-            chunk_head(&mut out, len);
-            assert_eq!(out, format!("{len:x}\r\n").into_bytes());
-        }
-    }
-}
+mod tests;

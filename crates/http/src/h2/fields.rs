@@ -19,7 +19,7 @@ impl Fields<'_> {
     #[inline]
     pub(super) fn encode(self, encoder: &mut Encoder, out: &mut Vec<u8>) {
         for (name, value, field) in self.headers.lines().iter() {
-            if !self.leaves(name, value, field) {
+            if !self.leaves(value, field) {
                 continue;
             }
             match field.is_sensitive {
@@ -48,23 +48,23 @@ impl Fields<'_> {
     fn bytes(self) -> usize {
         let counts = |name: &[u8], value_len: usize| name.len() + value_len + ENTRY_OVERHEAD_BYTES;
         let lines = self.headers.lines();
-        let leaving = lines.iter().filter(|(name, value, field)| self.leaves(name, value, field));
+        let leaving = lines.iter().filter(|(_, value, field)| self.leaves(value, field));
         let length =
             self.length.map_or(0, |length| counts(CONTENT_LENGTH, itoa::Buffer::new().format(length).len()));
         leaving.map(|(name, value, _)| counts(name, value.len())).sum::<usize>() + length
     }
 
     #[inline]
-    fn leaves(self, name: &[u8], value: &[u8], field: &Field) -> bool {
+    fn leaves(self, value: &[u8], field: &Field) -> bool {
         match field.kind {
             Kind::Connection
             | Kind::KeepAlive
             | Kind::ProxyConnection
             | Kind::TransferEncoding
+            | Kind::Upgrade
             | Kind::ContentLength => false,
             Kind::Host => self.has_host,
-            Kind::Other if name.eq_ignore_ascii_case(b"upgrade") => false,
-            Kind::Other if name.eq_ignore_ascii_case(b"te") => value.eq_ignore_ascii_case(b"trailers"),
+            Kind::Te => value.eq_ignore_ascii_case(b"trailers"),
             _ => true,
         }
     }

@@ -253,17 +253,16 @@ impl Seen {
             );
         }
         match line.kind {
-            Kind::Other => match name {
-                b"te" if !value.eq_ignore_ascii_case(b"trailers") => {
-                    return Err("`TE` is other than `trailers`");
-                }
-                b"upgrade" => return Err("a field concerns the connection alone"),
-                b"cookie" => self.cookies += 1,
-                _ => {}
-            },
-            Kind::Connection | Kind::KeepAlive | Kind::ProxyConnection | Kind::TransferEncoding => {
-                return Err("a field concerns the connection alone");
+            Kind::Other if name == b"cookie" => self.cookies += 1,
+            Kind::Other => {}
+            Kind::Te if !value.eq_ignore_ascii_case(b"trailers") => {
+                return Err("`TE` is other than `trailers`");
             }
+            Kind::Connection
+            | Kind::KeepAlive
+            | Kind::ProxyConnection
+            | Kind::TransferEncoding
+            | Kind::Upgrade => return Err("a field concerns the connection alone"),
             Kind::Host => self.hosts += 1,
             Kind::ContentLength => {
                 let length = h1::decimal(value);
@@ -272,7 +271,7 @@ impl Seen {
                 }
                 self.length = length;
             }
-            Kind::Date | Kind::Expect => {}
+            Kind::Te | Kind::Date | Kind::Expect => {}
         }
         lines.push(Field {
             start: line.name.start as u32,

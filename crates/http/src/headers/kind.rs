@@ -7,9 +7,11 @@
 #[repr(u8)]
 pub(crate) enum Kind {
     Other,
+    Te,
     Host,
     Date,
     Expect,
+    Upgrade,
     Connection,
     KeepAlive,
     ProxyConnection,
@@ -23,9 +25,12 @@ impl Kind {
     #[inline(always)]
     pub(crate) const fn of(name: &[u8]) -> Self {
         match name.len() {
+            // Too short for a word.
+            2 if name[0] | 0x20 == b't' && name[1] | 0x20 == b'e' => Self::Te,
             4 if is(name, b"host") => Self::Host,
             4 if is(name, b"date") => Self::Date,
             6 if is(name, b"expect") => Self::Expect,
+            7 if is(name, b"upgrade") => Self::Upgrade,
             10 if is(name, b"connection") => Self::Connection,
             10 if is(name, b"keep-alive") => Self::KeepAlive,
             14 if is(name, b"content-length") => Self::ContentLength,
@@ -122,6 +127,8 @@ mod tests {
         assert_eq!(Kind::of(b"hOsT"), Kind::Host);
         assert_eq!(Kind::of(b"Date"), Kind::Date);
         assert_eq!(Kind::of(b"EXPECT"), Kind::Expect);
+        assert_eq!(Kind::of(b"tE"), Kind::Te);
+        assert_eq!(Kind::of(b"Upgrade"), Kind::Upgrade);
         assert_eq!(Kind::of(b"Keep-Alive"), Kind::KeepAlive);
         assert_eq!(Kind::of(b"Connection"), Kind::Connection);
         assert_eq!(Kind::of(b"content-Length"), Kind::ContentLength);
@@ -134,7 +141,9 @@ mod tests {
 
     #[test]
     fn a_name_with_one_other_byte_is_none_of_them() {
-        let known: [&[u8]; 8] = [
+        let known: [&[u8]; 10] = [
+            b"te",
+            b"upgrade",
             b"host",
             b"date",
             b"expect",

@@ -5,6 +5,7 @@ mod support;
 mod a_body_holds_back_its_sender;
 mod a_cause_stands_once;
 mod any_split_gives_the_same_events;
+mod connection_options_go_with_their_fields;
 mod folds_in_answers_are_spaces;
 mod foreign_bodies_keep_length_and_trailers;
 mod h2_abuse_ends_the_connection;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::h1::{DecodeError, Framing, ResponseDecoder, ResponseEvent, ResponseView};
 use anywire_http::{Buffer, Fault, Method, StatusCode};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::Connection;
 
@@ -41,6 +42,8 @@ pub(crate) struct Exchange {
     answer_bytes: usize,
     /// Answers since the connection was opened.
     answers: u64,
+    /// How long an answer may take.
+    timeout: Duration,
     /// Armed for the oldest request; set again only when it fires, so that a request costs nothing.
     deadline: Deadline,
 }
@@ -102,6 +105,7 @@ impl Exchange {
             },
             answer_bytes: 0,
             answers: 0,
+            timeout: plan.timeout,
             deadline,
         }
     }
@@ -114,7 +118,7 @@ impl Exchange {
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
         if self.in_flight == 0 {
-            self.refill(Instant::now());
+            self.refill(precise());
         }
         let mut reads = 0;
         loop {
@@ -129,7 +133,7 @@ impl Exchange {
             match self.poll_read(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(ending)) => return Poll::Ready(ending),
-                Poll::Pending if self.in_flight == 0 && self.refill(Instant::now()) => continue,
+                Poll::Pending if self.in_flight == 0 && self.refill(precise()) => continue,
                 Poll::Pending => break,
             }
             reads += 1;
@@ -162,7 +166,7 @@ impl Exchange {
             Ok(0) => Poll::Ready(Err(self.end_of_stream())),
             Ok(count) => {
                 buffer.filled(count);
-                let now = Instant::now();
+                let now = precise();
                 let taken = self.take(&mut buffer, now);
                 if !buffer.is_empty() {
                     self.partial = Some(buffer);
@@ -225,6 +229,11 @@ impl Exchange {
             return Err(self.fail(ErrorKind::Parse, "an answer came that nobody had asked for"));
         };
         let (sent_at, measured) = (batch.sent_at, batch.measured);
+        let taken = now.saturating_duration_since(sent_at);
+        if taken >= self.timeout {
+            // It has come too late, though the loop may not have come to say so.
+            return Err(self.time_out(now));
+        }
         batch.requests -= 1;
         if batch.requests == 0 {
             self.batches.pop_front();
@@ -236,7 +245,6 @@ impl Exchange {
         }
         let Answer { status, body_bytes, keep_alive, .. } = self.answer;
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
-        let taken = now.saturating_duration_since(sent_at);
         self.tally.answered(measured, taken, Received { status, bytes: answer_bytes as u64, body_bytes });
         if keep_alive {
             return Ok(());
@@ -285,27 +293,23 @@ impl Exchange {
     /// Whether the oldest request has waited too long.
     fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
         while self.deadline.poll_expired(context).is_ready() {
-            let timeout = self.tally.plan.timeout;
-            let Some(oldest) = self.batches.front() else {
-                self.deadline.set(timeout);
-                continue;
-            };
-            let age = oldest.sent_at.elapsed();
-            if age < timeout {
-                self.deadline.set(timeout - age);
-                continue;
+            let now = precise();
+            let oldest = self.batches.front().map_or(now, |batch| batch.sent_at);
+            if now.saturating_duration_since(oldest) >= self.timeout {
+                return Poll::Ready(self.time_out(now));
             }
-            return Poll::Ready(self.time_out(timeout));
+            self.deadline.set_from(oldest, self.timeout);
         }
         Poll::Pending
     }
 
     #[cold]
-    fn time_out(&mut self, timeout: Duration) -> Ending {
+    fn time_out(&mut self, now: Instant) -> Ending {
         while let Some(batch) = self.batches.front()
-            && batch.sent_at.elapsed() >= timeout
+            && let age = now.saturating_duration_since(batch.sent_at)
+            && age >= self.timeout
         {
-            self.tally.timed_out(batch.measured, batch.sent_at.elapsed(), u64::from(batch.requests));
+            self.tally.timed_out(batch.measured, age, u64::from(batch.requests));
             self.batches.pop_front();
         }
         self.lose();
@@ -317,7 +321,7 @@ impl Exchange {
     #[cold]
     fn end_of_stream(&mut self) -> Ending {
         match self.decoder.finish() {
-            Ok(Some(_)) => match self.answered(Instant::now()) {
+            Ok(Some(_)) => match self.answered(precise()) {
                 // A body that lasts until the close ends the connection with its answer.
                 Ok(()) | Err(Ending::Closed) => {
                     self.lose();
@@ -362,11 +366,13 @@ impl Exchange {
 impl Drop for Exchange {
     /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
     fn drop(&mut self) {
+        let now = precise();
         let mut counts = self.tally.counts();
         for batch in &self.batches {
             let part = counts.part(batch.measured);
             part.unanswered_at_end += u64::from(batch.requests);
-            part.note_unanswered(Some(batch.sent_at.elapsed().as_nanos() as f64 / 1000.0));
+            let age = now.saturating_duration_since(batch.sent_at);
+            part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
         }
         drop(counts);
         self.tally.open.set(self.tally.open.get() - 1);

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anywire_http::h2::{Code, Engine, Error, Event, MessageError, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
+use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
 
@@ -35,7 +36,7 @@ pub(crate) struct Session {
     answers: u64,
     /// The number of the newest stream.
     newest: u32,
-    /// When the peer sent a byte last; at first, when the connection was opened.
+    /// When something came for a stream last; at first, when the connection was opened.
     heard: Instant,
     /// Since when nothing is in flight, because the peer allows no stream.
     held_up: Option<Instant>,
@@ -70,7 +71,7 @@ enum Came {
 
 impl Session {
     pub(crate) fn new(tally: Rc<Tally>, connection: Connection, request: Arc<StreamRequest>) -> Self {
-        let now = Instant::now();
+        let now = precise();
         let deadline = Deadline::new();
         deadline.set(tally.plan.timeout);
         let mut output = Output::new();
@@ -102,7 +103,7 @@ impl Session {
 
     /// Drives the connection until nothing moves.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
-        let mut now = Instant::now();
+        let mut now = precise();
         let mut reads = 0;
         loop {
             if let Err(refused) = self.refill(now) {
@@ -253,8 +254,7 @@ impl Session {
             Ok(0) => Err(self.end_of_stream()),
             Ok(count) => {
                 input.filled(count);
-                let now = Instant::now();
-                self.heard = now;
+                let now = precise();
                 let taken = self.take(&mut input, now);
                 self.input = Some(input).filter(|input| !input.is_empty());
                 taken.map(|()| now)
@@ -294,6 +294,7 @@ impl Session {
     /// Something has come for a stream, in so many bytes.
     #[inline]
     fn came(&mut self, id: StreamId, came: Came, bytes: u64, now: Instant) {
+        self.heard = now;
         if let Came::Data { bytes, .. } = came {
             self.engine.consumed(id, bytes, self.output.buffer());
         }
@@ -327,8 +328,12 @@ impl Session {
             // Nobody reads the rest of the request (RFC 9113 section 8.1).
             self.engine.reset(id, Code::NO_ERROR, self.output.buffer());
         }
-        self.answers += 1;
         let taken = now.saturating_duration_since(sent_at);
+        if taken >= self.tally.plan.timeout {
+            // It has come too late, though the loop may not have come to say so.
+            return self.tally.timed_out(measured, taken, 1);
+        }
+        self.answers += 1;
         self.tally.answered(measured, taken, Received { status, bytes, body_bytes });
     }
 
@@ -410,7 +415,7 @@ impl Session {
     /// Whether a request has waited too long, or the peer has not allowed any.
     fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Ending> {
         while self.deadline.poll_expired(context).is_ready() {
-            let (now, timeout) = (Instant::now(), self.tally.plan.timeout);
+            let (now, timeout) = (precise(), self.tally.plan.timeout);
             if let Err(error) = self.engine.advance(now, self.output.buffer()) {
                 return Poll::Ready(self.broken(error));
             }
@@ -418,7 +423,7 @@ impl Session {
                 let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
                 return Poll::Ready(self.fail(ErrorKind::Refused, &message));
             }
-            if self.time_out(now) && now >= self.heard + timeout {
+            if self.time_out(now) && now.saturating_duration_since(self.heard) >= timeout {
                 self.lose();
                 self.connection.abort();
                 return Poll::Ready(Ending::Failed);
@@ -426,7 +431,7 @@ impl Session {
             let oldest = self.calls.values().map(|call| call.sent_at).chain(self.held_up).min();
             let next = oldest.map_or(now, |oldest| oldest) + timeout;
             let next = self.engine.next_deadline().into_iter().chain([next]).min().unwrap_or(next);
-            self.deadline.set(next.saturating_duration_since(now));
+            self.deadline.set_at(next);
             // The places of streams that ended are free.
             context.waker().wake_by_ref();
         }
@@ -477,11 +482,13 @@ impl Session {
 impl Drop for Session {
     /// At the end of the run, requests in flight are no errors; the age of the oldest is recorded.
     fn drop(&mut self) {
+        let now = precise();
         let mut counts = self.tally.counts();
         for call in self.calls.values() {
             let part = counts.part(call.measured);
             part.unanswered_at_end += 1;
-            part.note_unanswered(Some(call.sent_at.elapsed().as_nanos() as f64 / 1000.0));
+            let age = now.saturating_duration_since(call.sent_at);
+            part.note_unanswered(Some(age.as_nanos() as f64 / 1000.0));
         }
         drop(counts);
         self.tally.open.set(self.tally.open.get() - 1);

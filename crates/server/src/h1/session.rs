@@ -137,6 +137,16 @@ impl Session {
         self.input
     }
 
+    /// Whether a request is under way, or the beginning of one.
+    pub(crate) fn has_request(&self) -> bool {
+        let is_waiting = match self.stage {
+            Stage::Next => !self.input.is_empty(),
+            Stage::Lingering => false,
+            _ => true,
+        };
+        is_waiting || !self.output.is_empty()
+    }
+
     /// Reads once.
     // Out of line, it took 17 instructions more a poll.
     #[inline(always)]

@@ -41,6 +41,8 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub(super) earliest: Option<Instant>,
+    /// The connection's window was closed when the streams' deadlines were set.
+    pub(super) keeps_waiting: bool,
     /// Since when no request was under way.
     pub(super) idle_since: Option<Instant>,
     /// Since when a frame, or a head, has come in part.
@@ -90,6 +92,7 @@ impl Session {
             free_context: None,
             timers: Timers::default(),
             earliest: None,
+            keeps_waiting: false,
             idle_since: None,
             partial_since: None,
             input_ended: false,
@@ -159,6 +162,11 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Whether a request is under way, or may be: the peer has not acknowledged yet that there are to be no more.
+    pub(crate) fn may_have_request(&self) -> bool {
+        !self.is_closing() || !self.output.is_empty()
     }
 
     /// The peer has ended its direction. It may still wait for the answers to what it has sent whole, and its handlers are
@@ -342,12 +350,15 @@ impl Session {
         }
         let mut timers = Timers::default();
         timers.count(now);
-        if upload.is_some() {
-            self.touched.push(id);
-        }
+        let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending { .. }));
         let stream = Stream { stage, upload, context, endpoint, is_head, waker, timers, deadline: None };
         self.streams.insert(id, Box::new(stream));
         self.changed.push(id);
+        if uploads {
+            self.touched.push(id);
+        } else if responds {
+            self.go_on(id, service);
+        }
     }
 
     /// Reads once.

@@ -32,7 +32,8 @@ pub struct ServerHandle {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Connections that were aborted because their request had not ended at the deadline, or at a second signal.
+    /// Connections that were aborted because their request had not ended at the deadline, or at a second signal. Over HTTP/2 also
+    /// those whose peer had not acknowledged the end, because it may have sent one more.
     pub connections_cut: usize,
 }
 
@@ -66,9 +67,9 @@ impl ServerHandle {
         counters
     }
 
-    /// Stops accepting, closes idle connections, lets the others finish their request (its response says
-    /// `Connection: close`), and aborts what is left at the deadline. Handlers are told by
-    /// [`Parts::stopping`](crate::Parts::stopping).
+    /// Stops accepting, lets requests finish that are under way or arrive within
+    /// [`Limits::shutdown_grace`](crate::Limits::shutdown_grace) (the response says `Connection: close`), ends connections in
+    /// order, and aborts what is left at the deadline. Handlers are told by [`Parts::stopping`](crate::Parts::stopping).
     ///
     /// Begins at once, on a thread of its own. Await the result on any runtime, or [wait](Stopping::wait) for it.
     pub fn shutdown(mut self, deadline: Duration) -> Stopping {

@@ -80,6 +80,18 @@ fn requests_that_do_not_ask_for_it_are_refused() {
 }
 
 #[test]
+fn the_field_goes_with_its_option() {
+    let router = router().get("/advertises", async || Response::new(StatusCode::OK).header("upgrade", "h2c"));
+    let served = crate::support::serve(router);
+    let refused = ASK.replace("TOY", "none");
+    for (ask, status) in [(ASK, 101), (&refused, 426), ("GET /advertises HTTP/1.1\r\nhost: x\r\n\r\n", 200)] {
+        let answer = served.ask(ask);
+        let fields = (answer.header("upgrade").is_some(), answer.header("connection"));
+        assert_eq!((answer.status, fields), (status, (true, Some("upgrade"))));
+    }
+}
+
+#[test]
 fn the_connection_stays_with_http_unless_the_response_is_101() {
     let served = crate::support::serve(router());
     let mut peer = served.connect();

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Peer, Remote};
+use crate::support::{HANG, Peer, Remote, Scene, Served};
 use anywire_http::Body;
 use anywire_loops::{LoopState, Loops};
-use anywire_server::{Limits, Request, Router, Server, State};
+use anywire_server::{Limits, Request, Router, Server, State, Stopping};
 use tokio::sync::Notify;
 
 /// Told when a request has reached its handler, and lets it go on.
@@ -49,7 +49,7 @@ fn a_body_without_end_is_told() {
         peer.send("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!(peer.head().status, 200);
         assert_eq!(peer.chunk().as_deref(), Some(&b"first"[..]));
-        let ending = served.running.shutdown(crate::support::HANG);
+        let ending = served.running.shutdown(HANG);
         assert_eq!(peer.chunk().as_deref(), Some(&b"last"[..]));
         assert_eq!(peer.chunk(), None);
         peer.assert_closed();
@@ -81,6 +81,78 @@ fn requests_finish_and_idle_connections_close() {
         assert_eq!((answer.text(), answer.header("connection")), ("finished", Some("close")));
         drop(busy);
         assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+/// Tells a request of the beginning of the end.
+fn told() -> Router {
+    Router::new().get("/", async || "ok").get("/told", async |request: Request| {
+        request.stopping().await;
+        "told"
+    })
+}
+
+/// On one loop: once the one request has heard of the end, all connections of the server have.
+fn begin_to_end(served: Served, told: &mut Peer<Remote>) -> Stopping {
+    told.send("GET /told HTTP/1.1\r\nhost: x\r\n\r\n");
+    let before = served.running.counters().requests;
+    served.await_count("requests", |counters| counters.requests, before + 1);
+    let ending = served.running.shutdown(HANG);
+    assert_eq!(told.answer(false).text(), "told");
+    ending
+}
+
+#[test]
+fn a_request_that_is_on_its_way_is_answered() {
+    crate::support::on_each_wire(|scene| {
+        let served = scene.serve_on(1, told(), Limits { shutdown_grace: HANG, ..Limits::default() });
+        let (mut kept, mut fresh, mut late) = (served.connect(), served.connect(), served.connect());
+        kept.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(kept.answer(false).text(), "ok");
+        served.await_count("connections", |counters| counters.connections_open, 3);
+        let ending = begin_to_end(served, &mut late);
+        for peer in [&mut kept, &mut fresh] {
+            peer.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+            let answer = peer.answer(false);
+            assert_eq!((answer.text(), answer.closes()), ("ok", true));
+            assert!(peer.rest_and_end().1, "it ends in order");
+        }
+        drop((kept, fresh, late));
+        assert_eq!(ending.wait().connections_cut, 0);
+    });
+}
+
+#[test]
+fn a_request_that_comes_too_late_is_not_reset() {
+    let limits = Limits { shutdown_grace: Duration::ZERO, linger_timeout: HANG, ..Limits::default() };
+    let served = Scene::tcp().serve_on(1, told(), limits);
+    let (mut kept, mut late) = (served.connect_tcp(), served.connect());
+    kept.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(kept.answer(false).text(), "ok");
+    let ending = begin_to_end(served, &mut late);
+    kept.assert_closed();
+    // A reset would come with the first, and fail the second.
+    for _ in 0..3 {
+        kept.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
+    }
+    drop((kept, late));
+    assert_eq!(ending.wait().connections_cut, 0);
+}
+
+#[test]
+fn connections_without_a_request_are_not_counted_as_cut() {
+    crate::support::on_each_wire(|scene| {
+        let gate = Gate::default();
+        let served = scene.serve(gated(&gate));
+        let mut idle = served.connect();
+        idle.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(idle.answer(false).text(), "ok");
+        let mut busy = served.connect();
+        busy.send("GET /gated HTTP/1.1\r\nhost: x\r\n\r\n");
+        wait(&gate.entered);
+        assert_eq!(served.running.shutdown(Duration::ZERO).wait().connections_cut, 1);
+        idle.assert_closed();
+        busy.assert_closed();
     });
 }
 

@@ -15,8 +15,7 @@
 //! | `options` | options of sockets |
 //! | `setup` | the flags that packetdrill hands over, and what scripts set by `sysctl` |
 //!
-//! `run.sh` beside this crate runs the scripts that are about TCP rather than about Linux. Its results are in
-//! `docs/packetdrill.md`.
+//! The command of this crate (`run.sh` builds it and calls it) runs whole sets of scripts. Its results are in `docs/packetdrill.md`.
 
 mod call;
 #[allow(unsafe_code, reason = "packetdrill is a program in C: its table is made of pointers")]

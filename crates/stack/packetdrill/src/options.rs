@@ -1,6 +1,8 @@
 //! Options of sockets: the ones that the engine has, and a few without an effect here.
 
-use anywire_tcp::ConnId;
+use std::time::Duration;
+
+use anywire_tcp::{ConnId, KeepAlive};
 
 use crate::call::{Answer, DONE, Errno, Reply};
 use crate::network::Network;
@@ -39,11 +41,32 @@ impl Socket {
             (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
                 let id = self.id().ok_or(Errno(libc::ENOPROTOOPT))?;
                 let millis = u64::try_from(value).map_err(|_| Errno(libc::EINVAL))?;
-                network.engine().set_user_timeout(id, std::time::Duration::from_millis(millis));
+                network.engine().set_user_timeout(id, Duration::from_millis(millis));
                 DONE
             }
-            // The path's MTU is found out anyway, and the type of service is not the engine's.
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER | libc::IP_TOS) => DONE,
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE | libc::TCP_KEEPINTVL | libc::TCP_KEEPCNT) => {
+                let mut times = self.times(network);
+                match (name, u32::try_from(value).map_err(|_| Errno(libc::EINVAL))?) {
+                    (libc::TCP_KEEPIDLE, seconds) => times.idle = Duration::from_secs(seconds.into()),
+                    (libc::TCP_KEEPINTVL, seconds) => times.interval = Duration::from_secs(seconds.into()),
+                    (_, probes) => times.probes = u8::try_from(probes).map_err(|_| Errno(libc::EINVAL))?,
+                }
+                self.keep_alive = Some(times);
+                if let Some(id) = self.id().filter(|_| self.options.keep_alive) {
+                    network.engine().set_keep_alive(id, Some(times));
+                }
+                DONE
+            }
+            // The lower two bits are ECN's.
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                self.options.dscp = u8::try_from(value).map_err(|_| Errno(libc::EINVAL))? >> 2;
+                if let Some(id) = self.id() {
+                    network.engine().set_dscp(id, self.options.dscp);
+                }
+                DONE
+            }
+            // The path's MTU is found out anyway.
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) => DONE,
             _ => Err(Errno(libc::ENOPROTOOPT)),
         }
     }
@@ -57,6 +80,9 @@ impl Socket {
             }
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => i64::from(self.options.keep_alive),
             (libc::IPPROTO_TCP, libc::TCP_NODELAY) => i64::from(self.options.no_nagle),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => self.times(network).idle.as_secs() as i64,
+            (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => self.times(network).interval.as_secs() as i64,
+            (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => self.times(network).probes.into(),
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => match self.id() {
                 Some(id) => network.engine().segment_bytes(id) as i64,
                 None => i64::from(network.setup().mtu - IPV4_AND_TCP_HEADER_BYTES),
@@ -64,6 +90,16 @@ impl Socket {
             _ => return Err(Errno(libc::ENOPROTOOPT)),
         };
         Ok(Reply::Number(value))
+    }
+
+    /// Its times of keep-alive: its own, or those of the settings.
+    fn times(&self, network: &Network) -> KeepAlive {
+        let settings = &network.setup().settings;
+        self.keep_alive.unwrap_or(KeepAlive {
+            idle: settings.keep_alive_idle,
+            interval: settings.keep_alive_interval,
+            probes: settings.keep_alive_probes,
+        })
     }
 
     const fn is_fresh(&self) -> bool {

@@ -39,10 +39,17 @@ impl Setup {
                 }
                 "mtu" => setup.mtu = value.parse().map_err(|_| wrong("a number of bytes"))?,
                 "push" => setup.shows_push = shown(value).ok_or_else(|| wrong("`shown` or `hidden`"))?,
+                "window" => {
+                    setup.settings.receive_window = value.parse().map_err(|_| wrong("a number of bytes"))?;
+                }
+                "delack" => {
+                    let millis = value.parse().map_err(|_| wrong("a number of milliseconds"))?;
+                    setup.settings.delayed_ack = Duration::from_millis(millis);
+                }
                 "sysctls" => setup.sysctls = Some(PathBuf::from(value)),
                 _ => {
                     return Err(format!(
-                        "there is no flag {name:?}: address, mtu, push and sysctls are known"
+                        "there is no flag {name:?}: address, delack, mtu, push, sysctls and window are known"
                     ));
                 }
             }
@@ -63,14 +70,38 @@ impl Setup {
 /// One `NAME=VALUE` as `sysctl` takes it. Names that our engine does not have are ignored.
 fn apply(settings: &mut Settings, line: &str) {
     let Some((path, value)) = line.split_once('=') else { return };
-    let name = path.trim().rsplit(['.', '/']).next().unwrap_or_default();
-    match (name, value.trim()) {
+    let (path, value) = (path.trim(), value.trim());
+    if let Some(name) = path.strip_prefix("net.inet.tcp.") {
+        return apply_of_freebsd(settings, name, value);
+    }
+    let name = path.rsplit(['.', '/']).next().unwrap_or_default();
+    match (name, value) {
         ("tcp_timestamps", value) => settings.timestamps = value != "0",
         ("tcp_sack", value) => settings.sack = value != "0",
         ("tcp_ecn", "0") => settings.ecn = Ecn::Off,
         ("tcp_ecn", "1") => settings.ecn = Ecn::Ask,
         ("tcp_ecn", _) => settings.ecn = Ecn::Accept,
         ("tcp_congestion_control", "reno") => settings.congestion = Algorithm::NewReno,
+        _ => {}
+    }
+}
+
+/// The same as FreeBSD names them.
+fn apply_of_freebsd(settings: &mut Settings, name: &str, value: &str) {
+    let Ok(number) = value.parse() else { return };
+    let duration = Duration::from_millis(u64::from(number));
+    match (name, number) {
+        ("rfc1323", number) => settings.timestamps = number != 0,
+        ("sack.enable", number) => settings.sack = number != 0,
+        ("ecn.enable", 0) => settings.ecn = Ecn::Off,
+        ("ecn.enable", 1) => settings.ecn = Ecn::Ask,
+        ("ecn.enable", _) => settings.ecn = Ecn::Accept,
+        ("recvspace", number) => settings.receive_window = number,
+        ("delacktime", _) => settings.delayed_ack = duration,
+        ("keepinit", _) => settings.open_timeout = duration,
+        ("keepidle", _) => settings.keep_alive_idle = duration,
+        ("keepintvl", _) => settings.keep_alive_interval = duration,
+        ("keepcnt", number) => settings.keep_alive_probes = number.min(u32::from(u8::MAX)) as u8,
         _ => {}
     }
 }
@@ -120,6 +151,11 @@ mod tests {
         apply(&mut settings, "/proc/sys/net/ipv4/tcp_congestion_control=reno");
         apply(&mut settings, "net.ipv4.tcp_min_tso_segs=10");
         assert!(!settings.timestamps && settings.sack);
+        apply(&mut settings, "net.inet.tcp.sack.enable=0");
+        apply(&mut settings, "net.inet.tcp.rfc1323=1");
+        apply(&mut settings, "net.inet.tcp.keepidle=15000");
+        assert!(settings.timestamps && !settings.sack);
+        assert_eq!(settings.keep_alive_idle, Duration::from_secs(15));
         assert_eq!(settings.congestion, Algorithm::NewReno);
     }
 }

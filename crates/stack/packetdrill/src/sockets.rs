@@ -8,7 +8,7 @@ use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::IntoRawFd;
 
-use anywire_tcp::{ConnId, ConnectError, ConnectOptions, End, Events, ListenerId, Ready, Status};
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions, End, Events, KeepAlive, ListenerId, Ready, Status};
 
 use crate::call::{Answer, Call, DONE, Errno, Reply, Wish};
 use crate::network::Network;
@@ -26,6 +26,8 @@ pub(crate) struct Socket {
     /// The value of SO_SNDBUF: more than this is not queued.
     pub(crate) send_bytes: Option<usize>,
     pub(crate) receive_bytes: Option<usize>,
+    /// Times of keep-alive, if they were set.
+    pub(crate) keep_alive: Option<KeepAlive>,
     bound: Option<SocketAddr>,
     is_nonblocking: bool,
     may_read: bool,
@@ -198,12 +200,15 @@ impl Sockets {
             Ok(both) => both,
             Err(error) => return Some(Err(error)),
         };
-        if flags & !libc::MSG_DONTWAIT != 0 {
-            // MSG_PEEK and urgent data: the engine has neither.
+        if flags & !(libc::MSG_DONTWAIT | libc::MSG_PEEK) != 0 {
+            // Urgent data above all: the engine has none.
             return Some(Err(Errno(libc::EOPNOTSUPP)));
         }
         let mut bytes = Vec::new();
-        while bytes.len() < length {
+        if flags & libc::MSG_PEEK != 0 {
+            network.engine().peek(id, length, &mut bytes);
+        }
+        while flags & libc::MSG_PEEK == 0 && bytes.len() < length {
             let taken = network.engine().recv(id, |more| {
                 let count = more.len().min(length - bytes.len());
                 bytes.extend_from_slice(&more[..count]);
@@ -368,6 +373,7 @@ impl Socket {
             options: ConnectOptions::default(),
             send_bytes: None,
             receive_bytes: None,
+            keep_alive: None,
             bound: None,
             is_nonblocking: false,
             may_read: true,

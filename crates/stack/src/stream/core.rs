@@ -116,16 +116,17 @@ impl Core {
     /// Sends what there is room for, but for so many batches at most; whether it could go on.
     pub(super) fn send(&mut self, now: Instant, batches_max: usize) -> bool {
         for _ in 0..batches_max {
-            if self.device.room() < Frames::BATCH {
+            let room = self.device.room();
+            if room == 0 {
                 return false;
             }
-            self.engine.transmit(now, &mut self.outgoing);
+            self.engine.transmit_up_to(now, &mut self.outgoing, room);
             if self.outgoing.is_empty() {
                 return false;
             }
             self.device.transmit(now, &mut self.outgoing);
         }
-        self.engine.wants_to_transmit() && self.device.room() >= Frames::BATCH
+        self.engine.wants_to_transmit() && self.device.room() > 0
     }
 
     /// Ends the connections whose other end has gone for good.

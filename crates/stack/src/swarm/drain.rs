@@ -11,7 +11,7 @@ use anywire_tcp::Instant;
 use super::conn::Incoming;
 use super::context::here;
 use super::deadline::Deadline;
-use super::driver::Swarm;
+use super::driver::{RUN_LIMIT, Swarm};
 use super::leaf::{current, now};
 use crate::device::Device;
 
@@ -22,15 +22,15 @@ where
     D: Device,
 {
     /// Begins to end the swarm: it listens no more, and tells its tasks ([`draining`]). This is spread over the first half of
-    /// `deadline`, so that their peers do not all connect elsewhere at the same moment. At the deadline the tasks that are left are
-    /// dropped and [counted](super::SwarmCounters::cut), which closes their connections. Call it once, between rounds. Afterwards the
-    /// swarm takes no connections, even if its engine listens again.
+    /// `deadline`, so that their peers do not all connect elsewhere at the same moment. From the deadline on the tasks that are left are
+    /// dropped and [counted](super::SwarmCounters::cut), which closes their connections: some in each round, so that very many do not
+    /// hold up the others. Call it once, between rounds. Afterwards the swarm takes no connections, even if its engine listens again.
     pub fn drain(&mut self, deadline: Duration) {
         let (tasks, here) = self.parts();
         let begun = tasks.now();
-        here.drain = Some(Drain { begun, told_within: deadline / 2, ends: begun + deadline });
+        let ends = begun + deadline;
+        here.drain = Some(Drain { begun, told_within: deadline / 2, ends, told: 0, looked_at: 0 });
         here.engine.stop_listening_anywhere();
-        (0..tasks.reach()).for_each(|index| tasks.wake(index));
     }
 
     /// Whether it has [drained](Self::drain): no task is left, and no connection either, unless the deadline has passed.
@@ -39,19 +39,56 @@ where
             .is_some_and(|ends| self.tasks() == 0 && (self.connections() == 0 || self.now() >= ends))
     }
 
-    /// Drops the tasks that are left at the deadline.
-    pub(super) fn cut(&mut self) {
+    /// Whether a round has something to do for it: tasks to tell, or to drop.
+    pub(super) fn is_ending_tasks(&self, now: Instant) -> bool {
+        let (tasks, here) = self.parts_to_see();
+        here.drain.is_some_and(|drain| drain.told < tasks.reach() || drain.ends <= now && !tasks.is_empty())
+    }
+
+    /// A round's part of the end: tells some tasks of it, and drops some of those that are left at the deadline. A million at once
+    /// would hold up frames, timers and ACKs for a second. Returns how much was done.
+    pub(super) fn end_tasks(&mut self, now: Instant) -> usize {
+        // Half of the room is for what others have to say: each task that is dropped sends a FIN.
+        let part = (self.room() / 2).clamp(PART_MIN, PART) as u32;
         let (tasks, here) = self.parts();
-        let mut cut = 0;
+        let Some(drain) = &mut here.drain else { return 0 };
+        let told = drain.told..tasks.reach().min(drain.told.saturating_add(PART as u32));
+        drain.told = told.end.max(drain.told);
+        let done = told.len();
+        told.for_each(|index| tasks.wake(index));
+        if drain.ends > now || tasks.is_empty() {
+            return done;
+        }
+        let (reach, mut next, mut cut) = (tasks.reach(), drain.looked_at, 0);
         here.lend(|| {
-            for index in 0..tasks.reach() {
-                // If its destructor panics, it is gone all the same: the panic hook has printed it.
-                cut += u64::from(catch_unwind(AssertUnwindSafe(|| tasks.remove(index))).unwrap_or(true));
+            for _ in 0..LOOKED_AT {
+                next = if next < reach { next } else { 0 };
+                if tasks.contains(next) {
+                    // If its destructor panics, it is gone all the same: the panic hook has printed it.
+                    let _ = catch_unwind(AssertUnwindSafe(|| tasks.remove(next)));
+                    cut += 1;
+                }
+                next += 1;
+                if cut == part || tasks.is_empty() {
+                    break;
+                }
             }
         });
-        self.note_cut(cut);
+        if let Some(drain) = &mut here.drain {
+            drain.looked_at = next;
+        }
+        self.note_cut(cut.into());
+        done + 1
     }
 }
+
+/// Tasks that one round tells of the end, and the most that it drops: as many as it polls.
+const PART: usize = RUN_LIMIT;
+/// So many are dropped even if the device has no room.
+const PART_MIN: usize = 32;
+
+/// Slots that one round looks at to find tasks to drop.
+const LOOKED_AT: usize = 16 * PART;
 
 /// Waits until the running task is told that its swarm [drains](Swarm::drain).
 ///
@@ -104,4 +141,8 @@ pub(super) struct Drain {
     begun: Instant,
     told_within: Duration,
     pub(super) ends: Instant,
+    /// Tasks below this one have been told.
+    told: u32,
+    /// Where to look next for tasks to drop.
+    looked_at: u32,
 }

@@ -169,7 +169,8 @@ where
     /// When a round is due at the latest, if no frame arrives before.
     pub fn next_deadline(&self) -> Option<Instant> {
         let Self { here, tasks, device, .. } = self;
-        if here.has_dropped_elsewhere() || self.mail.iter().any(|mail| mail.has_some()) {
+        let is_due = here.has_dropped_elsewhere() || self.is_ending_tasks(tasks.now());
+        if is_due || self.mail.iter().any(|mail| mail.has_some()) {
             return Some(Instant::default());
         }
         let ends = here.drain.map(|drain| drain.ends).filter(|ends| *ends > tasks.now());
@@ -191,8 +192,8 @@ where
             self.here.engine.receive(now, &mut self.frames);
         }
         let mut done = arrived + self.tasks.advance(now);
-        if self.drains_until().is_some_and(|ends| ends <= now) && !self.tasks.is_empty() {
-            self.cut();
+        if self.here.drain.is_some() {
+            done += self.end_tasks(now);
         }
         self.take_events();
         done += self.take_mail();
@@ -203,6 +204,10 @@ where
 
     pub(super) const fn parts(&mut self) -> (&mut Tasks<F>, &mut Here) {
         (&mut self.tasks, &mut self.here)
+    }
+
+    pub(super) const fn parts_to_see(&self) -> (&Tasks<F>, &Here) {
+        (&self.tasks, &self.here)
     }
 
     pub(super) fn drains_until(&self) -> Option<Instant> {
@@ -361,7 +366,7 @@ where
     }
 
     /// Messages that the device has room for. What the engine has to send already comes first: nothing is to queue there.
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.device.room().saturating_sub(self.here.engine.waiting_to_transmit())
     }
 
@@ -400,7 +405,7 @@ fn fetch(task: u32) {
 }
 
 /// Polls of woken tasks in one round, and of ready ones: a task that yields for ever must not keep the device waiting.
-const RUN_LIMIT: usize = 1024;
+pub(super) const RUN_LIMIT: usize = 1024;
 
 /// How many may send in a round in which nothing has arrived, or more than wait.
 const GRANT_BATCH: usize = 64;

@@ -42,7 +42,7 @@ pub struct SwarmCounters {
     /// Connections that were reset because there was no slot for their task: beyond the limit of connections, or because too many
     /// tasks go on without a connection.
     pub refused: u64,
-    /// Tasks that were dropped at the deadline of [`Swarm::drain`](super::Swarm::drain).
+    /// Tasks that were dropped from the deadline of [`Swarm::drain`](super::Swarm::drain) on.
     pub cut: u64,
 }
 

@@ -123,6 +123,15 @@ impl Block {
 
 const ANSWERED: u8 = 1 << 7;
 
+/// The flag `ACK_NOW`: an ACK leaves at the next transmission. After the end, the reset that tells the peer.
+impl Block {
+    /// Whether its reset has not left. It keeps its place until then.
+    #[inline]
+    pub(crate) const fn owes_reset(&self) -> bool {
+        matches!(self.state, State::Closed) && self.has(Flags::ACK_NOW)
+    }
+}
+
 /// `unread`: the bytes for the reader. In SYN-SENT, when the SYN left.
 impl Block {
     /// Bytes that arrived in order and were not read yet.

@@ -58,7 +58,7 @@ impl Flags {
     pub(crate) const FIN_RECEIVED: Self = Self(1 << 5);
     /// An ACK is owed, and may wait for company (RFC 9293 3.8.6.3).
     pub(crate) const ACK_OWED: Self = Self(1 << 6);
-    /// An ACK must leave at the next transmission.
+    /// An ACK must leave at the next transmission; after the end, [a reset](super::Block::owes_reset).
     pub(crate) const ACK_NOW: Self = Self(1 << 7);
     /// In the queue of delayed ACKs.
     pub(crate) const ACK_QUEUED: Self = Self(1 << 8);
@@ -103,8 +103,8 @@ impl Flags {
     pub(crate) const WANTS_ROOM: Self = Self(1 << 29);
     /// NewReno opens its window, not CUBIC.
     pub(crate) const NEW_RENO: Self = Self(1 << 30);
-    /// Our FIN has been sent.
-    pub(crate) const FIN_SENT: Self = Self(1 << 31);
+    /// In the list of connections whose users wait for memory.
+    pub(crate) const WAITS_FOR_MEMORY: Self = Self(1 << 31);
 
     /// The flags of the timer for data in flight.
     pub(crate) const TIMES_A_FLIGHT: Self = Self(Self::RETRANSMIT.0 | Self::LOSS_TIMER.0);

@@ -220,7 +220,7 @@ impl Engine {
             self.tell(index, Flags::TELL_WRITABLE);
         }
         let block = &self.blocks[index];
-        if all && block.has(Flags::FIN_SENT) {
+        if all && block.has_sent_fin() {
             return self.on_fin_acknowledged(index);
         }
         true

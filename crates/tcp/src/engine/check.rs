@@ -21,6 +21,7 @@ impl Engine {
             assert!(
                 !block.has(Flags::RETRANSMIT.with(Flags::WATCHED)) && block.extension == Block::NO_EXTENSION
             );
+            assert!(!block.owes_reset() || block.has(Flags::IN_TURN), "a reset has a turn");
         } else {
             self.check_numbers(block);
             self.check_send_queue(block);
@@ -80,7 +81,11 @@ impl Engine {
         let ends_with_fin =
             !block.send_tail.is_none() && self.pool.segment(block.send_tail).marks.has(Marks::FIN);
         assert!(!ends_with_fin || block.has(Flags::FIN_QUEUED), "only who ends sends a FIN");
-        assert!(!block.has(Flags::FIN_SENT) || !block.has_unsent(), "nothing is behind a FIN that was sent");
+        assert_eq!(
+            ends_with_fin && !block.has_unsent(),
+            block.has_sent_fin() && block.flight() > 0,
+            "our FIN"
+        );
         assert!(block.flight() == 0 || block.has(Flags::RETRANSMIT), "a timer runs for what is in flight");
         let timer_kinds = Flags::LOSS_TIMER.with(Flags::PROBING_WINDOW);
         assert!(!block.has(timer_kinds) || block.has(Flags::RETRANSMIT), "a timer of some kind runs");

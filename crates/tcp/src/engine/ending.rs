@@ -6,6 +6,7 @@ use super::reply::{Reply, without_payload};
 use super::transmit::announce;
 use super::{End, Engine, ListenerId, Place};
 use crate::block::{Block, Flags, State};
+use crate::frames::Filling;
 use crate::half_open::Traits;
 use crate::packet::{Addresses, Flags as Control, OptionsOut, Outgoing, Parsed};
 use crate::pool::Cell;
@@ -44,9 +45,15 @@ impl Engine {
         self.leave_table(Place::Block(index));
         self.release_queues(index);
         let block = &mut self.blocks[index];
+        // A peer that knows of the connection must learn that we have broken it off (RFC 9293 3.10.5).
+        let owes_reset = end == End::Aborted && !matches!(block.state, State::SynSent | State::TimeWait);
         block.set_end(end);
         self.counters.closed += u64::from(end == End::Closed);
         block.flags.clear(Flags::RETRANSMIT.with(Flags::ACK_OWED).with(Flags::ACK_NOW));
+        if owes_reset {
+            self.acknowledge_now(index);
+        }
+        let block = &self.blocks[index];
         if block.has(Flags::DETACHED) {
             self.free_block(index);
         } else {
@@ -78,10 +85,15 @@ impl Engine {
         self.unwatch(index);
     }
 
-    /// Gives the place of a block back, and what waits for its reader.
+    /// Gives the place of a block back, and what waits for its reader. With a reset that has not left, it keeps its place: so there
+    /// are no more resets to send than connections, and none is lost.
     pub(super) fn free_block(&mut self, index: u32) {
         self.drop_unread(index);
-        let block = &self.blocks[index];
+        let block = &mut self.blocks[index];
+        if block.owes_reset() {
+            block.flags.clear(Flags::TELL.with(Flags::IN_READY).with(Flags::WANTS_ROOM).with(Flags::CLAIMED));
+            return block.flags.set(Flags::DETACHED);
+        }
         let (local, remote) = (block.local, block.remote);
         self.local.release_peer(local, remote);
         self.free_place(index);
@@ -101,18 +113,32 @@ impl Engine {
             // The peer has reset it meanwhile.
             return self.drop_unread(index);
         }
-        self.reset_peer(index);
         self.break_off(index, End::Aborted);
     }
 
-    /// Tells the peer that the connection is no more.
-    pub(super) fn reset_peer(&mut self, index: u32) {
+    /// Tells the peer of a connection that we have broken off, if it was not told: then nothing keeps its place. False if there is
+    /// no room: then it is in its ring again.
+    #[cold]
+    pub(super) fn send_last_reset(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         let block = self.blocks[index];
+        if !block.owes_reset() {
+            return true;
+        }
         let addresses = self.local.addresses(block.local, block.remote);
         // A reset should carry them as well (RFC 7323 3.2).
         let timestamps = block.has(Flags::TIMESTAMPS).then(|| (self.stamp(block.ts_offset), block.ts_recent));
-        let reset = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
-        self.send_reset(addresses, reset, timestamps);
+        let segment = without_payload(&block, block.snd_nxt, Control::RST | Control::ACK);
+        let options = OptionsOut { timestamps, ..OptionsOut::NONE };
+        if !self.write_reply(&Reply { addresses, route: block.route, segment, options }, out) {
+            self.take_turn(index);
+            return false;
+        }
+        self.counters.resets_sent += 1;
+        self.blocks[index].flags.clear(Flags::ACK_NOW);
+        if block.has(Flags::DETACHED) {
+            self.free_block(index);
+        }
+        true
     }
 
     /// Both FINs are acknowledged, and ours was first (RFC 9293 3.6.1).

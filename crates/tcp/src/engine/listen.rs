@@ -100,12 +100,11 @@ impl Engine {
 
     fn look_at_half_open(&mut self, place: u32) {
         let half = &self.half_open[place];
-        let wait = again_after(half.transmissions);
-        // By the tick first: the clock of microseconds wraps while nothing happens for an hour.
-        let is_long_due = half.looked_at.after(wait).is_due(self.tick);
-        let passed = self.now.short().wrapping_sub(half.sent_at) / 1000;
-        let left = wait.saturating_sub(passed);
-        if left > 0 && !is_long_due {
+        // A caller that is very late finds a clock of microseconds that has wrapped.
+        let late = self.tick.since(half.looked_at);
+        let passed = late.max(self.now.short().wrapping_sub(half.sent_at) / 1000);
+        let left = again_after(half.transmissions).saturating_sub(passed);
+        if left > 0 {
             self.time_half_open(place, left);
         } else {
             self.on_half_open_due(place);
@@ -214,9 +213,12 @@ impl Engine {
             return;
         }
         let agreed = Agreed::from_half_open(&half, self.settings.timestamps);
-        // Its timer has expired long since, though it has not run yet: the clock of microseconds may even have wrapped.
-        half.transmissions += u8::from(half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick));
-        let rtt = (half.transmissions == 1).then(|| self.now.short().wrapping_sub(half.sent_at));
+        // Its timer may have expired and not have run yet. The clock of microseconds may even have wrapped since.
+        let passed = self.now.short().wrapping_sub(half.sent_at);
+        let is_late = passed / 1000 >= again_after(half.transmissions)
+            || half.looked_at.after(INITIAL_RTO_MILLIS).is_due(self.tick);
+        half.transmissions += u8::from(is_late);
+        let rtt = (half.transmissions == 1).then_some(passed);
         let Some(index) = self.open_passive(&half, &listener, agreed, rtt) else {
             self.counters.refused_by_limit += 1;
             return;

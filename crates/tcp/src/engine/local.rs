@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use anywire_sys::martian::{is_directed_broadcast, is_martian};
 
-use super::{ConnectError, ListenerId};
+use super::{ConnectError, ListenerId, bytes_of_list, bytes_of_map};
 use crate::block::ServiceClass;
 use crate::hash::OwnHasher;
 use crate::packet::{Addresses, Link, Mac};
@@ -156,10 +156,11 @@ impl Local {
         self.addresses[usize::from(number)]
     }
 
-    /// The first address of the family of `remote`.
-    pub(super) fn source_for(&self, remote: IpAddr) -> Option<u16> {
-        let place = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4())?;
-        Some(place as u16)
+    /// The first address of the family of `remote`, from this number on.
+    pub(super) fn source_for(&self, remote: IpAddr, from: u16) -> Option<u16> {
+        let places = usize::from(from)..self.addresses.len();
+        let found = places.into_iter().find(|place| self.addresses[*place].is_ipv4() == remote.is_ipv4());
+        found.map(|place| place as u16)
     }
 
     /// The route to another host: the one with the longest prefix. None leads to the broadcast address of its network, or to
@@ -223,6 +224,21 @@ impl Local {
                 Addresses::V6 { local: address.to_bits(), remote: self.peers.address(remote) }
             }
         }
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_of_list(&self.addresses)
+            + bytes_of_list(&self.addresses_v4)
+            + bytes_of_map(&self.numbers_v4)
+            + bytes_of_map(&self.numbers_v6)
+            + bytes_of_list(&self.routes)
+            + bytes_of_list(&self.links)
+            + size_of_val(&*self.ports)
+            + bytes_of_list(&self.listeners)
+            + bytes_of_list(&self.peers.list)
+            + bytes_of_map(&self.peers.numbers)
+            + bytes_of_list(&self.peers.free)
     }
 
     /// The number by which blocks name this peer; held until [`release_peer`](Self::release_peer).

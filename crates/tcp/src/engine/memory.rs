@@ -1,5 +1,7 @@
 //! The memory of an engine, by purpose.
 
+use std::collections::{HashMap, VecDeque};
+
 use super::Engine;
 
 /// Bytes that an engine has taken from the system, by purpose.
@@ -9,14 +11,14 @@ pub struct Memory {
     pub blocks: usize,
     /// The table from addresses and ports to blocks.
     pub table: usize,
-    /// Segments that wait to be acknowledged or read.
+    /// Segments that wait to be acknowledged or read, and payloads that connections share.
     pub segments: usize,
-    /// Of these, the ones that hold something now.
+    /// Of these, the ones that hold data now.
     pub segments_in_use: usize,
     /// The wheel and the queues of timers.
     pub timers: usize,
-    /// Half-open connections, TIME-WAITs, extensions, the rings of senders, and 16 bytes for each connection that has a
-    /// deadline or keep-alive.
+    /// Half-open connections, TIME-WAITs, extensions, the rings of senders, the addresses of IPv6 peers, replies, the last batch of
+    /// frames, and 16 bytes for each connection that has a deadline or keep-alive.
     pub others: usize,
 }
 
@@ -43,7 +45,39 @@ impl Engine {
                 + self.watches.bytes()
                 + self.turns.bytes()
                 + self.answered.bytes()
-                + self.ready.bytes(),
+                + self.ready.bytes()
+                + self.local.bytes()
+                + self.sources.bytes()
+                + self.path_mtus.bytes()
+                + bytes_of_map(&self.user_timeouts)
+                + bytes_of_queue(&self.replies)
+                + bytes_of_queue(&self.waiting_for_memory)
+                + self.waiting_to_split.len() * size_of::<u32>()
+                + self.batch_bytes(),
         }
     }
+
+    /// What it keeps of the last batch, and works with.
+    fn batch_bytes(&self) -> usize {
+        self.held.bytes()
+            + bytes_of_list(&self.in_frames)
+            + bytes_of_list(&self.batch)
+            + bytes_of_list(&self.owing)
+            + bytes_of_list(&self.echoes)
+            + bytes_of_list(&self.due)
+    }
+}
+
+pub(crate) fn bytes_of_list<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
+pub(crate) fn bytes_of_queue<T>(queue: &VecDeque<T>) -> usize {
+    queue.capacity() * size_of::<T>()
+}
+
+/// Of the standard library's: of eight places, a power of two in all, it fills seven, and each has a byte of its own.
+pub(crate) fn bytes_of_map<K, V, S>(map: &HashMap<K, V, S>) -> usize {
+    let places = (map.capacity() * 8).div_ceil(7).next_power_of_two();
+    if map.capacity() == 0 { 0 } else { places * (size_of::<(K, V)>() + 1) }
 }

@@ -90,9 +90,6 @@ impl Engine {
             kept.transmissions = 1;
             block.send_next = Cell::NONE;
             block.snd_nxt = kept.seq + length + u32::from(is_fin);
-            if is_fin {
-                flags.set(Flags::FIN_SENT);
-            }
             (Control::ACK.with(if is_fin { Control::FIN } else { Control::PSH }), payload, sum)
         };
         flags.clear(Flags::IN_TURN.with(Flags::ACK_OWED).with(Flags::ACK_NOW));

@@ -265,18 +265,37 @@ impl Engine {
         while let Some(index) = self.owing.pop() {
             self.settle_ack(index);
         }
-        if !self.waiting_for_memory.is_empty() {
-            self.wake_for_memory();
+        if self.has_memory_to_give() {
+            self.give_memory();
         }
     }
 
-    /// The pool has room again for connections that found none.
-    fn wake_for_memory(&mut self) {
-        while !self.waiting_for_memory.is_empty() && !self.pool.is_full() {
-            let Some(index) = self.waiting_for_memory.pop_front() else { return };
-            let block = &mut self.blocks[index];
-            if block.has(Flags::WANTS_ROOM) {
-                block.flags.clear(Flags::WANTS_ROOM);
+    /// Whether connections wait for memory, and there is some.
+    #[inline]
+    pub(super) fn has_memory_to_give(&self) -> bool {
+        !self.waiting_for_memory.is_empty() && !self.pool.is_full()
+            || !self.waiting_to_split.is_empty() && self.pool.has_promised()
+    }
+
+    /// The pool has room again for connections that found none: for all that cut segments, and for one user, who may take all.
+    #[cold]
+    fn give_memory(&mut self) {
+        if self.pool.has_promised() {
+            for index in std::mem::take(&mut self.waiting_to_split) {
+                // Another connection may have the place, and has something to send or not.
+                if self.blocks[index].state != State::Closed {
+                    self.take_turn(index);
+                }
+            }
+        }
+        while !self.pool.is_full()
+            && let Some(index) = self.waiting_for_memory.pop_front()
+        {
+            let flags = &mut self.blocks[index].flags;
+            let waits = flags.has(Flags::WAITS_FOR_MEMORY) && flags.has(Flags::WANTS_ROOM);
+            flags.clear(Flags::WAITS_FOR_MEMORY);
+            if waits {
+                flags.clear(Flags::WANTS_ROOM);
                 return self.tell(index, Flags::TELL_WRITABLE);
             }
         }

@@ -79,7 +79,6 @@ impl Engine {
         }
         if let Some(index) = self.find_stalled() {
             self.counters.evicted_for_memory += 1;
-            self.reset_peer(index);
             self.break_off(index, End::Aborted);
             return true;
         }

@@ -1,4 +1,5 @@
-//! Segments that belong to no block: resets, SYN-ACKs, what TIME-WAIT answers. They wait in a bounded queue.
+//! Segments that belong to no block: SYN-ACKs, answers to strangers, what TIME-WAIT answers. They wait in a bounded queue. What
+//! finds no room there is not lost for good: whoever it is for asks again, or a timer is still due.
 
 use super::Engine;
 use super::receive::remote_address;
@@ -30,19 +31,24 @@ impl Engine {
 
     /// Writes queued replies into frames, at most so many.
     pub(super) fn transmit_replies(&mut self, out: &mut Filling<'_>, replies_max: usize) {
-        let (mut taken, checks) = (0, self.checks());
+        let mut taken = 0;
         for reply in self.replies.iter().take(replies_max) {
-            let Reply { addresses, route, segment, options } = reply;
-            let link = self.local.link(*route);
-            let is_written = out.push_with(headers_len(addresses, options), |room| {
-                emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
-            });
-            if !is_written {
+            if !self.write_reply(reply, out) {
                 break;
             }
             taken += 1;
         }
         self.replies.drain(..taken);
+    }
+
+    /// Writes one into a frame. False if there is no room.
+    #[inline(always)]
+    pub(super) fn write_reply(&self, reply: &Reply, out: &mut Filling<'_>) -> bool {
+        let Reply { addresses, route, segment, options } = reply;
+        let (link, checks) = (self.local.link(*route), self.checks());
+        out.push_with(headers_len(addresses, options), |room| {
+            emit_headers(room, link, addresses, segment, options, Payload::NONE, checks)
+        })
     }
 
     /// Answers a segment of no connection with a reset (RFC 9293 3.5.2, group 1). Never called for a RST.

@@ -107,11 +107,10 @@ impl Engine {
 
     /// When [`advance`](Self::advance) is to be called next; at once if there is something to transmit.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let has_memory_to_give = !self.waiting_for_memory.is_empty() && !self.pool.is_full();
         if self.wants_to_transmit()
             || !self.owing.is_empty()
             || self.in_frames.iter().any(InFrame::is_some)
-            || has_memory_to_give
+            || self.has_memory_to_give()
         {
             return Some(self.now);
         }
@@ -314,7 +313,7 @@ impl Engine {
         let block = &self.blocks[index];
         if block.retransmit_at().is_some_and(|at| at.is_due(self.tick)) {
             if block.has(Flags::PROBING_WINDOW) {
-                self.probe_window(index);
+                put_off_millis = self.probe_window(index);
             } else if block.has(Flags::LOSS_TIMER) {
                 self.on_loss_timer(index);
             } else {
@@ -428,25 +427,34 @@ impl Engine {
     }
 
     /// A probe of a closed window (RFC 9293 3.8.6.1), at growing intervals (SHLD-30), for as long as the peer answers
-    /// (MUST-37). Only a connection with a user stays open for a peer that answers for ever.
-    fn probe_window(&mut self, index: u32) {
+    /// (MUST-37). Only a connection with a user stays open for a peer that answers for ever. Gives in how many ticks to look again,
+    /// if that is due before.
+    fn probe_window(&mut self, index: u32) -> u32 {
         let limit = self.user_timeout_of(index);
-        let block = &mut self.blocks[index];
+        let block = &self.blocks[index];
         let stalled = self.tick.since(block.stalled_at());
         if stalled >= limit {
             self.counters.timed_out += 1;
-            return self.break_off(index, End::TimedOut);
+            self.break_off(index, End::TimedOut);
+            return 1;
         }
+        let is_open = block.snd_right.gt(block.snd_nxt);
+        if !is_open && self.replies.len() >= self.probes_max() {
+            return self.put_off_probe();
+        }
+        let block = &mut self.blocks[index];
         block.set_backoff((block.backoff() + 1).min(BACKOFF_MAX));
         let wait = self.rto(index).min(limit - stalled);
         let block = &mut self.blocks[index];
         block.set_retransmit_at(self.tick.after(wait));
-        if block.snd_right.gt(block.snd_nxt) {
-            // It is open, if only by little: the time to wait for more is over (RFC 9293 3.8.6.2.1).
-            return self.take_turn(index);
+        if is_open {
+            // If only by little: the time to wait for more is over (RFC 9293 3.8.6.2.1).
+            self.take_turn(index);
+        } else {
+            self.counters.window_probes += 1;
+            self.replies_for_probe(index);
         }
-        self.counters.window_probes += 1;
-        self.replies_for_probe(index);
+        1
     }
 
     /// A segment just before the window: whatever the peer's state, it answers with an ACK.

@@ -269,11 +269,30 @@ impl Engine {
     #[cold]
     fn want_room(&mut self, index: u32) {
         let block = &mut self.blocks[index];
-        let waits_already = block.has(Flags::WANTS_ROOM);
         block.flags.set(Flags::WANTS_ROOM);
         // With something in flight, its ACK tells of room.
-        if block.flight() == 0 && self.pool.is_full() && !waits_already {
+        if block.flight() == 0 && self.pool.is_full() && !block.has(Flags::WAITS_FOR_MEMORY) {
+            block.flags.set(Flags::WAITS_FOR_MEMORY);
+            if self.waiting_for_memory.len() >= 2 * self.blocks.places() as usize {
+                self.forget_who_waited();
+            }
             self.waiting_for_memory.push_back(index);
+        }
+    }
+
+    /// Takes entries of earlier connections out of the list of those that wait for memory: it has at most two for each place.
+    #[cold]
+    fn forget_who_waited(&mut self) {
+        let Self { waiting_for_memory, blocks, .. } = self;
+        // The first entry of each place counts, and takes the mark away from the others.
+        waiting_for_memory.retain(|index| {
+            let flags = &mut blocks[*index].flags;
+            let waits = flags.has(Flags::WAITS_FOR_MEMORY);
+            flags.clear(Flags::WAITS_FOR_MEMORY);
+            waits
+        });
+        for index in waiting_for_memory {
+            blocks[*index].flags.set(Flags::WAITS_FOR_MEMORY);
         }
     }
 

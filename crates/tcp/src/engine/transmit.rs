@@ -101,7 +101,7 @@ impl Engine {
     /// Sends the frames of one connection. False if the next one finds no room: then the connection is in its ring again.
     fn serve(&mut self, index: u32, out: &mut Filling<'_>) -> bool {
         if self.blocks[index].state == State::Closed {
-            return true;
+            return self.send_last_reset(index, out);
         }
         if !self.has_room(index, out) {
             self.take_turn(index);
@@ -214,8 +214,8 @@ impl Engine {
     /// window does not limit it (RFC 8985 7.3).
     #[cold]
     fn next_probe(&mut self, index: u32) -> Option<Next> {
-        let block = &self.blocks[index];
-        let extension = self.extensions_mut(block.extension)?;
+        let place = self.blocks[index].extension;
+        let extension = self.extensions_mut(place)?;
         if !std::mem::take(&mut extension.probe_due) {
             return None;
         }
@@ -235,6 +235,8 @@ impl Engine {
         let nxt = self.blocks[index].snd_nxt;
         let last = self.last_sent(index)?;
         if self.pool.segment(last).length > eff_mss && !self.split(index, last, eff_mss) {
+            // Once there is memory.
+            self.extensions[place].probe_due = true;
             return None;
         }
         self.note_probe(index, Probe::Retransmission, nxt);
@@ -262,12 +264,15 @@ impl Engine {
         Next::Nothing
     }
 
-    /// Cuts a segment in two. False if there is no memory for the second. The limit does not apply: the bytes are in memory
-    /// already, and no event would wake a connection that found no room.
+    /// Cuts a segment in two. False if there is no memory for the second: then the connection has a turn once there is some. The
+    /// limit does not apply, since the bytes are in memory already.
     pub(super) fn split(&mut self, index: u32, cell: Cell, at: u16) -> bool {
         let kept = *self.pool.segment(cell);
         let rest = usize::from(kept.length - at);
-        let Some(second) = self.pool.take_beyond_limit(rest) else { return false };
+        let Some(second) = self.pool.take_beyond_limit(rest) else {
+            self.waiting_to_split.insert(index);
+            return false;
+        };
         let mut bytes = [0; SEGMENT_BYTES];
         bytes[..rest].copy_from_slice(&self.pool.bytes_of(cell)[usize::from(at)..]);
         self.pool.append(second, rest).copy_from_slice(&bytes[..rest]);
@@ -298,7 +303,6 @@ impl Engine {
         }
         if kept.marks.has(Marks::FIN) {
             flags |= Control::FIN;
-            block.flags.set(Flags::FIN_SENT);
         }
         let (seq, end) = (kept.seq, kept.end());
         kept.sent_at = self.now.short();
@@ -343,9 +347,11 @@ impl Engine {
         let has_sack = self.blocks[index].has(Flags::SACK);
         let Some(extension) = self.extensions_mut(self.blocks[index].extension) else { return };
         let more = std::mem::take(&mut extension.acks_owed).saturating_sub(1);
-        for _ in 0..if has_sack { 0 } else { more } {
+        for left in (1..=if has_sack { 0 } else { more }).rev() {
             if !self.has_room(index, out) {
-                break;
+                // The others with the next batch.
+                self.extensions[self.blocks[index].extension].acks_owed = left;
+                return self.acknowledge_now(index);
             }
             self.send_bare(index, self.blocks[index].snd_nxt, Control::ACK, out);
         }

@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// Of very many probes at once those wait that find no room: until about as many as are before them have left.
-    fn put_off_probe(&mut self) -> u32 {
+    pub(super) fn put_off_probe(&mut self) -> u32 {
         let (tick, before) = self.probes_put_off;
         let before = if tick == self.tick { before } else { 0 };
         self.probes_put_off = (self.tick, before + 1);
@@ -208,7 +208,7 @@ impl Engine {
     }
 
     /// The probes that may wait to be sent.
-    fn probes_max(&self) -> usize {
+    pub(super) fn probes_max(&self) -> usize {
         (self.limits.replies / 2).max(1)
     }
 }

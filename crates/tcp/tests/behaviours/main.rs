@@ -2,6 +2,7 @@
 
 mod common;
 
+mod a_connection_finds_a_free_port;
 mod a_connection_keeps_its_addresses;
 mod a_connection_sets_its_own_options;
 mod a_delayed_ack_is_no_loss;
@@ -29,6 +30,7 @@ mod large_packets_carry_segments_of_one_cell;
 mod limits_are_reached_and_counted;
 mod losses_are_repaired_without_a_timeout;
 mod martians_are_no_peers;
+mod memory_tells_all_that_is_taken;
 mod numbers_wrap;
 mod only_what_the_peer_sends_is_a_sign_of_life;
 mod outages_leave_no_wrong_times;
@@ -47,5 +49,6 @@ mod text_on_a_syn_is_kept;
 mod time_wait_keeps_old_segments_out;
 mod what_arrived_outlives_a_reset;
 mod what_arrives_is_sent_back;
+mod what_finds_no_room_leaves_later;
 mod what_leaves_tells_no_secret;
 mod what_many_are_sent_is_kept_once;

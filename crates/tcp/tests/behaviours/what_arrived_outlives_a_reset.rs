@@ -109,7 +109,9 @@ fn an_end_of_our_own_making_drops_what_arrived() {
     host.give(&[peer.data(b"unread")]);
     host.give(&[]);
     host.engine.abort(id);
-    assert_eq!((host.engine.connections(), host.engine.memory().segments_in_use), (0, 0));
+    assert_eq!(host.engine.memory().segments_in_use, 0);
+    assert!(host.sent_one().is(RST));
+    assert_eq!(host.engine.connections(), 0);
 }
 
 #[test]

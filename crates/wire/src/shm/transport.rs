@@ -6,7 +6,8 @@ use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Duration;
 
 use anywire_sys::shm::{Broken, Ends, Found, Watch};
@@ -18,7 +19,7 @@ use tokio::net::UnixStream;
 use super::counters::Counts;
 use super::error::ShmError;
 use super::setup;
-use super::waiting::{Waiter, Waiting};
+use super::waiting::{Spinning, Waiter, Waiting};
 use super::wire::Shm;
 use crate::address::Address;
 use crate::connection::{Credentials, Transport};
@@ -87,6 +88,7 @@ impl Transport for ShmTransport {
     #[inline]
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (socket, open) = self.open()?;
+        socket.has_written = false;
         open.waiters.for_bytes.stay_awake(open.waiting.is_some());
         loop {
             match open.ends.reader.look() {
@@ -101,6 +103,7 @@ impl Transport for ShmTransport {
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let (socket, open) = self.open()?;
+        socket.has_written = false;
         open.waiters.for_bytes.stay_awake(open.waiting.is_some());
         loop {
             match open.ends.reader.read(buffer) {
@@ -132,6 +135,10 @@ impl Transport for ShmTransport {
     ) -> Poll<io::Result<usize>> {
         let (socket, open) = self.open()?;
         open.waiters.for_room.stay_awake(open.waiting.is_some());
+        // A task that also reads hears of the end there, so the first write behind a read need not look.
+        if std::mem::replace(&mut socket.has_written, true) && socket.news.has_come() {
+            socket.hear_news(&open.waiters)?;
+        }
         loop {
             if open.has_ended || socket.is_peer_gone || open.ends.writer.is_reader_gone() {
                 return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -187,11 +194,49 @@ struct Socket {
     stream: UnixStream,
     /// The socket has ended, so nothing more comes into the rings.
     is_peer_gone: bool,
+    /// A peer that dies says nothing in the rings. A writer that never waits would not look at the socket, so this hears in its place.
+    news: Arc<News>,
+    /// Whether the last that the task has done is a write.
+    has_written: bool,
+}
+
+/// Whether the socket may have reported something since it was last asked in the place of a writer.
+struct News(AtomicBool);
+
+impl News {
+    #[inline]
+    fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for News {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Socket {
     fn new(stream: UnixStream) -> Self {
-        Self { stream, is_peer_gone: false }
+        // Nothing is registered yet.
+        let news = Arc::new(News(AtomicBool::new(true)));
+        Self { stream, is_peer_gone: false, news, has_written: false }
+    }
+
+    /// Takes note of all reports so far, and has the next one heard.
+    fn hear_news(&mut self, waiters: &Waiters) -> io::Result<()> {
+        // Before it is registered: a task that has used up its turn is told so at once, and asks again with the next write.
+        self.news.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(Arc::clone(&self.news));
+        let mut cx = Context::from_waker(&waker);
+        while !self.is_peer_gone && self.stream.poll_write_ready(&mut cx)?.is_ready() {
+            self.hear(Interest::WRITABLE, waiters)?;
+        }
+        Ok(())
     }
 
     /// A message of the set-up.
@@ -219,6 +264,8 @@ impl Socket {
 
     /// The same for a writer. A wake-up is reported to both, because the socket has [always room](make_room_for_wakes).
     fn is_quiet_for_writer(&mut self, waiters: &Waiters, cx: &mut Context<'_>) -> io::Result<bool> {
+        // The writer takes the place of this one.
+        self.news.0.store(true, Ordering::Relaxed);
         match self.stream.poll_write_ready(cx) {
             Poll::Pending => Ok(true),
             Poll::Ready(heard) => heard.and_then(|()| self.hear(Interest::WRITABLE, waiters)).map(|()| false),
@@ -264,6 +311,7 @@ struct Open {
     /// The list of ends that wait on this loop; `None` if the connection lives on no loop of ours.
     waiting: Option<Rc<Waiting>>,
     spin: Duration,
+    _spinning: Option<Spinning>,
     counts: Arc<Counts>,
 }
 
@@ -277,11 +325,12 @@ struct Waiters {
 impl Open {
     fn new(ends: Ends, spin: Duration, peer: Option<Credentials>) -> Self {
         let waiting = Waiting::here();
-        if let Some(waiting) = waiting.as_ref().filter(|_| !spin.is_zero()) {
+        let spinning = waiting.as_ref().filter(|_| !spin.is_zero()).map(|waiting| {
             let own = rustix::process::getpid().as_raw_pid();
-            waiting.count_spinner(peer.and_then(|peer| peer.pid) != Some(own));
-        }
-        Self { ends, has_ended: false, waiters: Waiters::default(), waiting, spin, counts: Counts::here() }
+            Spinning::new(Rc::clone(waiting), peer.and_then(|peer| peer.pid) != Some(own))
+        });
+        let (waiters, counts) = (Waiters::default(), Counts::here());
+        Self { ends, has_ended: false, waiters, waiting, spin, _spinning: spinning, counts }
     }
 
     /// Pending once the task will be woken. Ready if there may be something to read.
@@ -377,8 +426,6 @@ const _: () = assert!(2 * WAKES_WAITING_MAX as usize * 1024 * 4 <= 2 * SEND_BUFF
 mod tests {
     use std::future::poll_fn;
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::Wake;
     use std::time::Instant;
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

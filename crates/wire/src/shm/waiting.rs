@@ -7,7 +7,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub(super) struct Waiting {
     list: RefCell<Vec<Rc<Waiter>>>,
     counts: Arc<Counts>,
     source: OnceCell<AddedSource>,
-    /// Whether [`SPINNING_LOOPS`] counts this loop.
-    spins: Cell<bool>,
+    /// How many connections of this loop may have it spin. [`SPINNING_LOOPS`] counts it while there are some.
+    spinners: Cell<usize>,
 }
 
 impl Waiting {
@@ -33,20 +33,10 @@ impl Waiting {
             list: RefCell::default(),
             counts: Counts::here(),
             source: OnceCell::new(),
-            spins: Cell::new(false),
+            spinners: Cell::new(0),
         });
         here.source.get_or_init(|| add_source(Rc::clone(&here) as Rc<dyn Source>));
         Some(here)
-    }
-
-    /// An end on this loop wants to spin; its peer is another process, or is not.
-    pub(super) fn count_spinner(&self, is_peer_elsewhere: bool) {
-        if is_peer_elsewhere {
-            SPINS_ELSEWHERE.store(true, Ordering::Relaxed);
-        }
-        if !self.spins.replace(true) {
-            SPINNING_LOOPS.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// Has the loop look for work for so long before it sleeps.
@@ -59,9 +49,35 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+/// A connection whose loop may spin for it. It counts while it lives.
+pub(super) struct Spinning {
+    waiting: Rc<Waiting>,
+    is_peer_elsewhere: bool,
+}
+
+impl Spinning {
+    /// An end on this loop wants to spin; its peer is another process, or is not.
+    pub(super) fn new(waiting: Rc<Waiting>, is_peer_elsewhere: bool) -> Self {
+        if is_peer_elsewhere {
+            SPINNERS_WITH_PEER_ELSEWHERE.fetch_add(1, Ordering::Relaxed);
+        }
+        let before = waiting.spinners.get();
+        waiting.spinners.set(before + 1);
+        if before == 0 {
+            SPINNING_LOOPS.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { waiting, is_peer_elsewhere }
+    }
+}
+
+impl Drop for Spinning {
     fn drop(&mut self) {
-        if self.spins.get() {
+        if self.is_peer_elsewhere {
+            SPINNERS_WITH_PEER_ELSEWHERE.fetch_sub(1, Ordering::Relaxed);
+        }
+        let left = self.waiting.spinners.get() - 1;
+        self.waiting.spinners.set(left);
+        if left == 0 {
             SPINNING_LOOPS.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -193,15 +209,16 @@ impl Waiter {
         self.state.set(State::Awake);
         let awaited = self.awaited.take();
         if let Some((_, waker)) = awaited {
-            waker.wake();
+            // Others wait behind it, and the loop may be about to sleep.
+            anywire_loops::wake(waker);
         }
     }
 }
 
-/// Whether there are cores for all that spin: the loops of this process that do, and one of another process if a peer is there.
-/// With fewer cores a spinning end keeps the one from running that it waits for.
+/// Whether there are cores for all that spin: the loops of this process that have connections which do, and one of another process if a
+/// peer of these is there. With fewer cores a spinning end keeps the one from running that it waits for.
 fn may_spin() -> bool {
-    let elsewhere = usize::from(SPINS_ELSEWHERE.load(Ordering::Relaxed));
+    let elsewhere = usize::from(SPINNERS_WITH_PEER_ELSEWHERE.load(Ordering::Relaxed) > 0);
     SPINNING_LOOPS.load(Ordering::Relaxed) + elsewhere <= cores()
 }
 
@@ -215,4 +232,4 @@ fn cores() -> usize {
 }
 
 static SPINNING_LOOPS: AtomicUsize = AtomicUsize::new(0);
-static SPINS_ELSEWHERE: AtomicBool = AtomicBool::new(false);
+static SPINNERS_WITH_PEER_ELSEWHERE: AtomicUsize = AtomicUsize::new(0);

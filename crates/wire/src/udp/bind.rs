@@ -15,7 +15,7 @@ use super::socket::{Link, Udp};
 use super::source::OwnAddresses;
 use crate::claim::Claim;
 use crate::error::not_here;
-use crate::unix::{Blocked, Guard, SocketFile, make_room};
+use crate::socket_file::{Blocked, Guard, SocketFile, make_room};
 
 /// How to receive and send.
 #[derive(Debug, Clone)]

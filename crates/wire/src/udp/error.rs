@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::address::DatagramAddress;
 use crate::address::AddressError;
+use crate::claim::ClaimHeld;
 use crate::error::{no_descriptor_left, not_here};
 
 /// Why there is no socket at an address for datagrams.
@@ -23,6 +24,21 @@ pub enum UdpError {
     InUse {
         /// The address.
         address: DatagramAddress,
+    },
+    /// Another service has begun to receive there and does not come to an end: it was stopped in the midst of it.
+    #[error(
+        "cannot use {address}: process {pid} of user {uid} has begun to use its folder, and does not go on (it holds `@{name}`); \
+         let it go on, or end it"
+    )]
+    Claimed {
+        /// The address.
+        address: DatagramAddress,
+        /// The abstract Unix name by which servers that start take turns (`ss -lxp` shows it).
+        name: String,
+        /// The process.
+        pid: i32,
+        /// Its user.
+        uid: u32,
     },
     /// The system does not permit it: a port below 1024, a folder that this user may not write to.
     #[error(
@@ -121,6 +137,9 @@ impl UdpError {
         let address = address.clone();
         if no_descriptor_left(&cause) {
             return Self::Descriptors { address };
+        }
+        if let Some(ClaimHeld { name, pid, uid, .. }) = ClaimHeld::of(&cause) {
+            return Self::Claimed { address, name: name.clone(), pid: *pid, uid: *uid };
         }
         match cause.kind() {
             io::ErrorKind::AddrInUse => Self::InUse { address },

@@ -21,7 +21,7 @@ use super::outgoing::{Outgoing, Run, Sent};
 use super::peer::Peer;
 use super::received::{Received, Slot};
 use super::source::OwnAddresses;
-use crate::unix::Guard;
+use crate::socket_file::Guard;
 
 /// A datagram socket on one loop. Several tasks of that loop may send through it at once, and one may receive.
 ///

@@ -203,6 +203,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         min_rate_grace,
         half_close_timeout,
         linger_timeout,
+        shutdown_grace,
         http2,
     } = Limits::default();
     Limits {
@@ -220,6 +221,7 @@ pub(crate) fn fivefold_faster() -> Limits {
         min_rate_grace: min_rate_grace / 5,
         half_close_timeout: half_close_timeout / 5,
         linger_timeout: linger_timeout / 5,
+        shutdown_grace: shutdown_grace / 5,
         http2: Http2Limits {
             settings_deadline: http2.settings_deadline / 5,
             ping_deadline: http2.ping_deadline / 5,
