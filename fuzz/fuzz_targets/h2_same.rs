@@ -61,7 +61,8 @@ fn may_differ(sent: &[u8], as_server: bool, ours: Fault, theirs: Fault) -> bool 
     match kind {
         // We look at the fields of a block once it is whole, `h2` as they come; it looks at its stream once the block is whole.
         1 | 9 if all.iter().all(|(_, flags, ..)| flags & 4 == 0) => true,
-        // Trailers with pseudo-header fields are malformed (RFC 9113 section 8.1); `h2` drops the fields. So is a request whose `Host` is repeated or another than its authority (section 8.3.1), whose path is none, or with
+        // Trailers with pseudo-header fields are malformed (RFC 9113 section 8.1); `h2` drops the fields. So are a scheme or a
+        // protocol that is none (section 8.2.1), and a path with a fragment. So is a request whose `Host` is repeated or another than its authority (section 8.3.1), whose path is none, or with
         // white space around a value (section 8.2.1); `h2` leaves that to its user.
         // So is an interim response that ends its stream.
         1 => only_ours,
@@ -103,7 +104,13 @@ impl Ours {
         let (now, mut out) = (Instant::now(), Vec::new());
         let rate = Rate { burst: u32::MAX, per_second: u32::MAX };
         let limits = Limits {
-            head: HeadLimits { bytes: 1 << 24, fields: 10_000, ..HeadLimits::default() },
+            head: HeadLimits {
+                bytes: 1 << 24,
+                target_bytes: 1 << 24,
+                fields: 10_000,
+                trailer_bytes: 1 << 24,
+                trailer_fields: 10_000,
+            },
             resets: rate,
             idle_frames: rate,
             continuations: 10_000,
@@ -170,7 +177,7 @@ impl Ours {
                     (message.trailers, message.is_whole) = (fields(&trailers), true);
                     None
                 }
-                Event::Reset { id, code, by_peer } => {
+                Event::Reset { id, code, by_peer, .. } => {
                     if !by_peer {
                         reset = Some((id.get(), code.0));
                     } else if heard.get(&id.get()).is_some_and(|message| !message.is_whole) {

@@ -1,6 +1,7 @@
 //! Why a call failed: one enum that says who is at fault, in which phase, and whether the peer may have acted.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 #[cfg(feature = "tls")]
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use anywire_http::body::BodyError;
 use anywire_http::h1::DecodeError;
 use anywire_http::h1::encode::EncodeError;
-use anywire_http::h2::{self, Code};
+use anywire_http::h2::{self, Code, MessageError};
 use anywire_http::url::{UrlError, redact};
 use anywire_http::{ConvertError, Fault, IntoResponse, InvalidHeader, InvalidRequest, Response, StatusCode};
 use anywire_loops::{StartError, TaskError};
@@ -221,7 +222,7 @@ pub enum Error {
     },
     /// The call's HTTP/2 stream ended before the response: the peer reset it, or broke a rule on it. Other calls on the
     /// connection go on. Fault of the peer.
-    #[error("the call to {origin} was ended with {code} while {phase}; {}", advice_when_lost(*sent))]
+    #[error("the call to {origin} was ended with {code} while {phase}{}; {}", Because(*why), advice_when_lost(*sent))]
     Stream {
         /// The origin of the URL.
         origin: String,
@@ -231,6 +232,8 @@ pub enum Error {
         phase: Phase,
         /// Whether the peer may have processed a part of the request. Not if it refused the stream (RFC 9113 section 8.7).
         sent: bool,
+        /// The rule that the response breaks, if that is why.
+        why: Option<MessageError>,
     },
     /// The HTTP/2 connection ended, with all calls on it. Fault of the peer, or a limit.
     #[error("the call to {origin} failed with its connection while {phase}; {}", advice_when_lost(*sent))]
@@ -527,8 +530,8 @@ impl Phase {
     }
 }
 
-impl std::fmt::Display for Phase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Acquire => "waiting for a connection",
             Self::Connect => "connecting",
@@ -538,6 +541,15 @@ impl std::fmt::Display for Phase {
             Self::Body => "reading the body",
             Self::Total => "the whole call",
         })
+    }
+}
+
+/// The rule that was broken, behind what has become of that.
+struct Because(Option<MessageError>);
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 

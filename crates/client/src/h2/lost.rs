@@ -4,12 +4,13 @@
 use std::time::Instant;
 use std::{io, mem};
 
-use anywire_http::h2::{self, Code};
+use anywire_http::h2::{self, Code, MessageError};
 use slab::Slab;
 
 use super::session::{Session, Turn};
 use super::stream::Stream;
 use crate::context::LoopContext;
+use crate::download::Download;
 use crate::job::Job;
 use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
@@ -61,15 +62,26 @@ impl Session {
         }
     }
 
-    /// The stream has ended in the middle.
-    pub(super) fn was_reset(&mut self, place: usize, code: Code, context: &LoopContext) {
+    /// The stream has ended in the middle: by the peer, or for what is wrong with its response.
+    pub(super) fn was_reset(
+        &mut self,
+        place: usize,
+        code: Code,
+        why: Option<MessageError>,
+        context: &LoopContext,
+    ) {
         let stream = self.remove(place, code);
         if code == Code::REFUSED_STREAM && !stream.heard {
             return self.refuse(stream, code, context);
         }
         let phase = phase(&stream);
         let (origin, sent) = (stream.job.draft.origin(), stream.job.sent);
-        self.end(stream, Error::Stream { origin, code, phase, sent }, context);
+        let error = match why {
+            // As over HTTP/1.
+            Some(MessageError::Limit(source)) => Error::Response { origin, source },
+            why => Error::Stream { origin, code, phase, sent, why },
+        };
+        self.end(stream, error, context);
     }
 
     /// The peer has processed nothing of the request, so it may go out once more (RFC 9113 section 8.7).
@@ -85,7 +97,7 @@ impl Session {
             return self.turns.push_back(Turn::Again(stream.into_job()));
         }
         let (phase, origin, sent) = (phase(&stream), stream.job.draft.origin(), stream.job.sent);
-        self.end(stream, Error::Stream { origin, code, phase, sent }, context);
+        self.end(stream, Error::Stream { origin, code, phase, sent, why: None }, context);
     }
 
     /// Ends all calls, because the peer broke the protocol, or does not answer.
@@ -167,7 +179,8 @@ fn again(error: &io::Error) -> io::Error {
 /// What a call was doing.
 fn phase(stream: &Stream) -> Phase {
     match &stream.upload {
-        _ if stream.job.reply.is_none() => Phase::Body,
+        // Its head has come.
+        _ if !matches!(stream.download, Download::Awaited) => Phase::Body,
         upload if upload.is_done() => Phase::Read,
         _ => Phase::Write,
     }

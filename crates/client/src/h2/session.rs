@@ -367,9 +367,9 @@ impl Session {
                         self.too_many_interim(place, context);
                     }
                 }
-                Ok(Some(Event::Reset { id, code, .. })) => {
+                Ok(Some(Event::Reset { id, code, why, .. })) => {
                     if let Some(&place) = self.places.get(&id) {
-                        self.was_reset(place, code, context);
+                        self.was_reset(place, code, why, context);
                     }
                 }
                 Ok(Some(Event::GoAway { code, .. })) => {

@@ -8,6 +8,8 @@ use crate::support::{
     AnyWire, Frames, Peer, block_on, client_of_http2, on_each_wire, poll_once, until_no_call,
 };
 use anywire_client::{Client, Error, Fault, Limits};
+use anywire_http::HeadLimits;
+use anywire_http::h1::DecodeError;
 use anywire_http::h2::{self, Abuse, Code};
 
 /// The error of a call whose peer follows `script` on its first connection. The next one is answered.
@@ -117,9 +119,11 @@ fn responses_that_break_a_rule_end_their_stream() {
             let error = block_on(collect(&client, &peer, "/bad")).expect_err("a bad response");
             assert_eq!(block_on(collect(&client, &peer, "/")).expect("an answer"), "ok");
             assert_eq!(client.counters().total().dialed, 1);
-            let Error::Stream { code, .. } = error else { panic!("{error:?}") };
+            let Error::Stream { code, why, .. } = &error else { panic!("{error:?}") };
             assert_eq!(error.fault(), Fault::Peer);
-            code
+            // The rule that is broken is named, if it is one of messages.
+            assert!(why.is_none_or(|why| error.to_string().contains(&why.to_string())), "{error}");
+            *code
         };
         let head = |flags, fields: &[(&str, &str)]| {
             frame(HEADERS, END_HEADERS | flags, 1, &[b"\x88", &literals(fields)[..]].concat())
@@ -135,6 +139,42 @@ fn responses_that_break_a_rule_end_their_stream() {
         assert_eq!(ends_by(interim_end), Code::PROTOCOL_ERROR);
         let trailers_go_on = [head(0, &[]), frame(HEADERS, END_HEADERS, 1, &literals(&[("x", "1")]))];
         assert_eq!(ends_by(trailers_go_on.concat()), Code::PROTOCOL_ERROR);
+    });
+}
+
+/// What is above a limit of ours is no fault of the peer, and named as over HTTP/1.
+#[test]
+fn responses_above_a_limit_end_their_stream() {
+    on_each_wire(|wire| {
+        let limits = Limits {
+            head: HeadLimits { bytes: 500, fields: 5, trailer_fields: 2, ..HeadLimits::default() },
+            ..Limits::default()
+        };
+        let large = "v".repeat(100);
+        let many = literals(&[("x", "1"); 6]);
+        let wide = literals(&[("x", large.as_str()); 4]);
+        let head = |block: &[u8]| frame(HEADERS, END_HEADERS, 1, &[b"\x88", block].concat());
+        let trailers = frame(HEADERS, END_HEADERS | END_STREAM, 1, &literals(&[("x", "1"); 3]));
+        for (bytes, expected) in [
+            (head(&many), DecodeError::TooManyHeaders { limit: 5 }),
+            (head(&wide), DecodeError::HeadTooLarge { limit: 500 }),
+            ([head(&[]), trailers].concat(), DecodeError::TooManyTrailers { limit: 2 }),
+        ] {
+            let peer = Peer::of_http2(wire, move |mut frames, _| {
+                while let Some(stream) = frames.request() {
+                    match stream {
+                        1 => frames.talk.say(&bytes),
+                        _ => frames.answer(stream),
+                    }
+                }
+            });
+            let (_loops, client) = client_of_http2(|builder| builder.limits(limits.clone()));
+            let error = block_on(collect(&client, &peer, "/bad")).expect_err("a large response");
+            let Error::Response { source, .. } = &error else { panic!("{error:?}") };
+            assert_eq!((*source, error.fault()), (expected, Fault::Limit));
+            assert_eq!(block_on(collect(&client, &peer, "/")).expect("an answer"), "ok");
+            assert_eq!(client.counters().total().dialed, 1);
+        }
     });
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::hpack::HpackError;
 use super::{frame, settings};
 use crate::Fault;
+use crate::h1::DecodeError;
 
 /// An error code of HTTP/2, as `RST_STREAM` and `GOAWAY` carry it (RFC 9113 section 7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +92,18 @@ impl fmt::Debug for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// What is wrong with a message of the peer, so that its stream was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// It breaks a rule (RFC 9113 section 8.1.1), which the text names. Fault of the peer.
+    #[error("{0}")]
+    Malformed(&'static str),
+    /// It is above one of the [limits of heads](crate::HeadLimits), as over HTTP/1. Fault: limit.
+    #[error(transparent)]
+    Limit(DecodeError),
 }
 
 /// What a peer may do too much of. Each ends the connection at its limit.

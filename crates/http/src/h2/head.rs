@@ -3,7 +3,8 @@
 use http::{Method, StatusCode, Version};
 
 use super::hpack::{Block, Decoder, Line};
-use super::{Abuse, Error, Protocol};
+use super::{Abuse, Error, MessageError, Protocol};
+use crate::h1::DecodeError;
 use crate::headers::{Appender, Field, Kind, is_lower_token, is_protocol, is_value};
 use crate::message::{RequestParts, ResponseParts, is_host, is_scheme, is_target};
 use crate::{HeadLimits, Headers, RequestHead, ResponseHead, h1, spare};
@@ -17,22 +18,12 @@ pub(super) struct HeadDecoder {
     extended_connect: bool,
 }
 
-/// Why a head is none. Only its stream has to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It breaks a rule, which is named.
-    Malformed(&'static str),
-    /// It is above [`HeadLimits::target_bytes`].
-    LongTarget,
-    /// It is above another limit.
-    TooLarge,
-}
-
 /// What one block may hold.
 #[derive(Clone, Copy, Debug)]
 struct Max {
     bytes: usize,
     fields: usize,
+    of_trailers: bool,
 }
 
 /// The facts that the engine needs of each head.
@@ -45,7 +36,7 @@ pub(super) struct Facts {
 #[derive(Debug, Default)]
 struct Seen {
     bytes: usize,
-    refusal: Option<Refusal>,
+    refusal: Option<MessageError>,
     length: Option<u64>,
     cookies: usize,
     hosts: usize,
@@ -57,16 +48,23 @@ impl HeadDecoder {
     }
 
     fn of_head(&self) -> Max {
-        Max { bytes: self.limits.bytes, fields: self.limits.fields.min(HeadLimits::FIELDS_MAX) }
+        Max {
+            bytes: self.limits.bytes,
+            fields: self.limits.fields.min(HeadLimits::FIELDS_MAX),
+            of_trailers: false,
+        }
     }
 
     fn of_trailers(&self) -> Max {
         let HeadLimits { trailer_bytes, trailer_fields, .. } = self.limits;
-        Max { bytes: trailer_bytes, fields: trailer_fields.min(HeadLimits::FIELDS_MAX) }
+        Max { bytes: trailer_bytes, fields: trailer_fields.min(HeadLimits::FIELDS_MAX), of_trailers: true }
     }
 
     /// Decodes the head of a request.
-    pub(super) fn request(&mut self, block: &[u8]) -> Result<Result<(RequestHead, Facts), Refusal>, Error> {
+    pub(super) fn request(
+        &mut self,
+        block: &[u8],
+    ) -> Result<Result<(RequestHead, Facts), MessageError>, Error> {
         let mut parts = spare::draw::<RequestParts>();
         let RequestParts { headers, path, authority, scheme, method, version, extensions } = &mut *parts;
         *version = Version::HTTP_2;
@@ -96,11 +94,14 @@ impl HeadDecoder {
             return Ok(Err(refusal));
         }
         if path.len().max(authority.len()) > self.limits.target_bytes {
-            return Ok(Err(Refusal::LongTarget));
+            let limit = self.limits.target_bytes;
+            return Ok(Err(MessageError::Limit(DecodeError::StartLineTooLong { limit })));
         }
         let is_connect = *method == Method::CONNECT;
         if protocol.is_some() && !(is_connect && self.extended_connect) {
-            return Ok(Err(Refusal::Malformed("`:protocol` belongs to a CONNECT, where it was allowed")));
+            return Ok(Err(MessageError::Malformed(
+                "`:protocol` belongs to a CONNECT, where it was allowed",
+            )));
         }
         let is_tunnel = is_connect && protocol.is_none();
         let target_fits = if is_tunnel {
@@ -112,11 +113,11 @@ impl HeadDecoder {
         if !has_method || !target_fits || !is_host(authority.as_bytes()) {
             let reason =
                 "`:method`, `:scheme`, `:path` or `:authority` is missing, or has an impossible value";
-            return Ok(Err(Refusal::Malformed(reason)));
+            return Ok(Err(MessageError::Malformed(reason)));
         }
         if (seen.hosts > 0 || authority.is_empty()) && !host_agrees(headers, seen.hosts, authority) {
             let reason = "`Host` is repeated, another than `:authority`, or missing as that is";
-            return Ok(Err(Refusal::Malformed(reason)));
+            return Ok(Err(MessageError::Malformed(reason)));
         }
         if seen.cookies > 1 {
             join_cookies(headers);
@@ -128,7 +129,10 @@ impl HeadDecoder {
     }
 
     /// Decodes the head of a response, perhaps an interim one.
-    pub(super) fn response(&mut self, block: &[u8]) -> Result<Result<(ResponseHead, Facts), Refusal>, Error> {
+    pub(super) fn response(
+        &mut self,
+        block: &[u8],
+    ) -> Result<Result<(ResponseHead, Facts), MessageError>, Error> {
         let mut parts = spare::draw::<ResponseParts>();
         parts.version = Version::HTTP_2;
         let mut status = None;
@@ -142,23 +146,23 @@ impl HeadDecoder {
         if let Some(refusal) = seen.refusal {
             return Ok(Err(refusal));
         }
-        let Some(status) = status else { return Ok(Err(Refusal::Malformed("`:status` is missing"))) };
+        let Some(status) = status else { return Ok(Err(MessageError::Malformed("`:status` is missing"))) };
         // The protocol changes by an extended CONNECT, and not by a 101 (RFC 9113 section 8.6).
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(Err(Refusal::Malformed("HTTP/2 has no 101")));
+            return Ok(Err(MessageError::Malformed("HTTP/2 has no 101")));
         }
         parts.status = status;
         Ok(Ok((ResponseHead::from_parts(parts), Facts { length: seen.length })))
     }
 
     /// Decodes trailers.
-    pub(super) fn trailers(&mut self, block: &[u8]) -> Result<Result<Headers, Refusal>, Error> {
+    pub(super) fn trailers(&mut self, block: &[u8]) -> Result<Result<Headers, MessageError>, Error> {
         let mut headers = Headers::new();
         let max = self.of_trailers();
         let seen =
             self.fields(block, &mut headers, max, |_, _| Err("trailers have no pseudo-header fields"))?;
         if seen.refusal.is_none() && (seen.hosts > 0 || seen.length.is_some()) {
-            return Ok(Err(Refusal::Malformed("a field among the trailers belongs into the head")));
+            return Ok(Err(MessageError::Malformed("a field among the trailers belongs into the head")));
         }
         Ok(seen.refusal.map_or(Ok(headers), Err))
     }
@@ -211,7 +215,7 @@ impl HeadDecoder {
                 seen.field(&line, &mut lines)
             };
             if let Err(reason) = refused {
-                seen.refusal = Some(Refusal::Malformed(reason));
+                seen.refusal = Some(MessageError::Malformed(reason));
             }
         }
     }
@@ -227,8 +231,16 @@ impl Seen {
         if self.bytes <= max.bytes && (is_piece || fields - pieces < max.fields) {
             return;
         }
-        let is_target = name == b":path" && value.len() > target_bytes;
-        self.refusal.get_or_insert(if is_target { Refusal::LongTarget } else { Refusal::TooLarge });
+        let (bytes, fields) = (max.bytes, max.fields);
+        self.refusal.get_or_insert(MessageError::Limit(match max.of_trailers {
+            false if name == b":path" && value.len() > target_bytes => {
+                DecodeError::StartLineTooLong { limit: target_bytes }
+            }
+            false if self.bytes > bytes => DecodeError::HeadTooLarge { limit: bytes },
+            false => DecodeError::TooManyHeaders { limit: fields },
+            true if self.bytes > bytes => DecodeError::TrailersTooLarge { limit: bytes },
+            true => DecodeError::TooManyTrailers { limit: fields },
+        }));
     }
 
     /// Checks and records a field.

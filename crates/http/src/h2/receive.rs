@@ -9,7 +9,7 @@ use super::engine::{Going, Incoming};
 use super::frame::{FrameHead, HEAD_BYTES, PREFACE, flag, kind};
 use super::settings::{FRAME_BYTES_MIN, Settings};
 use super::stream::Half;
-use super::{Abuse, Code, Engine, Error, Event, StreamId};
+use super::{Abuse, Code, Engine, Error, Event, MessageError, StreamId};
 use crate::Buffer;
 
 /// What one step has led to.
@@ -46,7 +46,7 @@ impl Engine {
         loop {
             self.check();
             if let Some((id, code)) = self.resets.pop_front() {
-                return Ok(Some(Event::Reset { id, code, by_peer: true }));
+                return Ok(Some(Event::Reset { id, code, by_peer: true, why: None }));
             }
             match self.step(now, input, out) {
                 Ok(Step::Again) => {}
@@ -257,7 +257,24 @@ impl Engine {
     fn fault(&mut self, now: Instant, id: StreamId, code: Code, out: &mut Vec<u8>) -> Result<Step, Error> {
         self.spend_reset(now)?;
         self.reset_stream(id, code, out);
-        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false, why: None }))
+    }
+
+    /// As [`fault`](Self::fault), of a message.
+    #[cold]
+    fn bad_message(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        code: Code,
+        error: MessageError,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Error> {
+        let mut step = self.fault(now, id, code, out)?;
+        if let Step::Event(Event::Reset { why, .. }) = &mut step {
+            *why = Some(error);
+        }
+        Ok(step)
     }
 
     fn spend_reset(&mut self, now: Instant) -> Result<(), Error> {

@@ -69,7 +69,7 @@ fn a_client_opens_few_streams_before_it_knows_the_limit() {
     for (settings, slots) in [(&[][..], usize::MAX), (&[0, 3, 0, 0, 0, 3], 3), (&[0, 3, 0, 0, 4, 0], 1024)] {
         let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::client(Limits::default(), now, &mut out);
-        let mut client = End { engine, input: Buffer::new(), out, now, newest: None };
+        let mut client = End { engine, input: Buffer::new(), out, now, newest: None, why: None };
         assert_eq!(client.engine.slots(), 100);
         client.events(&frame(SETTINGS, 0, 0, settings)).expect("good");
         assert_eq!(client.engine.slots(), slots);
@@ -82,7 +82,7 @@ fn a_client_opens_few_streams_before_it_knows_the_limit() {
 fn streams_that_a_client_opens_before_it_knows_the_limit_are_refused_alone() {
     let (now, mut out) = (clock(), Vec::new());
     let engine = Engine::server(Limits::default(), now, &mut out);
-    let mut server = End { engine, input: Buffer::new(), out, now, newest: None };
+    let mut server = End { engine, input: Buffer::new(), out, now, newest: None, why: None };
     let ids = || (0..500).map(|number| number * 2 + 1);
     let early: Vec<u8> = ids().flat_map(|id| request(id, true)).collect();
     let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &early].concat();

@@ -1,7 +1,7 @@
 //! A fault of the peer ends its stream where the RFC lets the others live, and the connection where it does not. Each case
 //! names the section of RFC 9113 that it is about.
 
-use anywire_http::h2::{Code, Error, Limits, Rate, ResponseParts};
+use anywire_http::h2::{Code, Error, Limits, MessageError, Rate, ResponseParts};
 use anywire_http::{Headers, Method, RequestHead, StatusCode};
 
 use crate::support::h2::*;
@@ -69,6 +69,7 @@ fn a_malformed_request_ends_its_stream() {
         let told = format!("{stream} reset PROTOCOL_ERROR");
         assert_eq!(server.events(&fields(stream, case)), Ok(vec![told]), "{name}");
         assert_eq!(server.resets(), [(stream, Code::PROTOCOL_ERROR)], "{name}");
+        assert!(matches!(server.why, Some(MessageError::Malformed(_))), "{name}");
         let next = server.events(&request(stream + 2, true)).expect("other streams live");
         assert_eq!(next, [format!("{} GET http://a/ end", stream + 2)], "{name}");
     }

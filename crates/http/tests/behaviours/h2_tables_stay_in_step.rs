@@ -161,7 +161,7 @@ fn of_a_server_that_has_reset_or_leaves() {
     // Before our settings are known.
     let (now, mut out) = (clock(), Vec::new());
     let engine = Engine::server(limits(), now, &mut out);
-    let mut early = End { engine, input: anywire_http::Buffer::new(), out, now, newest: None };
+    let mut early = End { engine, input: anywire_http::Buffer::new(), out, now, newest: None, why: None };
     let opened: Vec<u8> = [1, 3, 5].into_iter().flat_map(|stream| headers(stream, 0, ASK)).collect();
     early.events(&[PREFACE, &frame(SETTINGS, 0, 0, &[]), &opened].concat()).expect("good");
     let events = early.events(&headers(7, END_STREAM, &[ASK, INSERT].concat()));

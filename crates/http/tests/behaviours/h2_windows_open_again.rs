@@ -354,7 +354,7 @@ fn a_small_window_that_is_known_late_opens() {
         let limits = Limits { stream_window_bytes: 100, idle_frames: ENDLESS, ..Limits::default() };
         let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::server(limits, now, &mut out);
-        let mut end = End { engine, input: anywire_http::Buffer::new(), out, now, newest: None };
+        let mut end = End { engine, input: anywire_http::Buffer::new(), out, now, newest: None, why: None };
         let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &request(1, false)].concat();
         end.take(&begin, |_, _| {}).expect("a good start");
         let mut windows = Windows::new();

@@ -3,7 +3,7 @@
 
 use crate::support::h2::*;
 use crate::support::{Event, requests, responses};
-use anywire_http::h2::{Code, Limits};
+use anywire_http::h2::{Code, Limits, MessageError};
 use anywire_http::{HeadLimits, Method, RequestHead, h1};
 
 /// What has become of a message of some size.
@@ -16,6 +16,14 @@ enum Fate {
     Reset(Code),
     /// A client has told its caller of a limit.
     Told,
+}
+
+/// The limit that an end of HTTP/2 has told its driver of.
+fn limit_told(end: &End) -> Option<h1::DecodeError> {
+    match end.why {
+        Some(MessageError::Limit(limit)) => Some(limit),
+        _ => None,
+    }
 }
 
 /// How a limit is set, and what it counts of a message that has one byte or field more each time.
@@ -177,9 +185,11 @@ impl Message {
             }
             (Some((_, flags, 1, block)), [.., end]) => {
                 assert_eq!((flags, end.as_str()), (END_HEADERS | END_STREAM, "1 reset NO_ERROR"));
+                let told = limit_told(&server).expect("a limit");
                 // `:status` by the static table, or as a literal with its name.
                 let status = block.iter().position(u8::is_ascii_digit).expect("a status");
                 let status = str::from_utf8(&block[status..status + 3]).expect("digits");
+                assert_eq!(status, told.status().as_str(), "{told}");
                 Fate::Answered(status.parse().expect("a number"))
             }
             other => panic!("{other:?}"),
@@ -203,6 +213,7 @@ impl Message {
             }
             (Some((1, code)), [.., end]) => {
                 assert_eq!(*end, format!("1 reset {code}"));
+                assert!(limit_told(&client).is_some());
                 Fate::Reset(code)
             }
             other => panic!("{other:?}"),

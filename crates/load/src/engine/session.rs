@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use anywire_http::h2::{Code, Engine, Error, Event, Refused, StreamId, StreamMap};
+use anywire_http::h2::{Code, Engine, Error, Event, MessageError, Refused, StreamId, StreamMap};
 use anywire_http::{Buffer, Fault, StatusCode};
 use anywire_loops::clock::precise;
 use anywire_loops::deadline::Deadline;
@@ -66,7 +66,7 @@ enum Came {
     Data { bytes: usize, end: bool },
     Interim,
     End,
-    Reset { code: Code, by_peer: bool },
+    Reset { code: Code, by_peer: bool, why: Option<MessageError> },
 }
 
 impl Session {
@@ -274,7 +274,7 @@ impl Session {
                 Ok(Some(Event::Data { id, data, end })) => (id, Came::Data { bytes: data.len(), end }),
                 Ok(Some(Event::Trailers { id, .. })) => (id, Came::End),
                 Ok(Some(Event::Informational { id, .. })) => (id, Came::Interim),
-                Ok(Some(Event::Reset { id, code, by_peer })) => (id, Came::Reset { code, by_peer }),
+                Ok(Some(Event::Reset { id, code, by_peer, why })) => (id, Came::Reset { code, by_peer, why }),
                 Ok(Some(Event::GoAway { code, .. })) => {
                     self.goes_away(code);
                     continue;
@@ -312,7 +312,7 @@ impl Session {
             }
             Came::Interim => false,
             Came::End => true,
-            Came::Reset { code, by_peer } => return self.was_reset(id, code, by_peer),
+            Came::Reset { code, by_peer, why } => return self.was_reset(id, code, by_peer, why),
         };
         if is_end {
             self.answered(id, now);
@@ -338,14 +338,16 @@ impl Session {
     }
 
     #[cold]
-    fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool) {
+    fn was_reset(&mut self, id: StreamId, code: Code, by_peer: bool, why: Option<MessageError>) {
         let Some(call) = self.calls.remove(&id) else { return };
         let mut counts = self.tally.counts();
         let part = counts.part(call.measured);
         if !by_peer {
             part.reset += 1;
-            part.error(ErrorKind::Parse, || {
-                format!("an answer breaks the rules of HTTP/2, or a limit of this run ({code})")
+            part.error(ErrorKind::Parse, || match why {
+                Some(MessageError::Limit(limit)) => format!("an answer is over a limit of this run: {limit}"),
+                Some(rule) => format!("an answer breaks the rules of HTTP/2: {rule}"),
+                None => format!("an answer breaks the rules of HTTP/2 ({code})"),
             });
         } else if code == Code::REFUSED_STREAM && self.goes.is_some() {
             // Behind the last stream that a `GOAWAY` names: it went with the connection.

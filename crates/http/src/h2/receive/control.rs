@@ -30,7 +30,7 @@ impl Engine {
             self.spend_reset(now)?;
         }
         self.remove(id, out);
-        Ok(Step::Event(Event::Reset { id, code, by_peer: true }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: true, why: None }))
     }
 
     /// RFC 9113 section 6.5.

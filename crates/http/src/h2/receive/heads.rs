@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use super::{Step, refuse};
+use crate::h1::DecodeError;
 use crate::h2::engine::{Going, Incoming};
 use crate::h2::frame::{FrameHead, flag};
-use crate::h2::head::{Facts, Refusal};
+use crate::h2::head::Facts;
 use crate::h2::priority::Priority;
 use crate::h2::stream::Half;
-use crate::h2::{Abuse, Code, Engine, Error, Event, ResponseParts, StreamId};
+use crate::h2::{Abuse, Code, Engine, Error, Event, MessageError, ResponseParts, StreamId};
 use crate::{Headers, Method, StatusCode};
 
 impl Engine {
@@ -120,16 +121,13 @@ impl Engine {
         }
         let (head, Facts { length }) = match decoded {
             Ok(found) => found,
-            Err(Refusal::Malformed(_)) => return self.fault(now, id, Code::PROTOCOL_ERROR, out),
-            Err(Refusal::LongTarget) => {
-                return self.refuse_large(now, id, end, StatusCode::URI_TOO_LONG, out);
+            Err(error @ MessageError::Malformed(_)) => {
+                return self.bad_message(now, id, Code::PROTOCOL_ERROR, error, out);
             }
-            Err(Refusal::TooLarge) => {
-                return self.refuse_large(now, id, end, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, out);
-            }
+            Err(MessageError::Limit(limit)) => return self.refuse_large(now, id, end, limit, out),
         };
         if end && length.is_some_and(|length| length > 0) {
-            return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+            return self.bad_message(now, id, Code::PROTOCOL_ERROR, NO_BODY, out);
         }
         self.idle_budget.earn(EARNED_BY_STREAM);
         let priority = head.headers().get_bytes("priority").map_or(Priority::UNSAID, Priority::parse);
@@ -150,7 +148,7 @@ impl Engine {
         }
         self.spend_idle(now)?;
         self.reset_stream(id, code, out);
-        Ok(Step::Event(Event::Reset { id, code, by_peer: false }))
+        Ok(Step::Event(Event::Reset { id, code, by_peer: false, why: None }))
     }
 
     /// Answers a request that is too large. The driver gets no event of it, or of its trailers.
@@ -160,27 +158,33 @@ impl Engine {
         now: Instant,
         id: StreamId,
         end: bool,
-        status: StatusCode,
+        limit: DecodeError,
         out: &mut Vec<u8>,
     ) -> Result<Step, Error> {
+        let error = MessageError::Limit(limit);
         match self.streams.get(&id).map(|stream| stream.outgoing) {
             None => drop(self.add(id, if end { Half::Ended } else { Half::Body }, Half::Head)),
             Some(Half::Head) if end => self.end_half(id, |stream| &mut stream.incoming, out),
             // Some of its response has left, or it is ours.
-            Some(_) => return self.fault(now, id, Code::ENHANCE_YOUR_CALM, out),
+            Some(_) => return self.bad_message(now, id, Code::ENHANCE_YOUR_CALM, error, out),
         }
         let fields = Headers::new();
-        let parts = ResponseParts { length: Some(0), ..ResponseParts::new(status, &fields) };
+        let parts = ResponseParts { length: Some(0), ..ResponseParts::new(limit.status(), &fields) };
         // It costs more than it should, so it counts as a fault. A peer may take not even this.
         if self.respond(id, &parts, true, out).is_err() {
-            return self.fault(now, id, Code::ENHANCE_YOUR_CALM, out);
+            return self.bad_message(now, id, Code::ENHANCE_YOUR_CALM, error, out);
         }
         if end {
             self.spend_reset(now)?;
             self.remove(id, out);
-            return Ok(Step::Event(Event::Reset { id, code: Code::NO_ERROR, by_peer: false }));
+            return Ok(Step::Event(Event::Reset {
+                id,
+                code: Code::NO_ERROR,
+                by_peer: false,
+                why: Some(error),
+            }));
         }
-        self.fault(now, id, Code::NO_ERROR, out)
+        self.bad_message(now, id, Code::NO_ERROR, error, out)
     }
 
     fn response(
@@ -193,13 +197,17 @@ impl Engine {
     ) -> Result<Step, Error> {
         let (head, Facts { length }) = match self.heads.response(block)? {
             Ok(found) => found,
-            Err(Refusal::Malformed(_)) => return self.fault(now, id, Code::PROTOCOL_ERROR, out),
-            Err(Refusal::LongTarget | Refusal::TooLarge) => return self.fault(now, id, Code::CANCEL, out),
+            Err(error) => {
+                let is_limit = matches!(error, MessageError::Limit(_));
+                let code = if is_limit { Code::CANCEL } else { Code::PROTOCOL_ERROR };
+                return self.bad_message(now, id, code, error, out);
+            }
         };
         let status = head.status();
         if status.is_informational() {
             if end {
-                return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+                let error = MessageError::Malformed("an interim response ends its stream");
+                return self.bad_message(now, id, Code::PROTOCOL_ERROR, error, out);
             }
             self.spend_idle(now)?;
             return Ok(Step::Event(Event::Informational { id, head }));
@@ -214,7 +222,7 @@ impl Engine {
             stream.left = length;
         }
         if end && stream.left.is_some_and(|left| left > 0) {
-            return self.fault(now, id, Code::PROTOCOL_ERROR, out);
+            return self.bad_message(now, id, Code::PROTOCOL_ERROR, NO_BODY, out);
         }
         stream.incoming = Half::Body;
         if end {
@@ -237,18 +245,22 @@ impl Engine {
         let is_complete = stream.is_none_or(|stream| stream.left.is_none_or(|left| left == 0));
         // RFC 9113 section 8.5.
         let is_tunnel = stream.is_some_and(|stream| stream.is_tunnel);
-        match decoded {
+        let malformed = match decoded {
             Ok(fields) if end && is_complete && !is_tunnel => {
                 self.end_half(id, |stream| &mut stream.incoming, out);
-                Ok(Step::Event(Event::Trailers { id, fields }))
+                return Ok(Step::Event(Event::Trailers { id, fields }));
             }
-            Err(Refusal::LongTarget | Refusal::TooLarge) => {
-                self.refuse_large(now, id, end, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, out)
-            }
-            Ok(_) | Err(Refusal::Malformed(_)) => self.fault(now, id, Code::PROTOCOL_ERROR, out),
-        }
+            Err(MessageError::Limit(limit)) => return self.refuse_large(now, id, end, limit, out),
+            Err(error) => error,
+            Ok(_) if is_tunnel => MessageError::Malformed("a tunnel has trailers"),
+            Ok(_) if end => MessageError::Malformed("a body is shorter than its `Content-Length`"),
+            Ok(_) => MessageError::Malformed("a second head comes, or trailers that do not end their stream"),
+        };
+        self.bad_message(now, id, Code::PROTOCOL_ERROR, malformed, out)
     }
 }
 
 /// Frames that move nothing which a stream makes up for: its windows, its priority.
 const EARNED_BY_STREAM: u32 = 4;
+
+const NO_BODY: MessageError = MessageError::Malformed("a `Content-Length` is stated, and no body follows");

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anywire_http::Buffer;
-use anywire_http::h2::{Code, Engine, Error, Event, Limits, StreamId};
+use anywire_http::h2::{Code, Engine, Error, Event, Limits, MessageError, StreamId};
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -72,6 +72,8 @@ pub(crate) struct End {
     pub(crate) now: Instant,
     /// The stream of the last event.
     pub(crate) newest: Option<StreamId>,
+    /// Why the last stream was reset, if a message was the reason.
+    pub(crate) why: Option<MessageError>,
 }
 
 impl End {
@@ -79,7 +81,7 @@ impl End {
     pub(crate) fn server(limits: Limits) -> Self {
         let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::server(limits, now, &mut out);
-        let mut end = Self { engine, input: Buffer::new(), out, now, newest: None };
+        let mut end = Self { engine, input: Buffer::new(), out, now, newest: None, why: None };
         end.take(PREFACE, |_, _| {}).expect("a good start");
         end.begin();
         end
@@ -89,7 +91,7 @@ impl End {
     pub(crate) fn client(limits: Limits) -> Self {
         let (now, mut out) = (clock(), Vec::new());
         let engine = Engine::client(limits, now, &mut out);
-        let mut end = Self { engine, input: Buffer::new(), out, now, newest: None };
+        let mut end = Self { engine, input: Buffer::new(), out, now, newest: None, why: None };
         end.begin();
         end
     }
@@ -111,6 +113,9 @@ impl End {
             assert!(taken > 0, "the buffer stays full");
             bytes = &bytes[taken..];
             while let Some(event) = self.engine.receive(self.now, &mut self.input, &mut self.out)? {
+                if let Event::Reset { why, .. } = &event {
+                    self.why = *why;
+                }
                 let (id, text) = text(&event);
                 self.newest = id.or(self.newest);
                 on(self, &text);
