@@ -191,7 +191,7 @@ fuzz_target!(|input: &[u8]| {
             (13, Some(id)) => {
                 let _ =
                     (engine.status(id), engine.readable(id), engine.is_finished(id), engine.addresses(id));
-                engine.send_with(id, 1 + chosen, |place| place.fill(9));
+                let _ = engine.send_with(id, 1 + chosen, |place| place.fill(9));
             }
             (14, _) => {
                 let mut frames = Frames::with_room(1 + chosen % 64, Frames::FRAME_BYTES);

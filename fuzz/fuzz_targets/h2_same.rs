@@ -256,7 +256,7 @@ impl Theirs {
         if is_server {
             tasks.borrow_mut().push(Box::pin(async move {
                 let mut builder = h2::server::Builder::new();
-                builder.max_concurrent_streams(256).initial_connection_window_size(1 << 20);
+                builder.max_concurrent_streams(256).initial_connection_window_size(16 << 20);
                 builder.max_concurrent_reset_streams(1000).max_pending_accept_reset_streams(1000);
                 let mut connection =
                     builder.handshake::<_, bytes::Bytes>(main_pipe).await.expect("a good preface");
@@ -278,7 +278,7 @@ impl Theirs {
         } else {
             tasks.borrow_mut().push(Box::pin(async move {
                 let mut builder = h2::client::Builder::new();
-                builder.initial_connection_window_size(1 << 20).enable_push(false);
+                builder.initial_connection_window_size(16 << 20).enable_push(false);
                 builder.max_concurrent_reset_streams(1000);
                 let (mut sender, connection) =
                     builder.handshake::<_, bytes::Bytes>(main_pipe).await.expect("a connection");

@@ -45,8 +45,8 @@ pub struct Limits {
     pub head: HeadLimits,
     /// What only HTTP/2 has. `streams` are the calls on one connection at a time, if the peer allows as many: 256, twice what
     /// common servers allow, so that their limit counts. A window of 256 KiB for each response is 13 MB/s at a round trip
-    /// of 20 ms, and with 16 MiB for a connection 64 callers who read nothing do not hold up the others. A ping is answered
-    /// within 20 s. The rest has the defaults of [`h2::Limits`]. Its `head` is not used, since [`Limits::head`] holds in all
+    /// of 20 ms. The connection's, 64 MiB, has room for all of them, so that callers who read nothing do not hold up the
+    /// others. A ping is answered within 20 s. The rest has the defaults of [`h2::Limits`]. Its `head` is not used, since [`Limits::head`] holds in all
     /// versions.
     pub http2: h2::Limits,
 }
@@ -65,7 +65,7 @@ impl Default for Limits {
             http2: h2::Limits {
                 streams: 256,
                 stream_window_bytes: 256 << 10,
-                connection_window_bytes: 16 << 20,
+                connection_window_bytes: 64 << 20,
                 ping_deadline: Duration::from_secs(20),
                 ..h2::Limits::default()
             },

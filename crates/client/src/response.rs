@@ -283,7 +283,8 @@ impl StreamState {
     /// An error of the call in the words of a body, for its reader.
     pub(crate) fn body_error(error: Error) -> BodyError {
         match error {
-            Error::Timeout { .. } => BodyError::Timeout,
+            // Sending has a limit of its own.
+            Error::Timeout { phase, .. } if phase != Phase::Write => BodyError::Timeout,
             Error::Response { source, .. } => BodyError::Malformed(source),
             Error::Io { source, .. } => BodyError::Wire(source),
             other => BodyError::failed(other),

@@ -27,6 +27,8 @@ pub(crate) enum WaitsFor {
     Either,
     /// The caller takes more of the response's body.
     CallerTakes,
+    /// Callers of other responses take more of theirs, which have used up the connection's window.
+    OthersTake,
 }
 
 impl WaitsFor {
@@ -40,6 +42,14 @@ impl WaitsFor {
             Download::Streams { .. } => Self::Body,
             _ if uploads => Self::CallerGives,
             _ => Self::Head,
+        }
+    }
+
+    /// The same while our own window lets the peer send no body.
+    pub(crate) fn without_window(self) -> Self {
+        match self {
+            Self::Body | Self::Either => Self::OthersTake,
+            others => others,
         }
     }
 }
@@ -101,7 +111,7 @@ impl Watchdog {
             WaitsFor::PeerTakes => Some((after(now, context.config().timeouts.write), Phase::Write)),
             WaitsFor::Head => Some((after(now, job.draft.read_timeout), Phase::Read)),
             WaitsFor::Body | WaitsFor::Either => Some((after(now, job.draft.read_timeout), Phase::Body)),
-            WaitsFor::CallerGives | WaitsFor::CallerTakes => None,
+            WaitsFor::CallerGives | WaitsFor::CallerTakes | WaitsFor::OthersTake => None,
         };
         let total_holds = match download {
             Download::Streams { state, .. } => waits_for != WaitsFor::CallerTakes && !state.is_expired(),

@@ -83,7 +83,7 @@ fn a_handler_and_its_body_over_http1() {
     for path in ["/at-once", "/later", "/body"] {
         let (open, served) = serve();
         let mut peer = served.connect();
-        peer.send(&format!("GET {path}/1 HTTP/1.1\r\nhost: x\r\n\r\n"));
+        peer.send(format!("GET {path}/1 HTTP/1.1\r\nhost: x\r\n\r\n"));
         warned(&format!("GET {path}/{{id}}"), &open);
         assert_eq!(peer.answer(false).text(), "done");
         let counters = served.running.loops().counters();

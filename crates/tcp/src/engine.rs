@@ -24,6 +24,7 @@
 //! | `memory` | the memory that it has taken |
 //! | `check` | what always holds, looked at after every input in debug builds |
 //! | `user`, `options` | what the holder of a connection can do; what it can set for this one alone |
+//! | `source` | its address and port at our end, if its user has named none |
 
 mod acknowledge;
 mod aging;
@@ -48,6 +49,7 @@ mod receive;
 mod reclaim;
 mod recover;
 mod reply;
+mod source;
 mod synchronized;
 mod timers;
 mod transfer;
@@ -94,6 +96,7 @@ use self::place::{PLACE, Place};
 use self::receive::Arrived;
 use self::reclaim::Reclaim;
 use self::reply::Reply;
+use self::source::Sources;
 use self::turns::Turns;
 
 /// The TCP of one core.
@@ -163,8 +166,7 @@ pub struct Engine {
     answered: Answered,
     /// When a SYN was answered with a cookie last.
     cookie_sent_at: Option<Instant>,
-    /// Ports that were given out or found taken (RFC 6056, algorithm 3).
-    ports_tried: u32,
+    sources: Sources,
     counters: Counters,
 }
 
@@ -210,7 +212,7 @@ impl Engine {
             waiting_to_split: BTreeSet::new(),
             held_segments: 0,
             reclaim: Reclaim::default(),
-            ports_tried: 0,
+            sources: Sources::default(),
             wheel: Wheel::new(Tick(0), 2 * entries + 1024)?,
             due: Vec::new(),
             fresh: Fifo::default(),

@@ -1,10 +1,11 @@
 //! What ends a call, or all calls of a connection, before their responses: deadlines, resets, faults of the peer, and the
 //! connection's loss.
 
-use std::io;
 use std::time::Instant;
+use std::{io, mem};
 
 use anywire_http::h2::{self, Code};
+use slab::Slab;
 
 use super::session::{Session, Turn};
 use super::stream::Stream;
@@ -14,6 +15,12 @@ use crate::watchdog::{Overdue, Watchdog};
 use crate::{Error, Phase};
 
 impl Session {
+    /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
+    pub(crate) fn take(&mut self) -> Slab<Stream> {
+        self.is_over = true;
+        mem::take(&mut self.streams)
+    }
+
     /// Acts on deadlines that have passed.
     pub(super) fn expire(&mut self, now: Instant, context: &LoopContext) {
         if self.engine.next_deadline().is_some_and(|at| at <= now)

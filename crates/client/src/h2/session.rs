@@ -12,10 +12,11 @@ use anywire_http::{BodyError, Buffer};
 use anywire_loops::clock::{self, precise};
 use anywire_loops::deadline::Deadline;
 use anywire_wire::{Connection, Output};
+use bytes::Bytes;
 use slab::Slab;
 
 use super::stream::Stream;
-use super::upload::{Piece, Upload};
+use super::upload::{Next, Upload};
 use super::waker::{PlaceWaker, Woken};
 use crate::Error;
 use crate::budget::poll_truly;
@@ -50,6 +51,8 @@ pub(crate) struct Session {
     pub(super) timer_at: Option<Instant>,
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub(super) earliest: Option<Instant>,
+    /// The connection's window was closed when the streams' deadlines were set.
+    keeps_waiting: bool,
     /// When the connection has been idle for too long.
     pub(super) idle_until: Option<Instant>,
     /// When the peer sent a byte last.
@@ -103,6 +106,7 @@ impl Session {
             turns: VecDeque::new(),
             timer_at: None,
             earliest: None,
+            keeps_waiting: false,
             idle_until: None,
             heard: now,
             looked: now,
@@ -290,7 +294,8 @@ impl Session {
                 return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
             }
         };
-        if !upload.is_done() {
+        let is_streaming = upload.is_streaming();
+        if !is_streaming && !upload.is_done() {
             self.engine.wants_to_send(id, true);
         }
         if self.used {
@@ -305,7 +310,7 @@ impl Session {
         // Asked only here: this is what wakes the stream when the caller leaves.
         let cx = &mut Context::from_waker(&self.wakers[place]);
         let reply = stream.job.reply.as_mut();
-        if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) {
+        if reply.is_none_or(|reply| poll_truly(cx, |cx| reply.poll_closed(cx)).is_ready()) || is_streaming {
             self.touched.push(place);
         }
         self.streams.insert(stream);
@@ -400,7 +405,8 @@ impl Session {
             return self.complete(place, context);
         }
         if stream.upload.is_streaming() {
-            self.engine.wants_to_send(stream.id, true);
+            let next = stream.upload.next(cx);
+            self.send(place, Bytes::new(), next, context);
         }
     }
 
@@ -413,35 +419,43 @@ impl Session {
                 self.engine.wants_to_send(id, false);
                 continue;
             };
-            let stream = &mut self.streams[place];
-            match stream.upload.next(room, &mut Context::from_waker(&self.wakers[place])) {
-                Piece::Data { bytes, end } => {
-                    self.engine.data_head(id, bytes.len(), end, self.output.buffer());
-                    self.output.push_bytes(bytes);
-                }
-                Piece::End(None) => self.engine.data_head(id, 0, true, self.output.buffer()),
-                Piece::End(Some(trailers)) => {
-                    if let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer()) {
-                        self.caller_fails(place, BodyError::failed(error), context);
-                        continue;
-                    }
-                }
-                Piece::Later => {
-                    self.engine.wants_to_send(id, false);
-                    self.changed.push(place);
-                    continue;
-                }
-                Piece::Broken(source) => {
-                    self.caller_fails(place, source, context);
-                    continue;
+            let upload = &mut self.streams[place].upload;
+            let piece = upload.take(room);
+            // Looked at before, so that the last piece says that it is.
+            let next = upload.next(&mut Context::from_waker(&self.wakers[place]));
+            self.send(place, piece, next, context);
+        }
+    }
+
+    /// Sends a piece of a request's body, which has its turn, and what follows unless that is data.
+    fn send(&mut self, place: usize, piece: Bytes, next: Next, context: &LoopContext) {
+        let stream = &mut self.streams[place];
+        let (id, before) = (stream.id, self.output.len());
+        let end = matches!(next, Next::End(None));
+        if matches!(next, Next::Later | Next::End(Some(_))) {
+            self.engine.wants_to_send(id, false);
+        }
+        if end || !piece.is_empty() {
+            self.engine.data_head(id, piece.len(), end, self.output.buffer());
+            self.output.push_bytes(piece);
+        }
+        match next {
+            Next::Data => self.engine.wants_to_send(id, true),
+            Next::Later | Next::End(None) => {}
+            Next::End(Some(trailers)) => {
+                if let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer()) {
+                    return self.caller_fails(place, BodyError::failed(error), context);
                 }
             }
+            Next::Broken(source) => return self.caller_fails(place, source, context),
+        }
+        self.changed.push(place);
+        if self.output.len() > before {
             if stream.ends_at <= self.flushed {
                 self.unflushed.push(place);
             }
             stream.ends_at = self.flushed + self.output.len() as u64;
             stream.watchdog.peer_took();
-            self.changed.push(place);
         }
     }
 
@@ -516,6 +530,11 @@ impl Session {
 
     /// Sets what each stream waits for.
     fn watch(&mut self, context: &LoopContext) {
+        let keeps_waiting = self.engine.keeps_peer_waiting();
+        if mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
+            // What each response waits for is another.
+            self.changed.extend(self.streams.iter().map(|(place, _)| place));
+        }
         if self.changed.is_empty() {
             return;
         }
@@ -528,6 +547,7 @@ impl Session {
                 || self.engine.is_blocked(stream.id);
             let uploads = stream.upload.is_streaming();
             let waits_for = WaitsFor::of(is_unsent, &stream.download, uploads);
+            let waits_for = if keeps_waiting { waits_for.without_window() } else { waits_for };
             stream.watchdog.watch(now, waits_for, &stream.download, &stream.job, context);
             self.earliest = self.earliest.into_iter().chain(stream.watchdog.until()).min();
         }
@@ -563,12 +583,6 @@ impl Session {
         if self.output.is_empty() {
             context.keep_output(mem::replace(&mut self.output, Output::new()));
         }
-    }
-
-    /// The calls that are on it, whose places are free from here. Dropping them may run the callers' code.
-    pub(crate) fn take(&mut self) -> Slab<Stream> {
-        self.is_over = true;
-        mem::take(&mut self.streams)
     }
 }
 

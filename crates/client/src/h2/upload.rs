@@ -27,12 +27,10 @@ pub(super) enum Upload {
     },
 }
 
-/// What a stream has to send when it is its turn.
-pub(super) enum Piece {
-    Data {
-        bytes: Bytes,
-        end: bool,
-    },
+/// What follows of a request. Only data needs a window (RFC 9113 section 6.9.1).
+pub(super) enum Next {
+    /// Data, of which there is some.
+    Data,
     /// The end, perhaps with trailers.
     End(Option<Headers>),
     /// Nothing now. The caller's body wakes the stream.
@@ -71,42 +69,40 @@ impl Upload {
     }
 
     /// Takes at most `room` bytes.
-    pub(super) fn next(&mut self, room: usize, cx: &mut Context<'_>) -> Piece {
+    pub(super) fn take(&mut self, room: usize) -> Bytes {
         match self {
-            Self::Done => Piece::Later,
-            Self::Whole(bytes) => {
-                let piece = bytes.split_to(room.min(bytes.len()));
-                let end = bytes.is_empty();
-                if end {
-                    *self = Self::Done;
-                }
-                Piece::Data { bytes: piece, end }
-            }
-            Self::Body { body, piece, left, is_begun } => {
-                if piece.is_empty() {
-                    match body.poll_chunk(cx) {
-                        Poll::Pending => return Piece::Later,
-                        Poll::Ready(Ok(Some(chunk))) => *piece = chunk,
-                        Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
-                            return Piece::Broken(wrong_length("shorter"));
-                        }
-                        Poll::Ready(Ok(None)) => {
-                            let trailers = body.get().trailers().cloned();
-                            *self = Self::Done;
-                            return Piece::End(trailers);
-                        }
-                        Poll::Ready(Err(error)) => return Piece::Broken(error),
-                    }
+            Self::Done => Bytes::new(),
+            Self::Whole(piece) | Self::Body { piece, .. } => piece.split_to(room.min(piece.len())),
+        }
+    }
+
+    /// Looks what follows. The end comes once.
+    pub(super) fn next(&mut self, cx: &mut Context<'_>) -> Next {
+        let trailers = match self {
+            Self::Done => return Next::Later,
+            Self::Whole(piece) | Self::Body { piece, .. } if !piece.is_empty() => return Next::Data,
+            Self::Whole(_) => None,
+            Self::Body { body, piece, left, is_begun } => match body.poll_chunk(cx) {
+                Poll::Pending => return Next::Later,
+                Poll::Ready(Ok(Some(chunk))) => {
                     *is_begun = true;
                     if let Some(left) = left {
-                        let Some(rest) = left.checked_sub(piece.len() as u64) else {
-                            return Piece::Broken(wrong_length("longer"));
+                        let Some(rest) = left.checked_sub(chunk.len() as u64) else {
+                            return Next::Broken(wrong_length("longer"));
                         };
                         *left = rest;
                     }
+                    *piece = chunk;
+                    return Next::Data;
                 }
-                Piece::Data { bytes: piece.split_to(room.min(piece.len())), end: false }
-            }
-        }
+                Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
+                    return Next::Broken(wrong_length("shorter"));
+                }
+                Poll::Ready(Ok(None)) => body.get().trailers().cloned(),
+                Poll::Ready(Err(error)) => return Next::Broken(error),
+            },
+        };
+        *self = Self::Done;
+        Next::End(trailers)
     }
 }

@@ -354,7 +354,7 @@ impl Engine {
     }
 
     /// How much the peer may send on a new stream.
-    pub(super) fn first_window(&self) -> u32 {
+    fn first_window(&self) -> u32 {
         let window = self.limits.stream_window_bytes;
         if self.are_settings_known() { window } else { window.max(DEFAULT_WINDOW_BYTES) }
     }

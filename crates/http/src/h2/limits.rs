@@ -15,10 +15,12 @@ pub struct Limits {
     /// Streams that the peer may have open at once. Default 256: more than a browser opens, and what one loop answers in a
     /// turn. Further ones are refused with `REFUSED_STREAM`, which lets the peer send them again.
     pub streams: usize,
-    /// How much a peer may send of one body before its reader has taken something. Default 65,535 bytes, as the RFC begins
-    /// with, so that no setting is sent.
+    /// How much a peer may send of one body before its reader has taken something, 1 at least. Default 65,535 bytes, as the RFC
+    /// begins with, so that no setting is sent.
     pub stream_window_bytes: u32,
-    /// How much a peer may send of all bodies together. Default 1 MiB: 16 streams of the above.
+    /// How much a peer may send of all bodies together before their readers have taken something. Default 16 MiB, which is the
+    /// window of each of the 256 streams: so a body that nobody reads never holds up another one. With less, a peer can make
+    /// this end hold less, and the last bodies wait until others are read.
     pub connection_window_bytes: u32,
     /// `CONTINUATION` frames of one header block. Default 8: a head of the limit's size fits one frame (CVE-2024-27316).
     pub continuations: usize,
@@ -46,7 +48,7 @@ impl Default for Limits {
             head: HeadLimits::default(),
             streams: 256,
             stream_window_bytes: super::settings::DEFAULT_WINDOW_BYTES,
-            connection_window_bytes: 1 << 20,
+            connection_window_bytes: 16 << 20,
             continuations: 8,
             resets: Rate { burst: 200, per_second: 50 },
             idle_frames: Rate { burst: 1000, per_second: 100 },

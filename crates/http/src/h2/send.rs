@@ -252,7 +252,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Says whether the driver has data of this stream to send, or its end.
+    /// Says whether the driver has data of this stream to send, which waits for its turn and for the windows. Nothing else does
+    /// (RFC 9113 section 6.9.1): an end without data, trailers and a reset may be sent at any time.
     pub fn wants_to_send(&mut self, id: StreamId, wants: bool) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.wants_to_send = wants;
@@ -274,11 +275,17 @@ impl Engine {
             && self.streams.get(&id).is_some_and(|stream| fits(stream.out_window))
     }
 
-    /// Whether a stream has something to send, and a window of the peer's keeps it from that.
+    /// Whether a stream has data to send, and a window of the peer's keeps it from that.
     pub fn is_blocked(&self, id: StreamId) -> bool {
         self.streams
             .get(&id)
             .is_some_and(|stream| stream.wants_to_send && (stream.out_window <= 0 || self.out_window <= 0))
+    }
+
+    /// Whether bodies that nobody reads leave no window for the others. What their peer does not send then is no silence of its
+    /// own.
+    pub fn keeps_peer_waiting(&self) -> bool {
+        self.in_window.is_closed()
     }
 
     /// The stream whose turn it is to send data, and how much it may. Then say [`Engine::data_head`], or that it

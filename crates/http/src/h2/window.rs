@@ -9,11 +9,13 @@ pub(super) struct InWindow {
     taken: u32,
     /// What the peer does not get back, because nobody reads the body.
     withheld: u32,
+    /// All of it.
+    whole: u32,
 }
 
 impl InWindow {
     pub(super) fn new(bytes: u32) -> Self {
-        Self { open: i64::from(bytes), taken: 0, withheld: 0 }
+        Self { open: i64::from(bytes), taken: 0, withheld: 0, whole: bytes }
     }
 
     /// The peer has sent so much. False if that is more than it may.
@@ -30,7 +32,7 @@ impl InWindow {
     }
 
     /// What to tell the peer, if it is worth a frame: as much as the peer may still send. A peer whose bytes are all read
-    /// hears of half a window. The more is left unread, the sooner it hears; and at the last, of each byte.
+    /// hears of half a window; the more is left unread, the sooner it hears.
     #[inline]
     pub(super) fn give_back(&mut self) -> Option<u32> {
         if self.is_told() {
@@ -44,7 +46,12 @@ impl InWindow {
     #[inline]
     pub(super) fn is_told(&self) -> bool {
         // Below 0, what opens no window is worth nothing.
-        self.taken == 0 || i64::from(self.taken) < self.open.abs()
+        i64::from(self.taken) < self.open.abs() || self.taken < (self.whole / 2).clamp(1, LEAST_BYTES)
+    }
+
+    /// Whether next to nothing is left of it, so that the peer waits for readers.
+    pub(super) fn is_closed(&self) -> bool {
+        self.open < i64::from(LEAST_BYTES)
     }
 
     /// So much was thrown away, and does not go back to the peer.
@@ -55,10 +62,17 @@ impl InWindow {
     /// Settings make it smaller.
     pub(super) fn shrink(&mut self, bytes: u32) {
         self.open -= i64::from(bytes);
+        self.whole -= bytes;
     }
 
-    /// All of it but for what waits to be read.
-    pub(super) fn accounted(&self) -> i64 {
-        self.open + i64::from(self.taken) + i64::from(self.withheld)
+    /// Whether no byte of it is lost, if so many wait to be read.
+    pub(super) fn is_accounted(&self, unread: i64) -> bool {
+        let free = self.open + i64::from(self.taken) + i64::from(self.withheld);
+        free + unread == i64::from(self.whole)
     }
 }
+
+/// Less is not worth a frame, if the window is larger than twice that. Where others leave less than this unread, a body would
+/// go on by a few bytes in each round trip: below the least rate that servers ask for, and by so many frames that peers take
+/// them for a flood.
+const LEAST_BYTES: u32 = 1024;

@@ -36,7 +36,7 @@ pub(crate) struct Session {
     answers: u64,
     /// The number of the newest stream.
     newest: u32,
-    /// When the peer sent a byte last; at first, when the connection was opened.
+    /// When something came for a stream last; at first, when the connection was opened.
     heard: Instant,
     /// Since when nothing is in flight, because the peer allows no stream.
     held_up: Option<Instant>,
@@ -255,7 +255,6 @@ impl Session {
             Ok(count) => {
                 input.filled(count);
                 let now = precise();
-                self.heard = now;
                 let taken = self.take(&mut input, now);
                 self.input = Some(input).filter(|input| !input.is_empty());
                 taken.map(|()| now)
@@ -295,6 +294,7 @@ impl Session {
     /// Something has come for a stream, in so many bytes.
     #[inline]
     fn came(&mut self, id: StreamId, came: Came, bytes: u64, now: Instant) {
+        self.heard = now;
         if let Came::Data { bytes, .. } = came {
             self.engine.consumed(id, bytes, self.output.buffer());
         }
@@ -421,7 +421,7 @@ impl Session {
                 let message = format!("the server allowed no stream within {} ms", timeout.as_millis());
                 return Poll::Ready(self.fail(ErrorKind::Refused, &message));
             }
-            if self.time_out(now) && now >= self.heard + timeout {
+            if self.time_out(now) && now.saturating_duration_since(self.heard) >= timeout {
                 self.lose();
                 self.connection.abort();
                 return Poll::Ready(Ending::Failed);

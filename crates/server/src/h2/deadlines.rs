@@ -21,6 +21,14 @@ impl Session {
 
     /// Starts to wait. Returns the time until the first deadline, if there is one.
     pub(crate) fn wait(&mut self, now: Instant, service: &Service) -> Option<Duration> {
+        let keeps_waiting = self.engine.keeps_peer_waiting();
+        if std::mem::replace(&mut self.keeps_waiting, keeps_waiting) != keeps_waiting {
+            // What each upload waits for is another.
+            for (id, stream) in &mut self.streams {
+                stream.timers.count(now);
+                self.changed.push(*id);
+            }
+        }
         while let Some(id) = self.changed.pop() {
             self.wait_stream(id, now, service);
         }
@@ -42,7 +50,9 @@ impl Session {
     /// Sets what a stream waits for.
     fn wait_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let body = stream.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
+        // While our own window is closed, it is the handlers that keep the body waiting.
+        let lacks_body = stream.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
+        let body = lacks_body && !self.keeps_waiting;
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
         // The peer reads this stream too slowly. Whether it reads at all is for the connection.
         let write = self.engine.is_blocked(id);
@@ -138,6 +148,8 @@ impl Session {
                 stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
                 if matches!(stream.stage, Stage::Done) {
                     self.finish(id, service);
+                } else {
+                    self.go_on(id, service);
                 }
             }
             Some(expired @ (Expired::BodySilent | Expired::BodySlow)) => {

@@ -41,6 +41,8 @@ pub(crate) struct Session {
     pub(super) timers: Timers,
     /// When the first deadline of a stream passes, or one has that does not count any more.
     pub(super) earliest: Option<Instant>,
+    /// The connection's window was closed when the streams' deadlines were set.
+    pub(super) keeps_waiting: bool,
     /// Since when no request was under way.
     pub(super) idle_since: Option<Instant>,
     /// Since when a frame, or a head, has come in part.
@@ -90,6 +92,7 @@ impl Session {
             free_context: None,
             timers: Timers::default(),
             earliest: None,
+            keeps_waiting: false,
             idle_since: None,
             partial_since: None,
             input_ended: false,
@@ -347,12 +350,15 @@ impl Session {
         }
         let mut timers = Timers::default();
         timers.count(now);
-        if upload.is_some() {
-            self.touched.push(id);
-        }
+        let (uploads, responds) = (upload.is_some(), matches!(stage, Stage::Sending { .. }));
         let stream = Stream { stage, upload, context, endpoint, is_head, waker, timers, deadline: None };
         self.streams.insert(id, Box::new(stream));
         self.changed.push(id);
+        if uploads {
+            self.touched.push(id);
+        } else if responds {
+            self.go_on(id, service);
+        }
     }
 
     /// Reads once.

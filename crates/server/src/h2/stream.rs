@@ -41,12 +41,10 @@ pub(super) enum Stage {
     Done,
 }
 
-/// What a stream has to send when it is its turn.
-pub(super) enum Piece {
-    Data {
-        bytes: Bytes,
-        end: bool,
-    },
+/// What follows of a response. Only data needs a window (RFC 9113 section 6.9.1).
+pub(super) enum Next {
+    /// Data, of which there is some.
+    Data,
     End(Option<Headers>),
     /// Nothing now.
     Later,
@@ -56,44 +54,65 @@ pub(super) enum Piece {
 
 impl Stream {
     /// Takes at most `room` bytes of the response's body.
-    pub(super) fn next_piece(&mut self, room: usize, service: &Service) -> Piece {
-        let Stage::Sending { piece, rest, left } = &mut self.stage else { return Piece::Later };
-        if piece.is_empty()
-            && let Some(body) = rest
-        {
-            let cx = &mut Context::from_waker(&self.waker);
-            service.dispatch.begins(self.endpoint);
-            let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
-            service.dispatch.ends();
-            let polled = match polled {
-                Ok(polled) => polled,
-                Err(panic) => {
-                    service.dispatch.note_panic(self.endpoint, panic);
-                    return Piece::Panicked;
-                }
-            };
-            match polled {
-                Poll::Pending => return Piece::Later,
-                Poll::Ready(Ok(Some(chunk))) => *piece = chunk,
-                Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
-                    return Piece::Broken(BodyError::failed("it is shorter than the length that it stated"));
-                }
-                Poll::Ready(Ok(None)) => return Piece::End(body.trailers().cloned()),
-                Poll::Ready(Err(error)) => return Piece::Broken(error),
+    fn take(&mut self, room: usize) -> Bytes {
+        let Stage::Sending { piece, .. } = &mut self.stage else { return Bytes::new() };
+        piece.split_to(room.min(piece.len()))
+    }
+
+    /// Looks what follows. A body that has nothing may wait for more of its request, as an echo does.
+    fn next(&mut self, id: StreamId, engine: &mut Engine, output: &mut Output, service: &Service) -> Next {
+        loop {
+            let next = self.poll_body(service);
+            if !matches!(next, Next::Later) || self.upload.is_none() {
+                return next;
+            }
+            let waker = self.waker.clone();
+            if !self.feed(id, &mut Context::from_waker(&waker), engine, output) {
+                return next;
             }
         }
-        let bytes = piece.split_to(room.min(piece.len()));
-        if let Some(left) = left {
-            let Some(rest) = left.checked_sub(bytes.len() as u64) else {
-                return Piece::Broken(BodyError::failed("it is longer than the length that it stated"));
-            };
-            *left = rest;
-        }
-        Piece::Data { end: piece.is_empty() && rest.is_none(), bytes }
     }
-}
 
-impl Stream {
+    /// Asks the response's body for its next piece, unless there is some of the last one.
+    fn poll_body(&mut self, service: &Service) -> Next {
+        let Stage::Sending { piece, rest, left } = &mut self.stage else { return Next::Later };
+        if !piece.is_empty() {
+            return Next::Data;
+        }
+        let Some(body) = rest else { return Next::End(None) };
+        let cx = &mut Context::from_waker(&self.waker);
+        service.dispatch.begins(self.endpoint);
+        let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
+        service.dispatch.ends();
+        let polled = match polled {
+            Ok(polled) => polled,
+            Err(panic) => {
+                service.dispatch.note_panic(self.endpoint, panic);
+                return Next::Panicked;
+            }
+        };
+        match polled {
+            Poll::Pending => Next::Later,
+            Poll::Ready(Ok(Some(chunk))) => {
+                if let Some(left) = left {
+                    let Some(rest) = left.checked_sub(chunk.len() as u64) else {
+                        return Next::Broken(BodyError::failed(
+                            "it is longer than the length that it stated",
+                        ));
+                    };
+                    *left = rest;
+                }
+                *piece = chunk;
+                Next::Data
+            }
+            Poll::Ready(Ok(None)) if left.is_some_and(|left| left > 0) => {
+                Next::Broken(BodyError::failed("it is shorter than the length that it stated"))
+            }
+            Poll::Ready(Ok(None)) => Next::End(body.trailers().cloned()),
+            Poll::Ready(Err(error)) => Next::Broken(error),
+        }
+    }
+
     /// Takes a part of the request's body. Returns false if nobody reads that.
     pub(super) fn received(&mut self, data: &[u8], end: bool, now: Instant, limits: &Limits) -> bool {
         self.timers.count(now);
@@ -184,7 +203,6 @@ impl Session {
             }
             return Stage::Done;
         }
-        parts.engine.wants_to_send(id, true);
         let left = response.body.length();
         match std::mem::take(&mut response.body).into_full() {
             Ok(piece) => Stage::Sending { piece, rest: None, left: None },
@@ -218,16 +236,23 @@ impl Session {
                     Poll::Pending => break,
                 },
                 Stage::Sending { .. } => {
-                    self.engine.wants_to_send(id, true);
-                    if !moved {
-                        break;
-                    }
+                    let next = stream.next(id, &mut self.engine, &mut self.output, service);
+                    return self.send(id, Bytes::new(), next, service);
                 }
                 Stage::Done => break,
             }
         }
         if matches!(stream.stage, Stage::Done) {
             self.finish(id, service);
+        }
+    }
+
+    /// Goes on with a response that has begun.
+    pub(super) fn go_on(&mut self, id: StreamId, service: &Service) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if matches!(stream.stage, Stage::Sending { .. }) {
+            let next = stream.next(id, &mut self.engine, &mut self.output, service);
+            self.send(id, Bytes::new(), next, service);
         }
     }
 
@@ -242,46 +267,50 @@ impl Session {
             };
             stream.timers.count(now);
             self.changed.push(id);
-            match stream.next_piece(room, service) {
-                Piece::Data { bytes, end } => {
-                    self.engine.data_head(id, bytes.len(), end, self.output.buffer());
-                    stream.timers.wrote(bytes.len(), &service.limits);
-                    self.output.push_bytes(bytes);
-                    if end {
-                        self.finish(id, service);
-                    }
-                }
-                Piece::End(None) => {
-                    self.engine.data_head(id, 0, true, self.output.buffer());
-                    self.finish(id, service);
-                }
-                Piece::End(Some(trailers)) => {
-                    match self.engine.send_trailers(id, &trailers, self.output.buffer()) {
-                        Ok(()) => self.finish(id, service),
-                        Err(error) => {
-                            service.dispatch.body_failed(stream.endpoint, BodyError::failed(error));
-                            self.drop_stream(id, Code::INTERNAL_ERROR, service);
-                        }
-                    }
-                }
-                Piece::Later => {
-                    self.engine.wants_to_send(id, false);
-                    // It may wait for more of its request, as an echo does. That wakes it.
-                    let waker = stream.waker.clone();
-                    stream.feed(id, &mut Context::from_waker(&waker), &mut self.engine, &mut self.output);
-                }
-                Piece::Broken(error) => {
-                    // A response that is made of its request, such as an echo, fails with it: by the peer's fault. An
-                    // upstream may be too slow as well, so the error alone does not tell.
-                    let upload_failed = stream.upload.as_ref().is_some_and(Upload::is_aborted);
-                    let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
-                    let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
-                    service.dispatch.body_failed(stream.endpoint, error);
-                    self.drop_stream(id, code, service);
-                }
-                Piece::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),
-            }
+            let piece = stream.take(room);
+            stream.timers.wrote(piece.len(), &service.limits);
+            // Looked at before, so that the last piece says that it is.
+            let next = stream.next(id, &mut self.engine, &mut self.output, service);
+            self.send(id, piece, next, service);
         }
+    }
+
+    /// Sends a piece of a response, which has its turn, and what follows unless that is data.
+    fn send(&mut self, id: StreamId, piece: Bytes, next: Next, service: &Service) {
+        let end = matches!(next, Next::End(None));
+        if matches!(next, Next::Later | Next::End(Some(_))) {
+            self.engine.wants_to_send(id, false);
+        }
+        if end || !piece.is_empty() {
+            self.engine.data_head(id, piece.len(), end, self.output.buffer());
+            self.output.push_bytes(piece);
+        }
+        match next {
+            Next::Data => self.engine.wants_to_send(id, true),
+            Next::Later => {}
+            Next::End(trailers) => {
+                if let Some(trailers) = trailers
+                    && let Err(error) = self.engine.send_trailers(id, &trailers, self.output.buffer())
+                {
+                    return self.break_off(id, BodyError::failed(error), service);
+                }
+                self.finish(id, service);
+            }
+            Next::Broken(error) => self.break_off(id, error, service),
+            Next::Panicked => self.drop_stream(id, Code::INTERNAL_ERROR, service),
+        }
+    }
+
+    /// Ends a stream whose response fails.
+    fn break_off(&mut self, id: StreamId, error: BodyError, service: &Service) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        // A response that is made of its request, such as an echo, fails with it: by the peer's fault. An upstream may be too
+        // slow as well, so the error alone does not tell.
+        let upload_failed = stream.upload.as_ref().is_some_and(Upload::is_aborted);
+        let is_peers_fault = upload_failed && matches!(error, BodyError::Timeout);
+        let code = if is_peers_fault { Code::CANCEL } else { Code::INTERNAL_ERROR };
+        service.dispatch.body_failed(stream.endpoint, error);
+        self.drop_stream(id, code, service);
     }
 
     /// A stream whose response has left. The rest of its request is not wanted.

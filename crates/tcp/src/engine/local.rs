@@ -156,10 +156,11 @@ impl Local {
         self.addresses[usize::from(number)]
     }
 
-    /// The first address of the family of `remote`.
-    pub(super) fn source_for(&self, remote: IpAddr) -> Option<u16> {
-        let place = self.addresses.iter().position(|address| address.is_ipv4() == remote.is_ipv4())?;
-        Some(place as u16)
+    /// The first address of the family of `remote`, from this number on.
+    pub(super) fn source_for(&self, remote: IpAddr, from: u16) -> Option<u16> {
+        let places = usize::from(from)..self.addresses.len();
+        let found = places.into_iter().find(|place| self.addresses[*place].is_ipv4() == remote.is_ipv4());
+        found.map(|place| place as u16)
     }
 
     /// The route to another host: the one with the longest prefix. None leads to the broadcast address of its network, or to

@@ -47,6 +47,7 @@ impl Engine {
                 + self.answered.bytes()
                 + self.ready.bytes()
                 + self.local.bytes()
+                + self.sources.bytes()
                 + self.path_mtus.bytes()
                 + bytes_of_map(&self.user_timeouts)
                 + bytes_of_queue(&self.replies)

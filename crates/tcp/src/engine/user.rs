@@ -8,7 +8,6 @@ use super::receive::ports;
 use super::{ConnId, Engine, ListenerId, Place, turns};
 use crate::block::{Flags, ServiceClass, State};
 use crate::half_open::Traits;
-use crate::hash::secret_hash_of_tuple;
 use crate::packet::Addresses;
 use crate::pool::Marks;
 
@@ -72,8 +71,8 @@ pub enum ConnectError {
     /// The four of both addresses and ports are in use.
     #[error("a connection between these addresses and ports exists")]
     InUse,
-    /// All ports to this remote are in use.
-    #[error("every port of this address is in use towards the remote: add an address")]
+    /// All ports to this remote are in use, of all our addresses.
+    #[error("every port of our addresses is in use towards the remote: add an address")]
     NoPort,
     /// The limit on connections is reached.
     #[error("the limit of connections is reached")]
@@ -157,29 +156,6 @@ impl Engine {
         self.local.remove_listeners();
     }
 
-    /// Opens a connection, from any port. [`Events::OPENED`](super::Events::OPENED) or [`CLOSED`](super::Events::CLOSED)
-    /// tells how it went; data sent before that waits.
-    ///
-    /// # Errors
-    /// See [`ConnectError`].
-    pub fn connect(&mut self, remote: SocketAddr, options: ConnectOptions) -> Result<ConnId, ConnectError> {
-        let local = self.local.source_for(remote.ip()).ok_or(ConnectError::NoAddress)?;
-        let address = self.local.address(local);
-        // RFC 6056, algorithm 3: ports follow each other from a start that only we know.
-        let pair = pair(address, remote.ip()).ok_or(ConnectError::NoAddress)?;
-        let start = secret_hash_of_tuple(self.keys.ports, &pair, remote.port().into())
-            .wrapping_add(u64::from(self.ports_tried));
-        for step in 0..PORT_TRIES {
-            self.ports_tried = self.ports_tried.wrapping_add(1);
-            let port = PORT_FIRST + ((start + u64::from(step)) % u64::from(u16::MAX - PORT_FIRST)) as u16;
-            match self.connect_from(SocketAddr::new(address, port), remote, options) {
-                Err(ConnectError::InUse) => {}
-                result => return result,
-            }
-        }
-        Err(ConnectError::NoPort)
-    }
-
     /// Opens a connection from this address and port.
     ///
     /// # Errors
@@ -199,14 +175,10 @@ impl Engine {
         let both = ports(remote.port(), from.port());
         let hash = self.hash_of(&addresses, both);
         let (mut reused, mut gives_way) = (None, None);
-        match self.find(hash, &addresses, both) {
-            None => {}
-            // Numbers and timestamps that are all newer than the old connection's (RFC 6191, RFC 9293 MAY-2).
-            Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
-                reused = Some(place);
-            }
-            Some(Place::Block(old)) if self.blocks[old].may_give_way() => gives_way = Some(old),
-            Some(_) => return Err(ConnectError::InUse),
+        match self.former(hash, &addresses, both)? {
+            Some(Place::TimeWait(place)) => reused = Some(place),
+            Some(Place::Block(old)) => gives_way = Some(old),
+            _ => {}
         }
         let index = self.blocks.take().ok_or(ConnectError::TooMany)?;
         let last = gives_way.map(|old| self.give_way(old));
@@ -241,6 +213,24 @@ impl Engine {
         self.fill_for_syn(index, iss, &addresses);
         self.take_turn(index);
         Ok(ConnId(index, self.blocks[index].tag()))
+    }
+
+    /// The earlier connection between these addresses and ports, if there is one that gives way to a new one: our numbers and
+    /// timestamps are all newer (RFC 6191, RFC 9293 MAY-2).
+    pub(super) fn former(
+        &self,
+        hash: u64,
+        addresses: &Addresses,
+        both: u32,
+    ) -> Result<Option<Place>, ConnectError> {
+        match self.find(hash, addresses, both) {
+            None => Ok(None),
+            Some(Place::TimeWait(place)) if self.time_wait[place].traits.has(Traits::TIMESTAMPS) => {
+                Ok(Some(Place::TimeWait(place)))
+            }
+            Some(Place::Block(old)) if self.blocks[old].may_give_way() => Ok(Some(Place::Block(old))),
+            Some(_) => Err(ConnectError::InUse),
+        }
     }
 
     /// Asks for the cache line that [`connect_from`](Self::connect_from) will read first: of many connections that are opened
@@ -408,7 +398,7 @@ fn class_of(options: ConnectOptions) -> ServiceClass {
     ServiceClass::new(options.dscp, ring)
 }
 
-fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
+pub(super) fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
     match (local, remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
             Some(Addresses::V4 { local: local.to_bits(), remote: remote.to_bits() })
@@ -419,9 +409,3 @@ fn pair(local: IpAddr, remote: IpAddr) -> Option<Addresses> {
         _ => None,
     }
 }
-
-/// The first port that is given out (RFC 6056 asks for a wide range).
-const PORT_FIRST: u16 = 16_384;
-
-/// How many ports are tried before [`connect`](Engine::connect) reports that all are taken.
-const PORT_TRIES: u32 = 4096;

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod a_connection_finds_a_free_port;
 mod a_connection_keeps_its_addresses;
 mod a_connection_sets_its_own_options;
 mod a_delayed_ack_is_no_loss;

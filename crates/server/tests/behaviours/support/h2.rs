@@ -265,6 +265,7 @@ impl H2 {
     fn read_some(&mut self) -> Option<Came> {
         let mut has_read = false;
         loop {
+            let before = self.input.len();
             let received = self.engine.receive(clock(), &mut self.input, &mut self.out);
             let came = match received.expect("the server keeps to the protocol") {
                 Some(Event::Informational { id, head }) => Some(Came::Interim(id, head.status().as_u16())),
@@ -282,7 +283,8 @@ impl H2 {
                 self.engine.consumed(*id, data.len(), &mut self.out);
             }
             self.flush();
-            if came.is_some() || has_read {
+            // What has come before may have opened a window, too.
+            if came.is_some() || has_read || self.input.len() < before {
                 return came;
             }
             has_read = true;

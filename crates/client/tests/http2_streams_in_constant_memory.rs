@@ -1,4 +1,7 @@
-//! 100 MB down and 100 MB up over HTTP/2, byte for byte, in memory that does not grow with them.
+//! 100 MB down and 100 MB up over HTTP/2, byte for byte, in memory that does not grow with them. A process of its own, whose memory is measured.
+
+#[path = "behaviours/support/mod.rs"]
+mod support;
 
 use crate::support::{block_on, client_of_http2, real_servers};
 use anywire_client::Client;

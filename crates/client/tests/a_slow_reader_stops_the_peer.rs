@@ -1,5 +1,8 @@
 //! A caller reads a little of a body of 10 GiB: the peer stops sending, memory stays flat, and dropping the response
-//! closes the connection.
+//! closes the connection. A process of its own, whose memory is measured.
+
+#[path = "behaviours/support/mod.rs"]
+mod support;
 
 use std::sync::mpsc;
 use std::time::Duration;

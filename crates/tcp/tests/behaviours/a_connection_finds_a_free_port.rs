@@ -1,0 +1,80 @@
+//! A connection is opened as long as one of our addresses has a port that is free towards the remote.
+//! RFC 6056 3.3.3 (algorithm 3 tries all ports), RFC 9293 3.10.1.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use anywire_tcp::{ConnId, ConnectError, ConnectOptions};
+
+use crate::common::host::{Host, settings, small_limits};
+
+/// Ports from 16,384 to 65,535.
+const PORTS: usize = 49_152;
+
+fn host(connections: usize, addresses: &[&str]) -> Host {
+    let mut limits = small_limits();
+    limits.connections = connections;
+    let mut host = Host::with(settings(), limits);
+    for address in addresses {
+        host.engine.add_address(address.parse().expect("an address")).expect("room");
+    }
+    host
+}
+
+fn remote(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 80))
+}
+
+fn connect(host: &mut Host, remote: SocketAddr) -> Result<ConnId, ConnectError> {
+    host.engine.connect(remote, ConnectOptions::default())
+}
+
+#[test]
+fn free_ports_are_found_wherever_they_are() {
+    let mut host = host(8192, &[]);
+    for _ in 0..5000 {
+        connect(&mut host, remote(5)).expect("a free port");
+    }
+    // So many to another one come and go that the ports come round again.
+    for _ in 0..PORTS - 5000 {
+        let id = connect(&mut host, remote(6)).expect("a free port");
+        host.engine.abort(id);
+    }
+    connect(&mut host, remote(5)).expect("5000 of 49,152 ports are in use");
+}
+
+#[test]
+fn every_port_of_every_address_is_used_and_the_first_address_first() {
+    for (to, others) in [
+        (remote(5), ["10.0.0.8", "fd00::8", "10.0.0.9"]),
+        ("[fd00::5]:80".parse().expect("an address"), ["fd00::9", "10.0.0.8", "fd00::8"]),
+    ] {
+        let mut host = host(4 * PORTS, &others);
+        let mut found: Vec<(SocketAddr, ConnId)> = Vec::new();
+        while let Ok(id) = connect(&mut host, to) {
+            found.push((host.engine.addresses(id).0, id));
+        }
+        assert_eq!(found.len(), 3 * PORTS, "{to}");
+        let names: HashSet<_> = found.iter().map(|(from, _)| *from).collect();
+        assert_eq!(names.len(), 3 * PORTS);
+        for of_one in found.chunks(PORTS) {
+            let ports = || of_one.iter().map(|(from, _)| from.port());
+            assert!(of_one.iter().all(|(from, _)| from.ip() == of_one[0].0.ip()), "{to}");
+            assert_eq!((ports().min(), ports().max()), (Some(16_384), Some(65_535)));
+        }
+        assert_eq!(connect(&mut host, to), Err(ConnectError::NoPort));
+        // Others are as near as ever.
+        let other = SocketAddr::new(to.ip(), 81);
+        let id = connect(&mut host, other).expect("all ports are free");
+        assert_eq!(host.engine.addresses(id).0.ip(), found[0].0.ip());
+        // One of each address is free again, a moment later.
+        for at in [7, PORTS + 8, 2 * PORTS + 9] {
+            let (from, id) = found[at];
+            host.engine.abort(id);
+            host.wait_millis(20);
+            let again = connect(&mut host, to).expect("the port that is free");
+            assert_eq!(host.engine.addresses(again).0, from);
+            assert_eq!(connect(&mut host, to), Err(ConnectError::NoPort));
+        }
+    }
+}
