@@ -85,10 +85,10 @@ fn once(options: &Options, offload: bool) -> Result<f64> {
         }
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     });
-    let before: Duration = loops.counters().iter().map(|one| one.busy).sum();
+    let before: Duration = loops.counters().iter().map(|one| one.cpu).sum();
     sending.wait()?.map_err(anyhow::Error::msg)?;
     let count = receiving.wait()??;
-    let used = loops.counters().iter().map(|one| one.busy).sum::<Duration>().saturating_sub(before);
+    let used = loops.counters().iter().map(|one| one.cpu).sum::<Duration>().saturating_sub(before);
     ensure!(count > 0, "nothing arrived");
     Ok(count as f64 / used.as_secs_f64())
 }

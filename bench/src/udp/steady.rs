@@ -122,7 +122,7 @@ fn once(options: &Options, case: &Case) -> Result<Row> {
         ..UdpPlan::new(&server.addresses()[0])?
     };
     let sender = Loops::start(1)?;
-    let busy = |loops: &Loops| -> Vec<_> { loops.counters().iter().map(|one| one.busy).collect() };
+    let busy = |loops: &Loops| -> Vec<_> { loops.counters().iter().map(|one| one.cpu).collect() };
     let before = busy(&service);
     let outcome = load(&sender, plan)?;
     let cpu_by_loop =

@@ -38,14 +38,22 @@ pub struct LoopCounters {
     pub spins: u64,
     /// How often it did so for as long as it may and found nothing, so that it slept.
     pub spins_in_vain: u64,
-    /// CPU time that the loop's thread has used, user and system together.
+    /// Turns that lasted longer than [`Limits::stall_after`](crate::Limits::stall_after): a task computed for long or blocked
+    /// the loop, and all others waited. Counted while they last, as far as they were seen.
+    pub stalls: u64,
+    /// The longest of them, too short by 50 ms at most.
+    pub longest_stall: Duration,
+    /// Time in which the loop did not sleep: it computed, or a task blocked it. The present turn counts once it was seen, 25 ms
+    /// after it began; if [`Limits::stall_after`](crate::Limits::stall_after) is `Duration::MAX`, when it is over.
     pub busy: Duration,
+    /// CPU time that the loop's thread has used, user and system together.
+    pub cpu: Duration,
     /// Time since the loop started; once it has ended, how long it ran.
     pub up: Duration,
 }
 
 impl LoopCounters {
-    /// The part of its time that the loop was running and not asleep: 0 to 1.
+    /// The part of its time that the loop did not sleep, whether it computed or a task blocked it: 0 to 1.
     pub fn busy_share(&self) -> f64 {
         if self.up.is_zero() {
             return 0.0;

@@ -1,4 +1,4 @@
-//! One event loop a core: placement, hand-over, loop-local storage and coarse deadlines.
+//! One event loop a core: placement, hand-over, loop-local storage and deadlines.
 //!
 //! A **loop** is one OS thread with one tokio [`LocalRuntime`](tokio::runtime::LocalRuntime). A connection stays on the
 //! loop that opened it. So tasks need not be `Send`, and they share state without a lock, in an [`Rc`](std::rc::Rc)
@@ -15,6 +15,7 @@
 //! | end the process in order at SIGINT and SIGTERM | [`Signals`] |
 //! | count on one thread, read on others | [`Counter`] |
 //! | know the time without asking the system | [`clock`] |
+//! | be told which handler blocks a loop | [`Limits::stall_after`], [`Work`] |
 //!
 //! Everything of tokio works on a loop too: its sockets, timers, channels.
 //!
@@ -44,8 +45,10 @@ mod shared;
 mod shutdown;
 mod signals;
 mod sources;
+mod stalls;
 mod task;
 mod thread;
+mod work;
 
 /// The locks and atomics of the inbox. Its model test replaces them by loom's.
 mod sync {
@@ -65,3 +68,4 @@ pub use shutdown::{Shutdown, ShutdownError};
 pub use signals::{Signal, Signals};
 pub use sources::{AddedSource, Source, add_source};
 pub use task::{LocalTask, Task, TaskError};
+pub use work::{Label, Work};

@@ -1,5 +1,7 @@
 //! What a loop refuses to go beyond.
 
+use std::time::Duration;
+
 /// Limits of each loop.
 ///
 /// ```
@@ -21,10 +23,19 @@ pub struct Limits {
     /// [`TaskError::Full`]: crate::TaskError::Full
     /// [`LoopCounters::refused`]: crate::LoopCounters::refused
     pub hand_overs_waiting: usize,
+    /// From when on a turn of the loop is a stall: a task computes for so long, or blocks, and everything else on the loop
+    /// waits. Default: 100 ms, which a user notices and no well-behaved task needs. `Duration::MAX`: none is.
+    ///
+    /// A stall is counted in [`LoopCounters::stalls`], and logged as a warning while it lasts, once a minute, with the route of
+    /// the handler that the loop works on. One thread of the process looks at all loops each 25 ms, so a shorter stall may go
+    /// unseen. It rests while all loops sleep, and there is none if no loop has this limit.
+    ///
+    /// [`LoopCounters::stalls`]: crate::LoopCounters::stalls
+    pub stall_after: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { hand_overs_waiting: 1 << 18 }
+        Self { hand_overs_waiting: 1 << 18, stall_after: Duration::from_millis(100) }
     }
 }

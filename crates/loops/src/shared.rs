@@ -6,12 +6,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anywire_sys::cpu;
+use tokio::runtime::RuntimeMetrics;
 
 use crate::counters::{Counts, LoopCounters, LoopState};
 use crate::handle::Job;
 use crate::handle::LoopId;
 use crate::inbox::Inbox;
 use crate::limits::Limits;
+use crate::stalls::{Turn, Watched};
+use crate::work::Work;
 
 /// One loop as all threads see it. Handles keep it alive after the loop has ended.
 pub(crate) struct Shared {
@@ -24,6 +27,12 @@ pub(crate) struct Shared {
     pub(crate) thread_id: i32,
     pub(crate) inbox: Inbox<Job>,
     pub(crate) counts: Counts,
+    pub(crate) work: Work,
+    /// From when on a turn is a stall.
+    pub(crate) stall_after: Duration,
+    watched: Mutex<Watched>,
+    /// What the runtime counts, while there is one. It keeps the runtime alive, whose hooks keep this alive.
+    runtime: Mutex<Option<RuntimeMetrics>>,
     /// A [`LoopState`] as a number.
     state: AtomicU8,
     started: Instant,
@@ -41,6 +50,10 @@ impl Shared {
             thread_id: cpu::thread_id(),
             inbox: Inbox::new(limits.hand_overs_waiting),
             counts: Counts::default(),
+            work: Work::default(),
+            stall_after: limits.stall_after,
+            watched: Mutex::default(),
+            runtime: Mutex::new(None),
             state: AtomicU8::new(LoopState::Running as u8),
             started: Instant::now(),
             ended: Mutex::new(None),
@@ -50,10 +63,14 @@ impl Shared {
 
     pub(crate) fn counters(&self) -> LoopCounters {
         let ended = *self.lock_ended();
-        let (busy, up) = match ended {
-            Some(ended) => (ended.busy, ended.up),
+        let Used { busy, cpu, up } = match ended {
+            Some(ended) => ended.used,
             // The thread may be gone between the two questions; then there is nothing to read.
-            None => (cpu::thread_run_time(self.thread_id).unwrap_or_default(), self.started.elapsed()),
+            None => self.used(cpu::thread_run_time(self.thread_id).unwrap_or_default()),
+        };
+        let (stalls, longest_stall) = {
+            let watched = self.watched();
+            (watched.stalls, watched.longest_stall)
         };
         LoopCounters {
             id: self.id,
@@ -66,9 +83,40 @@ impl Shared {
             refused: self.inbox.refused(),
             spins: self.counts.spins.value(),
             spins_in_vain: self.counts.spins_in_vain.value(),
+            stalls,
+            longest_stall,
             busy,
+            cpu,
             up,
         }
+    }
+
+    /// What the loop has used so far, with so much CPU time.
+    fn used(&self, cpu: Duration) -> Used {
+        let turn = self.turn().map_or(Duration::ZERO, |turn| {
+            turn.before.saturating_add(self.watched().lasts(Instant::now(), turn))
+        });
+        let up = self.started.elapsed();
+        // Looking for work of sources, and at sockets, is no part of a turn.
+        Used { busy: turn.max(cpu).min(up), cpu, up }
+    }
+
+    /// Called when the loop has its runtime.
+    pub(crate) fn has_runtime(&self, runtime: RuntimeMetrics) {
+        *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
+    }
+
+    /// Which turn the loop is in, while it has its runtime.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        runtime.as_ref().map(|runtime| Turn {
+            sleeps: runtime.worker_park_unpark_count(0),
+            before: runtime.worker_total_busy_duration(0),
+        })
+    }
+
+    pub(crate) fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn state(&self) -> LoopState {
@@ -83,8 +131,9 @@ impl Shared {
 
     /// Records the end of the loop; called by its thread as the last thing.
     pub(crate) fn end(&self, tasks_cut: u64) {
-        let busy = cpu::current_thread_cpu().unwrap_or_default().total();
-        *self.lock_ended() = Some(Ended { tasks_cut, busy, up: self.started.elapsed() });
+        let used = self.used(cpu::current_thread_cpu().unwrap_or_default().total());
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        *self.lock_ended() = Some(Ended { tasks_cut, used });
         self.has_ended.notify_all();
     }
 
@@ -107,6 +156,13 @@ impl Shared {
 #[derive(Clone, Copy)]
 struct Ended {
     tasks_cut: u64,
+    used: Used,
+}
+
+/// Time that a loop has used.
+#[derive(Clone, Copy)]
+struct Used {
     busy: Duration,
+    cpu: Duration,
     up: Duration,
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
+use std::time::Duration;
 
 use anywire_sys::cpu;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -15,6 +16,7 @@ use crate::handle::{LoopHandle, LoopId};
 use crate::limits::Limits;
 use crate::loops::StartError;
 use crate::shared::Shared;
+use crate::stalls;
 
 /// The configuration of one loop.
 pub(crate) struct LoopConfig {
@@ -37,12 +39,19 @@ impl LoopConfig {
         };
         let local = Rc::new(Local::new(Arc::clone(&shared)));
         Local::set_current(Some(Rc::clone(&local)));
+        let is_watched = self.limits.stall_after < Duration::MAX;
+        if is_watched {
+            stalls::begin(&shared);
+        }
         if ready.send(Ok(LoopHandle::new(Arc::clone(&shared)))).is_ok() {
             let ran = contain("a loop's runtime", || runtime.block_on(until_stopped(&local)));
             shared.set_state(if ran.is_ok() { LoopState::Ended } else { LoopState::Died });
         }
         let tasks_cut = wind_up(runtime, &local);
         Local::set_current(None);
+        if is_watched {
+            stalls::end(&shared);
+        }
         shared.end(tasks_cut);
     }
 
@@ -58,9 +67,13 @@ impl LoopConfig {
                 Local::try_with(|local| local.sources().prepare_to_sleep());
                 parking.inbox.parking();
             })
-            .on_thread_unpark(move || unparked.inbox.unparked())
+            .on_thread_unpark(move || {
+                unparked.inbox.unparked();
+                stalls::woken();
+            })
             .build_local(LocalOptions::default())
             .map_err(StartError::Runtime)?;
+        shared.has_runtime(runtime.handle().metrics());
         Ok((shared, runtime))
     }
 }

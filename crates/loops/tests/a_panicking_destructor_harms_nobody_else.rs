@@ -41,7 +41,7 @@ fn of_a_closure_that_was_aborted_in_the_inbox() {
 
 #[test]
 fn of_a_closure_that_was_refused() {
-    let limits = Limits { hand_overs_waiting: 1 };
+    let limits = Limits { hand_overs_waiting: 1, ..Limits::default() };
     let loops = Loops::builder().count(1).limits(limits).start().expect("one loop can be had");
     let one = loops.get(0);
     let bombed = |bomb: Bomb| {

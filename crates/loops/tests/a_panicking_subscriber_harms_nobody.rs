@@ -1,8 +1,12 @@
 //! The subscriber that gets the log of a panic is code of a user, too: if it panics itself, the loop goes on.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod common;
 
-use anywire_loops::{LoopState, Loops, TaskError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anywire_loops::{Limits, LoopState, Loops, TaskError};
+use common::{Blocked, eventually};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -45,7 +49,9 @@ impl Subscriber for Panicking {
 #[test]
 fn a_panicking_subscriber_harms_nobody() {
     tracing::subscriber::set_global_default(Panicking).expect("nobody else has set one");
-    let loops = Loops::start(1).expect("one loop can be had");
+    // A slow machine may take longer than a stall to print a panic.
+    let unwatched = Limits { stall_after: Duration::MAX, ..Limits::default() };
+    let loops = Loops::builder().count(1).limits(unwatched).start().expect("one loop can be had");
     let one = loops.get(0);
     for _ in 0..3 {
         let task = one.spawn(|| async { panic!("on purpose") });
@@ -54,4 +60,12 @@ fn a_panicking_subscriber_harms_nobody() {
     assert_eq!(one.spawn(|| async { 7 }).wait(), Ok(7));
     assert_eq!(EVENTS.load(Ordering::SeqCst), 3);
     assert_eq!(one.state(), LoopState::Running);
+    // The thread that watches loops goes on, too: each loop that is blocked is warned of.
+    let watched = Loops::start(3).expect("three loops can be had");
+    for one in watched.iter() {
+        let before = EVENTS.load(Ordering::SeqCst);
+        let blocked = Blocked::new(&one);
+        eventually("it is warned of", || EVENTS.load(Ordering::SeqCst) > before);
+        blocked.free();
+    }
 }

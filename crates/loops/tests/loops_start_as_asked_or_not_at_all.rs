@@ -46,7 +46,7 @@ fn impossible_options_are_refused() {
 
 #[test]
 fn hand_overs_beyond_the_limit_are_refused() {
-    let limits = Limits { hand_overs_waiting: 3 };
+    let limits = Limits { hand_overs_waiting: 3, ..Limits::default() };
     let loops = Loops::builder().count(1).limits(limits).start().expect("one loop can be had");
     let one = loops.get(0);
     let barrier = Arc::new(Barrier::new(2));

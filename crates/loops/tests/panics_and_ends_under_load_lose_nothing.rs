@@ -68,7 +68,7 @@ fn run(random: &mut Random) {
     let hand_overs_waiting = if random.once_in(3) { 8 } else { 1000 };
     let loops = Loops::builder()
         .count(2)
-        .limits(Limits { hand_overs_waiting })
+        .limits(Limits { hand_overs_waiting, ..Limits::default() })
         .start()
         .expect("two loops can be had");
     let handles: Vec<_> = loops.iter().collect();

@@ -89,8 +89,12 @@ impl ConnectionTask {
             self.service.count_cut();
             return Poll::Ready(());
         }
-        catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))).unwrap_or_else(|panic| {
-            self.service.dispatch.note_panic(*endpoint, panic);
+        let dispatch = &self.service.dispatch;
+        dispatch.begins(*endpoint);
+        let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+        dispatch.ends();
+        polled.unwrap_or_else(|panic| {
+            dispatch.note_panic(*endpoint, panic);
             Poll::Ready(())
         })
     }

@@ -16,6 +16,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::thread;
 
 use anywire_http::{Body, Method, RequestHead, Response, StatusCode};
+use anywire_loops::{Label, Work};
 
 use crate::contained::drop_each;
 use crate::context::{ContextId, Contexts, FreeContext, Origin, Told};
@@ -35,6 +36,8 @@ pub(crate) struct Dispatch {
     /// The continuation of the handler whose 101 was returned last.
     upgrade: Cell<Option<Continuation>>,
     counters: Arc<Live>,
+    /// Where the loop is told whose handler it runs, in case that blocks it.
+    work: Work,
 }
 
 impl Dispatch {
@@ -42,11 +45,15 @@ impl Dispatch {
     pub(crate) fn new(table: Arc<Table>, body_limit_bytes: usize, counters: Arc<Live>) -> Self {
         Self {
             param_names: table.param_names(),
-            slots: (0..table.endpoints()).map(|_| Slots::default()).collect(),
+            slots: table
+                .names()
+                .map(|name| Slots::new(Label::new(&format!("{} {}", name.method, name.path))))
+                .collect(),
             contexts: Rc::new(Contexts::new(table.states(), body_limit_bytes)),
             table,
             upgrade: Cell::default(),
             counters,
+            work: Work::here(),
         }
     }
 
@@ -78,7 +85,8 @@ impl Dispatch {
                 }
             },
         };
-        let mut slot = match self.slots[endpoint.index()].take() {
+        let slots = &self.slots[endpoint.index()];
+        let mut slot = match slots.take() {
             Some(slot) => slot,
             None => match self.new_slot(endpoint) {
                 Ok(slot) => slot,
@@ -91,7 +99,10 @@ impl Dispatch {
         let free = context.take().unwrap_or_else(|| self.contexts.make(origin()));
         let id = free.id();
         let request = Request::new(head, body, endpoint, params, self.contexts.give(free));
-        match &mut slot.as_mut().start(request, cx) {
+        self.work.begins(slots.label());
+        let mut started = slot.as_mut().start(request, cx);
+        self.work.ends();
+        match &mut started {
             Ok(Poll::Ready(response)) => {
                 self.put_slot(endpoint, slot);
                 *context = self.contexts.take_back(id);
@@ -116,6 +127,20 @@ impl Dispatch {
                 None
             }
         }
+    }
+
+    /// The loop is about to run code of this handler, such as its body, until [`ends`](Self::ends) is called.
+    #[inline]
+    pub(crate) fn begins(&self, endpoint: Option<EndpointId>) {
+        if let Some(endpoint) = endpoint {
+            self.work.begins(self.slots[endpoint.index()].label());
+        }
+    }
+
+    /// The loop no longer runs code of a handler.
+    #[inline]
+    pub(crate) fn ends(&self) {
+        self.work.ends();
     }
 
     /// Tells handlers and continuations that the server shuts down.
@@ -200,7 +225,10 @@ impl Run {
     ) -> Poll<Response> {
         let Some(mut slot) = self.slot.take() else { return Poll::Pending };
         let dispatch = &self.dispatch;
-        match slot.as_mut().poll(cx) {
+        dispatch.begins(Some(self.endpoint));
+        let polled = slot.as_mut().poll(cx);
+        dispatch.ends();
+        match polled {
             Ok(Poll::Pending) => {
                 self.slot = Some(slot);
                 if context.is_none() {

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::thread;
 
 use anywire_http::Response;
+use anywire_loops::Label;
 use pin_project_lite::pin_project;
 
 use crate::extract::{FromRequest, FromRequestParts, Needs};
@@ -223,13 +224,25 @@ pub(crate) type Slot = Pin<Box<dyn Run>>;
 /// The slots of one handler that are free.
 ///
 /// Most runs end before the next one begins, so `last` serves them all. Taking it is cheaper than a pop from a list.
-#[derive(Default)]
 pub(crate) struct Slots {
+    /// Whose they are.
+    label: Label,
     last: Cell<Option<Slot>>,
     others: RefCell<Vec<Slot>>,
 }
 
 impl Slots {
+    /// None, of the handler of this name.
+    pub(crate) fn new(label: Label) -> Self {
+        Self { label, last: Cell::default(), others: RefCell::default() }
+    }
+
+    /// The name of the handler, for its loop.
+    #[inline]
+    pub(crate) fn label(&self) -> Label {
+        self.label
+    }
+
     #[inline]
     pub(crate) fn take(&self) -> Option<Slot> {
         self.last.take().or_else(|| self.others.borrow_mut().pop())

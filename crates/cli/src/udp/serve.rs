@@ -150,7 +150,7 @@ impl Counted {
             dropped_by_system: one.dropped_by_system,
             datagrams_per_receive: ratio(one.datagrams, one.receive_calls),
             datagrams_per_send: ratio(one.replies, one.send_calls),
-            cpu_seconds: home.counters().busy.as_secs_f64(),
+            cpu_seconds: home.counters().cpu.as_secs_f64(),
         });
         Self {
             schema: "anywire.udp-serve/1",

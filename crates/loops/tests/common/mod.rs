@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anywire_loops::{LoopHandle, Task, TaskError};
+use anywire_loops::{Label, LoopHandle, Task, TaskError, Work};
 
 /// Panics when it is dropped, with a payload that panics when it is dropped, and so on, this many times.
 #[derive(Debug, PartialEq)]
@@ -59,12 +60,20 @@ pub(crate) struct Blocked {
 impl Blocked {
     /// Returns when the loop is busy.
     pub(crate) fn new(one: &LoopHandle) -> Self {
+        Self::at_work(one, Label::NONE)
+    }
+
+    /// As [`new`](Self::new), with what the loop works on.
+    pub(crate) fn at_work(one: &LoopHandle, label: Label) -> Self {
         let (free, is_free) = mpsc::channel();
         let (blocks, is_blocked) = mpsc::channel();
         let task = one.spawn(move || async move {
+            let work = Work::here();
+            work.begins(label);
             blocks.send(()).expect("the test listens");
             // An error says that the test has failed, and that nothing is to be waited for.
             let _ = is_free.recv();
+            work.ends();
         });
         is_blocked.recv().expect("the loop runs");
         Self { free, task }
@@ -80,6 +89,15 @@ impl Blocked {
 /// Returns when a task says so; panics if it never does.
 pub(crate) fn wait_for<T>(told: &Receiver<T>) -> T {
     told.recv_timeout(HANG).expect("told within the time that a hang is taken for")
+}
+
+/// Waits for something that sends no event, such as a counter.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let hang = Instant::now() + HANG;
+    while !is_so() {
+        assert!(Instant::now() < hang, "never happened: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Says that a loop still takes work and gives answers.

@@ -124,7 +124,10 @@ impl Session {
             let Stage::Streaming { body, framing, left } = &mut self.stage else {
                 return Continue(Poll::Ready(()));
             };
-            let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
+            env.service.dispatch.begins(self.request.endpoint);
+            let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
+            env.service.dispatch.ends();
+            let polled = match polled {
                 Ok(polled) => polled,
                 Err(panic) => {
                     env.service.dispatch.note_panic(self.request.endpoint, panic);

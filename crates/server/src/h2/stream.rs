@@ -81,7 +81,10 @@ impl Stream {
         }
         let Some(body) = rest else { return Next::End(None) };
         let cx = &mut Context::from_waker(&self.waker);
-        let polled = match catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx))) {
+        service.dispatch.begins(self.endpoint);
+        let polled = catch_unwind(AssertUnwindSafe(|| body.poll_chunk(cx)));
+        service.dispatch.ends();
+        let polled = match polled {
             Ok(polled) => polled,
             Err(panic) => {
                 service.dispatch.note_panic(self.endpoint, panic);

@@ -144,9 +144,9 @@ pub(crate) enum Matched {
 }
 
 impl Table {
-    /// How many handlers there are.
-    pub(crate) fn endpoints(&self) -> usize {
-        self.endpoints.len()
+    /// The names of all handlers, in the order of their numbers.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &RouteName> {
+        self.endpoints.iter().map(|served| &served.name)
     }
 
     /// Memory for a run of this handler.

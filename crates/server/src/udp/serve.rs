@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use anywire_loops as loops;
+use anywire_loops::{self as loops, Label, Work};
 use anywire_wire::udp::{Outgoing, Received, Udp};
 use tokio::sync::watch;
 
@@ -30,15 +30,18 @@ pub(super) struct Service<H> {
     accounts: Option<Accounts>,
     received: Received,
     outgoing: Outgoing,
+    /// Where the loop is told that it runs the handler of this name, in case that blocks it.
+    work: (Work, Label),
 }
 
 impl<H: DatagramHandler> Service<H> {
     pub(super) fn new(socket: Udp, handler: H, limits: &UdpLimits, counts: Arc<Counts>) -> Self {
         let (received, outgoing) = (Received::new(&socket), Outgoing::new(&socket));
         let accounts = limits.peer_rate.map(|rate| Accounts::new(rate, Instant::now()));
+        let work = (Work::here(), Label::new(&socket.local().to_string()));
         let (socket, under_way) = (Rc::new(socket), Rc::new(UnderWay::default()));
         let desk = Desk { socket, counts, later_max: limits.later_max, under_way };
-        Self { handler, desk, accounts, received, outgoing }
+        Self { handler, desk, accounts, received, outgoing, work }
     }
 
     /// Serves until the end, and then answers what has arrived.
@@ -122,7 +125,7 @@ impl<H: DatagramHandler> Service<H> {
 
     /// Gives a batch to the handler. A panic costs the rest of the batch.
     fn batch(&mut self) {
-        let Self { handler, desk, accounts, received, outgoing } = self;
+        let Self { handler, desk, accounts, received, outgoing, work: (work, label) } = self;
         let counts = &desk.counts;
         counts.receive_calls.increment();
         if received.forged() > 0 {
@@ -134,6 +137,7 @@ impl<H: DatagramHandler> Service<H> {
         let now = accounts.is_some().then(Instant::now);
         let mut replies = Replies { desk, outgoing };
         let mut cuts = Vec::new();
+        work.begins(*label);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let mut datagrams = received.iter().filter(|datagram| {
                 if let (Some(accounts), Some(now)) = (accounts.as_mut(), now)
@@ -160,6 +164,7 @@ impl<H: DatagramHandler> Service<H> {
             datagrams.for_each(drop);
             cuts.into_iter().for_each(|cut| handler.cut(cut));
         }));
+        work.ends();
         if let Err(panic) = ran {
             dispose(panic);
             counts.panics.increment();
