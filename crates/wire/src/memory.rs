@@ -2,8 +2,8 @@
 //! in one program.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -67,8 +67,8 @@ impl Wire for Memory {
             let refused = || DialError::Refused { address: address.clone() };
             let queue = lock(&LISTENING).get(address.location()).cloned().ok_or_else(refused)?;
             let (here, there) = pair(address.location());
-            let mut there = Some(there);
-            let queueing = async { Ok(poll_fn(|cx| poll_join(&queue, &mut there, cx)).await) };
+            let joining = Joining::new(queue, there);
+            let queueing = async { Ok(joining.await) };
             match options.connect_in_time(address, queueing).await? {
                 Joined::Waits => Ok(Connection::new(here)),
                 Joined::NobodyListens => Err(refused()),
@@ -240,12 +240,15 @@ fn change(pipe: &Mutex<Pipe>, change: impl FnOnce(&mut Pipe)) {
 #[derive(Default)]
 struct Queue {
     arrivals: VecDeque<MemoryTransport>,
-    /// As many wait here; later ones wait in [`poll_join`], as they would in a system that answers no SYN.
+    /// As many wait here; later ones wait in [`Joining`], as they would in a system that answers no SYN.
     backlog: usize,
     /// The listener has stopped.
     closed: bool,
     acceptor: Option<Waker>,
-    dialers: Vec<Waker>,
+    /// By the number of the dial.
+    dialers: HashMap<u64, Waker>,
+    /// How many dials there have been.
+    dials: u64,
 }
 
 /// How dialling ended.
@@ -255,23 +258,53 @@ enum Joined {
     NobodyListens,
 }
 
-/// Puts an arrival into the queue once there is room.
-fn poll_join(queue: &Mutex<Queue>, arrival: &mut Option<MemoryTransport>, cx: &Context<'_>) -> Poll<Joined> {
-    let mut queue = lock(queue);
-    if queue.closed {
-        return Poll::Ready(Joined::NobodyListens);
+/// A dial: puts an arrival into the queue once there is room. Dropped before that, it leaves nothing behind.
+struct Joining {
+    queue: Arc<Mutex<Queue>>,
+    arrival: Option<MemoryTransport>,
+    number: u64,
+}
+
+impl Joining {
+    fn new(queue: Arc<Mutex<Queue>>, arrival: MemoryTransport) -> Self {
+        let number = {
+            let mut queue = lock(&queue);
+            queue.dials += 1;
+            queue.dials
+        };
+        Self { queue, arrival: Some(arrival), number }
     }
-    if queue.arrivals.len() >= queue.backlog {
-        if !queue.dialers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            queue.dialers.push(cx.waker().clone());
+}
+
+impl Future for Joining {
+    type Output = Joined;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Joined> {
+        let this = &mut *self;
+        let mut queue = lock(&this.queue);
+        if queue.closed {
+            return Poll::Ready(Joined::NobodyListens);
         }
-        return Poll::Pending;
+        if queue.arrivals.len() >= queue.backlog {
+            let waits = queue.dialers.get(&this.number).is_some_and(|waker| waker.will_wake(cx.waker()));
+            let replaced = if waits { None } else { queue.dialers.insert(this.number, cx.waker().clone()) };
+            drop(queue);
+            drop(replaced);
+            return Poll::Pending;
+        }
+        queue.arrivals.extend(this.arrival.take());
+        let acceptor = queue.acceptor.take();
+        drop(queue);
+        wake(acceptor);
+        Poll::Ready(Joined::Waits)
     }
-    queue.arrivals.extend(arrival.take());
-    let acceptor = queue.acceptor.take();
-    drop(queue);
-    wake(acceptor);
-    Poll::Ready(Joined::Waits)
+}
+
+impl Drop for Joining {
+    fn drop(&mut self) {
+        let waker = lock(&self.queue).dialers.remove(&self.number);
+        drop(waker);
+    }
 }
 
 struct MemoryAcceptor(Arc<Mutex<Queue>>);
@@ -287,7 +320,7 @@ impl Acceptor for MemoryAcceptor {
         };
         let dialers = std::mem::take(&mut queue.dialers);
         drop(queue);
-        wake(dialers);
+        wake(dialers.into_values());
         Poll::Ready(Ok(Box::new(arrival)))
     }
 }
@@ -319,7 +352,7 @@ impl Drop for Name {
         queue.closed = true;
         let dialers = std::mem::take(&mut queue.dialers);
         drop(queue);
-        wake(dialers);
+        wake(dialers.into_values());
     }
 }
 
@@ -333,9 +366,10 @@ fn replace_waker(place: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
     }
 }
 
-/// Called with no lock held: a waker may run any code, such as dropping another end of the same pipe.
+/// Called with no lock held: a waker may run any code, such as dropping another end of the same pipe. If it panics, that is no panic of
+/// the task here: the waker is that of the other end.
 fn wake(waiting: impl IntoIterator<Item = Waker>) {
-    waiting.into_iter().for_each(Waker::wake);
+    waiting.into_iter().for_each(anywire_loops::wake);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -258,6 +258,43 @@ fn clear_text_is_served_on_the_same_port_if_that_is_wanted() {
     support::play_on(&listening, async |mut connection| support::ask_echo(&mut connection).await);
 }
 
+/// The wire below, at the same place.
+fn below(outer: &Address) -> Address {
+    let text = outer.to_string();
+    let (scheme, rest) = text.split_once(':').expect("WIRE:WHERE");
+    format!("{}:{rest}", scheme.strip_prefix("tls+").unwrap_or("tcp")).parse().expect("an address")
+}
+
+#[test]
+fn clear_text_that_was_not_read_makes_the_close_a_reset_on_every_wire() {
+    const SAID: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+    for scratch in support::addresses().filter(support::has_tls) {
+        for read_before in [0, 1, SAID.len()] {
+            let options = shows(|tls| tls.takes_clear_text = true);
+            let loops = support::loops(1);
+            let listening = support::bind(&loops, &scratch, &options).serve(move |mut connection| {
+                drop(anywire_loops::spawn(async move {
+                    let mut buffer = [0; SAID.len()];
+                    let mut read = 0;
+                    while read < read_before {
+                        let room = &mut buffer[read..read_before];
+                        read += connection.read(room).await.expect("the peer waits for an end");
+                    }
+                }));
+            });
+            let plain = below(listening.local());
+            let end = support::on_a_loop(move || async move {
+                let mut connection = support::dial(&plain).await;
+                connection.write_all(SAID).await.expect("the peer is there");
+                support::read_to_end(&mut connection).await.map_err(|error| error.kind())
+            });
+            let expected =
+                if read_before < SAID.len() { Err(ErrorKind::ConnectionReset) } else { Ok(Vec::new()) };
+            assert_eq!(end, expected, "on {scratch}, {read_before} bytes were read");
+        }
+    }
+}
+
 #[test]
 fn bytes_that_are_no_handshake_get_an_alert() {
     let loops = support::loops(1);

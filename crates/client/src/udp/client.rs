@@ -62,7 +62,8 @@ pub struct UdpClientCounters {
 }
 
 impl UdpClient {
-    /// A client of this peer, on the loop that calls. Nothing is sent: nobody need be there.
+    /// A client of this peer, on the loop that calls. Nothing is sent: nobody need be there yet, and a peer that is started anew is
+    /// found again.
     ///
     /// # Errors
     /// [`UdpError`]: the name does not resolve, or the system refused.
@@ -215,7 +216,14 @@ impl Inner {
                         self.settle(now, self.matching.tag(datagram.data()), outcome);
                     });
                 }
-                Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => self.refuse_all(),
+                Err(gone)
+                    if matches!(
+                        gone.kind(),
+                        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+                    ) =>
+                {
+                    self.refuse_all();
+                }
                 // The calls under way find out by their deadlines.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }

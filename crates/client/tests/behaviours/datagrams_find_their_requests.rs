@@ -237,3 +237,56 @@ fn what_cannot_be_called_says_why() {
         assert!(outcome.is_err(), "a call that was dropped has given its tag back: {outcome:?}");
     });
 }
+
+/// A service at an address of each kind, which answers one request and ends.
+enum Service {
+    Udp(UdpSocket),
+    Unix(UnixDatagram),
+}
+
+impl Service {
+    fn start(address: &str) -> Self {
+        match address.strip_prefix("unixgram:") {
+            Some(path) => Self::Unix(UnixDatagram::bind(path).expect("nobody is there")),
+            None => Self::Udp(UdpSocket::bind(&address["udp:".len()..]).expect("nobody is there")),
+        }
+    }
+
+    fn answer_once(self) {
+        let mut buffer = [0; 16];
+        match self {
+            Self::Udp(socket) => {
+                let (length, from) = socket.recv_from(&mut buffer).expect("a request");
+                socket.send_to(&buffer[..length], from).expect("over loopback");
+            }
+            Self::Unix(socket) => {
+                let (length, from) = socket.recv_from(&mut buffer).expect("a request");
+                socket.send_to_addr(&buffer[..length], &from).expect("it waits");
+                let own = socket.local_addr().expect("it is bound");
+                std::fs::remove_file(own.as_pathname().expect("a path")).expect("it is ours");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_service_may_start_later_and_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // An address of this machine that no other test uses.
+    let [high, low] = (std::process::id() as u16).to_be_bytes();
+    for address in
+        [format!("udp:127.{high}.{low}.9:9009"), format!("unixgram:{}/app.sock", folder.path().display())]
+    {
+        on_loop(move || async move {
+            let client = UdpClient::connect(&address, ID, patient()).await.expect("nobody need be there");
+            for round in 0..3_u8 {
+                let refused = client.call(&[round, b'?']).await.expect_err("nobody is there");
+                assert!(matches!(refused, UdpCallError::Refused { .. }), "{address}: {refused}");
+                let service = Service::start(&address);
+                let answering = std::thread::spawn(|| service.answer_once());
+                assert_eq!(client.call(&[round, b'!']).await.expect("an answer"), [round, b'!'], "{address}");
+                answering.join().expect("no panic");
+            }
+        });
+    }
+}

@@ -1,12 +1,13 @@
 //! The rate that one peer may send at.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anywire_wire::udp::Peer;
 
-/// How much one peer may send to one loop. A peer is an IPv4 address, a /64 network of IPv6, or a Unix name.
+/// How much one peer may send to one loop. A peer is an IPv4 address, a /64 network of IPv6 (of each link, if it is link-local), or a
+/// Unix name.
 ///
 /// Beyond it datagrams are counted and not handled. Each loop keeps its own account, so a peer whose ports are spread over all
 /// loops may send that much to each of them.
@@ -67,10 +68,13 @@ impl Accounts {
     pub(super) fn permit(&mut self, peer: &Peer, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since);
         let now = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX / 2);
-        let hash = match peer.ip() {
-            Some(IpAddr::V4(ip)) => self.hasher.hash_one(ip),
-            Some(IpAddr::V6(ip)) => self.hasher.hash_one(&ip.segments()[..4]),
-            None => self.hasher.hash_one(peer),
+        let hash = match (peer.ip(), peer) {
+            (Some(IpAddr::V4(ip)), _) => self.hasher.hash_one(ip),
+            // Each link has the network of link-local addresses.
+            (Some(IpAddr::V6(ip)), Peer::Ip(SocketAddr::V6(address))) => {
+                self.hasher.hash_one((&ip.segments()[..4], address.scope_id()))
+            }
+            _ => self.hasher.hash_one(peer),
         };
         let tag = (hash >> 32) as u32;
         let mask = self.sets.len() as u64 - 1;
@@ -123,10 +127,15 @@ mod tests {
     #[test]
     fn ports_and_the_lower_half_of_ipv6_are_one_peer() {
         let (mut accounts, now) = accounts(1000);
-        for same in [["10.0.0.1:1", "10.0.0.1:2"], ["[2001:db8::1]:1", "[2001:db8::ffff:2]:1"]] {
+        for same in [
+            ["10.0.0.1:1", "10.0.0.1:2"],
+            ["[2001:db8::1]:1", "[2001:db8::ffff:2]:1"],
+            ["[fe80::1%1]:1", "[fe80::2%1]:1"],
+        ] {
             assert_eq!((0..3).filter(|_| accounts.permit(&peer(same[0]), now)).count(), 3);
             assert!(!accounts.permit(&peer(same[1]), now), "{same:?}");
         }
+        assert!(accounts.permit(&peer("[fe80::1%2]:1"), now), "another link");
         assert!(accounts.permit(&peer("[::ffff:10.0.0.2]:1"), now));
         assert!(!(0..3).all(|_| accounts.permit(&peer("10.0.0.2:1"), now)), "it is the same in IPv4");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -141,17 +142,23 @@ impl Mesh {
         Ok((Service { directory: Arc::clone(&self.directory), address }, queues))
     }
 
-    /// Takes a place in the backlog of a service, for a connection from this address and port. Queues are asked round-robin; a
-    /// full one is skipped. Pending while none has.
-    pub(super) fn poll_enqueue(
+    /// Takes a place in the backlog of a service, for a connection from this address and port.
+    pub(super) const fn enqueue(&self, service: SocketAddr, from: SocketAddr) -> Enqueue<'_> {
+        Enqueue { mesh: self, service, from }
+    }
+
+    fn queues(&self, service: SocketAddr) -> Option<Arc<Queues>> {
+        self.directory.lock().services.get(&service).cloned()
+    }
+
+    /// Queues are asked round-robin; a full one is skipped. Pending while none has a place.
+    fn poll_enqueue(
         &self,
         service: SocketAddr,
         from: SocketAddr,
         cx: &Context<'_>,
     ) -> Poll<Result<Queued, Refused>> {
-        let Some(queues) = self.directory.lock().services.get(&service).cloned() else {
-            return Poll::Ready(Err(Refused));
-        };
+        let Some(queues) = self.queues(service) else { return Poll::Ready(Err(Refused)) };
         let first = queues.next.fetch_add(1, Ordering::Relaxed);
         let mut is_open = false;
         for step in 0..queues.all.len() {
@@ -171,6 +178,29 @@ impl Mesh {
 
     pub(super) fn station(&self, number: u16) -> Option<Arc<Station>> {
         self.directory.lock().ports.get(&number).cloned()
+    }
+}
+
+/// A connection that waits for a place in a backlog. Dropped, it leaves nothing behind.
+pub(super) struct Enqueue<'m> {
+    mesh: &'m Mesh,
+    service: SocketAddr,
+    from: SocketAddr,
+}
+
+impl Future for Enqueue<'_> {
+    type Output = Result<Queued, Refused>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.mesh.poll_enqueue(self.service, self.from, cx)
+    }
+}
+
+impl Drop for Enqueue<'_> {
+    fn drop(&mut self) {
+        // A service that has gone has told everybody.
+        let queues = self.mesh.queues(self.service);
+        queues.iter().flat_map(|queues| &queues.all).for_each(|queue| queue.give_up(self.from));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -105,7 +104,7 @@ impl Host {
         let mut tries = 0;
         loop {
             let from = self.take_port(service)?;
-            let place = poll_fn(|cx| self.board.mesh.poll_enqueue(service, from.address, cx)).await;
+            let place = self.board.mesh.enqueue(service, from.address).await;
             let refused = |refused| io::Error::new(io::ErrorKind::ConnectionRefused, refused);
             let place = place.map_err(refused)?;
             let mut stream = match self.interface.start(Some(from.address), service, NO_NAGLE) {

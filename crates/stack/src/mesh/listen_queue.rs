@@ -1,8 +1,9 @@
 //! A listen queue: one host's part of a service, its backlog, and where cables wait until the host is there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -74,8 +75,8 @@ struct State {
     attended: Attended,
     /// The clients that have a place in the backlog.
     waiting: HashSet<SocketAddr>,
-    /// The tasks that wait for a place.
-    want_place: Vec<Waker>,
+    /// The tasks that wait for a place, by the address that they connect from.
+    want_place: HashMap<SocketAddr, Waker>,
 }
 
 /// Who looks after a queue.
@@ -93,7 +94,7 @@ impl Queue {
     pub(super) fn new(backlog: usize) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let attended = Attended::Later(Vec::new());
-        let state = State { attended, waiting: HashSet::new(), want_place: Vec::new() };
+        let state = State { attended, waiting: HashSet::new(), want_place: HashMap::new() };
         Self { number: NUMBERS.fetch_add(1, Ordering::Relaxed), backlog, state: Mutex::new(state) }
     }
 
@@ -104,13 +105,21 @@ impl Queue {
             return Poll::Ready(Err(Refused));
         }
         if state.waiting.len() >= self.backlog {
-            if !state.want_place.iter().any(|other| other.will_wake(cx.waker())) {
-                state.want_place.push(cx.waker().clone());
-            }
+            let waits = state.want_place.get(&from).is_some_and(|waker| waker.will_wake(cx.waker()));
+            let replaced = if waits { None } else { state.want_place.insert(from, cx.waker().clone()) };
+            drop(state);
+            // Its destructor may come back here.
+            drop(replaced);
             return Poll::Pending;
         }
         state.waiting.insert(from);
         Poll::Ready(Ok(()))
+    }
+
+    /// Nobody waits for a place there any more.
+    pub(super) fn give_up(&self, from: SocketAddr) {
+        let waker = self.lock().want_place.remove(&from);
+        drop(waker);
     }
 
     fn free(&self, from: SocketAddr) {
@@ -118,7 +127,7 @@ impl Queue {
         if state.waiting.remove(&from) {
             let waiting = mem::take(&mut state.want_place);
             drop(state);
-            waiting.into_iter().for_each(Waker::wake);
+            wake(waiting);
         }
     }
 
@@ -129,7 +138,7 @@ impl Queue {
         drop(state);
         // Dropping these unserved cables tells the clients at their other ends.
         drop(ends);
-        waiting.into_iter().for_each(Waker::wake);
+        wake(waiting);
     }
 
     /// A port attends it from now on; gives the cables that have waited.
@@ -157,5 +166,13 @@ impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes clients. They belong to other threads, so a panic of their wakers is none of this one, and keeps no other from being woken.
+fn wake(waiting: HashMap<SocketAddr, Waker>) {
+    for waker in waiting.into_values() {
+        // The panic was reported when it began.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use rustix::net::{RecvFlags, recv};
 use tokio::task::coop;
 
 use super::error::HandshakeError;
@@ -159,6 +160,13 @@ impl Coat {
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Stage::First { accepting, generation } = &self.stage else { return Poll::Ready(Ok(())) };
         let (accepting, generation) = (Arc::clone(accepting), *generation);
+        if self.wire.is_over_unix()
+            && accepting.accepted().clear_text.is_taken
+            && self.peeks_at_clear_text(cx)
+        {
+            self.stage = Stage::Clear { read_before: Vec::new(), at: 0 };
+            return Poll::Ready(Ok(()));
+        }
         scratch::with(|scratch| {
             let read = ready!(self.inner.poll_read(cx, &mut scratch[..READ_MAX_BYTES]))?;
             if read == 0 {
@@ -187,6 +195,18 @@ impl Coat {
             }
             Poll::Ready(Ok(()))
         })
+    }
+
+    /// Whether the first byte is there, and is clear text. It stays in the socket: a Unix socket makes its close a reset if bytes
+    /// were not read, and in no other way.
+    fn peeks_at_clear_text(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut first = [0];
+        self.inner.poll_readable(cx).is_ready()
+            && self.inner.as_fd().is_some_and(|fd| {
+                let peeked = recv(fd, &mut first, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+                matches!(peeked, Ok((1, _)))
+            })
+            && first[0] != CONTENT_TYPE_HANDSHAKE
     }
 
     fn refuse(&mut self, cause: io::Error) {
@@ -425,8 +445,10 @@ impl Transport for Coat {
 impl Drop for Coat {
     /// Ends the stream as a plain wire would: by an end if the peer's bytes were read, by a reset otherwise.
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Open) || self.records.has_failed() {
-            return;
+        match &self.stage {
+            Stage::Open if !self.records.has_failed() => {}
+            Stage::Clear { read_before, at } if *at < read_before.len() => return self.inner.abort(),
+            _ => return,
         }
         let mut cx = Context::from_waker(Waker::noop());
         // Session tickets and the like are no bytes of the stream. If they stayed unread, the wire would be reset.

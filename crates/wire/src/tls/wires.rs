@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::dialer::DialOptions;
 use crate::error::{DialError, ListenError};
 use crate::listener::ListenOptions;
+use crate::unix::Unix;
 use crate::wires::{Acceptor, Arrival, Bound, Dialing, Wire};
 
 /// TLS around a wire: one of this crate, or your own.
@@ -44,7 +45,7 @@ pub struct Tls {
 
 /// TLS over TCP: the wire of URLs that begin with `https:`.
 pub(crate) static TCP: Tls = Tls::around(&crate::tcp::Tcp, "tls", "TLS over TCP");
-pub(crate) static UNIX: Tls = Tls::around(&crate::unix::Unix, "tls+unix", "TLS over Unix sockets");
+pub(crate) static UNIX: Tls = Tls::around(&Unix, "tls+unix", "TLS over Unix sockets");
 pub(crate) static MEMORY: Tls = Tls::around(&crate::memory::Memory, "tls+memory", "TLS within this process");
 #[cfg(feature = "stack")]
 pub(crate) static STACK: Tls =
@@ -62,6 +63,11 @@ impl Tls {
     /// The wire below.
     pub fn inner(&self) -> &'static dyn Wire {
         self.inner
+    }
+
+    /// Whether the bytes of a connection lie in a Unix socket as they are.
+    pub(super) fn is_over_unix(&self) -> bool {
+        (self.inner as &dyn Any).is::<Unix>()
     }
 
     /// The wire of this build that is TLS around this one.

@@ -11,8 +11,9 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::address::{DatagramAddress, Kind, ToDatagramAddress};
 use super::error::UdpError;
-use super::socket::{Link, Udp};
+use super::socket::{Link, Udp, unix_name};
 use super::source::OwnAddresses;
+use super::unix_peer::UnixPeer;
 use crate::claim::Claim;
 use crate::error::not_here;
 use crate::socket_file::{Blocked, Guard, SocketFile, make_room};
@@ -137,21 +138,16 @@ impl Udp {
         }
     }
 
-    /// A socket that speaks with one peer, registered with the loop that calls. It sends nothing, so the peer need not run yet.
+    /// A socket that speaks with one peer, registered with the loop that calls. It sends nothing, so the peer need not run yet. Over
+    /// a Unix socket, too, it finds a peer that was started later, or anew.
     ///
     /// # Errors
     /// [`UdpError`]: the name does not resolve, or the system refused.
     pub async fn connect(address: impl ToDatagramAddress, options: &UdpOptions) -> Result<Self, UdpError> {
         let address = address.to_datagram_address()?;
-        let failed = |cause| UdpError::connecting(&address, cause);
+        let failed = |cause| UdpError::of_system(&address, cause);
         let unregistered = match address.kind() {
-            Kind::Unix => {
-                let socket = socket(Domain::UNIX).map_err(failed)?;
-                // A name of the system's choice, because one without a name cannot be answered.
-                bind(&socket, &SocketAddrUnix::new_unnamed()).map_err(|cause| failed(cause.into()))?;
-                socket.connect(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
-                finish(socket, Link::Unix { _file: None }, &address, OwnAddresses::default(), options)
-            }
+            Kind::Unix => connect_unix(&address, options),
             Kind::Ip => {
                 let found = match address.socket_addr() {
                     Some(literal) => vec![literal],
@@ -165,6 +161,20 @@ impl Udp {
         };
         unregistered.and_then(Unregistered::register).map_err(failed)
     }
+}
+
+fn connect_unix(address: &DatagramAddress, options: &UdpOptions) -> io::Result<Unregistered> {
+    let socket = socket(Domain::UNIX)?;
+    // Before it has a name, so that nobody but the peer is ever heard.
+    datagrams::refuse_from_now_on(&socket)?;
+    // A name of the system's choice, because one without a name cannot be answered.
+    bind(&socket, &SocketAddrUnix::new_unnamed())?;
+    let own = socket.local_addr()?;
+    let own = own.as_abstract_namespace().and_then(|name| str::from_utf8(name).ok());
+    let local =
+        own.and_then(|name| format!("unixgram:@{name}").parse().ok()).unwrap_or_else(|| address.clone());
+    let peer = Some(UnixPeer::of(&socket, unix_name(address.location())?)?);
+    finish(socket, Link::Unix { peer, _file: None }, &local, OwnAddresses::default(), options)
 }
 
 /// Connects to the first of these addresses that this machine has a way to.
@@ -269,7 +279,8 @@ fn bind_unix(address: &DatagramAddress, options: &UdpOptions) -> Result<Unregist
     let socket = socket(Domain::UNIX).map_err(failed)?;
     socket.bind(&SockAddr::unix(address.system_name()).map_err(failed)?).map_err(failed)?;
     let file = address.file().map(SocketFile::of).transpose().map_err(failed)?.map(Guard);
-    finish(socket, Link::Unix { _file: file }, address, OwnAddresses::of(address), options).map_err(failed)
+    finish(socket, Link::Unix { peer: None, _file: file }, address, OwnAddresses::of(address), options)
+        .map_err(failed)
 }
 
 fn socket(domain: Domain) -> io::Result<Socket> {

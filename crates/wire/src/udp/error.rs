@@ -2,8 +2,6 @@
 
 use std::io;
 
-use rustix::io::Errno;
-
 use super::address::DatagramAddress;
 use crate::address::AddressError;
 use crate::claim::ClaimHeld;
@@ -57,12 +55,6 @@ pub enum UdpError {
     /// There is a file of that name, and it is no socket; it is left alone.
     #[error("cannot use {address}: a file of this name is there and is no socket; move it away")]
     NotASocket {
-        /// The address.
-        address: DatagramAddress,
-    },
-    /// No service receives at the Unix name that was to be connected to.
-    #[error("cannot reach {address}: no service receives there; check the path, or start the service")]
-    NobodyThere {
         /// The address.
         address: DatagramAddress,
     },
@@ -120,20 +112,8 @@ impl UdpError {
         }
     }
 
-    /// The variant for an error of the system when it connects.
-    pub(super) fn connecting(address: &DatagramAddress, cause: io::Error) -> Self {
-        // A file that is a socket of streams has the wrong type.
-        let is_of_streams = Errno::from_io_error(&cause) == Some(Errno::PROTOTYPE);
-        match cause.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                Self::NobodyThere { address: address.clone() }
-            }
-            _ if is_of_streams => Self::NobodyThere { address: address.clone() },
-            _ => Self::of_system(address, cause),
-        }
-    }
-
-    fn of_system(address: &DatagramAddress, cause: io::Error) -> Self {
+    /// The variant for any other error of the system.
+    pub(super) fn of_system(address: &DatagramAddress, cause: io::Error) -> Self {
         let address = address.clone();
         if no_descriptor_left(&cause) {
             return Self::Descriptors { address };

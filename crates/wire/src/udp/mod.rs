@@ -62,6 +62,7 @@ mod peer;
 mod received;
 mod socket;
 mod source;
+mod unix_peer;
 
 pub use address::{DatagramAddress, ToDatagramAddress};
 pub use anywire_sys::datagrams::Steering;

@@ -21,6 +21,7 @@ use super::outgoing::{Outgoing, Run, Sent};
 use super::peer::Peer;
 use super::received::{Received, Slot};
 use super::source::OwnAddresses;
+use super::unix_peer::UnixPeer;
 use crate::socket_file::Guard;
 
 /// A datagram socket on one loop. Several tasks of that loop may send through it at once, and one may receive.
@@ -47,6 +48,8 @@ pub(super) enum Link {
         keeps_local_ip: bool,
     },
     Unix {
+        /// The one peer, if it has one.
+        peer: Option<UnixPeer>,
         /// Takes the socket's file away with it.
         _file: Option<Guard>,
     },
@@ -321,16 +324,11 @@ impl Udp {
                 }
             }
             (Link::Unix { .. }, Some(Peer::Unix(name))) => {
-                let name = match name.strip_prefix('@') {
-                    Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-                    None => SocketAddrUnix::new(&**name)?,
-                };
-                sendto(&self.io, data, SendFlags::NOSIGNAL, &name)?;
+                sendto(&self.io, data, SendFlags::NOSIGNAL, &unix_name(name)?)?;
                 Ok(())
             }
-            (Link::Unix { .. }, None) => {
-                rustix::net::send(&self.io, data, SendFlags::NOSIGNAL)?;
-                Ok(())
+            (Link::Unix { peer, .. }, None) => {
+                peer.as_ref().ok_or(io::ErrorKind::NotConnected)?.send(&self.io, data)
             }
             (Link::Unix { .. }, Some(_)) => Err(other_family()),
         }
@@ -423,6 +421,14 @@ impl AsFd for Io {
 /// Whether a datagram was refused because it is larger than the way to its peer takes.
 pub fn is_too_large(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::MSGSIZE)
+}
+
+/// As the system wants it.
+pub(super) fn unix_name(name: &str) -> io::Result<SocketAddrUnix> {
+    Ok(match name.strip_prefix('@') {
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        None => SocketAddrUnix::new(name)?,
+    })
 }
 
 fn is_of(error: &io::Error, errors: &[Errno]) -> bool {

@@ -1,0 +1,144 @@
+//! On every wire, what happens to one end costs others nothing: a loop dies, a dial is given up, a waker panics.
+
+mod support;
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
+
+use anywire_wire::{Address, Dialer, ListenOptions};
+
+/// More than there are loops, so that each of them has its turn.
+const CONNECTIONS: usize = 6;
+
+#[test]
+fn every_connection_is_served_though_a_loop_has_died() {
+    for wire in support::wires() {
+        for dead in 0..3 {
+            let address = wire.scratch().expect("every wire so far can make an address up");
+            println!("on {address}, without loop {dead}");
+            let loops = support::loops(3);
+            let listening = support::serve_echo(&loops, &address, &support::listening());
+            let address = listening.local().clone();
+            let ask = move |dialer: Dialer| {
+                let address = address.clone();
+                support::on_a_loop(move || async move {
+                    for _ in 0..CONNECTIONS {
+                        let mut connection = dialer.dial(&address).await.expect("it is listened on");
+                        support::ask_echo(&mut connection).await;
+                    }
+                });
+            };
+            ask(support::dialer());
+            support::kill(&loops, dead);
+            ask(support::dialer());
+            // The end of the listener does not wait for the dead loop.
+            listening.stop();
+            let again = support::serve_echo(&loops, listening.local(), &support::listening());
+            ask(support::dialer());
+            drop(again);
+        }
+    }
+}
+
+#[test]
+fn the_loops_that_live_share_the_connections_of_a_dead_one() {
+    for wire in support::wires() {
+        let address = wire.scratch().expect("every wire so far can make an address up");
+        println!("on {address}");
+        let loops = support::loops(3);
+        let served: Arc<[AtomicUsize; 3]> = Arc::default();
+        let counts = Arc::clone(&served);
+        let listening = support::bind(&loops, &address, &support::listening()).serve(move |connection| {
+            let here = anywire_loops::current().expect("it is served on a loop").id().index();
+            counts[here].fetch_add(1, Ordering::Relaxed);
+            drop(anywire_loops::spawn(support::echo(connection)));
+        });
+        support::kill(&loops, 1);
+        let address = listening.local().clone();
+        support::on_a_loop(move || async move {
+            for _ in 0..64 {
+                let mut connection = support::dial(&address).await;
+                support::ask_echo(&mut connection).await;
+            }
+        });
+        let served: Vec<_> = served.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        assert_eq!((served[1], served.iter().sum()), (0, 64), "on {}: {served:?}", wire.scheme());
+        // The system spreads by chance on a wire that has a socket for each loop.
+        let few = if matches!(wire.scheme(), "tcp" | "tls") { 8 } else { 32 };
+        assert!(served[0] >= few && served[2] >= few, "on {}: {served:?}", wire.scheme());
+    }
+}
+
+/// Listens with room for one connection that was not accepted.
+fn narrow() -> ListenOptions {
+    ListenOptions { backlog: 1, ..support::listening() }
+}
+
+#[test]
+fn dials_that_were_given_up_leave_nothing_behind() {
+    /// As the memory of a task that its waker keeps.
+    struct Memory(#[expect(dead_code, reason = "it is there to be counted")] Arc<()>);
+    impl Wake for Memory {
+        fn wake(self: Arc<Self>) {}
+    }
+    for address in support::addresses() {
+        // Bound and not served: only a few find room.
+        let here = support::loops(1);
+        let listener = support::bind(&here, &address, &narrow());
+        let address = listener.local().clone();
+        let left = support::on_a_loop(move || async move {
+            let (counted, dialer) = (Arc::new(()), support::dialer());
+            for _ in 0..100 {
+                let waker = Waker::from(Arc::new(Memory(Arc::clone(&counted))));
+                let _ = pin!(dialer.dial(&address)).poll(&mut Context::from_waker(&waker));
+            }
+            // Sockets are given back to the system when the loop has its next look at them.
+            tokio::task::yield_now().await;
+            Arc::strong_count(&counted) - 1
+        });
+        assert_eq!(left, 0, "wakers that are kept, on {}", listener.local());
+        drop(listener);
+    }
+}
+
+/// Only on wires within a process it is another end that wakes one, and TLS around them makes no difference before a handshake.
+#[test]
+fn a_diallers_waker_that_panics_stops_no_listener() {
+    for wire in support::wires().filter(|wire| !wire.reaches_other_processes()) {
+        let address = wire.scratch().expect("every wire so far can make an address up");
+        if support::has_tls(&address) {
+            continue;
+        }
+        println!("on {address}");
+        let here = support::loops(1);
+        let listener = support::bind(&here, &address, &narrow());
+        let address = listener.local().clone();
+        let (tell, told) = mpsc::channel();
+        let there = support::loops(1);
+        let to = address.clone();
+        let task = there.get(0).spawn(move || dial_until_nobody_has_room(to, tell));
+        told.recv().expect("it waits for room");
+        let listening = listener.serve(|connection| drop(anywire_loops::spawn(support::echo(connection))));
+        support::on_a_loop(move || async move {
+            for _ in 0..3 {
+                support::ask_echo(&mut support::dial(&address).await).await;
+            }
+        });
+        task.abort();
+        listening.stop();
+    }
+}
+
+/// Dials with a waker that panics until a dial has to wait, and keeps all of them.
+async fn dial_until_nobody_has_room(address: Address, tell: mpsc::Sender<()>) {
+    let dialer = support::dialer();
+    let panics = support::panicking_waker();
+    let mut kept: Vec<_> = (0..3).map(|_| Box::pin(dialer.dial(&address))).collect();
+    for dialling in &mut kept {
+        let _ = dialling.as_mut().poll(&mut Context::from_waker(&panics));
+    }
+    tell.send(()).expect("the test waits");
+    std::future::pending::<()>().await;
+}
