@@ -288,7 +288,10 @@ impl Session {
         let begins_at = self.flushed + self.output.len() as u64;
         let id = match self.engine.open_parts(&parts, upload.is_done(), self.output.buffer()) {
             Ok(id) => id,
-            Err(Refused::Slots) => return self.turns.push_back(Turn::Again(job)),
+            Err(Refused::Slots) => {
+                upload.give_back(&mut job.draft);
+                return self.turns.push_back(Turn::Again(job));
+            }
             Err(source) => {
                 let error = Error::RequestHead { origin: draft.origin(), source, sent: job.sent };
                 return self.turns.push_back(Turn::Ended(Delivery::Reply(job.reply, Err(error))));
