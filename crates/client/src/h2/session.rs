@@ -456,9 +456,11 @@ impl Session {
         if self.output.len() > before {
             if stream.ends_at <= self.flushed {
                 self.unflushed.push(place);
+                // What held it back was the window, which the peer has opened. Behind bytes that the wire has yet to take, more
+                // of the caller's is no progress of the peer.
+                stream.watchdog.peer_took();
             }
             stream.ends_at = self.flushed + self.output.len() as u64;
-            stream.watchdog.peer_took();
         }
     }
 
