@@ -57,8 +57,18 @@ fn a_malformed_request_ends_its_stream() {
         ("8.3.1 two hosts", with(&[("host", "a"), ("host", "a")])),
         ("8.1.1 a length without a body", with(&[("content-length", "1")])),
         ("8.1.1 two lengths", with(&[("content-length", "0"), ("content-length", "1")])),
+        // RFC 9110 section 8.6, as over HTTP/1.
+        ("8.1.1 the same length twice", with(&[("content-length", "0"), ("content-length", "0")])),
         ("8.1.1 no number", with(&[("content-length", "+0")])),
         ("8.5 CONNECT with a path", vec![(":method", "CONNECT"), USUAL[2], (":authority", "a:1")]),
+        (
+            "8.5 CONNECT with an empty path",
+            vec![(":method", "CONNECT"), (":path", ""), (":authority", "a:1")],
+        ),
+        (
+            "8.5 CONNECT with an empty scheme",
+            vec![(":method", "CONNECT"), (":scheme", ""), (":authority", "a:1")],
+        ),
         ("8.5 CONNECT without a port", vec![(":method", "CONNECT"), (":authority", "a")]),
         ("8.3.1 empty scheme", vec![USUAL[0], (":scheme", ""), USUAL[2], USUAL[3]]),
         ("RFC 8441 not allowed", [&[(":method", "CONNECT"), (":protocol", "x")], &USUAL[1..]].concat()),
