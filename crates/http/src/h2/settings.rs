@@ -64,10 +64,14 @@ impl Settings {
                         "SETTINGS_ENABLE_CONNECT_PROTOCOL is neither 0 nor 1, or withdrawn",
                     );
                 }
+                (id::NO_OLD_PRIORITIES, 0 | 1) => {}
+                (id::NO_OLD_PRIORITIES, _) => {
+                    return refuse(Code::PROTOCOL_ERROR, "SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1");
+                }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(smallest_table_bytes.min(self.table_bytes))
     }
 }
 

@@ -298,6 +298,9 @@ fn a_frame_in_the_wrong_place_ends_the_connection() {
         ),
         ("6.10 CONTINUATION alone", frame(CONTINUATION, 4, 1, &[]), Code::PROTOCOL_ERROR),
         ("RFC 9218 7.1 too short", frame(PRIORITY_UPDATE, 0, 0, &[0; 3]), Code::PROTOCOL_ERROR),
+        ("RFC 9218 7.1 no stream", frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\0u=1"), Code::PROTOCOL_ERROR),
+        ("RFC 9218 7.1 a push", frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x02u=1"), Code::PROTOCOL_ERROR),
+        ("RFC 9218 2.1", frame(SETTINGS, 0, 0, &[0, 9, 0, 0, 0, 2]), Code::PROTOCOL_ERROR),
     ];
     for (name, case, code) in cases {
         let mut server = End::server(Limits::default());

@@ -192,6 +192,9 @@ impl Engine {
             return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is too short, or a server's");
         };
         let id = StreamId(u32::from_be_bytes(*id) & frame::STREAM_ID_MAX);
+        if id.0.is_multiple_of(2) {
+            return refuse(Code::PROTOCOL_ERROR, "PRIORITY_UPDATE is about no stream of a client");
+        }
         // For a stream that is still to come it is dropped: the request can say it itself.
         if let Some(stream) = self.streams.get_mut(&id) {
             let priority = Priority::parse(field);
