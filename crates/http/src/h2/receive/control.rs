@@ -51,7 +51,9 @@ impl Engine {
             return Ok(Step::Again);
         }
         let before = self.peer.window;
-        self.peer.update(payload, !self.is_server)?;
+        let smallest_table_bytes = self.peer.update(payload, !self.is_server)?;
+        // The peer has dropped what did not fit then (RFC 7541 section 4.2).
+        self.encoder.set_limit(smallest_table_bytes);
         self.encoder.set_limit(self.peer.table_bytes);
         let change = i64::from(self.peer.window) - i64::from(before);
         if change != 0 {
