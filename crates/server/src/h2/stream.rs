@@ -156,7 +156,8 @@ impl Session {
         let mut sent = Self::send_head(parts, id, response, is_head);
         if let Err(error @ Unsent::TooLarge { .. }) = sent {
             let (status, cause) = (response.status.as_u16(), error.to_string());
-            *response = parts.service.dispatch.refuse(endpoint, status, &cause);
+            let refusal = parts.service.dispatch.refuse(endpoint, status, &cause);
+            parts.service.dispatch.replace(endpoint, response, refusal);
             sent = Self::send_head(parts, id, response, is_head);
         }
         match sent {
