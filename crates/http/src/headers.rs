@@ -196,6 +196,11 @@ impl Headers {
         lines.fields.iter().filter(move |field| field.kind == kind).map(move |field| lines.value(field))
     }
 
+    /// The number that `Content-Length` states, if it is one.
+    pub fn stated_length(&self) -> Option<u64> {
+        crate::h1::decimal(self.value_of(Kind::ContentLength)?)
+    }
+
     /// Whether the list-valued fields of this kind hold `token`, without regard to case.
     #[inline]
     pub(crate) fn has_token(&self, kind: Kind, token: &str) -> bool {

@@ -181,10 +181,13 @@ impl Session {
     ) -> Result<bool, Unsent> {
         let status = response.status;
         let has_no_body = forbids_body(status) || status == StatusCode::RESET_CONTENT;
-        let length = match response.body.stated_length() {
-            Some(stated) => Some(stated).filter(|_| is_head || status == StatusCode::NOT_MODIFIED),
-            None if has_no_body => None,
-            None => response.body.length(),
+        let length = if has_no_body {
+            response.body.stated_length().filter(|_| status == StatusCode::NOT_MODIFIED)
+        } else if response.body.is_withheld() {
+            // An unknown length is not stated. 0 would be wrong (RFC 9110 section 8.6).
+            response.body.stated_length()
+        } else {
+            response.body.length()
         };
         let ends = is_head || has_no_body || response.body.is_empty();
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
