@@ -189,7 +189,8 @@ impl Session {
         } else {
             response.body.length()
         };
-        let ends = is_head || has_no_body || response.body.is_empty();
+        // Of no bytes trailers may follow.
+        let ends = is_head || has_no_body || response.body.as_full().is_some_and(Bytes::is_empty);
         let head = ResponseParts { status, headers: &response.headers, length, date: Some(parts.date) };
         parts.engine.respond(id, &head, ends, parts.output.buffer()).map(|()| ends)
     }
