@@ -7,6 +7,7 @@ use std::time::Instant;
 use anywire_http::h1::encode::forbids_body;
 use anywire_http::h2::{Code, Engine, ResponseParts, StreamId, Unsent};
 use anywire_http::{Body, BodyError, Headers, Response, StatusCode};
+use anywire_loops::clock::precise;
 use anywire_wire::Output;
 use bytes::Bytes;
 
@@ -218,7 +219,8 @@ impl Session {
     /// Polls the handler of a stream, and brings it what it asks for of its request's body.
     pub(super) fn poll_stream(&mut self, id: StreamId, now: Instant, service: &Service) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.timers.count(now);
+        // A handler that waits for its peer does not answer for those that ran before it in this poll.
+        stream.timers.count(if stream.timers.waits_for_body() { precise() } else { now });
         self.changed.push(id);
         let waker = stream.waker.clone();
         let cx = &mut Context::from_waker(&waker);
