@@ -58,9 +58,10 @@ impl Session {
         let lacks_body = stream.upload.as_ref().is_some_and(|upload| upload.waits_for_peer());
         let body = lacks_body && !self.keeps_waiting;
         let handler = matches!(stream.stage, Stage::Handling(_)) && !body;
-        // The peer reads this stream too slowly. Whether it reads at all is for the connection.
-        let write = self.engine.is_blocked(id);
-        let half_closed = self.input_ended && !write;
+        let half_closed = self.input_ended;
+        // The peer reads this stream too slowly. Whether it reads at all is for the connection. One that has ended its direction
+        // opens no window any more.
+        let write = self.engine.is_blocked(id) && !half_closed;
         let waits = Waits { handler, body, write, half_closed, ..Waits::default() };
         stream.deadline = stream.timers.wait(waits, now, &service.limits).map(|left| after(now, left));
         self.earliest = self.earliest.into_iter().chain(stream.deadline).min();
