@@ -143,7 +143,9 @@ impl Session {
                     service,
                 };
                 let (is_head, endpoint) = (stream.is_head, stream.endpoint);
-                stream.upload = None;
+                if let Some(upload) = stream.upload.take() {
+                    parts.engine.discarded(id, upload.into_unread(), parts.output.buffer());
+                }
                 stream.stage = Self::respond(parts, id, &mut run.time_out(), is_head, endpoint);
                 if matches!(stream.stage, Stage::Done) {
                     self.finish(id, service);
