@@ -308,8 +308,7 @@ impl Session {
         let (upload, body) = if end {
             (None, None)
         } else {
-            let expects = head.headers().get_bytes("expect");
-            let awaits_continue = expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+            let awaits_continue = head.headers().lists("expect", "100-continue");
             let (sender, body) = Body::channel(service.limits.body_in_flight_bytes);
             let body = match length {
                 Some(length) => body.with_length(length),
