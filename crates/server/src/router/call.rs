@@ -51,7 +51,10 @@ impl Router {
         let dispatch = Rc::new(Dispatch::new(Arc::new(table), Limits::default().body_bytes, Arc::default()));
         let is_head = *request.head.method() == Method::HEAD;
         let mut response = run(&dispatch, request).await;
-        if is_head && let Some(length) = response.body.length() {
+        if is_head
+            && !response.body.is_withheld()
+            && let Some(length) = response.body.length()
+        {
             response.body = Body::withheld(Some(length));
         }
         response
