@@ -1,17 +1,15 @@
 //! The harness: every candidate once a round, figures and ratios a round, a row for one that does not start.
 
-mod support;
-
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_load::compare::{
     Candidate, CandidateError, CompareError, Options, RunningServer, Settings, Step, compare,
 };
 use anywire_load::{ErrorKind, Protocol, report};
-use support::server::{Manner, TestServer};
 
 static STARTED: AtomicU64 = AtomicU64::new(0);
 

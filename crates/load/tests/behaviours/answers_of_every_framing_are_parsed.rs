@@ -1,11 +1,9 @@
 //! Bodies by length, in chunks, until the close, none at all, and interim answers: each ends where it ends.
 
-mod support;
-
+use crate::support::server::{Manner, TestServer};
 use anywire_http::Method;
 use anywire_load::{Expect, Plan, run};
 use anywire_loops::Loops;
-use support::server::{Manner, TestServer};
 
 #[test]
 fn chunks_with_trailers_and_interim_answers() {

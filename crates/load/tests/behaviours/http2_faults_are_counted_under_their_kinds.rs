@@ -1,15 +1,13 @@
 //! Faults of an HTTP/2 peer: each is counted under its own kind, a stream's ends that stream alone, and the run goes on.
 
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::h2_server::{H2Server, Manner};
+use crate::support::server::{self, TestServer};
 use anywire_http::h2::Code;
 use anywire_load::{ErrorKind, Limits, Outcome, Plan, Protocol, run};
 use anywire_loops::Loops;
-use support::h2_server::{H2Server, Manner};
-use support::server::{self, TestServer};
 
 /// Three attempts, so that a test is short.
 fn load(plan: Plan) -> Outcome {
@@ -106,7 +104,7 @@ fn a_stream_without_an_answer_ends_alone() {
     assert!(measured.timed_out >= 1 && measured.answered > measured.timed_out, "{measured:?}");
     assert_only(&outcome, ErrorKind::Timeout, measured.timed_out);
     assert_eq!(outcome.totals.connections.opened, 1);
-    support::eventually("the reset has come", || server.seen.resets.load(Ordering::SeqCst) >= 1);
+    crate::support::eventually("the reset has come", || server.seen.resets.load(Ordering::SeqCst) >= 1);
     assert!(outcome.latency.send.unwrap().max >= 700_000.0);
 }
 

@@ -1,6 +1,4 @@
 //! What became of each datagram is told, and where the lost ones were lost: on an impaired way it is exactly what was injected.
-#![cfg(feature = "udp")]
-
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;

@@ -1,15 +1,13 @@
 //! Faults of the peer and of the wire: each is counted under its own kind, and the run ends with a result.
 
-mod support;
-
 use std::net::TcpListener;
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_http::Buffer;
 use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::{ListenOptions, Listener};
-use support::server::{Manner, TestServer};
 
 /// Three attempts, so that a test is short.
 fn load(plan: Plan) -> Outcome {

@@ -1,9 +1,7 @@
 //! A report loads in a browser: its charts are there, its JSON can be read back, its console is empty.
 
-mod support;
-
-use support::browser::{self, Scheme};
-use support::sample;
+use crate::support::browser::{self, Scheme};
+use crate::support::sample;
 
 /// What a page must survive, written into its DOM by a script that only the test puts in.
 const PROBE: &str = "<script>addEventListener('load',()=>{\

@@ -1,9 +1,7 @@
 //! A generator that was busy all the time is perhaps the limit itself: table, page and JSON say so, and only then.
 
-mod support;
-
+use crate::support::sample;
 use anywire_load::{Generator, Outcome, report};
-use support::sample;
 
 #[test]
 fn the_limit_is_said_where_the_generator_was_busy() {

@@ -1,15 +1,13 @@
 //! A server that dies, or never answers, in any phase of a run: what happened stands in the value, the table, the JSON
 //! and the page, and the run ends when nothing is left to do.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, report, run};
 use anywire_loops::Loops;
-use support::server::{Manner, TestServer};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

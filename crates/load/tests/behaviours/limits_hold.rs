@@ -1,14 +1,12 @@
 //! A plan beyond a limit is refused before anything is sent, and one at the edge of a limit works.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_http::Method;
 use anywire_load::{Limits, LoadError, Plan, run};
 use anywire_loops::Loops;
 use bytes::Bytes;
-use support::server::{Manner, TestServer};
 
 #[test]
 fn a_plan_beyond_a_limit_sends_nothing() {

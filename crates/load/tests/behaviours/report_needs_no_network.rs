@@ -1,10 +1,8 @@
 //! A report is one file: no address in it is ever loaded, and all of the result is inside.
 
-mod support;
-
+use crate::support::sample;
 use anywire_load::Outcome;
 use anywire_load::compare::Comparison;
-use support::sample;
 
 #[test]
 fn a_page_refers_to_nothing_outside() {

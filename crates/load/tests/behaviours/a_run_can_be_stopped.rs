@@ -1,12 +1,10 @@
 //! A stopped run has a result, flagged as interrupted. Requests in flight are no errors.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_load::{Amount, LoadError, Plan, RunPhase, start};
 use anywire_loops::Loops;
-use support::server::{Manner, TestServer};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

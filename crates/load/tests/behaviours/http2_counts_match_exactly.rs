@@ -1,16 +1,14 @@
 //! Over HTTP/2 too, what the generator says it sent is what the server got, and no more streams are open than asked for.
 
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::h2_server::{H2Server, Manner};
 use anywire_http::Method;
 use anywire_load::{Amount, Expect, Limits, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
 use bytes::Bytes;
-use support::h2_server::{H2Server, Manner};
 
 #[test]
 fn every_request_is_sent_once_and_every_answer_counted_once() {

@@ -1,11 +1,9 @@
 //! What the generator says it sent is what the server got, on every wire, with one loop and with several.
 
-mod support;
-
+use crate::support::server::{Manner, TestServer};
 use anywire_load::{Amount, ErrorKind, Expect, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
-use support::server::{Manner, TestServer};
 
 #[test]
 fn every_request_is_sent_once_and_every_answer_counted_once() {

@@ -1,15 +1,13 @@
 //! The end of a run and the timeout of a request come in time, whatever a connection is busy with or waits for.
 
-mod support;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_http::Method;
 use anywire_load::{Amount, ErrorKind, Limits, Outcome, Plan, run};
 use anywire_loops::Loops;
 use anywire_wire::Wire;
-use support::server::{Manner, TestServer};
 
 /// The outcome of a plan on one loop, which is there long before a minute is over.
 fn ends(plan: Plan) -> Outcome {

@@ -1,12 +1,10 @@
 //! Answers of the warm-up are shown, and are part of no other figure.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_load::{Boundary, Plan, run, run_observed};
 use anywire_loops::Loops;
-use support::server::{Manner, TestServer};
 
 #[test]
 fn the_measured_part_has_its_own_requests_only() {

@@ -1,12 +1,10 @@
 //! A window of `depth` requests leaves in one write, and no more than `depth` are ever on their way.
 
-mod support;
-
 use std::sync::atomic::Ordering;
 
+use crate::support::server::{Manner, TestServer};
 use anywire_load::{Plan, run};
 use anywire_loops::Loops;
-use support::server::{Manner, TestServer};
 
 #[test]
 fn the_first_window_is_one_write_and_each_answer_lets_one_more_go() {
