@@ -49,6 +49,18 @@ fn files_are_served_with_their_type_and_length() {
 }
 
 #[test]
+fn what_is_well_known_is_served() {
+    let site = tempfile::tempdir().expect("a directory to serve");
+    let place = site.path().join(".well-known/acme-challenge");
+    std::fs::create_dir_all(&place).expect("a directory in it");
+    std::fs::write(place.join("token"), "proof").expect("a file in it");
+    std::fs::write(place.join(".hidden"), "secret").expect("a file in it");
+    let served = Served::files(site.path());
+    assert_eq!(ask(&served, "GET", "/.well-known/acme-challenge/token", "").1, b"proof");
+    assert_eq!(status(&served, "GET", "/.well-known/acme-challenge/.hidden"), "404");
+}
+
+#[test]
 fn nothing_from_outside_is_served() {
     let around = tempfile::tempdir().expect("a directory around it");
     let site = around.path().join("site");
