@@ -369,7 +369,7 @@ impl Engine {
         if self.extensions[place].sacked_segments > 0 {
             let had = self.mark_lost_by_time(index, place);
             if had && !self.blocks[index].has(Flags::RECOVERING.with(Flags::TIMED_OUT)) {
-                self.begin_recovery(index, place, 0);
+                self.begin_recovery(index, place, 0, 0);
                 self.pace_recovery(index, place, 0, false);
             }
             if !self.blocks[index].has(Flags::LOSS_TIMER) {
