@@ -67,7 +67,7 @@ impl Engine {
                     block.flags.clear(Flags::TIMED_OUT);
                 }
                 self.grow_window(index, covered);
-                return self.after_progress(index, segment);
+                return self.after_progress(index, segment, covered.bytes);
             }
             return true;
         };
@@ -88,6 +88,7 @@ impl Engine {
         if is_duplicate && !self.blocks[index].has(Flags::SACK) {
             delivered += self.count_duplicate(index, place);
         }
+        let acked = if is_progress { segment.ack - self.blocks[index].snd_una } else { 0 };
         let is_mistaken = is_progress && self.was_mistaken(index, place, echo, duplicate.is_some());
         let was_lone = is_mistaken && self.has_one_in_flight(index);
         if is_progress {
@@ -117,11 +118,11 @@ impl Engine {
             segment.ack,
             duplicate,
             is_duplicate && blocks.is_empty(),
+            acked,
             delivered,
-            is_progress,
             is_new,
         );
-        let goes_on = if is_progress { self.after_progress(index, segment) } else { true };
+        let goes_on = if is_progress { self.after_progress(index, segment, acked) } else { true };
         if goes_on {
             self.take_turn(index);
             self.drop_extension_if_calm(index);
@@ -237,10 +238,11 @@ impl Engine {
         ack: Seq,
         duplicate: Option<Seq>,
         bare_duplicate: bool,
+        acked: u32,
         delivered: u32,
-        is_progress: bool,
         is_new: bool,
     ) {
+        let is_progress = acked > 0;
         let block = &self.blocks[index];
         let in_recovery = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         let ends_recovery = in_recovery && ack.ge(block.window.recover);
@@ -261,7 +263,7 @@ impl Engine {
         let block = &self.blocks[index];
         let is_in = block.has(Flags::RECOVERING.with(Flags::TIMED_OUT));
         if (has_new_losses || probe == ProbeEnd::Repaired) && !is_in {
-            self.begin_recovery(index, place, delivered);
+            self.begin_recovery(index, place, acked, delivered);
             if !has_new_losses {
                 // The probe has repaired the loss: only the window has to change (RFC 8985 7.4.2).
                 self.end_recovery(index, place);
@@ -281,17 +283,20 @@ impl Engine {
         block.window.cwnd = self.extensions[place].prr.on_ack(progress);
     }
 
-    /// A loss was found, by an ACK that delivered so many bytes or by the timer.
-    pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, delivered: u32) {
+    /// A loss was found, by an ACK that moved SND.UNA by `acked` and delivered so many bytes, or by the timer.
+    pub(super) fn begin_recovery(&mut self, index: u32, place: ExtensionId, acked: u32, delivered: u32) {
         self.counters.fast_recoveries += 1;
         let block = &mut self.blocks[index];
         let extension = &mut self.extensions[place];
         extension.begin_repair(Some(block.window.prior()));
         extension.tlp = Tlp::NONE;
         extension.prr = Prr::new((block.flight() + delivered).saturating_sub(extension.sacked_bytes));
-        block.window.on_loss(block.algorithm(), block.flight(), block.eff_mss);
+        if !block.has_reacted() {
+            block.window.on_loss(block.algorithm(), block.flight() + acked, block.eff_mss);
+            block.flags.set(Flags::REDUCED);
+        }
         block.window.recover = block.snd_nxt;
-        block.flags.set(Flags::RECOVERING.with(Flags::REDUCED));
+        block.flags.set(Flags::RECOVERING);
     }
 
     fn end_recovery(&mut self, index: u32, place: ExtensionId) {
@@ -347,9 +352,9 @@ impl Engine {
     fn mark_lost_by_duplicates(&mut self, index: u32, place: ExtensionId, is_progress: bool) -> bool {
         let block = &self.blocks[index];
         let is_partial = is_progress && block.has(Flags::RECOVERING);
-        // Step 1: not for retransmissions from before the end of the last recovery.
+        // Step 1: not for retransmissions from before the end of the last recovery. A congestion mark made none.
         let is_third = block.peer_acks().duplicates() == 3
-            && block.snd_una.gt(block.window.recover)
+            && (block.snd_una.gt(block.window.recover) || block.has_reacted())
             && !block.has(Flags::RECOVERING);
         let first = self.pool.front(block.send_tail);
         if !(is_partial || is_third) || first.is_none() || first == block.send_next {
@@ -467,6 +472,7 @@ impl Engine {
         if let Some(prior) = self.extensions[place].prior.take() {
             block.window.undo(prior);
         }
+        block.window.recover = block.snd_una;
         self.extensions[place].resent_at = None;
         self.extensions[place].lost_bytes = 0;
         block.flags.clear(Flags::RECOVERING.with(Flags::TIMED_OUT));
