@@ -3,7 +3,7 @@
 mod support;
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 
@@ -103,15 +103,56 @@ fn dials_that_were_given_up_leave_nothing_behind() {
     }
 }
 
-/// Only on wires within a process it is another end that wakes one, and TLS around them makes no difference before a handshake.
+/// Addresses of the wires on which another end of this process wakes one, and no socket of the runtime.
+fn addresses_within_the_process() -> impl Iterator<Item = Address> {
+    support::wires().filter(|wire| !wire.reaches_other_processes()).map(|wire| {
+        println!("on {}", wire.scheme());
+        wire.scratch().expect("every wire so far can make an address up")
+    })
+}
+
+#[test]
+fn a_waker_that_panics_costs_no_other_end_its_wake_up() {
+    struct Panics(AtomicBool);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+            panic!("a waker panics, as the test wishes");
+        }
+    }
+    for waits_for_room in [false, true] {
+        for address in addresses_within_the_process() {
+            let serving = support::loops(1);
+            let listening = support::serve_echo(&serving, &address, &support::listening());
+            support::play_on(&listening, async move |mut hit| {
+                let mut other = support::dial(&hit.peer()).await;
+                let panics = Arc::new(Panics(AtomicBool::new(false)));
+                let waker = Waker::from(Arc::clone(&panics));
+                let mut cx = Context::from_waker(&waker);
+                if waits_for_room {
+                    // The echo waits for room as well, because nobody reads what it sends.
+                    while hit.poll_write(&mut cx, &[0; 65_536]).is_ready() {}
+                } else {
+                    while hit.poll_read(&mut cx, &mut [0; 16]).is_ready() {}
+                    hit.write_all(b"echo").await.expect("the peer reads");
+                }
+                let mut ask = async || support::ask_echo(&mut other).await;
+                while !panics.0.load(Ordering::Relaxed) {
+                    if waits_for_room {
+                        let _ = hit.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0; 4096]);
+                    }
+                    ask().await;
+                }
+                ask().await;
+            });
+        }
+    }
+}
+
+/// TLS around a wire makes no difference before a handshake.
 #[test]
 fn a_diallers_waker_that_panics_stops_no_listener() {
-    for wire in support::wires().filter(|wire| !wire.reaches_other_processes()) {
-        let address = wire.scratch().expect("every wire so far can make an address up");
-        if support::has_tls(&address) {
-            continue;
-        }
-        println!("on {address}");
+    for address in addresses_within_the_process().filter(|address| !support::has_tls(address)) {
         let here = support::loops(1);
         let listener = support::bind(&here, &address, &narrow());
         let address = listener.local().clone();
