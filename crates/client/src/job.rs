@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anywire_http::h1::Framing;
 use anywire_http::h1::encode::{self, EncodeError};
-use anywire_http::{Body, BodyError, Headers, Method, Url, body};
+use anywire_http::{Body, BodyError, Headers, Method, ResponseHead, Url, body};
 use anywire_wire::{Address, Negotiated};
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -35,6 +35,8 @@ pub(crate) struct Draft {
     pub(crate) of_server: bool,
     /// A response 101 is what the caller hopes for.
     pub(crate) upgrade: bool,
+    /// The answer, if it is known without a server.
+    pub(crate) answer: Option<Box<(ResponseHead, Body)>>,
 }
 
 impl Draft {
@@ -50,6 +52,7 @@ impl Draft {
             last_on_connection: false,
             of_server: false,
             upgrade: false,
+            answer: None,
         }
     }
 

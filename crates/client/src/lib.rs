@@ -54,6 +54,7 @@ mod inner;
 mod job;
 mod limits;
 mod local;
+mod max_forwards;
 mod pool;
 mod queue;
 mod response;
