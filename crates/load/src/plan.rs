@@ -188,7 +188,7 @@ fn within(what: &'static str, asked: u64, least: u64, most: u64) -> Result<(), L
 
 #[cfg(test)]
 mod tests {
-    use anywire_http::Chain;
+    use anywire_advice::Chain;
 
     use super::*;
     use crate::request::Window;
