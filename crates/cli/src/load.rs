@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anywire::advice::Message;
 use anywire::http::Method;
 use anywire::load::{Amount, Limits, Monitor, Outcome, Plan, Run, RunPhase, Stop, report, text};
 use anywire::loops::Loops;
@@ -171,7 +172,9 @@ fn show(progress: &Progress, monitor: &Monitor, begun: Instant, by_requests: boo
 fn judge(outcome: &Outcome) -> Result<(), Failure> {
     let url = &outcome.target.url;
     if let Some(found) = outcome.no_good_answer() {
-        let failure = Failure::from_text(Code::Failed, &format!("loading {url}: {found}"));
+        let failure =
+            Failure::of_message(Code::Failed, Message::read(format_args!("loading {url}: {found}")));
+        let found = found.found;
         if let Some(help) = trust::help_with(&found) {
             return Err(failure.help(help));
         }
@@ -188,8 +191,10 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
         );
     }
     match outcome.shortfall() {
-        Some(found) => Err(Failure::from_text(Code::Partial, &format!("loading {url}: {found}"))
-            .or_help("see the errors in the result and the server's log: it died, or refuses")),
+        Some(found) => {
+            Err(Failure::of_message(Code::Partial, Message::read(format_args!("loading {url}: {found}")))
+                .or_help("see the errors in the result and the server's log: it died, or refuses"))
+        }
         None => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anywire_advice::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::{ErrorCounts, ErrorKind, ErrorSample};
@@ -168,10 +169,10 @@ impl Requests {
     }
 
     /// Counts an error, and keeps the words of the first of its kind.
-    pub(crate) fn error(&mut self, kind: ErrorKind, message: impl FnOnce() -> String) {
+    pub(crate) fn error<M: Into<Message>>(&mut self, kind: ErrorKind, message: impl FnOnce() -> M) {
         self.errors.count(kind);
         if self.error_samples.iter().all(|sample| sample.kind != kind) {
-            self.error_samples.push(ErrorSample { kind, message: message() });
+            self.error_samples.push(ErrorSample::new(kind, message().into()));
         }
     }
 

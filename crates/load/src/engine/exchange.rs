@@ -4,11 +4,13 @@
 //! read buffer belongs to the loop's spare ones and is held only while part of an answer is in it.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use anywire_advice::Message;
 use anywire_http::h1::{DecodeError, Framing, ResponseDecoder, ResponseEvent, ResponseView};
 use anywire_http::{Buffer, Fault, Method, StatusCode};
 use anywire_loops::clock::precise;
@@ -123,9 +125,10 @@ impl Exchange {
         let mut reads = 0;
         loop {
             if let Poll::Ready(Err(error)) = self.poll_write(context) {
-                return Poll::Ready(
-                    self.fail(ErrorKind::Write, &format!("sending a request failed: {error}")),
-                );
+                return Poll::Ready(self.fail(
+                    ErrorKind::Write,
+                    Message::read(format_args!("sending a request failed: {error}")),
+                ));
             }
             if self.in_flight == 0 && self.tally.is_spent() {
                 return Poll::Ready(Ending::Spent);
@@ -178,9 +181,8 @@ impl Exchange {
                 }
                 Poll::Ready(Ok(()))
             }
-            Err(error) => {
-                Poll::Ready(Err(self.fail(ErrorKind::Read, &format!("receiving an answer failed: {error}"))))
-            }
+            Err(error) => Poll::Ready(Err(self
+                .fail(ErrorKind::Read, Message::read(format_args!("receiving an answer failed: {error}"))))),
         }
     }
 
@@ -217,7 +219,7 @@ impl Exchange {
                     self.answered(now)?;
                 }
                 Ok(Some(ResponseEvent::Informational(_) | ResponseEvent::Trailers(_))) => {}
-                Err(error) => return Err(self.fail(ErrorKind::Parse, &decode_message(&error))),
+                Err(error) => return Err(self.fail(ErrorKind::Parse, decode_message(&error))),
             }
         }
     }
@@ -332,23 +334,23 @@ impl Exchange {
             Ok(None) if self.in_flight == 0 => Ending::Closed,
             Ok(None) => {
                 let message = format!("the server closed with {} requests unanswered", self.in_flight);
-                self.fail(ErrorKind::Close, &message)
+                self.fail(ErrorKind::Close, message)
             }
             Err(error) => {
-                let message = format!("the server closed inside an answer: {}", without_advice(&error));
-                self.fail(ErrorKind::Read, &message)
+                let message = format!("the server closed inside an answer: {}", Message::read(error).found);
+                self.fail(ErrorKind::Read, message)
             }
         }
     }
 
     /// Ends the exchange with an error, which counts where the oldest request does.
     #[cold]
-    fn fail(&mut self, kind: ErrorKind, message: &str) -> Ending {
+    fn fail(&mut self, kind: ErrorKind, message: impl Into<Message>) -> Ending {
         let measured = self
             .batches
             .front()
             .map_or_else(|| self.tally.is_measuring(), |batch| self.tally.belongs(batch.measured));
-        self.tally.error(measured, kind, || message.to_owned());
+        self.tally.error(measured, kind, || message);
         self.lose();
         Ending::Failed
     }
@@ -384,23 +386,22 @@ impl Drop for Exchange {
 
 /// Why an answer cannot be read. The decoder's advice is left out, because it is meant for the sender.
 #[cold]
-fn decode_message(error: &DecodeError) -> String {
-    let found = without_advice(error);
+fn decode_message(error: &DecodeError) -> Message {
     match error.fault() {
-        Fault::Limit => {
-            format!("an answer is over a limit of this run: {found}; raise the limit, or let the server send less")
-        }
+        Fault::Limit => over_limit(error),
         _ if *error == DecodeError::StartLine => {
-            "an answer does not begin with a status line such as HTTP/1.1 200 OK; is this the port of an HTTP/1.1 \
-             server, without TLS?"
-                .to_owned()
+            Message::new("an answer does not begin with a status line such as HTTP/1.1 200 OK")
+                .with_help("is this the port of an HTTP/1.1 server, without TLS?")
         }
-        _ => format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}"),
+        _ => {
+            let found = Message::read(error).found;
+            format!("an answer breaks the rules of HTTP/1.1, which is the server's fault: {found}").into()
+        }
     }
 }
 
-/// The part of the message before the advice.
-fn without_advice(error: &DecodeError) -> String {
-    let text = error.to_string();
-    text.split_once("; ").map_or(text.clone(), |(found, _)| found.to_owned())
+/// The answer is larger than the plan allows. The error's own advice names what a programmer may raise.
+pub(super) fn over_limit(error: &dyn Error) -> Message {
+    Message::new(format!("an answer is over a limit of this run: {}", Message::read(error).found))
+        .with_help("raise the limit, or let the server send less")
 }

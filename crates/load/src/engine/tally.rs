@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anywire_advice::Message;
 use anywire_http::StatusCode;
 use anywire_loops::Counter;
 use tokio::sync::{Notify, Semaphore};
@@ -209,7 +210,12 @@ impl Tally {
 
     /// Counts an error of a part of the run, and keeps the words of the first of its kind.
     #[cold]
-    pub(crate) fn error(&self, measured: bool, kind: ErrorKind, message: impl FnOnce() -> String) {
+    pub(crate) fn error<M: Into<Message>>(
+        &self,
+        measured: bool,
+        kind: ErrorKind,
+        message: impl FnOnce() -> M,
+    ) {
         self.counts().part(measured).error(kind, message);
     }
 

@@ -155,7 +155,7 @@ fn the_server_dies_while_a_time_is_measured() {
     assert_eq!(outcome.totals.unsent, None);
     assert_sums(&outcome);
     assert_says(&outcome, " of 3600 s: every connection that had work left was given up");
-    assert!(outcome.shortfall().is_some_and(|found| found.starts_with("ended early")));
+    assert!(outcome.shortfall().is_some_and(|message| message.found.starts_with("ended early")));
     let heading = outcome.to_string().lines().nth(1).unwrap().to_owned();
     assert!(heading.contains(" of 3600 s after 0 s of warm-up"), "{heading}");
 }
@@ -226,7 +226,7 @@ fn some_connections_are_given_up() {
         (100, Some(0), false)
     );
     assert_says(&outcome, "2 of 3 connections were given up before the end");
-    assert!(outcome.shortfall().is_some_and(|found| found.contains("2 of 3 connections")));
+    assert!(outcome.shortfall().is_some_and(|message| message.found.contains("2 of 3 connections")));
 }
 
 #[test]
